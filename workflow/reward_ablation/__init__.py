@@ -1,0 +1,1 @@
+"""Reproducible reward-ablation studies of language models trained with GRPO."""

@@ -1,0 +1,51 @@
+"""Writing files so that a reader never sees half of one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary name beside `path`; move it into place on success, remove it on failure."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(value: Any, path: str | Path) -> None:
+    """Write a value as indented JSON with sorted keys, in one move."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def write_parquet(table: pa.Table | pd.DataFrame, path: str | Path) -> None:
+    """Write a table as zstd-compressed Parquet, in one move; the same rows give the same bytes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not isinstance(table, pa.Table):
+        table = pa.Table.from_pandas(table, preserve_index=False)
+    with atomic_path(path) as temporary:
+        pq.write_table(table.replace_schema_metadata(None), temporary, compression="zstd")
+
+
+def sha256(path: str | Path) -> str:
+    """SHA-256 of a file's bytes, in hex."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,149 @@
+"""Specs and keys: everything that decides a run's result, as canonical JSON, and its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.study.code_digest import file_digest
+from reward_ablation.study.config import Component, FileData, HubData, LocalModel, Model, ProblemSource, StudyConfig
+from reward_ablation.study.designs import Arm
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import sha256
+
+KEY_DIGITS = 8
+#: Files of a local model up to this size are hashed whole; of larger ones, the first part and the size.
+_WHOLE = 1 << 20
+
+
+def canonical(value: Any) -> str:
+    """Canonical JSON: sorted keys, no white space, and one spelling for equal numbers (1.0 is 1).
+
+    Raises
+    ------
+    ValueError
+        A number is not finite.
+    """
+    return json.dumps(_normalised(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _normalised(value: Any) -> Any:
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        return int(value)
+    if isinstance(value, dict):
+        return {str(key): _normalised(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_normalised(item) for item in value]
+    return value
+
+
+def key_of(spec: dict[str, Any]) -> str:
+    """First 8 hex digits of the SHA-256 of the canonical spec."""
+    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:KEY_DIGITS]
+
+
+def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
+    """What decides the results of all runs alike: all but weights, overrides and seed.
+
+    Parameters
+    ----------
+    study : StudyConfig
+    root : Path
+        Folder that relative paths in the config start from.
+    """
+    return {
+        "model": model_spec(study.model, root),
+        "data": train_data_spec(study, root),
+        "prompt": study.prompt.model_dump(),
+        "components": {name: component_spec(component, root) for name, component in study.components.items()},
+        "training": study.training,
+        "lora": study.lora.model_dump() if study.lora else None,
+        "gradients": study.gradients.model_dump(),
+        "gpus": study.launch.gpus,
+    }
+
+
+def arm_spec(shared: dict[str, Any], arm: Arm) -> dict[str, Any]:
+    """The study's spec with one arm's weights and overrides; the seed is not part of it."""
+    return {**shared, "weights": arm.weights, "training": {**shared["training"], **arm.training}}
+
+
+def model_spec(model: Model, root: Path) -> dict[str, Any]:
+    """A model source, with a fingerprint of the files where it is a local folder."""
+    spec = model.model_dump()
+    if isinstance(model, LocalModel):
+        spec["fingerprint"] = folder_fingerprint(root / model.path)
+    return spec
+
+
+def data_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
+    """A data source, with the digest of the file where it is a local one."""
+    spec = source.model_dump()
+    if isinstance(source, HubData | FileData) and source.path is not None:
+        spec["sha256"] = local_digest(root / source.path)
+    return spec
+
+
+def train_data_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
+    """The training set's source and checks.
+
+    The evaluation sets count only where their questions are dropped from training.
+    """
+    data = study.data
+    spec: dict[str, Any] = {
+        "source": data_spec(data.train, root),
+        "duplicates": data.duplicates,
+        "overlap": data.overlap,
+    }
+    if data.overlap == "drop":
+        spec["apart_from"] = [data_spec(source, root) for source in data.evaluation.values()]
+    return spec
+
+
+def evaluation_data_spec(study: StudyConfig, name: str, root: Path) -> dict[str, Any]:
+    """One evaluation set's source and checks."""
+    return {"source": data_spec(study.data.evaluation[name], root), "duplicates": study.data.duplicates}
+
+
+def component_spec(component: Component, root: Path) -> dict[str, Any]:
+    """A component; a user's file counts by the digest of its syntax tree."""
+    spec = component.model_dump()
+    file, separator, _ = component.function.partition(":")
+    if separator:
+        spec["code"] = file_digest(root / file)
+    return spec
+
+
+@cache
+def local_digest(path: Path) -> str:
+    """SHA-256 of a local data file.
+
+    Raises
+    ------
+    StudyError
+        There is no such file.
+    """
+    if not path.is_file():
+        raise StudyError(f"data: {path}: no such file; give the path of a JSON, JSONL, CSV or Parquet file")
+    return sha256(path)
+
+
+@cache
+def folder_fingerprint(folder: Path) -> str:
+    """Digest over names, sizes and contents of a model folder; of files above 1 MiB the first MiB only.
+
+    A safetensors file's header (names, shapes, offsets) lies in that part. Hashing all weights
+    would cost minutes at each start of the workflow; `fetch` hashes them once, into model.json.
+    """
+    if not (folder / "config.json").is_file():
+        raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file():
+            with path.open("rb") as file:
+                digest.update(f"{path.name}\0{path.stat().st_size}\0".encode() + file.read(_WHOLE))
+    return digest.hexdigest()
