@@ -1,0 +1,42 @@
+"""What no parser is given."""
+
+import pytest
+from reward_ablation.rewards.bounds import is_malformed, is_too_costly
+
+
+@pytest.mark.parametrize(
+    ("answer", "malformed"),
+    [
+        ("72", False),
+        ("(0, 1]", False),  # brackets need not match, braces must
+        (r"\{1, 2\}", False),
+        ("x\n+ 1", False),
+        ("1" * 1001, True),
+        ("x+" * 1001, True),
+        ("(" * 21 + "x" + ")" * 21, True),
+        ("{x", True),
+        ("}x{", True),
+        ("7\x002", True),
+        ("7\ud8002", True),  # broken UTF-8
+    ],
+)
+def test_is_malformed(answer, malformed):
+    assert is_malformed(answer) == malformed
+
+
+@pytest.mark.parametrize(
+    ("answer", "costly"),
+    [
+        ("2^{2004}", False),  # answers of this form exist
+        ("2^{2^{3}}", False),
+        ("x^{2} + 5!", False),
+        ("9^{9^{9}}", True),
+        ("9**9**9", True),
+        ("2^{99999999}", True),
+        ("2^{-99999999}", True),
+        (r"\frac{1}{2006!}", True),
+        ("(1000000)!", True),
+    ],
+)
+def test_is_too_costly(answer, costly):
+    assert is_too_costly(answer) == costly

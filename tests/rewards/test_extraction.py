@@ -1,0 +1,151 @@
+"""Where the answer stands: the stated rules, and properties that hold for any text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reward_ablation.rewards import extract, extract_lenient
+from reward_ablation.study.errors import StudyError
+
+FORMATS = ["boxed", "hash", "final", "tag", "last_number"]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"so \boxed{72}.", "72"),
+        (r"\fbox{72}", "72"),
+        (r"\boxed{1} then \boxed{72}", "72"),  # the last box counts
+        (r"\boxed{\frac{1}{\sqrt{2}}}", r"\frac{1}{\sqrt{2}}"),  # nested braces
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),  # escaped braces are characters
+        (r"\boxed{a \\}", r"a \\"),  # a line break is not an escaped brace
+        (r"\boxed {72}", "72"),
+        (r"\boxed 2$.", "2"),  # as in MATH train/algebra/24014
+        (r"\boxed{ 72 }", "72"),
+        (r"\boxed{72", None),  # cut off by the length limit
+        (r"\boxed{1} and \boxed{72", None),  # an earlier box is no stand-in
+        (r"\boxed{}", None),  # an empty box holds no answer
+        (r"\boxed{72}, the \boxed answer", "72"),  # a mention without braces
+        (r"\boxedness{72}", None),  # another command
+        ("72", None),
+        (r"<think>\boxed{1}</think> \boxed{72}", "72"),
+        (r"<think>\boxed{72}</think> done", None),  # a box in the reasoning is no answer
+        (r"<think>\boxed{72}", None),  # nor is one in reasoning that was cut off
+        (r"reasoning</think>\boxed{72}", "72"),  # <think> was part of the prompt
+    ],
+)
+def test_boxed(text, answer):
+    assert extract(text, "boxed") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("48 + 24 = 72\n#### 72", "72"),
+        ("#### 1\n#### 72", "72"),  # the last marker counts
+        ("####72", "72"),
+        ("#### 72 eggs\nDone.", "72 eggs"),  # to the end of the line
+        ("####\n72", None),  # nothing on the line
+        ("##### 72", None),  # five are a heading
+        ("### 72", None),
+    ],
+)
+def test_hash(text, answer):
+    assert extract(text, "hash") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Sum.\nFinal: 72", "72"),
+        ("Final: 1\nFinal: 72\n", "72"),
+        ("  Final:72", "72"),
+        ("The Final: 72", None),  # not at the start of a line
+        ("final: 72", None),
+        ("Final:", None),
+    ],
+)
+def test_final(text, answer):
+    assert extract(text, "final") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer>72</answer>", "72"),
+        ("<answer>1</answer><answer>\n72\n</answer>", "72"),
+        ("<answer>1</answer><answer>72", None),  # the last one was cut off
+        ("72</answer>", None),
+        ("<answer></answer>", None),
+    ],
+)
+def test_tag(text, answer):
+    assert extract(text, "tag") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("He has 7 and then 72.", "72"),
+        ("It costs $1,234.50.", "$1,234.50"),
+        ("It falls to -5", "-5"),
+        ("It falls to \u22125", "\u22125"),  # a typographic minus
+        ("10-5", "5"),  # a sign after a digit is a subtraction
+        ("Half: 1/2", "1/2"),
+        ("It is 1 1/2 miles", "1 1/2"),
+        (r"It is \frac{3}{4}.", r"\frac{3}{4}"),
+        ("about 5%", "5%"),  # never 5
+        ("14{,}916", "14{,}916"),
+        ("items 1,2", "2"),  # a list
+        ("code A2B", None),  # a digit in a word
+        ("72kg", "72"),
+        (".5", ".5"),
+        ("none", None),
+    ],
+)
+def test_last_number(text, answer):
+    assert extract(text, "last_number") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"#### 1 \boxed{2}", "2"),  # the box before ####
+        ("<answer>1</answer>\n#### 2", "2"),  # #### before the tag
+        ("Final: 1\n<answer>2</answer>", "2"),  # the tag before Final:
+        ("Final: 1\nthat is 2", "1"),
+        (r"it is 7, \boxed{", "7"),  # the cut-off box finds nothing: last number
+        ("it is seven", None),
+    ],
+)
+def test_extract_lenient_order(text, answer):
+    assert extract_lenient(text) == answer
+
+
+def test_unknown_format_is_refused_in_one_line():
+    with pytest.raises(StudyError, match="unknown format 'boxd'; formats here: boxed, hash"):
+        extract("72", "boxd")
+
+
+@pytest.mark.parametrize("answer_format", FORMATS)
+@given(
+    text=st.lists(st.sampled_from([*"\\{}$#<>/ \n1,.-%a", "\\boxed", "Final:", "<answer>", "</answer>"])).map("".join)
+)
+def test_extraction_gives_a_stripped_part_of_any_text(answer_format, text):
+    answer = extract(text, answer_format)
+    assert answer is None or (answer and answer == answer.strip() and answer in text)
+
+
+@given(
+    content=st.recursive(
+        st.sampled_from(["1", "x", r"\{", r"\}", r"\\", " y"]),
+        lambda inner: st.lists(inner).map(lambda parts: "{" + "".join(parts) + "}"),
+        max_leaves=20,
+    )
+)
+def test_box_gives_back_any_balanced_content(content):
+    assert extract(f"1 \\boxed{{x{content}}} 2", "boxed") == f"x{content}".strip()
+
+
+@given(before=st.text(), number=st.integers())
+def test_hash_gives_back_the_number_after_any_text(before, number):
+    assert extract(f"{before}</think>\n#### {number}\n", "hash") == str(number)

@@ -1,0 +1,143 @@
+"""Verdicts: public data against itself, public suites, hostile text."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reward_ablation.rewards import Grade, extract, extract_lenient, grade, grade_answer
+from reward_ablation.rewards.normalisation import is_prose, normalise
+
+from .public_data import gsm8k_gold, rows
+
+STATUSES = {"correct", "wrong", "unparseable", "timeout", "error"}
+
+
+@pytest.mark.parametrize(
+    ("completion", "gold", "status"),
+    [
+        (r"so \boxed{72}", "72", "correct"),
+        (r"so \boxed{72}", r"\boxed{72}", "correct"),  # a gold in a box
+        (r"so \boxed{72", "72", "unparseable"),  # cut off by the length limit
+        (r"\boxed{1} then \boxed{72}", "72", "correct"),  # the last box counts
+        (r"\boxed{0.5}", r"\frac{1}{2}", "correct"),
+        (r"\boxed{0.33}", r"\frac{1}{3}", "wrong"),  # a rounded decimal is not the fraction
+        (r"\boxed{5\%}", "5", "wrong"),
+        (r"\boxed{5\%}", "0.05", "correct"),
+        (r"\boxed{72 eggs}", "72", "correct"),
+        (r"\boxed{night}", "thing", "wrong"),  # words are no products of variables
+        (r"\boxed{Yes}", "yes", "correct"),
+        (r"\boxed{9^{9^{9}}}", "72", "timeout"),  # must end, and must not be a bare zero
+        (r"\boxed{\frac{1}{2006!}}", r"\frac{1}{2004!}", "timeout"),  # equal to math-verify
+        (r"\boxed{x + 1}", "1+x", "correct"),  # from here on by math-verify
+        (r"\boxed{x + 1}", "x+2", "wrong"),
+        (r"\boxed{\frac{2\sqrt{3}}{6}}", r"\frac{\sqrt{3}}{3}", "correct"),
+        (r"\boxed{x = 5}", "5", "correct"),
+        (r"\boxed{[0,1]}", "[0,1)", "wrong"),
+        (r"\boxed{(1, 3)}", "(3,1)", "wrong"),  # pairs are ordered
+        (r"\boxed{+}", "72", "unparseable"),
+        (r"\boxed{72}", "", "error"),  # no verdict without a gold
+    ],
+)
+def test_grade(completion, gold, status):
+    assert grade(completion, gold).status == status
+
+
+def test_grade_keeps_the_answer_as_written():
+    assert grade(r"\boxed{ 1,234 }", "1234") == Grade("correct", "1,234")
+    assert grade("none", "1234") == Grade("unparseable", None)
+
+
+@pytest.mark.parametrize(("name", "count"), [("gsm8k_train.jsonl", 7473), ("gsm8k_test.jsonl", 1319)])
+def test_every_gsm8k_solution_is_correct(name, count):
+    problems = rows(name)
+    assert len(problems) == count
+    wrong = [row["answer"] for row in problems if grade(row["answer"], gsm8k_gold(row), "hash").status != "correct"]
+    wrong += [row["answer"] for row in problems if extract_lenient(row["answer"]) != gsm8k_gold(row)]
+    assert wrong == []
+
+
+def test_gsm8k_needs_no_worker_right_or_wrong():
+    """In a fresh process: sympy takes longer to import than GSM8K to grade."""
+    problems = rows("gsm8k_test.jsonl")
+    golds = [gsm8k_gold(row) for row in problems]
+    script = (
+        "import json, sys\n"
+        "from reward_ablation.rewards import grade_answer\n"
+        "from reward_ablation.rewards.supervisor import math_worker\n"
+        "golds = json.load(sys.stdin)\n"
+        "[grade_answer(a + end, g) for a, g in zip(golds, golds[1:]) for end in ('', '.00', ' dollars', '%')]\n"
+        "print(math_worker.pid, [m for m in ('torch', 'sympy', 'math_verify', 'snakemake') if m in sys.modules])\n"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", script], input=json.dumps(golds), capture_output=True, text=True, check=True
+    ).stdout
+    assert output == "None []\n"
+
+
+@pytest.mark.parametrize(("name", "correct", "empty"), [("math500.jsonl", 500, 0), ("math_train.jsonl", 7498, 2)])
+def test_every_math_gold_is_correct_against_itself(name, correct, empty):
+    """Two golds of MATH train are empty (number_theory/7115 and 7117)."""
+    problems = rows(name)
+    boxed = [grade(rf"so $\boxed{{{row['answer']}}}$.", row["answer"]).status for row in problems]
+    solved = [grade(row["solution"], row["answer"]).status for row in problems]
+    for statuses in (boxed, solved):
+        assert (statuses.count("correct"), statuses.count("unparseable")) == (correct, empty)
+
+
+def answer_of_case(text):
+    """What a case of a public suite takes for the answer: its box, its tag, all of it, or a number in its prose."""
+    answer = extract(text, "boxed") or extract(text, "tag")
+    return answer or (extract_lenient(text) or text if is_prose(normalise(text)) else text)
+
+
+def test_agreement_with_public_suites_does_not_fall():
+    """Measured: 251 of 309.
+
+    Most of the others are prose around a formula or several boxes; of the 5 that are correct here
+    and not there, none is wrong as mathematics (unordered lists, white space, missing reasoning tags).
+    """
+    agree, too_generous = 0, []
+    for case in rows("grader_cases.jsonl"):
+        status = grade_answer(answer_of_case(case["prediction"]), answer_of_case(case["gold"])).status
+        agree += status == {1: "correct", None: "unparseable"}.get(case["expected"], status) and (
+            case["expected"] != 0 or status != "correct"
+        )
+        if case["expected"] == 0 and status == "correct":
+            too_generous.append((case["gold"], case["prediction"]))
+    assert agree >= 251
+    assert len(too_generous) == 5
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "9^9^9",
+        "10^{10^{10}}",
+        "((((100!)!)!)!)",
+        "(" * 500 + "1" + ")" * 500,  # deep nesting
+        "{" * 1_000_000,
+        "1," * 500_000,  # a megabyte
+        "\x00" * 10,
+        "72\x00",
+        "\ud800",  # broken UTF-8
+        "<|endoftext|>72<|im_end|>",
+        '__import__("os").system("exit 1")',
+        r"\begin{pmatrix} 1 & \end{pmatrix}",
+        "\\",
+        r"\frac{1}{",
+    ],
+    ids=range(14),
+)
+@pytest.mark.parametrize("answer_format", ["boxed", "hash", "final", "tag", "last_number"])
+def test_hostile_answers_end_with_a_status_that_is_not_correct(answer, answer_format):
+    text = {"boxed": rf"\boxed{{{answer}}}", "hash": f"#### {answer}", "final": f"Final: {answer}"}
+    result = grade(text.get(answer_format, f"<answer>{answer}</answer>"), "71", answer_format)
+    assert result.status in STATUSES - {"correct", "error"}
+
+
+@given(completion=st.text(alphabet=st.sampled_from(list("\\{}0123456789/.,% #")), max_size=60))
+def test_numbers_and_rubbish_end_with_a_status(completion):
+    assert grade(completion, "7", "hash").status in STATUSES - {"error"}

@@ -1,0 +1,67 @@
+"""What no parser is given: a completion is hostile input, and these checks cost a microsecond.
+
+They are the first line. The second is the worker process, which ends at its own limits of CPU time
+and memory whatever it was given.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+MAX_CHARACTERS = 2000
+MAX_NESTING = 20  # the deepest answer of MATH has 3; a parser's time doubles with each level
+MAX_DIGITS = 1000  # in one run; int() itself refuses more than 4,300
+MAX_EXPONENT = 10_000
+MAX_FACTORIAL = 1000
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_DIGIT_RUN = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
+_EXPONENT = re.compile(r"(?:\^|\*\*)[\s{(+-]*(\d+)")
+_TOWER = re.compile(r"(?:\^|\*\*)[\s{(+-]*(\d+)[\s)}]*(?:\^|\*\*)[\s{(+-]*(\d+)")
+_FACTORIAL = re.compile(r"(\d+)[\s)}]*!")
+
+
+def is_malformed(answer: str) -> bool:
+    """Whether a text is no answer at all: too long, nested too deep, unbalanced braces, control characters,
+    lone surrogates (broken UTF-8), or a run of too many digits."""
+    return (
+        len(answer) > MAX_CHARACTERS
+        or _CONTROL.search(answer) is not None
+        or _DIGIT_RUN.search(answer) is not None
+        or not 0 <= _depth(answer) <= MAX_NESTING
+    )
+
+
+def is_too_costly(answer: str) -> bool:
+    """Whether the numbers in an answer ask for more digits than can be written: powers, towers, factorials."""
+    return (
+        any(_above(exponent, MAX_EXPONENT) for exponent in _EXPONENT.findall(answer))
+        or any(_power_above(base, exponent, MAX_EXPONENT) for base, exponent in _TOWER.findall(answer))
+        or any(_above(number, MAX_FACTORIAL) for number in _FACTORIAL.findall(answer))
+    )
+
+
+def _depth(text: str) -> int:
+    """Deepest nesting of brackets of any kind; -1 where braces do not balance (other brackets need not: [0, 1))."""
+    depth = deepest = braces = 0
+    for character in re.sub(r"\\[{}]", "", text):
+        if character in "([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in ")]}":
+            depth -= 1
+        braces += {"{": 1, "}": -1}.get(character, 0)
+        if braces < 0:
+            return -1
+    return deepest if braces == 0 else -1
+
+
+def _above(digits: str, limit: int) -> bool:
+    return len(digits.lstrip("0")) > len(str(limit)) or int(digits) > limit
+
+
+def _power_above(base: str, exponent: str, limit: int) -> bool:
+    if _above(base, limit) or _above(exponent, limit):
+        return True
+    return int(exponent) * math.log(max(int(base), 1)) > math.log(limit)

@@ -1,0 +1,51 @@
+"""Form of the answer, whatever it says."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from reward_ablation.rewards.completions import Completion, completion_texts
+from reward_ablation.rewards.extraction import after_thinking, closing_brace, extract, marker_spans
+
+#: White space, punctuation, and what closes a formula: `$`, `\)`, `\]`, and Markdown stars.
+_CLOSING = re.compile(r"(?:[\s.!*$]|\\[)\]])*")
+
+
+def answer_format(
+    completions: list[Completion], *, format: Literal["boxed", "hash", "final", "tag"] = "boxed", **columns: Any
+) -> list[float | None]:
+    r"""1 where the answer's marker is there exactly once, holds an answer, and ends the text; else 0.
+
+    Exactly once, since a second marker is a way to hedge; last, since what follows an answer is
+    either idle or another answer. After the box, the tag, or the line of ``####`` or ``Final:``,
+    only white space, stops, Markdown stars and the end of a formula may follow.
+
+    Parameters
+    ----------
+    completions : list of str or of messages
+        Only the text after the last ``</think>`` counts.
+    format : {"boxed", "hash", "final", "tag"}
+        The marker: ``\boxed{}`` (or ``\fbox{}``), ``#### N``, a line ``Final: N``, ``<answer>N</answer>``.
+
+    Returns
+    -------
+    list of {0.0, 1.0}
+    """
+    return [float(_well_formed(after_thinking(text), format)) for text in completion_texts(completions)]
+
+
+def _well_formed(text: str, format: str) -> bool:
+    markers = marker_spans(text, format)
+    if len(markers) != 1 or extract(text, format) is None:
+        return False
+    return _CLOSING.fullmatch(text, _answer_end(text, markers[0][1], format)) is not None
+
+
+def _answer_end(text: str, start: int, format: str) -> int:
+    """Index after the answer that follows the marker, which is known to be there."""
+    if format == "boxed":
+        brace = closing_brace(text, start) if text[start] == "{" else None
+        return start + len(extract(text, format) or "") if brace is None else brace + 1
+    end = text.find("</answer>" if format == "tag" else "\n", start)
+    return len(text) if end < 0 else end + (len("</answer>") if format == "tag" else 0)

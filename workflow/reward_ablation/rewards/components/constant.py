@@ -1,0 +1,12 @@
+"""A control: the same score for every completion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reward_ablation.rewards.completions import Completion
+
+
+def constant(completions: list[Completion], *, value: float = 1.0, **columns: Any) -> list[float | None]:
+    """`value` for every completion: no advantage and no gradient, whatever its weight."""
+    return [float(value)] * len(completions)

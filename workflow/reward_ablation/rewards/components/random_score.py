@@ -1,0 +1,37 @@
+"""A control: a score that says nothing about the completion."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from reward_ablation.rewards.completions import Completion, completion_texts
+
+
+def random_score(
+    completions: list[Completion], problem_id: list[str], *, seed: int = 0, **columns: Any
+) -> list[float | None]:
+    """Uniform score in [0, 1) that depends on the seed, the problem and the text, and on nothing else.
+
+    It repeats: the same text for the same problem has the same score in every run, process and
+    order, and no random generator of the trainer moves. An arm on it shows what noise alone does.
+
+    Parameters
+    ----------
+    completions : list of str or of messages
+    problem_id : list of str
+    seed : int
+
+    Returns
+    -------
+    list of float in [0, 1)
+    """
+    return [
+        _uniform(seed, problem, text) for problem, text in zip(problem_id, completion_texts(completions), strict=True)
+    ]
+
+
+def _uniform(seed: int, problem: str, text: str) -> float:
+    digest = hashlib.blake2b(json.dumps([seed, problem, text]).encode(), digest_size=8).digest()
+    return (int.from_bytes(digest) >> 11) / 2**53  # 53 bits: all that a float holds, so never rounded up to 1

@@ -1,0 +1,34 @@
+"""Length of a completion in tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import PositiveFloat
+
+from reward_ablation.rewards.completions import Completion
+
+
+def token_length(
+    completions: list[Completion],
+    completion_ids: list[list[int]],
+    *,
+    target: PositiveFloat,
+    width: PositiveFloat,
+    **columns: Any,
+) -> list[float | None]:
+    """max(0, 1 - |tokens - target| / width): 1 at the target, falling on both sides to 0 at target ± width.
+
+    Parameters
+    ----------
+    completions : list of str or of messages
+    completion_ids : list of lists of int
+        Token ids of each completion, without padding.
+    target, width : float
+        In tokens, above 0.
+
+    Returns
+    -------
+    list of float in [0, 1]
+    """
+    return [max(0.0, 1.0 - abs(len(ids) - target) / width) for ids in completion_ids]

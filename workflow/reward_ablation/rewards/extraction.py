@@ -1,0 +1,137 @@
+"""Where in a completion the answer stands: one rule per answer format, and no judgement of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from reward_ablation.study.errors import StudyError
+
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{|[-+]?\.?\d)")
+_BARE_BOX = re.compile(r"[-+]?[\d.,]*\d")
+_HASH = re.compile(r"(?<!#)####(?!#)")
+_FINAL = re.compile(r"^[ \t]*Final:", re.MULTILINE)
+_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+_ANSWER_OPEN, _ANSWER_CLOSE = "<answer>", "</answer>"
+
+_DIGITS = r"(?:[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
+_LAST_NUMBER = re.compile(
+    rf"""
+    (?<![\w.\\])(?:(?<![)\]}}])[-+\u2212])?\s?\$?    # a sign after a digit or a bracket is an operation
+    (?:\\[dt]?frac\{{[-+]?\d+\}}\{{\d+\}}
+      |\d+[ ]\d+/\d+(?![\d/])                         # mixed number
+      |\d+/\d+(?![\d/])
+      |(?:{_DIGITS})
+    )
+    (?:\s?\\?%)?
+    """,
+    re.VERBOSE,
+)
+
+
+def extract(text: str, answer_format: str) -> str | None:
+    r"""Answer of a completion, by one format, exactly as it was written.
+
+    Parameters
+    ----------
+    text : str
+        Any text of any length; time is linear in it.
+    answer_format : {"boxed", "hash", "final", "tag", "last_number"}
+        - ``boxed``: the content of the last ``\boxed`` or ``\fbox``, with nested braces; ``\{`` and
+          ``\}`` are no braces. A box that is never closed has no answer, and an earlier box does not
+          stand in for it: the text was cut off before it gave its answer. Without braces, a number
+          that follows directly (``\boxed 2``).
+        - ``hash``: the rest of the line after the last ``####`` (five or more are no marker).
+        - ``final``: the rest of the last line that starts with ``Final:``.
+        - ``tag``: between the last ``<answer>`` and the next ``</answer>``; unclosed has no answer.
+        - ``last_number``: the last number in the text, with sign, thousands separators, decimals,
+          ``a/b``, ``\frac{a}{b}``, a mixed number (``1 1/2``), a dollar sign before and a percent
+          sign after. Digits inside a word (``A2B``) are no number.
+
+    Returns
+    -------
+    str or None
+        Stripped; None where there is no answer, and where the answer is empty. Only the text after
+        the last ``</think>`` counts, and a ``<think>`` that is never closed has no answer after it.
+
+    Raises
+    ------
+    StudyError
+        An unknown format.
+    """
+    if answer_format not in _EXTRACTORS:
+        raise StudyError(f"answer_format: unknown format {answer_format!r}; formats here: {', '.join(_EXTRACTORS)}")
+    answer = _EXTRACTORS[answer_format](after_thinking(text))
+    return answer.strip() or None if answer else None
+
+
+def extract_lenient(text: str) -> str | None:
+    """Answer by the first of boxed, hash, tag and final that finds one, else the last number."""
+    return next((answer for name in _LENIENT_ORDER if (answer := extract(text, name)) is not None), None)
+
+
+def marker_spans(text: str, answer_format: str) -> list[tuple[int, int]]:
+    """Start and end of every marker of a format in the text: an opened box, ``####``, ``Final:``, ``<answer>``."""
+    return [match.span() for match in _MARKERS[answer_format].finditer(text)]
+
+
+def after_thinking(text: str) -> str:
+    """Text after the last ``</think>``, up to a ``<think>`` that is never closed."""
+    rest = text[text.rfind(_THINK_CLOSE) + len(_THINK_CLOSE) :] if _THINK_CLOSE in text else text
+    return rest.partition(_THINK_OPEN)[0]
+
+
+def closing_brace(text: str, opening: int) -> int | None:
+    """Index of the brace that closes the one at `opening`, or None; a backslash hides the character after it."""
+    depth, position = 0, opening
+    for match in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, opening):
+        position = match.start()
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if depth == 0 and match[0] == "}":
+            return position
+    return None
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    match = None
+    for match in pattern.finditer(text):  # noqa: B007  the last one is wanted
+        pass
+    return match
+
+
+def _boxed(text: str) -> str | None:
+    box = _last(_BOX, text)
+    if box is None:
+        return None
+    if text[box.end()] != "{":
+        number = _BARE_BOX.match(text, box.end())
+        return number[0] if number else None
+    end = closing_brace(text, box.end())
+    return None if end is None else text[box.end() + 1 : end]
+
+
+def _rest_of_line(pattern: re.Pattern[str], text: str) -> str | None:
+    marker = _last(pattern, text)
+    return None if marker is None else text[marker.end() :].partition("\n")[0]
+
+
+def _tag(text: str) -> str | None:
+    start = text.rfind(_ANSWER_OPEN)
+    end = text.find(_ANSWER_CLOSE, start)
+    return None if start < 0 or end < 0 else text[start + len(_ANSWER_OPEN) : end]
+
+
+def _last_number(text: str) -> str | None:
+    number = _last(_LAST_NUMBER, text)
+    return None if number is None else number[0]
+
+
+_EXTRACTORS: dict[str, Callable[[str], str | None]] = {
+    "boxed": _boxed,
+    "hash": lambda text: _rest_of_line(_HASH, text),
+    "final": lambda text: _rest_of_line(_FINAL, text),
+    "tag": _tag,
+    "last_number": _last_number,
+}
+_MARKERS = {"boxed": _BOX, "hash": _HASH, "final": _FINAL, "tag": re.compile(_ANSWER_OPEN)}
+_LENIENT_ORDER = ("boxed", "hash", "tag", "final", "last_number")
