@@ -61,9 +61,7 @@ class OneAtATime(Section):
     weights: Weights = Field(min_length=1)
 
     def generate(self, components: list[str]) -> dict[str, Arm]:
-        return {
-            f"only_{name}": Arm(weights={name: self.weights[name]}) for name in _in_order(self.weights, components)
-        }
+        return {f"only_{name}": Arm(weights={name: self.weights[name]}) for name in _in_order(self.weights, components)}
 
 
 class Factorial(Section):

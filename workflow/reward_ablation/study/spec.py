@@ -104,11 +104,6 @@ def train_data_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
     return spec
 
 
-def evaluation_data_spec(study: StudyConfig, name: str, root: Path) -> dict[str, Any]:
-    """One evaluation set's source and checks."""
-    return {"source": data_spec(study.data.evaluation[name], root), "duplicates": study.data.duplicates}
-
-
 def component_spec(component: Component, root: Path) -> dict[str, Any]:
     """A component; a user's file counts by the digest of its syntax tree."""
     spec = component.model_dump()

@@ -1,0 +1,61 @@
+# Set up and run. Each target does all that it needs on a machine with Python 3.11 or 3.12 and pip.
+PYTHON ?= python3
+VENV ?= .venv
+# cpu or gpu: which lock to install.
+LOCK ?= cpu
+# For pip, such as an index that has torch's CPU build.
+PIP_ARGS ?=
+JOBS ?= 2
+
+BIN = $(VENV)/bin
+READY = $(VENV)/.ready-$(LOCK)
+
+.PHONY: help install demo test test-fast lint format schemas lock bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(READY) ## Virtual environment with the locked packages
+
+# torch first, with what its build needs; then the lock, which is complete.
+$(READY): envs/$(LOCK).txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet $(PIP_ARGS) --constraint envs/$(LOCK).txt torch setuptools
+	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --requirement envs/$(LOCK).txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures/all.pdf
+	$(BIN)/snakemake --configfile config/demo.yaml --cores $(JOBS)
+	$(BIN)/snakemake --configfile config/demo.yaml --report results/demo/report.html
+	@echo "figures: results/demo/figures/all.pdf   report: results/demo/report.html   tables: results/demo/tables/"
+
+test: $(READY) ## All tests
+	$(BIN)/pytest
+
+test-fast: $(READY) ## Tests that train no model
+	$(BIN)/pytest -m "not slow"
+
+lint: $(READY) ## ruff, snakefmt, snakemake --lint, mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint --configfile config/demo.yaml
+	$(BIN)/mypy
+
+format: $(READY) ## Write the code as the linters want it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile workflow
+
+schemas: $(READY) ## Generate the JSON schemas from the config models and TRL
+	$(BIN)/python -m reward_ablation.study.schemas
+
+lock: $(READY) ## Resolve pyproject.toml into envs/cpu.txt and envs/gpu.txt
+	UV=$(BIN)/uv envs/lock.sh
+
+bench: $(READY) ## Run all benchmarks and refresh the tables of docs/performance.md
+	$(BIN)/python benchmarks/run_all.py
+
+clean: ## Remove the virtual environment and the demo's results
+	rm -rf $(VENV) results/demo

@@ -1,0 +1,79 @@
+"""Reward ablation: train under many reward weights and seeds, evaluate, and draw what each component does."""
+
+import os
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+from reward_ablation.study.base import NAME_PATTERN
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.resolve import resolve
+
+min_version("9.27")
+
+# A --configfile replaces the default study; Snakemake would merge the two.
+if not workflow.configfiles:
+
+    configfile: "config/config.yaml"
+
+
+try:
+    study = resolve(config, " + ".join(map(str, workflow.configfiles)), Path.cwd())
+except StudyError as error:
+    sys.exit(f"error: {error}")
+for warning in study.warnings:
+    logger.warning(f"warning: {warning}")
+
+
+pathvars:
+    results=study.config.root,
+    logs=f"{study.config.root}/logs",
+    benchmarks=f"{study.config.root}/benchmarks",
+
+
+wildcard_constraints:
+    arm=NAME_PATTERN,
+    key="[0-9a-f]{8}",
+    seed="[0-9]+",
+    dataset=NAME_PATTERN,
+
+
+# Jobs run in the Python environment of this Snakemake, activated or not.
+shell.prefix(f'set -euo pipefail; export PATH="{Path(sys.executable).parent}:$PATH"; ')
+# One thread per process unless a rule says more; idle threads of OpenMP sleep, machines are shared.
+os.environ.setdefault("OMP_NUM_THREADS", str(study.config.launch.threads))
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+
+report: "workflow/report/workflow.rst"
+
+
+localrules:
+    all,
+    describe,
+
+
+include: "workflow/rules/fetch.smk"
+include: "workflow/rules/prepare.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/aggregate.smk"
+include: "workflow/rules/figures.smk"
+
+
+rule all:
+    """Every run, every evaluation, every table and figure."""
+    default_target: True
+    input:
+        expand("<results>/runs/{run}/run.json", run=study.runs),
+        expand("<results>/evaluation/{run}/{dataset}.parquet", run=study.runs, dataset=study.datasets),
+        "<results>/tables/evaluation_by_arm.csv",
+        "<results>/figures/all.pdf",
+
+
+onstart:
+    # TRL itself checks the training settings before any job is submitted; a dry run need not wait for it.
+    study.check_training_settings()

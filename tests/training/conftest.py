@@ -1,0 +1,73 @@
+"""A warm-started model of demo size, its problems, and runs on them in seconds."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+from reward_ablation.data.problems import PrepareSpec, prepare
+from reward_ablation.study.config import DemoModel
+from reward_ablation.study.spec import canonical
+
+SPEC = {
+    "components": {
+        "correctness": {"function": "correctness", "parameters": {"answer_format": "hash"}},
+        "format": {"function": "answer_format", "parameters": {"format": "hash"}},
+        "length": {"function": "token_length", "parameters": {"target": 20, "width": 20}},
+    },
+    "weights": {"correctness": 1, "format": 0.5, "length": 0.3},
+    "training": {
+        "max_steps": 4,
+        "per_device_train_batch_size": 8,
+        "num_generations": 4,
+        "max_completion_length": 16,
+        "learning_rate": 1e-3,
+        "save_strategy": "no",
+    },
+    "prompt": {"system": None, "template": "{question}\n", "chat": False},
+    "lora": None,
+    "gradients": {"every": 1},
+    "gpus": 0,
+    "seed": 0,
+}
+
+
+def spec_with(**changes) -> dict:
+    """The spec with keys replaced; a dict is merged into the one that is there."""
+    spec = copy.deepcopy(SPEC)
+    for key, value in changes.items():
+        spec[key] = {**spec[key], **value} if isinstance(value, dict) and isinstance(spec[key], dict) else value
+    return spec
+
+
+@pytest.fixture(scope="session")
+def demo_model(tmp_path_factory) -> Path:
+    """A demo model after a short warm start: it writes words and numbers, and ends some completions."""
+    from reward_ablation.models.demo import build
+
+    folder = tmp_path_factory.mktemp("demo_model")
+    build(DemoModel(samples=300, steps=40), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def problems(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("problems") / "train.parquet"
+    source = {"source": "word_problems", "count": 32, "split": "train"}
+    spec = PrepareSpec.model_validate({"source": source, "duplicates": "refuse", "overlap": "refuse"})
+    prepare(spec, "train", path)
+    return path
+
+
+@pytest.fixture
+def train(demo_model, problems, tmp_path):
+    """Train a run in this process: `train(name, **changes of the spec)` gives its folder."""
+    from reward_ablation.training.run import train_run
+
+    def run(name: str, callbacks=(), **changes) -> Path:
+        folder = tmp_path / name / "seed0"
+        train_run(canonical(spec_with(**changes)), "code", demo_model, problems, folder, callbacks=tuple(callbacks))
+        return folder
+
+    return run

@@ -1,0 +1,56 @@
+"""Shares of the advantage: they sum to what TRL computes, in every setting that TRL has."""
+
+import pytest
+import torch
+from reward_ablation.training.advantages import alone_advantages, component_shares
+
+NAN = float("nan")
+
+
+def test_shares_on_hand_worked_scores():
+    # one group: totals 1, 0, 1, 0 -> mean 0.5, sample deviation 0.5774
+    scores = torch.tensor([[1.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    shares = component_shares(scores, torch.tensor([1.0, 5.0]), 4, "group", "sum_then_normalize")
+    assert shares[:, 0].tolist() == pytest.approx([0.8659, -0.8659, 0.8659, -0.8659], abs=1e-4)
+    assert shares[:, 1].tolist() == [0.0] * 4  # a constant component has no share
+
+
+def test_a_weight_of_zero_has_no_share_and_its_gaps_do_not_count():
+    scores = torch.tensor([[1.0, NAN], [0.0, NAN], [0.0, 3.0], [1.0, 4.0]])
+    weights = torch.tensor([1.0, 0.0])
+    shares = component_shares(scores, weights, 4, "group", "sum_then_normalize")
+    alone = component_shares(scores[:, :1], weights[:1], 4, "group", "sum_then_normalize")
+    assert torch.equal(shares[:, :1], alone)
+    assert (shares[:, 1] == 0).all()
+
+
+def test_alone_is_defined_for_components_of_any_weight():
+    scores = torch.tensor([[1.0, 2.0], [0.0, 4.0], [0.0, NAN], [1.0, 6.0]])
+    alone = alone_advantages(scores, 4, "none", "sum_then_normalize")
+    assert alone[:, 0].tolist() == [0.5, -0.5, -0.5, 0.5]
+    assert alone[:, 1].tolist() == [-2.0, 0.0, 0.0, 2.0]  # mean 4 over the three that were scored
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("aggregation", ["sum_then_normalize", "normalize_then_sum"])
+@pytest.mark.parametrize("scale_rewards", ["group", "batch", "none"])
+def test_shares_sum_to_the_advantage_of_trl(train, tmp_path, scale_rewards, aggregation):
+    """With a component that gives no score to some completions."""
+    import pandas as pd
+
+    file = tmp_path / "gaps.py"
+    file.write_text(
+        "def gaps(completions, **columns):\n"
+        "    return [None if len(text) % 3 == 0 else len(text) / 50 for text in completions]\n"
+    )
+    run = train(
+        "run",
+        components={"length": {"function": f"{file}:gaps", "parameters": {}}},
+        weights={"correctness": 0, "format": 0.4, "length": 1.0},
+        training={"scale_rewards": scale_rewards, "multi_objective_aggregation": aggregation, "max_steps": 2},
+    )
+    rollouts = pd.read_parquet(run / "rollouts.parquet")
+    assert rollouts.score_length.isna().any()
+    assert rollouts.filter(like="advantage_").sum(axis=1).tolist() == pytest.approx(
+        rollouts.advantage.tolist(), abs=1e-5
+    )

@@ -1,0 +1,110 @@
+"""Component gradients against an independent computation, and the pure functions on hand-worked values."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.training.gradients import gram_cosine, gram_rows, layer_of
+
+
+@pytest.mark.parametrize(
+    ("parameter", "layer"),
+    [
+        ("model.embed_tokens.weight", "embed_tokens"),
+        ("model.layers.11.self_attn.q_proj.bias", "layers.11"),
+        ("transformer.h.3.mlp.c_fc.weight", "layers.3"),  # GPT-2's name of a block
+        ("model.norm.weight", "norm"),
+        ("lm_head.weight", "lm_head"),
+        ("base_model.model.model.layers.2.mlp.up_proj.lora_A.default.weight", "layers.2"),
+        ("base_model.model.lm_head.lora_B.default.weight", "lm_head"),
+    ],
+)
+def test_layer_of(parameter, layer):
+    assert layer_of(parameter) == layer
+
+
+def test_gram_cosine_of_hand_worked_gradients():
+    gradients = np.array([[1.0, 0.0], [1.0, 1.0], [-2.0, 0.0], [0.0, 0.0]])
+    cosine = gram_cosine(gradients @ gradients.T)
+    assert cosine[0, 1] == pytest.approx(2**-0.5)
+    assert cosine[0, 2] == -1
+    assert np.isnan(cosine[3]).all()
+    assert np.isnan(cosine[:, 3]).all()
+    assert np.isfinite(cosine[:3, :3]).all()  # a zero gradient spoils no other pair
+
+
+def test_gram_rows_have_each_pair_once_and_null_for_no_direction():
+    rows = gram_rows(7, {"all": np.array([[4.0, 0.0], [0.0, 0.0]])}, ["a", "b"], "alone").to_pylist()
+    assert [(row["component_a"], row["component_b"], row["dot"], row["cosine"]) for row in rows] == [
+        ("a", "a", 4.0, 1.0),
+        ("a", "b", 0.0, None),
+        ("b", "b", 0.0, None),
+    ]
+
+
+def first_step_gram(run):
+    gradients = pd.read_parquet(run / "gradients.parquet").query("step == 1 and layer == 'all'")
+    names = ["correctness", "format", "length"]
+    dots = {(row.component_a, row.component_b): row.dot for row in gradients.itertuples()}
+    return np.array([[dots[min(a, b), max(a, b)] for b in names] for a in names])
+
+
+RECORDING_LENGTH = """
+import json, pathlib
+
+def length(completions, completion_ids, *, file: str, **columns):
+    pathlib.Path(file).write_text(json.dumps(completion_ids))  # text does not always tokenise back to itself
+    return [max(0.0, 1 - abs(len(ids) - 10) / 10) for ids in completion_ids]
+"""
+
+
+def naive_gram(demo_model, problems, rollouts, completion_ids):
+    """K separate forward and backward passes over the rollouts, one completion at a time, with a loss written out.
+
+    Loss dapo on policy: -sum_i A_i sum_t log p_it / (all tokens of the batch).
+    """
+    tokenizer = load_tokenizer(demo_model)
+    questions = pd.read_parquet(problems).set_index("id").question
+    gradients = []
+    for name in ("correctness", "format", "length"):
+        model = load_model(demo_model)
+        scores = rollouts.groupby("problem_id")[f"score_{name}"]
+        advantages = (rollouts[f"score_{name}"] - scores.transform("mean")) / (scores.transform("std") + 1e-4)
+        loss = 0.0
+        for problem, completion, advantage in zip(rollouts.problem_id, completion_ids, advantages, strict=True):
+            prompt = tokenizer(questions[problem] + "\n")["input_ids"]
+            logits = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
+            logps = torch.log_softmax(logits, dim=-1)[range(len(completion)), completion]
+            loss = loss - float(advantage) * logps.sum() / rollouts.tokens.sum()
+        gradients.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))]))
+    stacked = torch.stack(gradients).double().numpy()
+    return stacked @ stacked.T
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_gram_equals_separate_passes(train, demo_model, problems, tmp_path, accumulation):
+    """With two micro-batches the gradients are added before any product is taken."""
+    (tmp_path / "recording.py").write_text(RECORDING_LENGTH)
+    ids = tmp_path / "ids.json"
+    run = train(
+        "run",
+        components={"length": {"function": f"{tmp_path}/recording.py:length", "parameters": {"file": str(ids)}}},
+        training={
+            "gradient_accumulation_steps": accumulation,
+            "per_device_train_batch_size": 8 // accumulation,
+            "max_steps": 1,
+        },
+    )
+    rollouts = pd.read_parquet(run / "rollouts.parquet")
+    naive = naive_gram(demo_model, problems, rollouts, json.loads(ids.read_text()))
+    assert first_step_gram(run) == pytest.approx(naive, rel=2e-4, abs=1e-6 * np.abs(naive).max())
+
+
+def test_one_component_alone_is_the_training_gradient(train):
+    """With one component of weight 1, its own gradient is the one that the optimiser takes."""
+    run = train("run", weights={"correctness": 0, "format": 0, "length": 1}, training={"max_steps": 1})
+    norm = pd.read_parquet(run / "metrics.parquet").grad_norm[0]
+    assert first_step_gram(run)[2, 2] ** 0.5 == pytest.approx(norm, rel=1e-4)

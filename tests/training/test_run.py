@@ -1,0 +1,153 @@
+"""Whole runs of a few steps: what tracking must not change, what repeats, what resumes."""
+
+import json
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import sha256
+from transformers import TrainerCallback
+
+
+def weights_of(run):
+    return sha256(run / "model" / "model.safetensors")
+
+
+class StopAt(TrainerCallback):
+    """End the process's work at a step, as a kill would: nothing after it is written."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == self.step:
+            raise KeyboardInterrupt
+
+
+def test_rollouts_hold_every_completion_with_its_scores_and_shares(train):
+    run = train("run")
+    rollouts = pd.read_parquet(run / "rollouts.parquet")
+    assert rollouts.groupby("step").size().to_dict() == {1: 8, 2: 8, 3: 8, 4: 8}
+    groups = rollouts.groupby(["step", "problem_id"])["rollout"].apply(sorted)
+    assert all(group == [0, 1, 2, 3] for group in groups)
+    total = rollouts.score_correctness + 0.5 * rollouts.score_format + 0.3 * rollouts.score_length
+    assert total.to_numpy() == pytest.approx(rollouts.total.to_numpy())
+    shares = rollouts.filter(like="advantage_").sum(axis=1)
+    assert shares.to_numpy() == pytest.approx(rollouts.advantage.to_numpy(), abs=1e-5)
+    assert rollouts.tokens.between(1, 16).all()
+    assert (rollouts.truncated <= (rollouts.tokens == 16)).all()  # only a full completion can be cut
+    assert set(rollouts.stop_reason) <= {"stop", "length"}
+
+
+def test_metrics_and_gradients_have_every_step(train):
+    run = train("run")
+    metrics = pd.read_parquet(run / "metrics.parquet")
+    assert metrics.step.tolist() == [1, 2, 3, 4]
+    assert {"loss", "reward", "entropy", "grad_norm", "rewards/format/mean"} <= set(metrics.columns)
+    gradients = pd.read_parquet(run / "gradients.parquet")
+    assert gradients.step.unique().tolist() == [1, 2, 3, 4]
+    assert gradients.layer.unique().tolist() == ["all", "embed_tokens", "layers.0", "layers.1", "norm"]
+    assert gradients.cosine.dropna().between(-1, 1).all()
+    own = gradients[gradients.component_a == gradients.component_b]["dot"]
+    assert (own >= 0).all()
+
+
+def test_a_tracked_component_changes_nothing(train):
+    without = train(
+        "without",
+        components={"length": {"function": "constant", "parameters": {}}},
+        weights={"correctness": 1, "format": 0.5, "length": 0},
+    )
+    tracked = train("tracked", weights={"correctness": 1, "format": 0.5, "length": 0})
+    assert weights_of(tracked) == weights_of(without)
+    same = ["step", "problem_id", "rollout", "completion", "total", "advantage", "score_format", "advantage_format"]
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tracked / "rollouts.parquet")[same], pd.read_parquet(without / "rollouts.parquet")[same]
+    )
+
+
+def test_a_tracked_component_that_draws_random_numbers_changes_nothing(train, tmp_path):
+    file = tmp_path / "noisy.py"
+    file.write_text(
+        "import random, numpy, torch\n"
+        "def noise(completions, **columns):\n"
+        "    return [random.random() + numpy.random.rand() + torch.rand(1).item() for _ in completions]\n"
+    )
+    weights = {"correctness": 1, "format": 0.5, "length": 0}
+    plain = train("plain", weights=weights)
+    noisy = train("noisy", weights=weights, components={"length": {"function": f"{file}:noise", "parameters": {}}})
+    assert weights_of(noisy) == weights_of(plain)
+
+
+def test_measuring_gradients_changes_nothing(train):
+    measured, unmeasured = train("measured"), train("unmeasured", gradients={"every": 0})
+    assert weights_of(measured) == weights_of(unmeasured)
+    for table in ("rollouts.parquet", "metrics.parquet"):
+        assert sha256(measured / table) == sha256(unmeasured / table)
+    assert pq.read_table(unmeasured / "gradients.parquet").num_rows == 0
+
+
+def test_gradients_every_second_step(train):
+    gradients = pd.read_parquet(train("run", gradients={"every": 2}) / "gradients.parquet")
+    assert gradients.step.unique().tolist() == [1, 3]
+
+
+def test_a_seed_repeats_to_the_byte_and_another_differs(train):
+    first, again, other = train("first"), train("again"), train("other", seed=1)
+    for table in ("rollouts.parquet", "metrics.parquet", "gradients.parquet"):
+        assert sha256(first / table) == sha256(again / table)
+        assert sha256(first / table) != sha256(other / table)
+    assert weights_of(first) == weights_of(again)
+
+
+def test_an_interrupted_run_ends_as_an_uninterrupted_one(train):
+    saving = {"save_strategy": "steps", "save_steps": 2}
+    whole = train("whole", training=saving)
+    with pytest.raises(KeyboardInterrupt):
+        train("broken", training=saving, callbacks=[StopAt(3)])
+    resumed = train("broken", training=saving)
+    assert json.loads((resumed / "run.json").read_text())["resumed_from"] == 2
+    for file in ("rollouts.parquet", "gradients.parquet", "metrics.parquet", "model/model.safetensors"):
+        assert sha256(whole / file) == sha256(resumed / file), file
+
+
+def test_a_checkpoint_of_another_spec_is_not_resumed(train):
+    saving = {"save_strategy": "steps", "save_steps": 2}
+    with pytest.raises(KeyboardInterrupt):
+        train("run", training=saving, callbacks=[StopAt(3)])
+    run = train("run", training={**saving, "learning_rate": 2e-3})
+    assert json.loads((run / "run.json").read_text())["resumed_from"] == 0
+
+
+def test_lora_with_kl_trains_an_adapter(train):
+    run = train(
+        "lora",
+        lora={"r": 4, "lora_alpha": 8, "lora_dropout": 0.0, "target_modules": "all-linear"},
+        training={"beta": 0.1, "max_steps": 2},
+    )
+    assert (run / "model" / "adapter_model.safetensors").is_file()
+    assert "kl" in pd.read_parquet(run / "metrics.parquet")
+    gradients = pd.read_parquet(run / "gradients.parquet")
+    assert gradients.layer.unique().tolist() == ["all", "layers.0", "layers.1"]
+
+
+def test_run_json_says_what_was_trained_and_lists_its_files(train):
+    run = train("run")
+    record = json.loads((run / "run.json").read_text())
+    assert (record["seed"], record["steps"], record["code"]) == (0, 4, "code")
+    assert record["spec"]["weights"] == {"correctness": 1, "format": 0.5, "length": 0.3}
+    assert record["files"]["rollouts.parquet"] == sha256(run / "rollouts.parquet")
+    assert record["files"]["model/model.safetensors"] == weights_of(run)
+    assert sorted(path.name for path in run.iterdir()) == [
+        "gradients.parquet",
+        "metrics.parquet",
+        "model",
+        "rollouts.parquet",
+        "run.json",
+    ]
+
+
+def test_a_setting_that_trl_refuses_is_told_in_one_line(train):
+    with pytest.raises(StudyError, match=r"^training: TRL's GRPOConfig refuses it: .*divisible"):
+        train("run", training={"num_generations": 3})

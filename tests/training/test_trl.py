@@ -1,0 +1,71 @@
+"""The private parts of TRL that `training/trainer.py` overrides or reads: when one changes, this says which."""
+
+import inspect
+import re
+
+import pytest
+from trl import GRPOTrainer
+from trl.trainer import grpo_trainer
+
+SOURCE = inspect.getsource(GRPOTrainer)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
+        ("_generate_and_score_completions", ["self", "inputs"]),
+        ("_compute_loss", ["self", "model", "inputs"]),
+        ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
+    ],
+)
+def test_overridden_methods_take_the_same_arguments(method, arguments):
+    assert list(inspect.signature(getattr(GRPOTrainer, method)).parameters) == arguments
+
+
+def test_the_loss_takes_its_forward_pass_from_one_call():
+    loss = inspect.getsource(GRPOTrainer._compute_loss)
+    assert loss.count("self._get_per_token_logps_and_entropies(") == 1
+    assert "model(" not in loss, "the loss runs the model itself: replaying the forward pass misses that"
+
+
+def test_rewards_are_gathered_before_advantages_and_advantages_sliced_after():
+    assert "return rewards_per_func" in inspect.getsource(GRPOTrainer._calculate_rewards)
+    assert re.search(r"rewards_per_func = gather\(rewards_per_func\)", SOURCE)
+    assert re.search(r"self\.accelerator\.process_index \* len\(prompts\)", SOURCE)
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        "reward_funcs",
+        "reward_func_names",
+        "reward_processing_classes",
+        "eos_token_ids",
+        "_tokenizer",
+        "num_generations",
+        "scale_rewards",
+        "multi_objective_aggregation",
+        "beta",
+        "_entropy_bonus_enabled",
+        "aux_loss_enabled",
+        "_metrics",
+    ],
+)
+def test_attributes_that_we_read_are_set(attribute):
+    assert re.search(rf"self\.{attribute}\b[^\n]* =|self\.{attribute} =", SOURCE), (
+        f"GRPOTrainer no longer sets {attribute}"
+    )
+
+
+def test_tensors_added_to_the_batch_are_shuffled_and_split_with_it():
+    prepare = inspect.getsource(GRPOTrainer._prepare_inputs)
+    assert "shuffle_sequence_dict" in prepare
+    assert "split_tensor_dict" in prepare
+
+
+def test_epsilon_of_the_advantages_is_ours():
+    from reward_ablation.training.advantages import EPSILON
+
+    assert EPSILON == 1e-4
+    assert re.search(r"std_rewards \+ 1e-4", inspect.getsource(grpo_trainer))

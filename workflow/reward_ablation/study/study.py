@@ -1,0 +1,160 @@
+"""The resolved study: its arms, its runs, and what each rule of the workflow needs to know of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.study.code_digest import code_digest
+from reward_ablation.study.config import StudyConfig
+from reward_ablation.study.designs import Arm
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import write_json
+from reward_ablation.study.spec import canonical, data_spec, model_spec, train_data_spec
+
+
+@dataclass(frozen=True)
+class Run:
+    """One arm with one seed: the unit that is trained."""
+
+    arm: str
+    key: str
+    seed: int
+    spec: str
+
+    @property
+    def name(self) -> str:
+        """`{arm}-{key}/seed{seed}`, the run's folder below `runs/`."""
+        return f"{self.arm}-{self.key}/seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A validated config with its arms and runs.
+
+    The methods that take Snakemake's wildcards are params of rules: each gives one string. (A plain
+    string with braces, as JSON is, would be expanded by Snakemake.)
+
+    Attributes
+    ----------
+    config : StudyConfig
+    root : Path
+        Folder that relative paths in the config start from.
+    arms : dict of str to Arm
+        Arms by name, one weight per component each.
+    keys : dict of str to str
+        Key of each arm's spec.
+    runs : dict of str to Run
+        Runs by name, each once: arms with the same spec share theirs.
+    train_code : str
+        Digest of the code that trains a run, the components' included.
+    warnings : list of str
+        What a user should know before paying for the runs.
+    """
+
+    config: StudyConfig
+    root: Path
+    arms: dict[str, Arm]
+    keys: dict[str, str]
+    runs: dict[str, Run]
+    train_code: str
+    warnings: list[str]
+
+    @property
+    def datasets(self) -> list[str]:
+        """Names of the evaluation sets."""
+        return list(self.config.data.evaluation)
+
+    def spec_of_run(self, wildcards: Any) -> str:
+        """Canonical spec of the run that the wildcards arm, key and seed name."""
+        name = f"{wildcards.arm}-{wildcards.key}/seed{wildcards.seed}"
+        if name not in self.runs:
+            raise StudyError(f"{name}: no run of this study; its runs are listed by `snakemake -n`")
+        return self.runs[name].spec
+
+    def model_spec(self, wildcards: Any) -> str:
+        """Spec of the base model."""
+        return canonical(model_spec(self.config.model, self.root))
+
+    def train_data_spec(self, wildcards: Any) -> str:
+        """Spec of the training set."""
+        return canonical(train_data_spec(self.config, self.root))
+
+    def evaluation_data_spec(self, wildcards: Any) -> str:
+        """Spec of the evaluation set that the wildcard dataset names."""
+        data = self.config.data
+        source = data_spec(data.evaluation[wildcards.dataset], self.root)
+        return canonical({"source": source, "duplicates": data.duplicates})
+
+    def evaluation_spec(self, wildcards: Any) -> str:
+        """Spec of an evaluation: its settings and the prompt."""
+        return canonical({"evaluation": self.config.evaluation.model_dump(), "prompt": self.config.prompt.model_dump()})
+
+    def code_of(self, stage: str) -> str:
+        """Digest of a stage's code."""
+        return code_digest(f"reward_ablation.{stage}")
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """What `study.json` says: enough for stages that look at all runs."""
+        config = self.config
+        owners = {self.keys[name]: name for name in reversed(self.arms)}
+        return {
+            "name": config.name,
+            "design": config.arms.design,
+            "components": list(config.components),
+            "arms": [{"name": name, "weights": arm.weights} for name, arm in self.arms.items()],
+            "baseline": config.baseline or next(iter(self.arms)),
+            "seeds": config.seeds,
+            "datasets": self.datasets,
+            "bootstrap": config.bootstrap,
+            "confidence": config.confidence,
+            "model": _title(config.model.model_dump()),
+            "training_data": _title(config.data.train.model_dump()),
+            "runs": [
+                self._run_entry(arm, self.runs[f"{owners[self.keys[arm]]}-{self.keys[arm]}/seed{seed}"])
+                for arm in self.arms
+                for seed in config.seeds
+            ],
+        }
+
+    @staticmethod
+    def _run_entry(arm: str, run: Run) -> dict[str, Any]:
+        spec = json.loads(run.spec)
+        del spec["seed"]
+        return {"arm": arm, "key": run.key, "seed": run.seed, "folder": f"runs/{run.name}", "spec": spec}
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of `document`."""
+        return hashlib.sha256(canonical(self.document).encode()).hexdigest()[:16]
+
+    def describe(self, path: str) -> None:
+        """Write `study.json`."""
+        write_json(self.document, path)
+
+    def check_training_settings(self) -> None:
+        """Have TRL check every distinct set of training settings, in a process of its own.
+
+        Raises
+        ------
+        StudyError
+            TRL refuses one.
+        """
+        settings = {canonical({**self.config.training, **arm.training}) for arm in self.arms.values()}
+        command = [sys.executable, "-m", "reward_ablation.training.check", "--gpus", str(self.config.launch.gpus)]
+        result = subprocess.run(command, input="\n".join(sorted(settings)), text=True, capture_output=True)
+        if result.returncode:
+            raise StudyError((result.stderr.strip().splitlines() or ["the check of the training settings died"])[-1])
+
+
+def _title(source: dict[str, Any]) -> str:
+    """A source in a few words, such as `gsm8k train` or `Qwen/Qwen2.5-1.5B-Instruct`."""
+    what = source.get("id") or source.get("path") or source["source"]
+    return f"{what} {source['split']}" if source.get("split") else str(what)

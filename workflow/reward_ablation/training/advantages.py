@@ -1,0 +1,69 @@
+"""Advantages of single components, from the raw scores of a generation batch.
+
+They repeat the arithmetic by which TRL's `GRPOTrainer` turns weighted scores into one advantage
+per completion, kept apart by component.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from trl.trainer.utils import nanstd
+
+#: Added to standard deviations by TRL before dividing.
+EPSILON = 1e-4
+
+
+def component_shares(
+    scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str
+) -> Tensor:
+    """Part of each completion's advantage that each component contributes.
+
+    Parameters
+    ----------
+    scores : (N, K) tensor
+        Raw scores, NaN where a component gave none; groups of `num_generations` rows in a row.
+    weights : (K,) tensor
+    num_generations : int
+        Group size G; N is a multiple of it.
+    scale_rewards : {"group", "batch", "none"}
+    aggregation : {"sum_then_normalize", "normalize_then_sum"}
+        GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's `multi_objective_aggregation`.
+
+    Returns
+    -------
+    (N, K) tensor
+        Rows sum to TRL's advantage. A component of weight 0 has share 0, and so has a completion
+        that no weighted component could score.
+    """
+    weighted = weights != 0
+    unscorable = torch.isnan(scores[:, weighted]).all(dim=1)
+    if aggregation == "normalize_then_sum":
+        groups = scores.view(-1, num_generations, scores.shape[1])
+        deviation = nanstd(groups, dim=1, keepdim=True) + EPSILON
+        scores = ((groups - torch.nanmean(groups, dim=1, keepdim=True)) / deviation).view_as(scores)
+        num_generations, scale_rewards = len(scores), "group"  # TRL: then over the whole batch
+    parts = torch.nan_to_num(scores * weights, nan=0.0)
+    parts[:, ~weighted] = 0.0
+    parts[unscorable] = torch.nan
+    groups = parts.view(-1, num_generations, parts.shape[1])
+    total = groups.sum(dim=2)
+    centred = groups - torch.nanmean(groups, dim=1, keepdim=True)
+    if scale_rewards == "group":
+        centred = centred / (nanstd(total, dim=1)[:, None, None] + EPSILON)
+    elif scale_rewards == "batch":
+        centred = centred / (nanstd(total.flatten()) + EPSILON)
+    return torch.nan_to_num(centred.reshape_as(parts), nan=0.0)
+
+
+def alone_advantages(scores: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
+    """Advantages that each component would give if it were the only one, at weight 1.
+
+    Parameters and shapes as in `component_shares`; defined for ablated components too.
+    """
+    one = torch.ones(1, dtype=scores.dtype, device=scores.device)
+    columns = [
+        component_shares(scores[:, [k]], one, num_generations, scale_rewards, aggregation)
+        for k in range(scores.shape[1])
+    ]
+    return torch.cat(columns, dim=1)

@@ -1,0 +1,32 @@
+"""Tables that grow while a run trains: one small Parquet file a step, joined at the end.
+
+A part is written in one move, so a killed run leaves whole parts only; on resume the parts of
+steps that will be trained again are dropped.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reward_ablation.study.files import write_parquet
+
+
+def write_part(table: pa.Table, folder: Path, name: str, step: int, process: int = 0) -> None:
+    """Write the rows of one step and process to `{name}-{step}-{process}.parquet`."""
+    write_parquet(table, folder / f"{name}-{step:08d}-{process:04d}.parquet")
+
+
+def drop_parts_after(folder: Path, step: int) -> None:
+    """Remove all parts of later steps."""
+    for path in folder.glob("*.parquet"):
+        if int(path.stem.split("-")[1]) > step:
+            path.unlink()
+
+
+def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
+    """Join the parts in order of step and process; without any, the table has its columns and no row."""
+    parts = [pq.read_table(path, schema=schema) for path in sorted(folder.glob(f"{name}-*.parquet"))]
+    write_parquet(pa.concat_tables([schema.empty_table(), *parts]).combine_chunks(), output)

@@ -1,0 +1,37 @@
+"""One line a step in the log: where training is, what it earns, how long it will take."""
+
+from __future__ import annotations
+
+import time
+
+from transformers import TrainerCallback
+
+
+class ProgressCallback(TrainerCallback):
+    """Print step, reward, each component, length and the time left."""
+
+    def __init__(self, components: list[str]):
+        self.components = components
+        self.start = (0.0, 0)
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.start = (time.perf_counter(), state.global_step)
+        print(f"train: {state.max_steps} steps, from step {state.global_step + 1}", flush=True)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if not logs or "reward" not in logs or not state.is_world_process_zero:
+            return
+        begun, first_step = self.start
+        left = (time.perf_counter() - begun) / max(1, state.global_step - first_step)
+        left *= state.max_steps - state.global_step
+        scores = " ".join(
+            f"{name} {logs[f'rewards/{name}/mean']:.3f}"
+            for name in self.components
+            if logs.get(f"rewards/{name}/mean") is not None
+        )
+        length = logs.get("completions/mean_length", float("nan"))
+        print(
+            f"step {state.global_step}/{state.max_steps}: reward {logs['reward']:.3f} ({scores}), "
+            f"{length:.0f} tokens, {left:.0f} s left",
+            flush=True,
+        )

@@ -1,0 +1,57 @@
+"""From a run's spec to TRL's and peft's own config objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from peft import LoraConfig
+from trl import GRPOConfig
+
+from reward_ablation.study.errors import StudyError
+
+#: Defaults that differ from TRL's, for every run; a study may set each of them.
+DEFAULTS: dict[str, Any] = {
+    "report_to": "none",
+    "save_total_limit": 1,  # one checkpoint is enough to resume, and disks are small
+}
+#: TRL trains in bfloat16 with gradient checkpointing; a CPU gains from neither.
+CPU_DEFAULTS: dict[str, Any] = {"bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
+
+
+def grpo_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool) -> GRPOConfig:
+    """TRL's config of one run.
+
+    Parameters
+    ----------
+    training : dict
+        The study's settings and the arm's overrides, by TRL's names.
+    output_dir : Path
+        Where checkpoints go.
+    seed : int
+        Decides data order, initialisation and sampling.
+    on_cpu : bool
+
+    Raises
+    ------
+    StudyError
+        TRL refuses a value, or a combination of values.
+    """
+    settings = {**DEFAULTS, **(CPU_DEFAULTS if on_cpu else {}), **training}
+    try:
+        return GRPOConfig(
+            output_dir=str(output_dir),
+            seed=seed,
+            use_cpu=on_cpu,
+            logging_strategy="steps",
+            logging_steps=1,
+            disable_tqdm=True,
+            **settings,
+        )
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise StudyError(f"training: TRL's GRPOConfig refuses it: {' '.join(str(error).split())}") from None
+
+
+def lora_config(lora: dict[str, Any] | None) -> LoraConfig | None:
+    """Peft's config of the adapters; None for full fine-tuning."""
+    return LoraConfig(task_type="CAUSAL_LM", **lora) if lora else None

@@ -1,0 +1,43 @@
+TABLES = [
+    "runs",
+    "evaluation_by_run",
+    "evaluation_by_arm",
+    "paired_differences",
+    "rewards_by_step",
+    "similarity_by_step",
+]
+
+
+rule describe:
+    """What the study consists of, for the stages that look at all runs."""
+    output:
+        study="<results>/study.json",
+    params:
+        digest=study.digest,
+    message:
+        "describe the study"
+    run:
+        study.describe(output.study)
+
+
+rule aggregate:
+    """Tables of all runs: intervals, differences, rewards and similarities by step."""
+    input:
+        study="<results>/study.json",
+        runs=expand("<results>/runs/{run}/run.json", run=study.runs),
+        evaluation=expand(
+            "<results>/evaluation/{run}/{dataset}.parquet", run=["base", *study.runs], dataset=study.datasets
+        ),
+    output:
+        expand("<results>/tables/{table}.{ending}", table=TABLES, ending=["csv", "parquet"]),
+    log:
+        "<logs>/aggregate.log",
+    benchmark:
+        "<benchmarks>/aggregate.tsv"
+    params:
+        code=study.code_of("analysis"),
+    message:
+        "aggregate all runs into tables"
+    shell:
+        "exec python -m reward_ablation.analysis --study {input.study:q} --results <results>"
+        " --output <results>/tables > {log:q} 2>&1"

@@ -1,0 +1,47 @@
+rule evaluate_base:
+    """The base model's answers to one evaluation set."""
+    input:
+        model="<results>/models/base/model.json",
+        problems="<results>/data/evaluation/{dataset}.parquet",
+    output:
+        answers="<results>/evaluation/base/{dataset}.parquet",
+    log:
+        "<logs>/evaluate/base/{dataset}.log",
+    benchmark:
+        "<benchmarks>/evaluate/base/{dataset}.tsv"
+    threads: study.config.launch.threads
+    resources:
+        gpu=min(1, study.config.launch.gpus),
+    params:
+        spec=study.evaluation_spec,
+        code=study.code_of("evaluation"),
+    message:
+        "evaluate the base model on {wildcards.dataset}"
+    shell:
+        "exec python -m reward_ablation.evaluation --spec {params.spec:q} --model $(dirname {input.model:q})"
+        " --problems {input.problems:q} --output {output.answers:q} > {log:q} 2>&1"
+
+
+rule evaluate:
+    """A run's final model's answers to one evaluation set."""
+    input:
+        run="<results>/runs/{arm}-{key}/seed{seed}/run.json",
+        base=ancient("<results>/models/base/model.json"),
+        problems="<results>/data/evaluation/{dataset}.parquet",
+    output:
+        answers="<results>/evaluation/{arm}-{key}/seed{seed}/{dataset}.parquet",
+    log:
+        "<logs>/evaluate/{arm}-{key}/seed{seed}/{dataset}.log",
+    benchmark:
+        "<benchmarks>/evaluate/{arm}-{key}/seed{seed}/{dataset}.tsv"
+    threads: study.config.launch.threads
+    resources:
+        gpu=min(1, study.config.launch.gpus),
+    params:
+        spec=study.evaluation_spec,
+        code=study.code_of("evaluation"),
+    message:
+        "evaluate {wildcards.arm}, seed {wildcards.seed}, on {wildcards.dataset}"
+    shell:
+        "exec python -m reward_ablation.evaluation --spec {params.spec:q} --model $(dirname {input.run:q})/model"
+        " --base $(dirname {input.base:q}) --problems {input.problems:q} --output {output.answers:q} > {log:q} 2>&1"

@@ -1,0 +1,16 @@
+rule fetch:
+    """Fetch the base model's snapshot, or build the demo model."""
+    output:
+        model="<results>/models/base/model.json",
+    log:
+        "<logs>/fetch/base.log",
+    benchmark:
+        "<benchmarks>/fetch/base.tsv"
+    threads: study.config.launch.threads
+    params:
+        spec=study.model_spec,
+        code=study.code_of("models"),
+    message:
+        "fetch the base model"
+    shell:
+        "exec python -m reward_ablation.models --spec {params.spec:q} --output {output.model:q} > {log:q} 2>&1"

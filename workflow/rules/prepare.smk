@@ -1,0 +1,38 @@
+rule prepare_evaluation:
+    """One evaluation set, as problems of one schema."""
+    output:
+        problems="<results>/data/evaluation/{dataset}.parquet",
+        counts="<results>/data/evaluation/{dataset}.json",
+    log:
+        "<logs>/prepare/evaluation/{dataset}.log",
+    benchmark:
+        "<benchmarks>/prepare/evaluation/{dataset}.tsv"
+    params:
+        spec=study.evaluation_data_spec,
+        code=study.code_of("data"),
+    message:
+        "prepare the evaluation set {wildcards.dataset}"
+    shell:
+        "exec python -m reward_ablation.data --spec {params.spec:q} --name {wildcards.dataset}"
+        " --output {output.problems:q} > {log:q} 2>&1"
+
+
+rule prepare_train:
+    """The training set, held apart from the evaluation sets."""
+    input:
+        evaluation=expand("<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets),
+    output:
+        problems="<results>/data/train.parquet",
+        counts="<results>/data/train.json",
+    log:
+        "<logs>/prepare/train.log",
+    benchmark:
+        "<benchmarks>/prepare/train.tsv"
+    params:
+        spec=study.train_data_spec,
+        code=study.code_of("data"),
+    message:
+        "prepare the training set"
+    shell:
+        "exec python -m reward_ablation.data --spec {params.spec:q} --name train --output {output.problems:q}"
+        " --apart-from {input.evaluation:q} > {log:q} 2>&1"

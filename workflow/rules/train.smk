@@ -1,0 +1,30 @@
+rule train:
+    """Train one run: one arm with one seed.
+
+    The inputs are ancient: model and data count by what the spec says of them, not by file times.
+    """
+    input:
+        model=ancient("<results>/models/base/model.json"),
+        problems=ancient("<results>/data/train.parquet"),
+    output:
+        run="<results>/runs/{arm}-{key}/seed{seed}/run.json",
+        rollouts="<results>/runs/{arm}-{key}/seed{seed}/rollouts.parquet",
+        gradients="<results>/runs/{arm}-{key}/seed{seed}/gradients.parquet",
+        metrics="<results>/runs/{arm}-{key}/seed{seed}/metrics.parquet",
+    log:
+        "<logs>/train/{arm}-{key}/seed{seed}.log",
+    benchmark:
+        "<benchmarks>/train/{arm}-{key}/seed{seed}.tsv"
+    threads: study.config.launch.threads
+    resources:
+        gpu=study.config.launch.gpus,
+    params:
+        spec=study.spec_of_run,
+        code=study.train_code,
+    message:
+        "train {wildcards.arm}, seed {wildcards.seed}"
+    retries: 2
+    shell:
+        "exec python -m reward_ablation.training --spec {params.spec:q} --code {params.code}"
+        " --model $(dirname {input.model:q}) --problems {input.problems:q} --run-dir $(dirname {output.run:q})"
+        " > {log:q} 2>&1"
