@@ -1,0 +1,72 @@
+"""Reading files: four formats with one content, and every way in which a file can be bad."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from reward_ablation.data.reading import read_file
+from reward_ablation.study.errors import StudyError
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", '[{"question": "é?", "answer": "1"}, {"question": "b?", "answer": "2"}]'),
+        ("a.jsonl", '{"question": "é?", "answer": "1"}\n\n{"question": "b?", "answer": "2"}\n'),
+        ("a.ndjson", '{"question": "é?", "answer": "1"}\n{"question": "b?", "answer": "2"}'),
+        ("a.csv", "question,answer\né?,1\nb?,2\n"),
+        ("a.csv", "\ufeffquestion,answer\r\né?,1\r\nb?,2\r\n"),  # as spreadsheets save it
+        ("a.CSV", 'question,answer\n"é?","1"\n\nb?,2\n'),
+    ],
+)
+def test_text_formats(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content.encode())
+    assert read_file(tmp_path / name) == [{"question": "é?", "answer": "1"}, {"question": "b?", "answer": "2"}]
+
+
+def test_parquet(tmp_path):
+    rows = [{"question": "é?", "answer": 1}, {"question": "b?", "answer": None}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert read_file(tmp_path / "a.parquet") == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", "[{]", "line 1: not JSON"),
+        ("a.json", '[\n{"a": 1},\n{"a": }\n]', "line 3: not JSON"),
+        ("a.json", '{"a": 1}', "must hold a list of objects"),
+        ("a.json", "[]", "is empty"),
+        ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2: not JSON"),
+        ("a.jsonl", '{"a": 1}\n[1]\n', "line 2: must be an object"),
+        ("a.jsonl", "\n", "is empty"),
+        ("a.csv", "", "is empty"),
+        ("a.csv", "a,b\n", "is empty"),
+        ("a.csv", "a,b\n1,2\n1,2,3\n", "line 3: 3 values for 2 columns"),
+        ("a.csv", "a,a\n1,2\n", "line 1: a column occurs twice"),
+        ("a.csv", 'a,b\n1,"2\n', "line 2: not CSV"),  # the quotation mark is never closed
+        ("a.csv", "a,b\n1,é\n".encode("latin-1"), "not UTF-8 text"),
+        ("a.parquet", "PAR1", "not a Parquet file"),
+        ("a.txt", "1", "it must end in .json, .jsonl, .ndjson, .csv, .parquet"),
+    ],
+)
+def test_bad_files_are_refused_in_one_line(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(StudyError, match=message) as caught:
+        read_file(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["absent.jsonl", "absent.parquet"])
+def test_missing_files(tmp_path, name):
+    with pytest.raises(StudyError, match="no such file"):
+        read_file(tmp_path / name)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    (tmp_path / "a.csv").mkdir()
+    with pytest.raises(StudyError, match="cannot be read: Is a directory"):
+        read_file(tmp_path / "a.csv")

@@ -1,0 +1,213 @@
+"""Fetching a model: from a hub on loopback and from a folder, by the real command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hub import Hub
+from reward_ablation.models.__main__ import parse_spec
+from reward_ablation.models.fetch import fetch
+from reward_ablation.study.config import DemoModel, LocalModel
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.spec import folder_fingerprint
+
+NO_COMMIT = "0" * 40
+
+
+@pytest.fixture(scope="module")
+def files(tiny_model) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in tiny_model.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def hub():
+    with Hub() as hub:
+        yield hub
+
+
+def fetch_from(hub: Hub, name: str, commit: str, root: Path) -> subprocess.CompletedProcess[str]:
+    """Run the stage as the workflow does, into root/model."""
+    spec = json.dumps({"source": "hub", "id": name, "revision": commit})
+    command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--output", root / "model/model.json"]
+    return subprocess.run(command, env=hub.environment(root / "home"), capture_output=True, text=True)
+
+
+def left_in(root: Path) -> list[str]:
+    """Everything beside the client's own cache."""
+    return sorted(path.name for path in root.iterdir() if path.name != "home")
+
+
+@pytest.fixture(scope="module")
+def fetched(hub, files, tmp_path_factory) -> Path:
+    """Folder in which some/model was fetched, from a repository that holds more than a model."""
+    root = tmp_path_factory.mktemp("fetched")
+    unwanted = {"README.md": b"read me", "pytorch_model.bin": b"pickle", "onnx/model.safetensors": b"another"}
+    commit = hub.add("models", "some/model", files | unwanted)
+    result = fetch_from(hub, "some/model", commit, root)
+    assert result.returncode == 0, result.stderr
+    return root
+
+
+def test_a_model_comes_whole_and_with_its_record(hub, files, fetched):
+    record = json.loads((fetched / "model/model.json").read_text())
+    assert record["id"] == "some/model"
+    assert record["revision"] == hub.repositories["models", "some/model"].commit
+    assert record["architecture"] == "Qwen2ForCausalLM"
+    assert {name: entry["size"] for name, entry in record["files"].items()} == {k: len(v) for k, v in files.items()}
+    assert sorted(path.name for path in (fetched / "model").iterdir()) == sorted([*files, "model.json"])
+    assert left_in(fetched) == ["model"]
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "message"),
+    [
+        # file, what the hub does to it, and what the user is told
+        ("model.safetensors", "truncated", "download failed: Consistency check failed: file should be of size"),
+        ("model.safetensors", "corrupt", "model.safetensors does not have the checksum that the hub publishes"),
+        ("config.json", "corrupt", "config.json does not have the checksum that the hub publishes"),
+    ],
+)
+def test_a_bad_download_leaves_nothing(hub, files, tmp_path, name, fault, message):
+    commit = hub.add("models", "some/faulty", files, faults={name: fault})
+    result = fetch_from(hub, "some/faulty", commit, tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith("error: some/faulty: ")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert left_in(tmp_path) == []
+
+
+def test_a_retry_after_a_failure_gives_the_same_record(hub, files, fetched, tmp_path):
+    commit = hub.add("models", "some/model", files, faults={"model.safetensors": "truncated"})
+    assert fetch_from(hub, "some/model", commit, tmp_path).returncode == 1
+    # Now the connection breaks once in the middle, which the client mends by asking for the rest.
+    hub.add("models", "some/model", files, faults={"model.safetensors": "cut"})
+    result = fetch_from(hub, "some/model", commit, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "model/model.json").read_bytes() == (fetched / "model/model.json").read_bytes()
+    assert left_in(tmp_path) == ["model"]
+
+
+def test_a_failure_keeps_the_model_that_was_there(hub, files, tmp_path, tiny_model):
+    fetch(LocalModel(path=str(tiny_model)), tmp_path / "model/model.json")
+    before = (tmp_path / "model/model.json").read_bytes()
+    commit = hub.add("models", "some/faulty", files, faults={"model.safetensors": "corrupt"})
+    assert fetch_from(hub, "some/faulty", commit, tmp_path).returncode == 1
+    assert (tmp_path / "model/model.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "commit", "message"),
+    [
+        ("some/present", NO_COMMIT, f"has no revision {NO_COMMIT}"),
+        ("some/absent", NO_COMMIT, "no such repository, or a private one"),
+        ("some/gated", None, "gated; accept its terms"),
+        ("some/pickled", None, "has pickled weights only (pytorch_model.bin)"),
+        ("some/cut_before_upload", None, "model.safetensors is truncated or broken"),
+        ("not a name", NO_COMMIT, "not a repository name"),
+    ],
+)
+def test_what_cannot_be_fetched_is_said_in_one_line(hub, files, tmp_path, name, commit, message):
+    commits = {
+        "some/present": hub.add("models", "some/present", files),
+        "some/gated": hub.add("models", "some/gated", files, gated=True),
+        "some/pickled": hub.add("models", "some/pickled", {"config.json": b"{}", "pytorch_model.bin": b"pickle"}),
+        "some/cut_before_upload": hub.add(
+            "models", "some/cut_before_upload", files | {"model.safetensors": files["model.safetensors"][:-4]}
+        ),
+    }
+    result = fetch_from(hub, name, commit or commits[name], tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"error: {name}: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+    assert left_in(tmp_path) == []
+
+
+def test_no_network_is_said_in_one_line(tmp_path):
+    with Hub() as hub:
+        pass  # its port is closed again
+    result = fetch_from(hub, "some/model", NO_COMMIT, tmp_path)
+    assert result.returncode == 1
+    assert "error: some/model: the hub cannot be reached" in result.stderr
+    assert left_in(tmp_path) == []
+
+
+def test_a_local_model_is_copied_without_what_is_no_model(model_copy, tmp_path):
+    (model_copy / "optimizer.pt").write_bytes(b"state")
+    fetch(LocalModel(path=str(model_copy)), tmp_path / "base/model.json")
+    record = json.loads((tmp_path / "base/model.json").read_text())
+    assert record["source"] == "local"
+    assert "optimizer.pt" not in record["files"]
+    # Saving into the user's folder again must not reach the copy.
+    weights = (tmp_path / "base/model.safetensors").read_bytes()
+    (model_copy / "model.safetensors").write_bytes(b"other")
+    assert (tmp_path / "base/model.safetensors").read_bytes() == weights
+
+
+def test_links_of_a_download_cache_are_followed(tiny_model, tmp_path):
+    snapshot = tmp_path / "snapshot"
+    snapshot.mkdir()
+    for path in tiny_model.iterdir():
+        (snapshot / path.name).symlink_to(path)
+    fetch(LocalModel(path=str(snapshot)), tmp_path / "base/model.json")
+    assert not (tmp_path / "base/model.safetensors").is_symlink()
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(StudyError, match="no such folder"):
+        fetch(LocalModel(path=str(tmp_path / "nowhere")), tmp_path / "base/model.json")
+
+
+def test_a_folder_with_other_files_is_never_replaced(tiny_model, tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(StudyError, match=r"holds thesis\.tex; a model needs a folder of its own"):
+        fetch(LocalModel(path=str(tiny_model)), tmp_path / "model.json")
+    (tmp_path / "thesis.tex").rename(tmp_path / "notes.json")
+    with pytest.raises(StudyError, match=r"holds notes\.json"):
+        fetch(LocalModel(path=str(tiny_model)), tmp_path / "model.json")
+    assert (tmp_path / "notes.json").read_text() == "years of work"
+
+
+def test_what_a_killed_fetch_left_does_not_matter(tiny_model, tmp_path):
+    (tmp_path / ".base.fetching").mkdir()
+    (tmp_path / ".base.fetching/model.safetensors").write_bytes(b"half")
+    (tmp_path / "base").mkdir()  # Snakemake makes the folder of an output before the job starts
+    fetch(LocalModel(path=str(tiny_model)), tmp_path / "base/model.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["base"]
+
+
+def test_a_folder_that_changed_after_planning_is_refused(model_copy):
+    spec = {"source": "local", "path": str(model_copy)}
+    assert parse_spec(json.dumps(spec)) == LocalModel(path=str(model_copy))
+    with pytest.raises(StudyError, match="has changed since the workflow was planned"):
+        parse_spec(json.dumps({**spec, "fingerprint": "0" * 64}))
+    planned = json.dumps({**spec, "fingerprint": folder_fingerprint(model_copy)})
+    assert parse_spec(planned) == LocalModel(path=str(model_copy))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("{", "--spec: not JSON"),
+        ('{"source": "hub", "id": "a/b", "revision": "main"}', "--spec: revision: 'main' is not allowed"),
+        ('{"source": "hub", "id": "a/b"}', "--spec: revision: missing"),
+        ('{"source": "web"}', "source 'web' is not allowed; allowed: hub, local, demo"),
+    ],
+)
+def test_specs_that_are_no_model(spec, message):
+    with pytest.raises(StudyError) as caught:
+        parse_spec(spec)
+    assert message in str(caught.value)
+
+
+@pytest.mark.slow
+def test_the_demo_model_is_built_the_same_twice(tmp_path):
+    model = DemoModel(samples=64, steps=2)
+    fetch(model, tmp_path / "one/model.json")
+    fetch(model, tmp_path / "two/model.json")
+    assert (tmp_path / "one/model.json").read_bytes() == (tmp_path / "two/model.json").read_bytes()

@@ -1,0 +1,53 @@
+"""Prepare a set of problems for training or evaluation."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from reward_ablation.data.problems import PrepareSpec, prepare
+from reward_ablation.study.config_errors import describe
+from reward_ablation.study.errors import StudyError, one_line_errors
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parse the command line and prepare."""
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.data", description=__doc__)
+    parser.add_argument(
+        "--spec",
+        required=True,
+        help='JSON: {"source": as in the config, "duplicates": "refuse" or "drop", "overlap": "refuse" or "drop"}',
+    )
+    parser.add_argument("--name", required=True, help="what messages call the set")
+    parser.add_argument("--output", required=True, type=Path, help="Parquet file; the counts go beside it as .json")
+    parser.add_argument(
+        "--apart-from",
+        nargs="+",
+        action="extend",
+        default=[],
+        type=Path,
+        metavar="PARQUET",
+        help="prepared evaluation sets that this set must share no question with",
+    )
+    args = parser.parse_args(arguments)
+    prepare(parse_spec(args.spec), args.name, args.output, args.apart_from)
+
+
+def parse_spec(text: str) -> PrepareSpec:
+    """Spec of the stage; anything else is a StudyError."""
+    try:
+        written = json.loads(text)
+    except ValueError as error:
+        raise StudyError(f"--spec: not JSON ({error})") from error
+    try:
+        return PrepareSpec.model_validate(written)
+    except ValidationError as error:
+        raise StudyError(f"--spec: {describe(error, written)}") from error
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

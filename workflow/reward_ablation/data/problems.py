@@ -1,0 +1,212 @@
+"""Prepare a set of problems: one schema, checked, without what cannot be used, with a count of what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, model_validator
+
+from reward_ablation.data.reading import Rows
+from reward_ablation.data.sources import REPOSITORIES, load
+from reward_ablation.study.config import FileData, HubData, ProblemSource, Section
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import sha256, write_json, write_parquet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Switch = Literal["refuse", "drop"]
+
+
+class PrepareSpec(Section):
+    """What decides the result of prepare, as the workflow writes it."""
+
+    source: ProblemSource
+    duplicates: Switch = "refuse"
+    overlap: Switch = "refuse"
+    sha256: str | None = Field(None, description="Digest that a local file had when the workflow was planned.")
+    apart_from: list[Any] = Field([], description="Where the other sets come from: only for the key of a run.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lift_digest(cls, data: Any) -> Any:
+        # The workflow writes it inside the source, which as a part of the config has no such key.
+        if isinstance(data, dict) and isinstance(data.get("source"), dict) and "sha256" in data["source"]:
+            source = dict(data["source"])
+            return {**data, "sha256": source.pop("sha256"), "source": source}
+        return data
+
+
+def schema() -> pa.Schema:
+    """Columns of a prepared set of problems."""
+    import pyarrow as pa
+
+    text, number = pa.string(), pa.int64()
+    return pa.schema(
+        [
+            pa.field("id", text, nullable=False),
+            pa.field("question", text, nullable=False),
+            pa.field("answer", text, nullable=False),
+            pa.field("solution", text),
+            pa.field("source", text, nullable=False),
+            pa.field("split", text, nullable=False),
+            pa.field("level", number),
+            pa.field("subject", text),
+        ]
+    )
+
+
+def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Path] = ()) -> None:
+    """Load, check and write a set of problems, and beside it a JSON file with the counts.
+
+    Parameters
+    ----------
+    spec : PrepareSpec
+    name : str
+        What error messages call the set.
+    output : Path
+        Parquet file; the counts go to the same name with .json.
+    apart_from : sequence of Path
+        Prepared sets that must share no question with this one.
+
+    Raises
+    ------
+    StudyError
+        The source is unusable, or it has duplicates or an overlap and the spec refuses them.
+    """
+    check_unchanged(spec)
+    rows = normalised(load(spec.source), name)
+    kept = [row for row in rows if row["answer"]]
+    counts = {"dropped_no_gold": len(rows) - len(kept)}
+
+    repeated = find_duplicates(kept)
+    if repeated and spec.duplicates == "refuse":
+        later, first = next(iter(repeated.items()))
+        raise StudyError(
+            f"{name}: {_times(len(repeated))} more than once, first {later} (as {first}); "
+            "duplicates: drop keeps the first of each"
+        )
+    kept = [row for row in kept if row["id"] not in repeated]
+    counts["dropped_duplicates"] = len(repeated)
+
+    shared = find_overlap(kept, apart_from)
+    if shared and spec.overlap == "refuse":
+        ours, theirs = next(iter(shared.items()))
+        raise StudyError(
+            f"{name}: {_times(len(shared))} in an evaluation set too, first {ours} (as {theirs}); "
+            "overlap: drop takes them out of this set"
+        )
+    kept = [row for row in kept if row["id"] not in shared]
+    counts["dropped_overlap"] = len(shared)
+
+    if not kept:
+        raise StudyError(f"{name}: none of {len(rows)} problems is left ({_listed(counts)})")
+    write_parquet(to_table(kept, name), output)
+    origin = provenance(spec)
+    write_json({"rows": len(kept), **counts, "source": origin, "sha256": sha256(output)}, output.with_suffix(".json"))
+
+
+def check_unchanged(spec: PrepareSpec) -> None:
+    """Refuse a local file that changed after planning: the runs' keys would name other problems."""
+    path = Path(getattr(spec.source, "path", None) or "")
+    if spec.sha256 is not None and path.is_file() and sha256(path) != spec.sha256:
+        raise StudyError(f"{path}: has changed since the workflow was planned; start the workflow again")
+
+
+def normalised(rows: Rows, name: str) -> Rows:
+    """Rows with every column of the schema, text as text, and ids and questions that can be relied on.
+
+    Question and gold lose white space at both ends; a gold that is absent, empty or not a number (NaN) is None.
+    """
+    columns = schema().names
+    result: Rows = []
+    seen: set[str] = set()
+    for index, raw in enumerate(rows):
+        row: dict[str, Any] = {column: raw.get(column) for column in columns}
+        for column in columns:
+            if column != "level":
+                row[column] = as_text(row[column], f"{name}: row {index}: {column}")
+        for column in ("id", "question", "answer"):
+            row[column] = (row[column] or "").strip() or None
+        for column in ("id", "question"):
+            if row[column] is None:
+                raise StudyError(f"{name}: row {index}: no {column}; every problem needs one")
+        if row["id"] in seen:
+            raise StudyError(f"{name}: row {index}: id {row['id']} occurs twice; ids must differ")
+        seen.add(row["id"])
+        result.append(row)
+    return result
+
+
+def as_text(value: Any, where: str) -> str | None:
+    """Text as it is, a number as its shortest digits (72.0 is "72"), None or NaN as None; nothing else."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise StudyError(f"{where} is a {type(value).__name__}; it must be text or a number")
+
+
+def question_key(question: str) -> str:
+    """What two spellings of one question share: letter case and white space do not count."""
+    return " ".join(question.split()).casefold()
+
+
+def find_duplicates(rows: Rows) -> dict[str, str]:
+    """Ids of rows whose question came before, each with the id of the first."""
+    first: dict[str, str] = {}
+    repeated = {}
+    for row in rows:
+        before = first.setdefault(question_key(row["question"]), row["id"])
+        if before != row["id"]:
+            repeated[row["id"]] = before
+    return repeated
+
+
+def find_overlap(rows: Rows, prepared: Sequence[Path]) -> dict[str, str]:
+    """Ids of rows whose question is also in a prepared set, each with `set: id` there."""
+    import pyarrow.parquet as pq
+
+    elsewhere: dict[str, str] = {}
+    for path in prepared:
+        if not path.is_file():
+            raise StudyError(f"{path}: no such file; --apart-from takes prepared sets")
+        for row in pq.read_table(path, columns=["id", "question"]).to_pylist():
+            elsewhere.setdefault(question_key(row["question"]), f"{path.stem}: {row['id']}")
+    keys = {row["id"]: question_key(row["question"]) for row in rows}
+    return {problem: elsewhere[key] for problem, key in keys.items() if key in elsewhere}
+
+
+def to_table(rows: Rows, name: str) -> pa.Table:
+    """Rows as a table of the schema."""
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pylist(rows, schema=schema())
+    except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell
+        raise StudyError(f"{name}: a text has a character that is not Unicode ({error.reason})") from error
+
+
+def provenance(spec: PrepareSpec) -> dict[str, Any]:
+    """The source as the config has it, with the repository and commit of a known name and the digest of a file."""
+    source, origin = spec.source, spec.source.model_dump()
+    if isinstance(source, HubData) and source.path is None:
+        repository = REPOSITORIES[source.source]
+        return origin | {"repository": repository.name, "revision": source.revision or repository.revision}
+    if isinstance(source, HubData | FileData):
+        return origin | {"sha256": sha256(str(source.path))}
+    return origin
+
+
+def _times(count: int) -> str:
+    return "1 question occurs" if count == 1 else f"{count} questions occur"
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{key.replace('_', ' ')}: {value}" for key, value in counts.items())

@@ -1,0 +1,131 @@
+"""Read raw rows from a local file or the hub, as lists of dicts; every failure is one line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.study.errors import StudyError
+
+Rows = list[dict[str, Any]]
+
+
+def read_file(path: str | Path) -> Rows:
+    """Rows of a JSON, JSON Lines, CSV or Parquet file, told apart by the file's ending.
+
+    Parameters
+    ----------
+    path : path
+        `.json` (a list of objects), `.jsonl` or `.ndjson` (an object a line; empty lines do not count), `.csv`
+        (first line: the columns; every value is text) or `.parquet`.
+
+    Raises
+    ------
+    StudyError
+        The file is missing, empty, of another kind, or broken; with the line where the format has lines.
+    """
+    path = Path(path)
+    readers = {
+        ".json": _read_json,
+        ".jsonl": _read_json_lines,
+        ".ndjson": _read_json_lines,
+        ".csv": _read_csv,
+        ".parquet": _read_parquet,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise StudyError(f"{path}: cannot tell the format by its name; it must end in {', '.join(readers)}")
+    try:
+        rows = reader(path)
+    except FileNotFoundError:
+        raise StudyError(f"{path}: no such file; paths start at the folder that the workflow runs in") from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if not rows:
+        raise StudyError(f"{path}: is empty; it needs at least one row")
+    return rows
+
+
+def _read_json(path: Path) -> Rows:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise StudyError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise StudyError(f"{path}: must hold a list of objects; with one object a line, call it .jsonl")
+    return rows
+
+
+def _read_json_lines(path: Path) -> Rows:
+    rows = []
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise StudyError(f"{path}: line {number}: not JSON ({error.msg})") from error
+            if not isinstance(row, dict):
+                raise StudyError(f"{path}: line {number}: must be an object with the columns as keys")
+            rows.append(row)
+    return rows
+
+
+def _read_csv(path: Path) -> Rows:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        rows: Rows = []
+        try:
+            header = next(reader, [])
+            if len(set(header)) < len(header):
+                raise StudyError(f"{path}: line 1: a column occurs twice: {', '.join(header)}")
+            for row in reader:
+                if row and len(row) != len(header):
+                    raise StudyError(f"{path}: line {reader.line_num}: {len(row)} values for {len(header)} columns")
+                if row:
+                    rows.append(dict(zip(header, row, strict=True)))
+        except csv.Error as error:
+            raise StudyError(f"{path}: line {reader.line_num}: not CSV ({error})") from error
+    return rows
+
+
+def _read_parquet(path: Path) -> Rows:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with path.open("rb") as file:
+            return pq.read_table(file).to_pylist()
+    except pa.ArrowException as error:
+        raise StudyError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from error
+
+
+def read_hub(repository: str, config: str, split: str, revision: str) -> Rows:
+    """Rows of one split of a data set on the hub, at one commit.
+
+    Raises
+    ------
+    StudyError
+        The data set, commit or split does not exist, or cannot be reached; or `datasets` offered another commit.
+    """
+    from datasets import load_dataset
+
+    where = f"{repository} at {revision}"
+    try:
+        dataset = load_dataset(repository, config, split=split, revision=revision)
+    except Exception as error:  # datasets raises more than a dozen kinds
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise StudyError(
+            f"{where}: cannot be loaded: {reason.rstrip('.')}; check the revision, the network and HF_ENDPOINT, "
+            "or give a local copy with path"
+        ) from error
+    # Where the hub cannot be reached, datasets falls back on the newest cached commit, whichever was asked for.
+    cached = {Path(file["filename"]).parent.name for file in dataset.cache_files}
+    if cached - {revision}:
+        raise StudyError(f"{where}: the hub cannot be reached and the cache holds another commit; check the network")
+    return dataset.to_list()

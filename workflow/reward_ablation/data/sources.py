@@ -1,0 +1,190 @@
+"""One function a source: raw rows to rows with the columns of a problem, in the source's own order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reward_ablation.data.reading import Rows, read_file, read_hub
+from reward_ablation.study.config import FileData, HubData, ProblemSource, WordProblems
+from reward_ablation.study.errors import StudyError
+
+
+class Repository(NamedTuple):
+    """Where a known data set is on the hub, and how many rows each split has."""
+
+    name: str
+    config: str
+    revision: str
+    rows: dict[str, int]
+
+
+#: The sizes are those of the papers: Cobbe et al. 2021, Hendrycks et al. 2021, Lightman et al. 2023.
+REPOSITORIES = {
+    "gsm8k": Repository(
+        "openai/gsm8k", "main", "cc7b047b6e5bb11b4f1af84efc572db110a51b3c", {"train": 7473, "test": 1319}
+    ),
+    "math": Repository(
+        "DigitalLearningGmbH/MATH-lighteval",
+        "default",
+        "0530c78699ea5e8eb5530600900e1f328b48acad",
+        {"train": 7500, "test": 5000},
+    ),
+    "math500": Repository(
+        "HuggingFaceH4/MATH-500", "default", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be", {"test": 500}
+    ),
+}
+
+
+def load(source: ProblemSource) -> Rows:
+    """Rows of a source with the columns of a problem; a gold that is missing is None.
+
+    Parameters
+    ----------
+    source : ProblemSource
+        `limit` keeps the first rows of the source, before any is dropped.
+
+    Raises
+    ------
+    StudyError
+        The source cannot be read, is not complete, or lacks a column.
+    """
+    match source:
+        case HubData():
+            raw = known_rows(source)
+            rows = gsm8k(raw, source.split) if source.source == "gsm8k" else math(raw, source.source, source.split)
+        case FileData():
+            rows = user_file(source)
+        case WordProblems():
+            rows = word_problems(source)
+    return rows[: source.limit]
+
+
+def known_rows(source: HubData) -> Rows:
+    """Raw rows of GSM8K, MATH or MATH-500, from the hub or a local copy, all of them."""
+    repository = REPOSITORIES[source.source]
+    if source.split not in repository.rows:
+        raise StudyError(f"{source.source}: has no split {source.split}; splits: {', '.join(repository.rows)}")
+    if source.path is not None:
+        rows, where = read_file(source.path), source.path
+    else:
+        revision = source.revision or repository.revision
+        rows, where = read_hub(repository.name, repository.config, source.split, revision), repository.name
+    expected = repository.rows[source.split]
+    if len(rows) != expected:
+        raise StudyError(
+            f"{where}: {len(rows)} rows, but {source.source} {source.split} has {expected}; "
+            "for a part of it use limit, for other problems source: file"
+        )
+    return rows
+
+
+def gsm8k(raw: Rows, split: str) -> Rows:
+    """GSM8K: the gold follows `####`, written without commas; the solution stays as it is, with its <<…>>."""
+    rows = []
+    for index, row in enumerate(raw):
+        solution = field(row, "answer", f"gsm8k row {index}")
+        _, mark, gold = str(solution).rpartition("####")
+        rows.append(
+            {
+                "id": f"gsm8k/{split}/{index}",
+                "question": field(row, "question", f"gsm8k row {index}"),
+                "answer": gold.replace(",", "") if mark else None,
+                "solution": solution,
+                "source": "gsm8k",
+                "split": split,
+            }
+        )
+    return rows
+
+
+def math(raw: Rows, source: str, split: str) -> Rows:
+    r"""MATH and MATH-500: the gold is the content of the last \boxed, as LaTeX.
+
+    Some copies have it as `answer` and others only inside `solution`; some say `subject` and others `type`.
+    """
+    from reward_ablation.rewards.extraction import extract
+
+    rows = []
+    for index, row in enumerate(raw):
+        where = f"{source} row {index}"
+        solution = field(row, "solution", where)
+        rows.append(
+            {
+                "id": f"{source}/{split}/{index}",
+                "question": field(row, "problem", where),
+                "answer": row["answer"] if "answer" in row else extract(str(solution), "boxed"),
+                "solution": solution,
+                "source": source,
+                "split": split,
+                "level": level(row.get("level"), where),
+                "subject": row.get("subject", row.get("type")),
+            }
+        )
+    return rows
+
+
+def user_file(source: FileData) -> Rows:
+    """A user's own file: columns by their map, others by their own names; question and answer must be there.
+
+    The id is the file's own where it has such a column, else the row's number under the file's name. A file has
+    no splits: its split is "all".
+    """
+    raw = read_file(source.path)
+    present = list(dict.fromkeys(name for row in raw for name in row))
+    for ours, theirs in source.columns.items():
+        if theirs not in present:
+            raise StudyError(f"{source.path}: columns.{ours}: no column '{theirs}'; columns here: {', '.join(present)}")
+    for column in ("question", "answer"):
+        if source.columns.get(column, column) not in present:
+            raise StudyError(
+                f"{source.path}: no column '{column}'; name its column with columns: {{{column}: ...}}; "
+                f"columns here: {', '.join(present)}"
+            )
+
+    def value(row: dict[str, Any], ours: Any) -> Any:
+        return row.get(source.columns.get(ours, ours))
+
+    has_ids = source.columns.get("id", "id") in present
+    stem = Path(source.path).stem
+    return [
+        {
+            "id": value(row, "id") if has_ids else f"file/{stem}/{index}",
+            "question": value(row, "question"),
+            "answer": value(row, "answer"),
+            "solution": value(row, "solution"),
+            "source": "file",
+            "split": "all",
+            "level": level(value(row, "level"), f"{source.path} row {index}"),
+            "subject": value(row, "subject"),
+        }
+        for index, row in enumerate(raw)
+    ]
+
+
+def word_problems(source: WordProblems) -> Rows:
+    """Problems generated by the workflow."""
+    from reward_ablation.data.word_problems import generate
+
+    rows = generate(source.count, source.seed, source.split)
+    ids = {"source": "word_problems", "split": source.split}
+    return [{"id": f"word_problems/{source.split}/{index}", **ids, **row} for index, row in enumerate(rows)]
+
+
+def field(row: dict[str, Any], name: str, where: str) -> Any:
+    """A column of a raw row, which must be there."""
+    if name not in row:
+        raise StudyError(f"{where}: no column '{name}'; columns here: {', '.join(row)}")
+    return row[name]
+
+
+def level(value: Any, where: str) -> int | None:
+    """A difficulty as a number: 5, "5" or "Level 5"; None where there is none, such as MATH's "Level ?"."""
+    text = "" if value is None or value != value else str(value).strip()  # NaN is a missing number
+    if text in ("", "Level ?"):
+        return None
+    match = re.fullmatch(r"(?:Level )?(-?\d{1,18})(?:\.0)?", text)
+    if match is None:
+        raise StudyError(f"{where}: level {text!r} is no whole number; map level to another column, or leave it empty")
+    return int(match[1])

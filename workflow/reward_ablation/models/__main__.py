@@ -1,0 +1,54 @@
+"""Fetch or build the base model of a study."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from reward_ablation.models.fetch import fetch
+from reward_ablation.study.config import DemoModel, HubModel, LocalModel, Model
+from reward_ablation.study.config_errors import describe
+from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.spec import folder_fingerprint
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parse the command line and fetch."""
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.models", description=__doc__)
+    parser.add_argument("--spec", required=True, help="model as JSON, as in the config's key model")
+    parser.add_argument("--output", required=True, type=Path, help="model.json; its folder becomes the model's")
+    args = parser.parse_args(arguments)
+    fetch(parse_spec(args.spec), args.output)
+
+
+def parse_spec(text: str) -> HubModel | LocalModel | DemoModel:
+    """Model of a spec.
+
+    The workflow adds to a local model the fingerprint that its folder had when the workflow was planned: where the
+    folder has changed since, the runs' keys would name another model than the one they train.
+
+    Raises
+    ------
+    StudyError
+        Not a model, or a local folder that has changed.
+    """
+    try:
+        written = json.loads(text)
+    except ValueError as error:
+        raise StudyError(f"--spec: not JSON ({error})") from error
+    planned = written.pop("fingerprint", None) if isinstance(written, dict) else None
+    try:
+        model = TypeAdapter(Model).validate_python(written)
+    except ValidationError as error:
+        raise StudyError(f"--spec: {describe(error, written)}") from error
+    if planned is not None and isinstance(model, LocalModel) and folder_fingerprint(Path(model.path)) != planned:
+        raise StudyError(f"{model.path}: has changed since the workflow was planned; start the workflow again")
+    return model
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

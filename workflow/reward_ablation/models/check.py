@@ -1,0 +1,133 @@
+"""Is a folder a model that the workflow can train: whole, safetensors only, no code of its own?"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.models.load import load_tokenizer
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import sha256
+
+#: What is taken from a repository or folder: weights, configs, tokenizer and chat template.
+WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja", "*.model"]
+#: Other folders hold other formats; consolidated* are the same weights again; model.json is the record made here.
+UNWANTED = ["*/*", "consolidated*", "model.json"]
+
+INDEX = "model.safetensors.index.json"
+
+
+def wanted(names: list[str]) -> list[str]:
+    """The names that belong to a model, sorted."""
+    from huggingface_hub.utils import filter_repo_objects
+
+    return sorted(filter_repo_objects(names, allow_patterns=WANTED, ignore_patterns=UNWANTED))
+
+
+def check_names(names: list[str], where: str) -> None:
+    """Refuse what cannot be a model with safetensors, going by file names alone: before anything is copied.
+
+    Raises
+    ------
+    StudyError
+        There are only pickled weights, only an adapter, or no weights at all.
+    """
+    if "adapter_config.json" in names:
+        raise StudyError(f"{where}: holds a LoRA adapter; merge it into its base model first")
+    if any(name in names for name in ("model.safetensors", INDEX)):
+        return
+    pickled = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth")))
+    if pickled:
+        raise StudyError(f"{where}: has pickled weights only ({pickled[0]}); save it with save_pretrained first")
+    raise StudyError(f"{where}: has no model.safetensors and no {INDEX}; a model in safetensors is needed")
+
+
+def file_table(folder: Path) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of every file in a folder, by name."""
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    return {name: {"size": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in names}
+
+
+def check_model(folder: Path, where: str) -> tuple[int, str]:
+    """Open every part of a model without loading its weights.
+
+    Parameters
+    ----------
+    folder : Path
+    where : str
+        What an error message calls the model.
+
+    Returns
+    -------
+    Number of parameters stored (tied ones once) and the class that transformers will use.
+
+    Raises
+    ------
+    StudyError
+        A file is missing or broken, or the architecture is no causal language model of transformers itself.
+    """
+    check_names([path.name for path in folder.iterdir()], where)
+    model_type = str(_read_json(folder, "config.json", where).get("model_type"))
+    parameters = sum(math.prod(shape) for shape in _shapes(folder, where).values())
+
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+
+    if model_type not in CAUSAL:
+        raise StudyError(
+            f"{where}: model_type {model_type} is no causal language model of transformers; code from a "
+            "repository is never run"
+        )
+    try:
+        load_tokenizer(folder)
+    except StudyError:
+        raise
+    except Exception as error:  # tokenizers raises bare Exception on a broken file
+        raise StudyError(f"{where}: the tokenizer cannot be loaded: {first_line(error)}") from error
+    return parameters, str(CAUSAL[model_type])
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its name where it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _shapes(folder: Path, where: str) -> dict[str, list[int]]:
+    """Shape of each tensor by name; every file of the index must be here and hold its tensors."""
+    if not (folder / INDEX).is_file():
+        return _shapes_of(folder / "model.safetensors", where)
+    weight_map = _read_json(folder, INDEX, where).get("weight_map") or {}
+    present = {path.name for path in folder.iterdir()}
+    missing = sorted(set(weight_map.values()) - present)
+    if missing:
+        raise StudyError(f"{where}: {missing[0]} is named in {INDEX} and missing")
+    by_file = {name: _shapes_of(folder / name, where) for name in sorted(set(weight_map.values()))}
+    for tensor, name in weight_map.items():
+        if tensor not in by_file[name]:
+            raise StudyError(f"{where}: {name} has no tensor {tensor}, which {INDEX} places there")
+    return {tensor: by_file[name][tensor] for tensor, name in weight_map.items()}
+
+
+def _shapes_of(path: Path, where: str) -> dict[str, list[int]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        # Opening compares the header with the file's size; "np" spares the import of torch.
+        with safe_open(path, "np") as file:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise StudyError(f"{where}: {path.name} is truncated or broken: {first_line(error)}") from error
+
+
+def _read_json(folder: Path, name: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads((folder / name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StudyError(f"{where}: has no {name}; not a whole model") from None
+    except ValueError as error:
+        raise StudyError(f"{where}: {name} is not JSON: {first_line(error)}") from error
+    if not isinstance(value, dict):
+        raise StudyError(f"{where}: {name} holds no JSON object")
+    return value

@@ -1,0 +1,126 @@
+"""Put a model into a folder of its own: whole and checked, or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from reward_ablation.models.check import check_model, check_names, file_table, first_line, wanted
+from reward_ablation.models.hub import check_download, download
+from reward_ablation.study.config import DemoModel, HubModel, LocalModel
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import write_json
+
+#: The record of what was fetched: the last file written.
+RECORD = "model.json"
+
+
+def fetch(model: HubModel | LocalModel | DemoModel, output: Path) -> None:
+    """Download, copy or build a model, check it, and move its folder into place.
+
+    Everything happens in a hidden folder beside the target. A failure removes it, and what a killed process left
+    there goes at the next try, so that the target is either absent, or as it was, or whole.
+
+    Parameters
+    ----------
+    model : HubModel, LocalModel or DemoModel
+    output : Path
+        Path of model.json in the model's folder.
+
+    Raises
+    ------
+    StudyError
+        The model cannot be had or is broken, or the folder holds something that is not a model.
+    """
+    if output.name != RECORD:
+        raise StudyError(f"{output}: the output of fetch is called {RECORD}")
+    folder = output.resolve().parent
+    _refuse_foreign(folder)
+    temporary = folder.with_name(f".{folder.name}.fetching")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        _fill(model, temporary)
+        _replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _fill(model: HubModel | LocalModel | DemoModel, folder: Path) -> None:
+    """Bring a model's files into a folder, check them and write the record."""
+    where, revision, published = _describe(model), None, []
+    match model:
+        case HubModel():
+            revision = model.revision
+            published = download(model, folder)
+        case LocalModel():
+            copy(Path(model.path), folder)
+        case DemoModel():
+            from reward_ablation.models.demo import build
+
+            build(model, folder)
+    files = file_table(folder)
+    check_download(published, files, folder, where)
+    parameters, architecture = check_model(folder, where)
+    record = {
+        "source": model.source,
+        "id": where,
+        "revision": revision,
+        "files": files,
+        "parameters": parameters,
+        "architecture": architecture,
+    }
+    write_json(record, folder / RECORD)
+
+
+def _describe(model: HubModel | LocalModel | DemoModel) -> str:
+    """What a record and an error message call a model."""
+    match model:
+        case HubModel():
+            return model.id
+        case LocalModel():
+            return model.path
+        case DemoModel():
+            return "demo"
+
+
+def copy(source: Path, folder: Path) -> None:
+    """Copy a model's files from a local folder.
+
+    A copy, not a link or a note of the path: training again into the user's folder would change linked weights
+    under runs that were made from the old ones, and links fail between a home and a scratch file system. The
+    bytes are read for their checksums anyway; 3 GB more to write are seconds, once a study.
+
+    Raises
+    ------
+    StudyError
+        There is no such folder, it is no model, or it cannot be read.
+    """
+    if not source.is_dir():
+        raise StudyError(f"{source}: no such folder; source: local needs a folder with config.json and safetensors")
+    names = [path.name for path in source.iterdir() if path.is_file()]
+    check_names(names, str(source))
+    try:
+        for name in wanted(names):
+            shutil.copyfile(source / name, folder / name)
+    except OSError as error:
+        raise StudyError(f"{source}: cannot be copied: {first_line(error)}") from error
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Refuse a folder with anything but an older model in it: it is about to be replaced whole."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    foreign = sorted(set(names) - set(wanted(names)) - {RECORD})
+    if foreign or (names and "config.json" not in names and names != [RECORD]):
+        raise StudyError(f"{folder}: holds {(foreign or sorted(names))[0]}; a model needs a folder of its own")
+
+
+def _replace(temporary: Path, folder: Path) -> None:
+    """Move a folder into place, where an older one may be."""
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        os.rename(folder, old)
+    os.rename(temporary, folder)
+    shutil.rmtree(old, ignore_errors=True)
