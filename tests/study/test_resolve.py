@@ -1,0 +1,160 @@
+"""From a config to runs: keys that follow content, and one-line errors for all that cannot be run."""
+
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.resolve import resolve
+
+REMOVE = object()
+
+
+def changed(config, path, value):
+    *parents, last = path.split("/")
+    section = config
+    for key in parents:
+        section = section[key]
+    if value is REMOVE:
+        del section[last]
+    else:
+        section[last] = value
+    return config
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("sed", 1, "unknown key 'sed'; did you mean seeds? allowed: name, results"),
+        ("name", REMOVE, "name: missing; it has no default"),
+        ("name", "a b", "name: 'a b' is not allowed; it must match"),
+        ("seeds", [0, 0], "seeds: a seed occurs twice; each seed is one run"),
+        ("seeds", 5, "seeds: 5 is not allowed; input should be a valid list"),
+        ("model", {"source": "hubb"}, "model: source 'hubb' is not allowed; allowed: hub, local, demo"),
+        ("model", {"source": "hub", "id": "a/b", "revision": "main"}, "model.revision: 'main' is not allowed"),
+        ("model", {"source": "local", "path": "no/folder"}, "model.path: no/folder: no config.json"),
+        ("data/train/splitt", "x", "data.train: unknown key 'splitt'; did you mean split? allowed:"),
+        ("data/evaluation/test/count", 0, "data.evaluation.test.count: 0 is not allowed; input should be greater"),
+        ("data/train", {"source": "file", "path": "no.jsonl"}, "data: no.jsonl: no such file"),
+        ("prompt", {"template": "x"}, "prompt.template: must contain {question} exactly once"),
+        ("components/format/function", "fromat", "components.format: unknown function 'fromat'; functions here:"),
+        ("components/format/parameters", {"fmt": 1}, "components.format: answer_format: unknown parameter 'fmt'"),
+        ("components/format/function", "no.py:f", "components.format: no.py:f: there is no file no.py"),
+        ("arms/arms/b/weights/fromat", 1, "arms.arms.b.weights: unknown component 'fromat'; components here:"),
+        ("arms/arms/b/weights/format", float("nan"), "arms.arms.b.weights.format: nan is not allowed"),
+        ("arms/arms/b-c", {"weights": {"format": 1}}, "arms.arms.b-c: 'b-c' is not allowed; it must match"),
+        ("arms/arms/b/training", {"lr": 1}, "arms.arms.b.training: lr: no setting of TRL's GRPOConfig"),
+        ("arms/design", "grid", "arms: design 'grid' is not allowed; allowed: list, leave_one_out"),
+        ("training/learning_rat", 1, "training: learning_rat: no setting of TRL's GRPOConfig; did you mean learning_r"),
+        ("training/learning_rate", "1e-6", "training: learning_rate: '1e-6' is not allowed; allowed: number; YAML"),
+        ("training/loss_type", "gspo", "training: loss_type: 'gspo' is not allowed; allowed: grpo, dapo"),
+        ("training/seed", 1, "training: seed: not to be set here; write it under seeds"),
+        ("training/num_generations", 1, "training: num_generations: GRPO compares completions of one prompt"),
+        ("evaluation/greedy", False, "evaluation: nothing to evaluate: set greedy: true or samples above 0"),
+        ("baseline", "c", "baseline: unknown arm 'c'; arms here: a, b"),
+    ],
+)
+def test_a_bad_config_is_one_line(config, path, value, message):
+    with pytest.raises(StudyError) as caught:
+        resolve(changed(config, path, value), "study.yaml", Path())
+    text = str(caught.value)
+    assert text.startswith("study.yaml: ")
+    assert message in text
+    assert "\n" not in text
+
+
+def keys_of(config):
+    return resolve(config, "study.yaml", Path()).keys
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "arms_with_new_keys"),
+    [
+        ("arms/arms/a/weights/correctness", 1.0, set()),  # 1 is 1.0
+        ("seeds", [0, 1, 2], set()),  # a seed is a run, not another arm
+        ("evaluation/max_new_tokens", 7, set()),
+        ("bootstrap", 10, set()),
+        ("name", "other", set()),
+        ("data/evaluation/more", {"source": "word_problems", "count": 5, "split": "test"}, set()),
+        ("arms/arms/b/weights/format", 0.6, {"b"}),
+        ("arms/arms/b/weights", {"correctness": 0.5, "format": 1}, {"b"}),  # swapped
+        ("arms/arms/a/training", {"max_steps": 11}, {"a"}),
+        ("training/max_steps", 11, {"a", "b"}),
+        ("components/format/parameters/format", "boxed", {"a", "b"}),  # all components are scored in all arms
+        ("data/train/count", 11, {"a", "b"}),
+        ("data/overlap", "drop", {"a", "b"}),
+        ("model/steps", 601, {"a", "b"}),
+        ("gradients", {"every": 2}, {"a", "b"}),
+        ("lora", {"r": 8}, {"a", "b"}),
+    ],
+)
+def test_keys_follow_what_decides_a_run(config, path, value, arms_with_new_keys):
+    before = keys_of(config)
+    after = keys_of(changed(config, path, value))
+    assert {arm for arm in before if before[arm] != after[arm]} == arms_with_new_keys
+
+
+def test_dropping_overlap_makes_the_evaluation_sets_part_of_the_key(config):
+    changed(config, "data/overlap", "drop")
+    before = keys_of(config)
+    changed(config, "data/evaluation/more", {"source": "word_problems", "count": 5, "split": "test"})
+    assert keys_of(config) != before
+
+
+def test_the_order_of_keys_does_not_count(config):
+    backwards = {
+        key: dict(reversed(value.items())) if isinstance(value, dict) else value
+        for key, value in reversed(config.items())
+    }
+    assert keys_of(backwards) == keys_of(config)
+
+
+def test_rows_of_a_local_file_count(config, tmp_path):
+    file = tmp_path / "problems.jsonl"
+    changed(config, "data/train", {"source": "file", "path": str(file)})
+    keys = []
+    for number, text in enumerate(["one", "two", "one"]):
+        copy = tmp_path / f"{number}"
+        copy.mkdir()
+        (copy / "problems.jsonl").write_text(text)
+        config["data"]["train"]["path"] = "problems.jsonl"
+        keys.append(resolve(config, "study.yaml", copy).keys["a"])
+    assert keys[0] == keys[2] != keys[1]
+
+
+def test_code_of_a_users_component_counts_its_comments_do_not(config, tmp_path):
+    keys = []
+    for number, body in enumerate(["return [1.0]", "return [1.0]  # one", "return [2.0]"]):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        (folder / "mine.py").write_text(f"def f(completions, **columns):\n    {body}\n")
+        changed(config, "components/format", {"function": "mine.py:f"})
+        keys.append(resolve(config, "study.yaml", folder).keys["a"])
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_runs_are_arms_times_seeds(config):
+    study = resolve(config, "study.yaml", Path())
+    assert [run.name for run in study.runs.values()] == [
+        f"{arm}-{study.keys[arm]}/seed{seed}" for arm in ("a", "b") for seed in (0, 1)
+    ]
+    assert len({run.spec for run in study.runs.values()}) == 4
+    assert study.config.root == "results/study"
+
+
+def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config):
+    config["arms"]["arms"]["again"] = config["arms"]["arms"]["a"]
+    study = resolve(config, "study.yaml", Path())
+    assert len(study.runs) == 4
+    assert study.warnings == ["arms a and again have the same spec: they are one run per seed"]
+    entries = [entry["folder"] for entry in study.document["runs"] if entry["arm"] == "again"]
+    assert entries == [f"runs/a-{study.keys['a']}/seed0", f"runs/a-{study.keys['a']}/seed1"]
+
+
+@pytest.mark.parametrize(("scaling", "warned"), [({}, True), ({"scale_rewards": "none"}, False)])
+def test_arms_equal_up_to_scale_are_warned_of_where_scaling_takes_it_out(config, scaling, warned):
+    config["training"] |= scaling
+    config["arms"]["arms"]["double"] = {"weights": {"correctness": 2, "format": 1}}
+    study = resolve(config, "study.yaml", Path())
+    assert len(study.runs) == 6
+    assert any("differ only in the scale" in warning for warning in study.warnings) == warned
