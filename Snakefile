@@ -7,7 +7,7 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from reward_ablation.study.base import NAME_PATTERN
-from reward_ablation.study.errors import StudyError
+from reward_ablation.study.errors import one_line_errors
 from reward_ablation.study.resolve import resolve
 
 min_version("9.27")
@@ -18,10 +18,8 @@ if not workflow.configfiles:
     configfile: "config/config.yaml"
 
 
-try:
+with one_line_errors():
     study = resolve(config, " + ".join(map(str, workflow.configfiles)), Path.cwd())
-except StudyError as error:
-    sys.exit(f"error: {error}")
 for warning in study.warnings:
     logger.warning(f"warning: {warning}")
 
@@ -76,4 +74,5 @@ rule all:
 
 onstart:
     # TRL itself checks the training settings before any job is submitted; a dry run need not wait for it.
-    study.check_training_settings()
+    with one_line_errors():
+        study.check_training_settings()

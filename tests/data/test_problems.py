@@ -119,7 +119,7 @@ def test_a_file_that_changed_after_planning_is_refused(tmp_path):
     path = tmp_path / "mine.jsonl"
     # as the workflow writes the spec: the digest is in the source, the other sets' sources are listed
     planned = {
-        "source": {"source": "file", "path": str(path), "sha256": sha256(path)},
+        "source": {"source": "file", "path": str(path), "content": sha256(path)},
         "apart_from": [{"any": "thing"}],
     }
     prepare(PrepareSpec.model_validate(planned), "train", tmp_path / "out.parquet")

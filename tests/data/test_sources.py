@@ -6,8 +6,8 @@ import json
 
 import pytest
 from reward_ablation.data.sources import gsm8k, level, load, math, user_file
-from reward_ablation.study.config import FileData, HubData, WordProblems
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.sections.data import FileData, HubData, WordProblems
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_limit_keeps_the_first_rows(tmp_path):
 
 
 def test_math500_has_no_training_split():
-    with pytest.raises(StudyError, match="math500: has no split train; splits: test"):
-        load(HubData(source="math500", split="train"))
+    with pytest.raises(ValueError, match="math500 has the split test only"):
+        HubData(source="math500", split="train")
 
 
 def test_columns_of_another_source_are_named(tmp_path):

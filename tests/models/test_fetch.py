@@ -11,8 +11,8 @@ import pytest
 from hub import Hub
 from reward_ablation.models.__main__ import parse_spec
 from reward_ablation.models.fetch import fetch
-from reward_ablation.study.config import DemoModel, LocalModel
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.sections.model import DemoModel, LocalModel
 from reward_ablation.study.spec import folder_fingerprint
 
 NO_COMMIT = "0" * 40
@@ -185,8 +185,8 @@ def test_a_folder_that_changed_after_planning_is_refused(model_copy):
     spec = {"source": "local", "path": str(model_copy)}
     assert parse_spec(json.dumps(spec)) == LocalModel(path=str(model_copy))
     with pytest.raises(StudyError, match="has changed since the workflow was planned"):
-        parse_spec(json.dumps({**spec, "fingerprint": "0" * 64}))
-    planned = json.dumps({**spec, "fingerprint": folder_fingerprint(model_copy)})
+        parse_spec(json.dumps({**spec, "content": "0" * 64}))
+    planned = json.dumps({**spec, "content": folder_fingerprint(model_copy)})
     assert parse_spec(planned) == LocalModel(path=str(model_copy))
 
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from reward_ablation.study.code_digest import code_digest, import_closure
 
 FILES = {

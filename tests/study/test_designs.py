@@ -2,7 +2,6 @@
 
 import pytest
 from pydantic import TypeAdapter
-
 from reward_ablation.study.designs import Design, expand
 
 COMPONENTS = ["correctness", "format", "length"]

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.resolve import resolve
 

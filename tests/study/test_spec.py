@@ -1,7 +1,6 @@
 """Canonical JSON."""
 
 import pytest
-
 from reward_ablation.study.spec import canonical, key_of
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from reward_ablation.data.problems import PrepareSpec, prepare
-from reward_ablation.study.config import DemoModel
+from reward_ablation.study.sections.model import DemoModel
 from reward_ablation.study.spec import canonical
 
 SPEC = {
@@ -44,10 +44,10 @@ def spec_with(**changes) -> dict:
 @pytest.fixture(scope="session")
 def demo_model(tmp_path_factory) -> Path:
     """A demo model after a short warm start: it writes words and numbers, and ends some completions."""
-    from reward_ablation.models.demo import build
+    from reward_ablation.models.fetch import fetch
 
     folder = tmp_path_factory.mktemp("demo_model")
-    build(DemoModel(samples=300, steps=40), folder)
+    fetch(DemoModel(samples=300, steps=40), folder / "model.json")
     return folder
 
 

@@ -10,9 +10,10 @@ from pydantic import Field, model_validator
 
 from reward_ablation.data.reading import Rows
 from reward_ablation.data.sources import REPOSITORIES, load
-from reward_ablation.study.config import FileData, HubData, ProblemSource, Section
+from reward_ablation.study.base import Section
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256, write_json, write_parquet
+from reward_ablation.study.sections.data import FileData, HubData, ProblemSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,16 +27,16 @@ class PrepareSpec(Section):
     source: ProblemSource
     duplicates: Switch = "refuse"
     overlap: Switch = "refuse"
-    sha256: str | None = Field(None, description="Digest that a local file had when the workflow was planned.")
+    content: str | None = Field(None, description="Digest that a local file had when the workflow was planned.")
     apart_from: list[Any] = Field([], description="Where the other sets come from: only for the key of a run.")
 
     @model_validator(mode="before")
     @classmethod
     def _lift_digest(cls, data: Any) -> Any:
         # The workflow writes it inside the source, which as a part of the config has no such key.
-        if isinstance(data, dict) and isinstance(data.get("source"), dict) and "sha256" in data["source"]:
+        if isinstance(data, dict) and isinstance(data.get("source"), dict) and "content" in data["source"]:
             source = dict(data["source"])
-            return {**data, "sha256": source.pop("sha256"), "source": source}
+            return {**data, "content": source.pop("content"), "source": source}
         return data
 
 
@@ -111,7 +112,7 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
 def check_unchanged(spec: PrepareSpec) -> None:
     """Refuse a local file that changed after planning: the runs' keys would name other problems."""
     path = Path(getattr(spec.source, "path", None) or "")
-    if spec.sha256 is not None and path.is_file() and sha256(path) != spec.sha256:
+    if spec.content is not None and path.is_file() and sha256(path) != spec.content:
         raise StudyError(f"{path}: has changed since the workflow was planned; start the workflow again")
 
 
@@ -198,7 +199,7 @@ def provenance(spec: PrepareSpec) -> dict[str, Any]:
     source, origin = spec.source, spec.source.model_dump()
     if isinstance(source, HubData) and source.path is None:
         repository = REPOSITORIES[source.source]
-        return origin | {"repository": repository.name, "revision": source.revision or repository.revision}
+        return origin | {"repository": repository.name, "revision": source.revision}
     if isinstance(source, HubData | FileData):
         return origin | {"sha256": sha256(str(source.path))}
     return origin

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reward_ablation.data.reading import Rows, read_file, read_hub
-from reward_ablation.study.config import FileData, HubData, ProblemSource, WordProblems
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.sections.data import FileData, HubData, ProblemSource, WordProblems
 
 
 class Repository(NamedTuple):
@@ -16,24 +16,14 @@ class Repository(NamedTuple):
 
     name: str
     config: str
-    revision: str
     rows: dict[str, int]
 
 
 #: The sizes are those of the papers: Cobbe et al. 2021, Hendrycks et al. 2021, Lightman et al. 2023.
 REPOSITORIES = {
-    "gsm8k": Repository(
-        "openai/gsm8k", "main", "cc7b047b6e5bb11b4f1af84efc572db110a51b3c", {"train": 7473, "test": 1319}
-    ),
-    "math": Repository(
-        "DigitalLearningGmbH/MATH-lighteval",
-        "default",
-        "0530c78699ea5e8eb5530600900e1f328b48acad",
-        {"train": 7500, "test": 5000},
-    ),
-    "math500": Repository(
-        "HuggingFaceH4/MATH-500", "default", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be", {"test": 500}
-    ),
+    "gsm8k": Repository("openai/gsm8k", "main", {"train": 7473, "test": 1319}),
+    "math": Repository("DigitalLearningGmbH/MATH-lighteval", "default", {"train": 7500, "test": 5000}),
+    "math500": Repository("HuggingFaceH4/MATH-500", "default", {"test": 500}),
 }
 
 
@@ -64,13 +54,11 @@ def load(source: ProblemSource) -> Rows:
 def known_rows(source: HubData) -> Rows:
     """Raw rows of GSM8K, MATH or MATH-500, from the hub or a local copy, all of them."""
     repository = REPOSITORIES[source.source]
-    if source.split not in repository.rows:
-        raise StudyError(f"{source.source}: has no split {source.split}; splits: {', '.join(repository.rows)}")
     if source.path is not None:
         rows, where = read_file(source.path), source.path
     else:
-        revision = source.revision or repository.revision
-        rows, where = read_hub(repository.name, repository.config, source.split, revision), repository.name
+        assert source.revision  # the config pins one where the user did not
+        rows, where = read_hub(repository.name, repository.config, source.split, source.revision), repository.name
     expected = repository.rows[source.split]
     if len(rows) != expected:
         raise StudyError(

@@ -9,9 +9,9 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from reward_ablation.models.fetch import fetch
-from reward_ablation.study.config import DemoModel, HubModel, LocalModel, Model
 from reward_ablation.study.config_errors import describe
 from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.sections.model import DemoModel, HubModel, LocalModel, Model
 from reward_ablation.study.spec import folder_fingerprint
 
 
@@ -27,8 +27,8 @@ def main(arguments: list[str] | None = None) -> None:
 def parse_spec(text: str) -> HubModel | LocalModel | DemoModel:
     """Model of a spec.
 
-    The workflow adds to a local model the fingerprint that its folder had when the workflow was planned: where the
-    folder has changed since, the runs' keys would name another model than the one they train.
+    The workflow adds a digest of the content. Where a local folder has changed since the workflow was planned, the
+    runs' keys would name another model than the one they train.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def parse_spec(text: str) -> HubModel | LocalModel | DemoModel:
         written = json.loads(text)
     except ValueError as error:
         raise StudyError(f"--spec: not JSON ({error})") from error
-    planned = written.pop("fingerprint", None) if isinstance(written, dict) else None
+    planned = written.pop("content", None) if isinstance(written, dict) else None
     try:
         model = TypeAdapter(Model).validate_python(written)
     except ValidationError as error:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from reward_ablation.models.check import check_model, check_names, file_table, first_line, wanted
 from reward_ablation.models.hub import check_download, download
-from reward_ablation.study.config import DemoModel, HubModel, LocalModel
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import write_json
+from reward_ablation.study.sections.model import DemoModel, HubModel, LocalModel
 
 #: The record of what was fetched: the last file written.
 RECORD = "model.json"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reward_ablation.models.check import UNWANTED, WANTED, check_names, first_line, wanted
-from reward_ablation.study.config import HubModel
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.sections.model import HubModel
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling

@@ -9,11 +9,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.code_digest import file_digest
-from reward_ablation.study.config import Component, FileData, HubData, LocalModel, Model, ProblemSource, StudyConfig
+from reward_ablation.study.code_digest import code_digest, file_digest
+from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256
+from reward_ablation.study.sections.data import ProblemSource, WordProblems
+from reward_ablation.study.sections.model import DemoModel, LocalModel, Model
+from reward_ablation.study.sections.training import Component
 
 KEY_DIGITS = 8
 #: Files of a local model up to this size are hashed whole; of larger ones, the first part and the size.
@@ -73,18 +76,22 @@ def arm_spec(shared: dict[str, Any], arm: Arm) -> dict[str, Any]:
 
 
 def model_spec(model: Model, root: Path) -> dict[str, Any]:
-    """A model source, with a fingerprint of the files where it is a local folder."""
+    """A model source, and a digest of its content where no revision says it: a local folder, the demo's code."""
     spec = model.model_dump()
     if isinstance(model, LocalModel):
-        spec["fingerprint"] = folder_fingerprint(root / model.path)
+        spec["content"] = folder_fingerprint(root / model.path)
+    elif isinstance(model, DemoModel):
+        spec["content"] = code_digest("reward_ablation.models.demo")
     return spec
 
 
 def data_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
-    """A data source, with the digest of the file where it is a local one."""
+    """A data source, and a digest of its content where no revision says it: a local file, the generator's code."""
     spec = source.model_dump()
-    if isinstance(source, HubData | FileData) and source.path is not None:
-        spec["sha256"] = local_digest(root / source.path)
+    if isinstance(source, WordProblems):
+        spec["content"] = code_digest("reward_ablation.data.word_problems")
+    elif source.path is not None:
+        spec["content"] = local_digest(root / source.path)
     return spec
 
 

@@ -151,7 +151,8 @@ class Study:
         command = [sys.executable, "-m", "reward_ablation.training.check", "--gpus", str(self.config.launch.gpus)]
         result = subprocess.run(command, input="\n".join(sorted(settings)), text=True, capture_output=True)
         if result.returncode:
-            raise StudyError((result.stderr.strip().splitlines() or ["the check of the training settings died"])[-1])
+            last_line = (result.stderr.strip().splitlines() or ["the check of the training settings died"])[-1]
+            raise StudyError(last_line.removeprefix("error: "))
 
 
 def _title(source: dict[str, Any]) -> str:

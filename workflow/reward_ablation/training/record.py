@@ -17,7 +17,7 @@ PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "datasets", "t
 
 
 def run_record(
-    spec: str, code: str, steps: int, resumed_from: int, wall_seconds: float, folder: Path
+    spec: str, code: str, inputs: dict[str, Path], steps: int, resumed_from: int, wall_seconds: float, folder: Path
 ) -> dict[str, Any]:
     """The record of a finished run.
 
@@ -27,6 +27,8 @@ def run_record(
         Canonical spec with the seed.
     code : str
         Digest of the code that trained it.
+    inputs : dict of str to Path
+        Files that were read; listed with their digests.
     steps, resumed_from : int
         Optimiser steps in all, and those that an earlier, interrupted attempt had made.
     wall_seconds : float
@@ -42,6 +44,7 @@ def run_record(
         "spec": parsed,
         "seed": seed,
         "code": code,
+        "inputs": {name: sha256(path) for name, path in inputs.items()},
         "steps": steps,
         "resumed_from": resumed_from,
         "wall_seconds": round(wall_seconds, 1),

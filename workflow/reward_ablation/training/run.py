@@ -15,8 +15,8 @@ from transformers import PrinterCallback, TrainerCallback
 from reward_ablation.data.prompts import render_prompt
 from reward_ablation.models.load import load_tokenizer
 from reward_ablation.rewards.load import load_component
-from reward_ablation.study.config import Prompt
 from reward_ablation.study.files import write_json, write_parquet
+from reward_ablation.study.sections.prompt import Prompt
 from reward_ablation.training.checkpoints import claim, step_of
 from reward_ablation.training.dataset import training_dataset
 from reward_ablation.training.gradients import SCHEMA
@@ -75,7 +75,9 @@ def train_run(
     if trainer.accelerator.is_main_process:
         move_into_place(trainer, run_dir)
         wall_seconds = time.perf_counter() - started
-        record = run_record(spec, code, trainer.state.global_step, step_of(checkpoint), wall_seconds, run_dir)
+        inputs = {"model": model / "model.json", "problems": problems}
+        steps = trainer.state.global_step
+        record = run_record(spec, code, inputs, steps, step_of(checkpoint), wall_seconds, run_dir)
         shutil.rmtree(work)
         write_json(record, run_dir / "run.json")
     trainer.accelerator.wait_for_everyone()

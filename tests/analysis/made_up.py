@@ -1,0 +1,167 @@
+"""A made-up study: the files that runs and evaluations would have left, with effects that are known.
+
+Scores rise with the weight of their component, every seed has its own level, and the gradients of
+the first two components turn against each other as training goes. No model is involved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from reward_ablation.study.files import write_json, write_parquet
+
+FOUR_ARMS = {
+    "correctness_only": {"correctness": 1.0, "format": 0.0, "length": 0.0},
+    "format_only": {"correctness": 0.0, "format": 1.0, "length": 0.0},
+    "length_only": {"correctness": 0.0, "format": 0.0, "length": 1.0},
+    "equal_weights": {"correctness": 0.34, "format": 0.33, "length": 0.33},
+}
+
+
+@dataclass
+class MadeUpStudy:
+    """Size and content of a made-up study; its arms are weights by component."""
+
+    arms: dict[str, dict[str, float]] = field(default_factory=lambda: FOUR_ARMS)
+    seeds: tuple[int, ...] = (0, 1)
+    steps: int = 6
+    rollouts: int = 8
+    datasets: dict[str, int] = field(default_factory=lambda: {"gsm8k_test": 40})
+    samples: int = 2
+    layers: int = 2
+    gradients_every: int = 1
+    design: str = "list"
+    constant_from: int | None = None  # step from which the second component is constant: no gradient
+
+    @property
+    def components(self) -> list[str]:
+        return list(next(iter(self.arms.values())))
+
+    @property
+    def layer_names(self) -> list[str]:
+        return ["all", "embed_tokens", *(f"layers.{n}" for n in range(self.layers)), "norm", "lm_head"]
+
+    def spec(self, arm: str) -> dict[str, Any]:
+        return {"weights": self.arms[arm], "training": {"learning_rate": 1e-5, "max_steps": self.steps}}
+
+    def plan(self) -> dict[str, Any]:
+        """Content of study.json."""
+        runs = [
+            {"arm": arm, "key": f"{place:08x}", "seed": seed, "folder": f"runs/{arm}-{place:08x}/seed{seed}"}
+            | {"spec": self.spec(arm)}
+            for place, arm in enumerate(self.arms)
+            for seed in self.seeds
+        ]
+        return {
+            "name": "made_up",
+            "components": self.components,
+            "arms": [{"name": name, "weights": weights} for name, weights in self.arms.items()],
+            "runs": runs,
+            "datasets": list(self.datasets),
+            "seeds": list(self.seeds),
+            "design": self.design,
+            "baseline": next(iter(self.arms)),
+            "bootstrap": 200,
+            "confidence": 0.95,
+            "model": "Qwen/Qwen2.5-1.5B-Instruct at 989aa7980e4cf806f80c7fef2b1adb7bc71aa306",
+            "training_data": "gsm8k, split train: 7473 problems",
+        }
+
+    def write(self, root: Path) -> Path:
+        """Write study.json and every run's files under `root`; return the path of study.json."""
+        plan = self.plan()
+        write_json(plan, root / "study.json")
+        for number, run in enumerate(plan["runs"]):
+            rng = np.random.default_rng([7, number])
+            folder = root / run["folder"]
+            weights = self.arms[run["arm"]]
+            level = rng.normal(0, 0.03)
+            write_parquet(self._rollouts(rng, weights, level), folder / "rollouts.parquet")
+            write_parquet(self._gradients(rng, weights), folder / "gradients.parquet")
+            write_json(self._record(run), folder / "run.json")
+            for dataset in self.datasets:
+                name = root / "evaluation" / Path(run["folder"]).relative_to("runs") / f"{dataset}.parquet"
+                write_parquet(self._answers(rng, weights, level, dataset), name)
+        for dataset in self.datasets:
+            nothing = dict.fromkeys(self.components, 0.0)
+            answers = self._answers(np.random.default_rng(11), nothing, 0.0, dataset)
+            write_parquet(answers, root / "evaluation" / "base" / f"{dataset}.parquet")
+        return root / "study.json"
+
+    def _record(self, run: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "spec": run["spec"],
+            "seed": run["seed"],
+            "code": "c0de",
+            "packages": {"torch": "2.13.0"},
+            "hardware": {"device": "cpu"},
+            "wall_seconds": 61.5,
+            "gpu_hours": 0.0,
+            "steps": self.steps,
+            "files": {},
+        }
+
+    def _rollouts(self, rng: np.random.Generator, weights: dict[str, float], level: float) -> pd.DataFrame:
+        steps = np.repeat(np.arange(1, self.steps + 1), self.rollouts)
+        progress = 1 - np.exp(-3 * steps / max(self.steps, 30))
+        total_weight = sum(abs(w) for w in weights.values()) or 1.0
+        table: dict[str, Any] = {"step": steps}
+        total = np.zeros(len(steps))
+        for place, (name, weight) in enumerate(weights.items()):
+            rate = np.clip(0.25 + 0.1 * place + level + 0.55 * progress * weight / total_weight, 0.01, 0.99)
+            score = rng.binomial(1, rate) if place < 2 else rng.beta(20 * rate, 20 * (1 - rate))
+            table[f"score_{name}"] = score.astype(float)
+            total = total + weight * score
+        length = 180 - 60 * progress * list(weights.values())[-1] / total_weight + 200 * level
+        tokens = np.minimum(rng.normal(length, 30), 256).astype(int)
+        advantage = total - total.mean()
+        constant = {"problem_id": "gsm8k:0", "completion": "text", "stop_reason": "stop"}
+        return pd.DataFrame(table | {"total": total, "tokens": tokens, "truncated": tokens >= 220} | constant).assign(
+            rollout=np.tile(np.arange(self.rollouts), self.steps), advantage=advantage
+        )
+
+    def _gradients(self, rng: np.random.Generator, weights: dict[str, float]) -> pd.DataFrame:
+        rows = []
+        measured = range(1, self.steps + 1, self.gradients_every) if self.gradients_every else []
+        for step in measured:
+            for depth, layer in enumerate(self.layer_names):
+                for a, b in combinations_with_replacement(self.components, 2):
+                    turning = np.cos(3 * step / self.steps + weights[a]) * (0.3 + 0.7 * depth / len(self.layer_names))
+                    cosine = 1.0 if a == b else float(np.clip(turning + rng.normal(0, 0.05), -1, 1))
+                    if self.constant_from and step >= self.constant_from and self.components[1] in (a, b):
+                        cosine = np.nan
+                    rows.append((step, layer, a, b, "alone", 0.0 if np.isnan(cosine) else 2.0 * cosine, cosine))
+        columns = ["step", "layer", "component_a", "component_b", "definition", "dot", "cosine"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def _answers(self, rng: np.random.Generator, weights: dict[str, float], level: float, dataset: str) -> pd.DataFrame:
+        questions = self.datasets[dataset]
+        easy = np.random.default_rng(3).beta(2, 3, questions)  # the same questions are easy for every model
+        first, second = [*weights.values(), 0.0][:2]
+        parts = []
+        for mode, samples in (("greedy", 1), ("sampled", self.samples)):
+            chance = np.clip(easy + 0.3 * first + level - (0.1 if mode == "sampled" else 0), 0, 1)
+            for sample in range(samples):
+                lenient = rng.random(questions) < chance
+                formatted = rng.random(questions) < np.clip(0.5 + 0.45 * second + 0.2 * first, 0, 1)
+                tokens = rng.normal(190 - 60 * list(weights.values())[-1] + 100 * level, 40, questions).astype(int)
+                part = {
+                    "problem_id": [f"{dataset}:{n}" for n in range(questions)],
+                    "mode": mode,
+                    "sample": sample,
+                    "completion": "text",
+                    "answer": "1",
+                    "status": "correct",
+                    "correct_strict": lenient & formatted,
+                    "correct_lenient": lenient,
+                    "format": formatted,
+                    "tokens": tokens,
+                    "truncated": tokens > 240,
+                }
+                parts.append(pd.DataFrame(part))
+        return pd.concat(parts, ignore_index=True)

@@ -1,0 +1,83 @@
+"""Numbers by hand: two questions; the first has two samples, one of them right."""
+
+import pandas as pd
+import pytest
+from reward_ablation.analysis.evaluation import (
+    difference_to_baseline,
+    evaluation_of_arm,
+    evaluation_of_run,
+    question_means,
+)
+
+
+def answers(rows: list[tuple[str, str, bool, int]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["mode", "problem_id", "correct_strict", "tokens"])
+    return frame.assign(correct_lenient=True, format=frame["correct_strict"], truncated=False)
+
+
+ONE_SEED = answers(
+    [
+        ("greedy", "b", True, 30),
+        ("greedy", "a", False, 10),
+        ("sampled", "a", True, 10),
+        ("sampled", "a", False, 20),
+        ("sampled", "b", True, 40),
+        ("sampled", "b", True, 40),
+    ]
+)
+
+
+def test_samples_of_a_question_are_averaged_first():
+    means = question_means(ONE_SEED)
+    assert means.loc[("sampled", "a"), "accuracy_strict"] == 0.5
+    assert means.loc[("sampled", "a"), "tokens"] == 15
+    assert means.loc[("sampled", "a"), "answers"] == 2
+
+
+def test_every_question_counts_the_same_whatever_its_number_of_samples():
+    uneven = answers([("sampled", "a", True, 1)] + [("sampled", "b", False, 1)] * 3)
+    row = evaluation_of_run(question_means(uneven), "arm", 0, "gsm8k").iloc[0]
+    assert row["accuracy_strict"] == 0.5  # a mean over the answers would be .25
+    assert (row["questions"], row["answers"]) == (2, 4)
+
+
+def test_rows_of_a_run():
+    rows = evaluation_of_run(question_means(ONE_SEED), "base", None, "gsm8k").set_index("mode")
+    assert rows.loc["greedy", "accuracy_strict"] == 0.5
+    assert rows.loc["sampled", "accuracy_strict"] == 0.75
+    assert rows.loc["sampled", "tokens"] == 27.5
+    assert rows["seed"].isna().all()
+
+
+def test_arm_is_the_mean_over_its_seeds():
+    other = ONE_SEED.assign(correct_strict=True)
+    table = evaluation_of_arm([question_means(ONE_SEED), question_means(other)], "arm", "gsm8k", 200, 0.95)
+    row = table.set_index(["mode", "metric"]).loc[("greedy", "accuracy_strict")]
+    assert row["estimate"] == 0.75  # .5 and 1
+    assert row["low"] <= 0.75 <= row["high"]
+    assert (row["seeds"], row["questions"]) == (2, 2)
+
+
+def test_difference_is_paired_by_seed_and_question():
+    better = question_means(ONE_SEED.assign(correct_strict=True))
+    baseline = question_means(ONE_SEED)
+    labels = {"arm": "better", "baseline": "worse", "dataset": "gsm8k"}
+    # Seed 9 has no partner; seeds come in another order than the baseline's.
+    table = difference_to_baseline(
+        {1: better, 0: better, 9: baseline}, {0: baseline, 1: baseline}, labels, resamples=200, confidence=0.95
+    )
+    row = table.set_index(["mode", "metric"]).loc[("sampled", "accuracy_strict")]
+    assert row["estimate"] == 0.25  # question a: 1 - .5; question b: 1 - 1
+    assert row["seeds"] == 2
+    lenient = table.set_index(["mode", "metric"]).loc[("sampled", "accuracy_lenient")]
+    assert (lenient["low"], lenient["high"]) == (0, 0)  # equal answers: no uncertainty about the difference
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_more_confidence_is_a_wider_interval(confidence):
+    questions = answers([("greedy", f"q{n}", n % 3 == 0, n) for n in range(600)])
+    table = evaluation_of_arm([question_means(questions)], "base", "gsm8k", 2000, confidence)
+    row = table.set_index("metric").loc["accuracy_strict"]
+    # Normal approximation: 1.96 or .674 standard errors of sqrt(p (1 - p) / 600) to each side.
+    expected = {0.5: 0.674, 0.95: 1.96}[confidence] * (1 / 3 * 2 / 3 / 600) ** 0.5
+    assert (row["high"] - row["low"]) / 2 == pytest.approx(expected, rel=0.15)

@@ -1,0 +1,182 @@
+import pytest
+import torch
+from reward_ablation.data.prompts import render_prompt, tokenize_prompts
+from reward_ablation.evaluation.generate import (
+    batches_by_length,
+    choose_backend,
+    draw,
+    find_end_tokens,
+    generate_transformers,
+    pad_left,
+)
+from reward_ablation.evaluation.requests import Request, cut_at_end, list_requests, uniforms
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.sections.evaluation import Evaluation
+from reward_ablation.study.sections.prompt import Prompt
+from transformers import GenerationConfig, TopPLogitsWarper
+
+EVALUATION = Evaluation(answer_format="hash", samples=3, max_new_tokens=24, batch_size=7)
+CHAT, PLAIN = Prompt(chat=True, system="think"), Prompt(chat=False, template="{question}\n")
+
+
+@pytest.fixture(params=[CHAT, PLAIN], ids=["chat", "plain"])
+def prompts(request, problems, tokenizer):
+    return tokenize_prompts([render_prompt(question, request.param) for question in problems["question"]], tokenizer)
+
+
+@pytest.fixture
+def generate(model, tokenizer, problems):
+    def run(prompts, problem_ids=None, **changes):
+        evaluation = EVALUATION.model_copy(update=changes)
+        requests = list_requests(problems["id"] if problem_ids is None else problem_ids, prompts, evaluation)
+        completions = generate_transformers(
+            requests, model, [tokenizer.eos_token_id], tokenizer.pad_token_id, evaluation
+        )
+        return requests, completions
+
+    return run
+
+
+def answers(requests, completions):
+    return {
+        (request.problem_id, request.mode, request.sample): completion.ids
+        for request, completion in zip(requests, completions, strict=True)
+    }
+
+
+# ---------------------------------------------------------------------------- draw
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_draws_follow_the_distribution(temperature):
+    logits = torch.tensor([[1.0, -2.0, -torch.inf, 0.0, 3.0]])
+    points = (torch.arange(10_000, dtype=torch.float64) + 0.5) / 10_000  # every quantile once
+    tokens = draw(logits.expand(10_000, -1), points, temperature, top_p=1.0)
+    frequency = torch.bincount(tokens, minlength=5) / 10_000
+    torch.testing.assert_close(frequency, torch.softmax(logits[0] / temperature, 0), atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize("top_p", [0.1, 0.5, 0.9, 0.99])
+def test_top_p_keeps_the_tokens_that_transformers_keeps(top_p):
+    logits = torch.randn(50, 30, generator=torch.Generator().manual_seed(0)) * 2
+    kept = TopPLogitsWarper(top_p)(None, logits) > -torch.inf
+    points = (torch.arange(20_000, dtype=torch.float64) + 0.5) / 20_000
+    for row in range(50):
+        tokens = draw(logits[row].expand(20_000, -1), points, 1.0, top_p)
+        assert set(tokens.tolist()) == set(kept[row].nonzero()[:, 0].tolist())
+
+
+@pytest.mark.parametrize("number", [0.0, 0.5, 1 - 2**-53])
+def test_no_number_draws_an_impossible_token(number):
+    logits = torch.full((1, 1000), -torch.inf)  # impossible tokens at both ends and between
+    logits[0, 300:700:2] = 0.0
+    (token,) = draw(logits, torch.tensor([number], dtype=torch.float64), 1.0, top_p=1.0)
+    assert logits[0, token] == 0.0
+
+
+# ---------------------------------------------------------------------------- batches
+
+
+def test_batches_hold_every_request_once_and_begin_with_the_longest():
+    lengths = [3, 9, 1, 9, 4, 2, 5]
+    requests = [Request(str(index), "greedy", 0, [0] * length) for index, length in enumerate(lengths)]
+    batches = batches_by_length(requests, 3)
+    assert [[lengths[index] for index in batch] for batch in batches] == [[9, 9, 5], [4, 3, 2], [1]]
+    assert batches[0][:2] == [1, 3]  # equal lengths keep their order
+
+
+def test_padding_on_the_left_leaves_the_next_token_alone(model, prompts, tokenizer):
+    ids, mask = pad_left(prompts, tokenizer.pad_token_id)
+    with torch.inference_mode():
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        together = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits[:, -1]
+        alone = torch.stack([model(input_ids=torch.tensor([prompt])).logits[0, -1] for prompt in prompts])
+    torch.testing.assert_close(together, alone, atol=1e-4, rtol=1e-4)
+    assert ids[:, -1].tolist() == [prompt[-1] for prompt in prompts]
+
+
+# ---------------------------------------------------------------------------- generate
+
+
+def test_greedy_answers_are_those_of_each_prompt_alone(model_folder, prompts, tokenizer, generate):
+    """The reference: transformers' own greedy search, one unpadded prompt at a time."""
+    from reward_ablation.models.load import load_model
+
+    reference = load_model(model_folder)
+    reference.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id, max_new_tokens=24)
+    expected = [
+        cut_at_end(reference.generate(torch.tensor([prompt]))[0, len(prompt) :].tolist(), [tokenizer.eos_token_id])
+        for prompt in prompts
+    ]
+    _, completions = generate(prompts, samples=0, batch_size=3)
+    assert completions == expected
+
+
+def test_samples_are_those_of_a_plain_loop(model, prompts, tokenizer, generate):
+    """The reference: the whole text through the model for each token, and a draw with the request's numbers."""
+    requests, completions = generate(prompts, greedy=False, samples=1, temperature=0.8, top_p=0.9)
+    for request, completion in zip(requests, completions, strict=True):
+        ids = list(request.prompt)
+        for number in torch.from_numpy(uniforms(request, EVALUATION.seed, 24)):
+            with torch.inference_mode():
+                logits = model(input_ids=torch.tensor([ids])).logits[:, -1]
+            ids.append(draw(logits, number[None], 0.8, 0.9).item())
+        assert cut_at_end(ids[len(request.prompt) :], [tokenizer.eos_token_id]) == completion
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 28])
+def test_batch_size_changes_no_answer(prompts, generate, batch_size):
+    assert generate(prompts, batch_size=batch_size) == generate(prompts)
+
+
+def test_other_questions_and_more_samples_change_no_answer(prompts, problems, generate):
+    everything = answers(*generate(prompts))
+    some = answers(*generate(prompts[2:5], problem_ids=problems["id"][2:5], samples=2))
+    assert some.items() <= everything.items()
+
+
+def test_samples_differ_from_each_other_and_with_the_seed(prompts, generate):
+    first, second = answers(*generate(prompts)), answers(*generate(prompts, seed=1))
+    sampled = [key for key in first if key[1] == "sampled"]
+    assert len({tuple(first[key]) for key in sampled}) == len(sampled)
+    assert not any(first[key] == second[key] for key in sampled)
+    assert all(first[key] == second[key] for key in first if key[1] == "greedy")
+
+
+def test_some_completions_end_and_some_are_truncated(prompts, tokenizer, generate):
+    """Guards the other tests: both cases are among what they compare."""
+    _, completions = generate(prompts)
+    for completion in completions:
+        assert completion.truncated == (tokenizer.eos_token_id not in completion.ids)
+        assert len(completion.ids) == 24 if completion.truncated else completion.ids[-1] == tokenizer.eos_token_id
+    assert {completion.truncated for completion in completions} == {True, False}
+
+
+def test_progress_is_printed(prompts, generate, capsys):
+    generate(prompts, batch_size=28)
+    assert "28/28 completions" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------------- end tokens, backend
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [(None, [1]), (1, [1]), (5, [1, 5]), ([7, 5], [1, 5, 7])],  # the tokenizer's is 1
+)
+@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
+def test_end_tokens_are_the_model_s_and_the_tokenizer_s(tmp_path, tokenizer, file, own, expected):
+    from transformers import Qwen2Config
+
+    if file == "config.json":
+        Qwen2Config(eos_token_id=own).save_pretrained(tmp_path)
+    else:
+        GenerationConfig(eos_token_id=own).save_pretrained(tmp_path)
+    assert find_end_tokens(tmp_path, tokenizer) == expected
+
+
+def test_vllm_is_not_chosen_where_it_cannot_run(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_backend("auto") == choose_backend("transformers") == "transformers"
+    with pytest.raises(StudyError, match=r"evaluation\.backend: vllm needs the package vllm and a GPU"):
+        choose_backend("vllm")

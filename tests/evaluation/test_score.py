@@ -1,0 +1,67 @@
+import pytest
+from reward_ablation.evaluation.requests import Completion, Request
+from reward_ablation.evaluation.score import SCHEMA, score, score_text
+
+
+@pytest.mark.parametrize(
+    ("text", "answer_format", "answer", "status", "lenient"),
+    [
+        ("so 4\n#### 72", "hash", "72", "correct", True),
+        ("so 4\n#### 71", "hash", "71", "wrong", False),
+        # right, but not where the strict grade looks: an arm without a format reward is not called wrong for it
+        ("the answer is 72", "hash", None, "unparseable", True),
+        (r"\boxed{72}", "hash", None, "unparseable", True),
+        ("#### 72", "boxed", None, "unparseable", True),
+        # the other way: a strict answer that is right where the lenient one reads the box first
+        (r"\boxed{1} #### 72", "hash", "72", "correct", False),
+        ("", "hash", None, "unparseable", False),
+        (r"\boxed{9^{9^{9}}}", "boxed", "9^{9^{9}}", "timeout", False),
+    ],
+)
+def test_a_text_is_graded_strictly_and_leniently(text, answer_format, answer, status, lenient):
+    assert score_text(text, "72", answer_format) == {
+        "answer": answer,
+        "status": status,
+        "correct_strict": status == "correct",
+        "correct_lenient": lenient,
+        "format": answer is not None,
+    }
+
+
+def test_rows_follow_the_requests(tokenizer):
+    end = tokenizer.eos_token_id
+    requests = [Request("b", "greedy", 0, [3]), Request("a", "sampled", 1, [3])]
+    completions = [
+        Completion([*tokenizer("#### 7")["input_ids"], end], truncated=False),
+        Completion(tokenizer("## 8")["input_ids"], truncated=True),
+    ]
+    table = score(requests, completions, {"a": "8", "b": "8"}, "hash", tokenizer)
+    assert table.schema == SCHEMA
+    assert table.to_pylist() == [
+        {
+            "problem_id": "b",
+            "mode": "greedy",
+            "sample": 0,
+            "completion": "#### 7",  # without the end token, which counts as a token
+            "answer": "7",
+            "status": "wrong",
+            "correct_strict": False,
+            "correct_lenient": False,
+            "format": True,
+            "tokens": 7,
+            "truncated": False,
+        },
+        {
+            "problem_id": "a",
+            "mode": "sampled",
+            "sample": 1,
+            "completion": "## 8",
+            "answer": None,
+            "status": "unparseable",
+            "correct_strict": False,
+            "correct_lenient": True,
+            "format": False,
+            "tokens": 4,
+            "truncated": True,
+        },
+    ]

@@ -1,0 +1,71 @@
+"""Made-up studies with their tables, in shapes that strain a figure in one way each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.aggregate import aggregate
+from reward_ablation.analysis.study_file import StudyFile, read_study
+from reward_ablation.analysis.tables import write_table
+
+THREE = ["correctness", "format", "length"]
+GRID = [(a / 2, b / 2, (2 - a - b) / 2) for a in range(3) for b in range(3 - a)]
+LONG = "with_a_name_as_long_as_names_may_be_" + "x" * 40
+
+TWELVE = {
+    f"arm_{n}_{LONG}"[: 78 if n % 3 == 0 else 9]: dict(zip(THREE, (1, n / 12, 0), strict=True)) for n in range(12)
+}
+
+STUDIES = {
+    "four arms": MadeUpStudy(steps=8, rollouts=4, constant_from=6),
+    "twelve arms": MadeUpStudy(
+        arms={
+            f"arm_{n}_{LONG}"[: 78 if n % 3 == 0 else 9]: dict(zip(THREE, (1, n / 12, 0), strict=True))
+            for n in range(12)
+        },
+        steps=3,
+        rollouts=4,
+        layers=30,
+        datasets={"gsm8k_test": 20, "math500": 10},
+    ),
+    "simplex": MadeUpStudy(
+        arms={f"w{n}": dict(zip(THREE, weights, strict=True)) for n, weights in enumerate(GRID)},
+        steps=2,
+        rollouts=4,
+        design="simplex",
+    ),
+    "many steps": MadeUpStudy(steps=250, rollouts=2, gradients_every=1, layers=0),
+    "one of everything": MadeUpStudy(arms={"only": {"a": 1.0, "b": -2.5}}, seeds=(4,), steps=1, rollouts=2),
+    "gradients off": MadeUpStudy(gradients_every=0, steps=2),
+    "one component": MadeUpStudy(arms={"only": {"a": 1.0}}, steps=2),
+}
+
+
+@dataclass(frozen=True)
+class WithTables:
+    """A study, its tables in memory and the folder that they are written to."""
+
+    study: StudyFile
+    tables: dict[str, pd.DataFrame]
+    root: Path
+
+
+@pytest.fixture(scope="session")
+def made_up(tmp_path_factory):
+    """Give a study of STUDIES by name, made once."""
+
+    @cache
+    def make(name: str) -> WithTables:
+        root = tmp_path_factory.mktemp("study")
+        study = read_study(STUDIES[name].write(root))
+        tables = aggregate(study, root)
+        for table, frame in tables.items():
+            write_table(table, frame, root / "tables")
+        return WithTables(study, tables, root)
+
+    return make

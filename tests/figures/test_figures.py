@@ -1,0 +1,269 @@
+from itertools import combinations
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+from reward_ablation.figures.__main__ import FIGURES
+from reward_ablation.figures.curves import MOST_POINTS, thinned
+from reward_ablation.figures.evaluation import evaluation
+from reward_ablation.figures.rewards import rewards
+from reward_ablation.figures.similarity_layers import layer_places, layers_in_order, similarity_layers
+from reward_ablation.figures.similarity_steps import similarity_steps
+from reward_ablation.figures.simplex import positions
+from reward_ablation.figures.style import COLOURS, STYLE, looks, wrapped
+from reward_ablation.figures.title_page import title_page
+
+
+def draw(made_up, name: str, figure: str) -> Figure:
+    if figure == "title":
+        return title_page(made_up(name).study)
+    function, table = FIGURES[figure]
+    return function(made_up(name).tables[table], made_up(name).study)
+
+
+def tick_labels(figure: Figure, *, drawn: bool) -> set[int]:
+    """Identities of the labels of ticks that are drawn, or of those that wait outside their axis."""
+    labels = set()
+    for axes in figure.findobj(Axes):
+        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            for tick in axis.get_major_ticks():
+                inside = axes.axison and min(limits) <= tick.get_loc() <= max(limits)
+                if inside == drawn:
+                    labels |= {id(tick.label1), id(tick.label2)}
+    return labels
+
+
+def texts_on_canvas(figure: Figure) -> list[tuple[str, Bbox]]:
+    """Every text that is drawn with the box that it takes, after layout."""
+    with matplotlib.rc_context(STYLE):
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        outside = tick_labels(figure, drawn=False)
+        texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+        return [
+            (text.get_text(), text.get_window_extent(canvas.get_renderer()))
+            for text in texts
+            if id(text) not in outside
+        ]
+
+
+def line(axes, arm: str):
+    return next(line for line in axes.get_lines() if line.get_label() == arm)
+
+
+@pytest.mark.parametrize("figure", ["title", *FIGURES])
+@pytest.mark.parametrize("name", ["four arms", "twelve arms", "one of everything"])
+def test_no_text_is_cut_off_or_written_over_another(made_up, name, figure):
+    check_texts(draw(made_up, name, figure))
+
+
+@pytest.mark.parametrize(("name", "figure"), [("simplex", "arms"), ("many steps", "length")])
+def test_no_text_is_cut_off_in_special_cases(made_up, name, figure):
+    check_texts(draw(made_up, name, figure))
+
+
+def check_texts(figure: Figure) -> None:
+    texts = texts_on_canvas(figure)
+    assert texts
+    width, height = figure.get_size_inches() * figure.dpi
+    for words, box in texts:
+        assert min(box.x0, box.y0) >= 0, words
+        assert box.x1 <= width, words
+        assert box.y1 <= height, words
+    for (words, box), (others, other) in combinations(texts, 2):
+        assert Bbox.intersection(box.padded(-1), other.padded(-1)) is None, f"{words!r} over {others!r}"
+
+
+def test_rewards_show_mean_and_range_over_seeds(made_up):
+    table = made_up("four arms").tables["rewards_by_step"]
+    figure = draw(made_up, "four arms", "rewards")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["correctness", "format", "length", "total"]
+    rows = table[(table["arm"] == "length_only") & (table["quantity"] == "format")]
+    by_step = rows.groupby("step")["mean"]
+    np.testing.assert_array_equal(line(figure.axes[1], "length_only").get_xdata(), np.arange(1, 9))
+    np.testing.assert_allclose(line(figure.axes[1], "length_only").get_ydata(), by_step.mean())
+    band = next(band for band in figure.axes[1].collections if band.get_label() == "length_only")
+    drawn = band.get_paths()[0].vertices
+    for step, low, high in zip(by_step.min().index, by_step.min(), by_step.max(), strict=True):
+        values = drawn[drawn[:, 0] == step, 1]
+        assert (values.min(), values.max()) == pytest.approx((low, high))
+
+
+def test_every_arm_has_one_look_in_all_figures(made_up):
+    study = made_up("four arms").study
+    for figure in ("rewards", "length", "similarity_steps", "similarity_layers"):
+        for axes in draw(made_up, "four arms", figure).axes:
+            for arm, look in looks(study).items():
+                drawn = line(axes, arm)
+                assert (drawn.get_color(), drawn.get_marker()) == (look.colour, look.marker)
+
+
+def test_first_arms_differ_in_colour_dashes_and_marker(made_up):
+    given = list(looks(made_up("twelve arms").study).values())
+    for part in ("colour", "dashes", "marker"):
+        assert len({str(getattr(look, part)) for look in given[:5]}) == 5
+    assert len(set(given)) == 12
+
+
+def test_colours_differ_in_grey():
+    # Relative luminance (ITU-R BT.709) of neighbours in the list, which a figure of few arms uses together.
+    luminance = np.array([matplotlib.colors.to_rgb(colour) for colour in COLOURS]) @ [0.2126, 0.7152, 0.0722]
+    assert (np.abs(np.diff(luminance)) > 0.1).all()
+
+
+def test_many_arms_share_the_panels_without_loss(made_up):
+    figure = draw(made_up, "twelve arms", "rewards")
+    study = made_up("twelve arms").study
+    assert len(figure.axes) == 2 * 4
+    shown = [drawn.get_label() for axes in figure.axes[:2] for drawn in axes.get_lines()]
+    assert shown == study.arm_names
+
+
+def test_many_steps_are_averaged_and_the_figure_says_so(made_up):
+    table = made_up("many steps").tables["rewards_by_step"]
+    total = table[table["quantity"] == "total"]
+    points = thinned(total, "mean")
+    one = points[(points["arm"] == "length_only") & (points["seed"] == 1)]
+    source = total[(total["arm"] == "length_only") & (total["seed"] == 1)].sort_values("step")
+    assert len(one) == 83  # 250 steps by threes: 82 points of 3 steps, the last of 4
+    assert len(one) <= MOST_POINTS
+    assert one["mean"].iloc[0] == pytest.approx(source["mean"].iloc[:3].mean())
+    assert one["step"].iloc[-1] == pytest.approx((247 + 248 + 249 + 250) / 4)
+    figure = draw(made_up, "many steps", "rewards")
+    assert "mean over 3 neighbouring steps" in figure.legends[0].get_title().get_text().replace("\n", " ")
+
+
+def test_evaluation_shows_estimates_with_their_intervals(made_up):
+    table = made_up("four arms").tables["evaluation_by_arm"]
+    figure = draw(made_up, "four arms", "evaluation")
+    row = table.set_index(["arm", "mode", "metric"]).loc[("format_only", "greedy", "format")]
+    adherence = figure.axes[1]
+    bar = next(bar for bar in adherence.containers if bar.get_label() == "format_only")
+    assert bar.lines[0].get_xdata()[0] == pytest.approx(row["estimate"])
+    ends = bar.lines[2][0].get_segments()[0][:, 0]
+    assert ends == pytest.approx([row["low"], row["high"]])
+    base = table.set_index(["arm", "mode", "metric"]).loc[("base", "greedy", "format")]
+    assert any(np.allclose(drawn.get_xdata(), base["estimate"]) for drawn in adherence.get_lines())
+    assert [axes.get_xlabel() for axes in figure.axes[:3]] == ["accuracy", "format adherence", "completion tokens"]
+
+
+def test_both_accuracies_are_shown_for_every_arm(made_up):
+    figure = draw(made_up, "four arms", "evaluation")
+    labels = [bar.get_label() for bar in figure.axes[0].containers]
+    assert labels == made_up("four arms").study.arm_names * 2
+
+
+def test_one_seed_is_named_as_such(made_up):
+    for figure, words in (("rewards", "the one seed"), ("evaluation", "nothing is known of other seeds")):
+        note = draw(made_up, "one of everything", figure).legends[0].get_title().get_text().replace("\n", " ")
+        assert words in note
+
+
+def test_arms_are_in_order_of_accuracy_with_their_weights(made_up):
+    table = made_up("four arms").tables["evaluation_by_arm"]
+    rows = table[(table["mode"] == "greedy") & (table["metric"] == "accuracy_strict") & (table["arm"] != "base")]
+    order = list(rows.sort_values("estimate", ascending=False, kind="stable")["arm"])
+    matrix, greedy, sampled = draw(made_up, "four arms", "arms").axes
+    assert [label.get_text() for label in matrix.get_yticklabels()] == order
+    assert [bar.get_label() for bar in greedy.containers] == order == [bar.get_label() for bar in sampled.containers]
+    cells = {(text.get_position()): text.get_text() for text in matrix.texts}
+    assert cells[0, order.index("equal_weights")] == "0.34"
+    assert cells[2, order.index("correctness_only")] == "0"
+
+
+def test_simplex_colours_the_estimates_at_their_weights(made_up):
+    table = made_up("simplex").tables["evaluation_by_arm"]
+    figure = draw(made_up, "simplex", "arms")
+    points = next(dots for dots in figure.findobj(PathCollection) if len(dots.get_offsets()) == 6)
+    rows = table[(table["mode"] == "greedy") & (table["metric"] == "accuracy_strict")].set_index("arm")
+    assert list(points.get_array()) == list(rows.loc[made_up("simplex").study.arm_names, "estimate"])
+
+
+def test_corners_and_centre_of_the_simplex():
+    weights = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
+    # An equilateral triangle of side 1: top, lower left, lower right, and the centre at a third of its height.
+    height = 3**0.5 / 2
+    np.testing.assert_allclose(positions(weights), [[0.5, height], [0, 0], [1, 0], [0.5, height / 3]], atol=1e-12)
+
+
+@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers"])
+def test_cosines_have_their_whole_range(made_up, figure):
+    axes = draw(made_up, "four arms", figure).axes
+    assert len(axes) == 3
+    for panel in axes:
+        assert panel.get_ylim() == (-1, 1)
+        assert any(list(drawn.get_ydata()) == [0, 0] for drawn in panel.get_lines())
+
+
+def test_similarity_steps_leaves_gaps_where_there_is_no_direction(made_up):
+    first, second, _ = draw(made_up, "four arms", "similarity_steps").axes
+    assert first.get_title(loc="left") == "correctness · format"
+    gaps = np.isnan(np.asarray(line(first, "equal_weights").get_ydata(), dtype=float))
+    assert list(gaps) == [False] * 5 + [True] * 3  # format is constant from step 6
+    assert not np.isnan(np.asarray(line(second, "equal_weights").get_ydata(), dtype=float)).any()
+
+
+def test_a_value_between_two_gaps_has_a_marker(made_up):
+    rows = [("equal_weights", 0, step, "all", "correctness", "format", cosine, 0.0) for step, cosine in
+            enumerate([np.nan] * 20 + [0.5] + [np.nan] * 20, start=1)]  # fmt: skip
+    table = pd.DataFrame(rows, columns=list(made_up("four arms").tables["similarity_by_step"].columns))
+    figure = similarity_steps(table, made_up("four arms").study)
+    assert 20 in line(figure.axes[0], "equal_weights").get_markevery()
+
+
+def test_similarity_layers_shows_the_mean_over_steps(made_up):
+    table = made_up("four arms").tables["similarity_by_step"]
+    figure = similarity_layers(table, made_up("four arms").study)
+    rows = table[
+        (table["arm"] == "format_only") & (table["component_a"] == "correctness") & (table["component_b"] == "length")
+    ]
+    expected = rows.groupby(["layer", "seed"])["cosine"].mean().groupby("layer").mean()
+    layers = ["embed_tokens", "layers.0", "layers.1", "norm", "lm_head"]
+    np.testing.assert_allclose(line(figure.axes[1], "format_only").get_ydata(), expected[layers])
+
+
+def test_layers_are_in_model_order():
+    names = ["all", "layers.10", "layers.2", "embed_tokens", "norm", "lm_head"]
+    layers = layers_in_order(names)
+    assert layers == ["embed_tokens", "layers.2", "layers.10", "norm", "lm_head"]
+    assert sorted(layer_places(layers).values()) == list(layer_places(layers).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gradients off", "not measured: gradients.every is 0"),
+        ("one component", "nothing to compare: the study has one component"),
+    ],
+)
+@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers"])
+def test_no_similarity_is_said_in_words(made_up, name, words, figure):
+    assert words in [text.get_text() for text in draw(made_up, name, figure).findobj(Text)]
+
+
+def test_title_page_names_the_study(made_up):
+    study = made_up("four arms").study
+    words = "\n".join(text.get_text() for text in title_page(study).findobj(Text))
+    named = ["made_up", study.model, study.training_data, "gsm8k_test", "2: 0, 1", "8", "95 %", "0.34"]
+    for name in [*named, *study.arm_names, *study.components]:
+        assert name in words
+
+
+def test_names_break_after_underscores():
+    assert wrapped("a_rather_long_name", 9) == "a_rather_\nlong_name"
+    assert wrapped("format · length, arms 1 to 6", 16) == "format · length,\narms 1 to 6"
+    assert wrapped("x" * 12, 9) == "x" * 9 + "\n" + "x" * 3
+
+
+def test_figures_leave_matplotlibs_settings_alone(made_up):
+    before = dict(matplotlib.rcParams)
+    rewards(made_up("four arms").tables["rewards_by_step"], made_up("four arms").study)
+    evaluation(made_up("four arms").tables["evaluation_by_arm"], made_up("four arms").study)
+    assert dict(matplotlib.rcParams) == before

@@ -1,0 +1,172 @@
+"""The demo model: a tiny Qwen2-style language model and its tokenizer, made and warm-started here, on one CPU thread.
+
+It is real in everything but size: a byte-level BPE tokenizer, a Qwen2 config, supervised learning from worked
+solutions. Its teacher is deliberately sloppy (`demo_teacher`), which leaves reinforcement learning something to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reward_ablation.models.demo_teacher import examples
+from reward_ablation.study.sections.model import DemoModel
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
+
+#: What the warm start puts before a completion; the study's prompt template must say the same.
+PROMPT = "{question}\n"
+END, PAD = "<|end|>", "<|pad|>"
+
+BATCH_SIZE = 32
+POOL = 16
+LEARNING_RATE = 1e-2
+CONTEXT = 256
+
+
+def build(spec: DemoModel, folder: Path) -> None:
+    """Make the tokenizer, warm-start the model, and save both; the same spec gives the same bytes on one machine.
+
+    Parameters
+    ----------
+    spec : DemoModel
+        Seed, number of the teacher's examples, optimiser steps.
+    folder : Path
+        Where config, safetensors, generation config and tokenizer go; made where missing.
+    """
+    import torch
+
+    pairs = [(PROMPT.format(question=question), solution) for question, solution in examples(spec.samples, spec.seed)]
+    tokenizer = build_tokenizer([prompt + solution for prompt, solution in pairs[:2000]])
+    with _one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spec.seed)
+        model = build_model(tokenizer)
+        warm_start(model, tokenizer, pairs, spec.steps)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def build_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer in which each word of the texts and each number up to 99 is one token.
+
+    It is saved as PreTrainedTokenizerFast and must be loaded as that: AutoTokenizer would see a qwen2 config and put
+    Qwen's pre-tokenizer in, which takes numbers apart.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    # At the start of a line and after a blank, often enough to be merged first.
+    numbers = [f"{number}\n {number}" for number in range(100)] * 100
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=2000,  # more than there are words: training ends when nothing is left to merge
+        special_tokens=[PAD, END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),  # all bytes, so that any text survives the round trip
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([*numbers, *texts], trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token=END,
+        pad_token=PAD,
+        padding_side="left",
+        model_max_length=CONTEXT,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
+    """Initialise the model from torch's random state: about 150 thousand parameters."""
+    from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
+
+    tokens = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=192,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        initializer_range=0.1,  # the usual 0.02 is made for wide models; here it costs hundreds of steps
+        **tokens,
+    )
+    model = Qwen2ForCausalLM(config)
+    model.generation_config = GenerationConfig(**tokens)
+    return model
+
+
+def warm_start(
+    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, pairs: list[tuple[str, str]], steps: int
+) -> None:
+    """Supervised learning of the completions, in place; prompts are read and not learnt.
+
+    Parameters
+    ----------
+    pairs : list of (prompt, completion)
+        Each completion is followed by the end token, so that the model learns to stop.
+    steps : int
+        Batches of 32; the learning rate rises for the first twentieth and then falls to zero.
+    """
+    import torch
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98))
+    rise = max(1, steps // 20)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / rise, 1 - step / steps))
+    model.train()
+    for step, (tokens, labels) in zip(range(1, steps + 1), _batches(tokenizer, pairs), strict=False):
+        loss = model(input_ids=tokens, labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        if step % 50 == 0 or step == steps:
+            print(f"warm start: step {step} of {steps}, loss {loss.item():.3f}", flush=True)
+    model.eval()
+
+
+def _batches(
+    tokenizer: PreTrainedTokenizerFast, pairs: list[tuple[str, str]]
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield, without end, (batch, length) token ids and labels, padded on the right; -100 marks what is not learnt."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    prompts = tokenizer([prompt for prompt, _ in pairs])["input_ids"]
+    completions = tokenizer([completion + END for _, completion in pairs])["input_ids"]
+    rows = [torch.tensor(prompt + completion) for prompt, completion in zip(prompts, completions, strict=True)]
+    targets = [row.clone() for row in rows]
+    for target, prompt in zip(targets, prompts, strict=True):
+        target[: len(prompt)] = -100
+    lengths = torch.tensor([len(row) for row in rows])
+    while True:
+        pool = torch.randint(len(rows), (POOL * BATCH_SIZE,))
+        # Neighbours in length share a batch, which saves a third of the time as padding.
+        by_length = pool[lengths[pool].argsort(stable=True)].split(BATCH_SIZE)
+        for place in torch.randperm(POOL):
+            # A causal model never looks right, so padding there needs no mask; it is not a label either.
+            yield (
+                pad_sequence([rows[index] for index in by_length[place]], True, tokenizer.pad_token_id),
+                pad_sequence([targets[index] for index in by_length[place]], True, -100),
+            )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums in another order give other bytes, and threads cost more than they bring at this size."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,38 @@
+"""Reward components, and how runs are trained, measured and laid out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from reward_ablation.study.base import Section
+
+
+class Component(Section):
+    """A reward function without a weight."""
+
+    function: str = Field(description="A function of reward_ablation.rewards.components, or path/to/file.py:function.")
+    parameters: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the function.")
+
+
+class Lora(Section):
+    """Low-rank adapters, by peft's LoraConfig names."""
+
+    r: PositiveInt = 16
+    lora_alpha: PositiveFloat = 32
+    lora_dropout: float = Field(0.0, ge=0, lt=1)
+    target_modules: str | list[str] = "all-linear"
+
+
+class Gradients(Section):
+    """Gram matrix of the components' gradients."""
+
+    every: NonNegativeInt = Field(1, description="Measure each n-th step; 0: never.")
+
+
+class Launch(Section):
+    """Processes of one training run."""
+
+    gpus: NonNegativeInt = Field(1, description="GPUs of one run, one process each; 0: one process on the CPU.")
+    threads: PositiveInt = Field(1, description="CPU threads of a stage on the CPU.")
