@@ -12,12 +12,15 @@ rule describe:
     """What the study consists of, for the stages that look at all runs."""
     output:
         study="<results>/study.json",
+    log:
+        "<logs>/describe.log",
     params:
         digest=study.digest,
     message:
         "describe the study"
     run:
         study.describe(output.study)
+        Path(log[0]).write_text(f"{len(study.arms)} arms, {len(study.runs)} runs, digest {params.digest}\n")
 
 
 rule aggregate:
@@ -39,5 +42,5 @@ rule aggregate:
     message:
         "aggregate all runs into tables"
     shell:
-        "exec python -m reward_ablation.analysis --study {input.study:q} --results <results>"
-        " --output <results>/tables > {log:q} 2>&1"
+        "exec python -m reward_ablation.analysis --study {input.study:q} --results $(dirname {input.study:q})"
+        " --output $(dirname {output[0]:q}) > {log:q} 2>&1"

@@ -24,8 +24,8 @@ rule figure_rewards:
     message:
         "draw {params.figure}"
     shell:
-        "exec python -m reward_ablation.figures {params.figure} --study {input.study:q} --tables <results>/tables"
-        " --output {output.pdf:q} > {log:q} 2>&1"
+        "exec python -m reward_ablation.figures {params.figure} --study {input.study:q}"
+        " --tables $(dirname {input.tables[0]:q}) --output {output.pdf:q} > {log:q} 2>&1"
 
 
 use rule figure_rewards as figure_length with:
