@@ -9,6 +9,7 @@ from snakemake.utils import min_version
 from reward_ablation.study.base import NAME_PATTERN
 from reward_ablation.study.errors import one_line_errors
 from reward_ablation.study.resolve import resolve
+from reward_ablation.study.spec import KEY_DIGITS
 
 min_version("9.27")
 
@@ -31,9 +32,7 @@ pathvars:
 
 
 wildcard_constraints:
-    arm=NAME_PATTERN,
-    key="[0-9a-f]{8}",
-    seed="[0-9]+",
+    run=f"{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}/seed[0-9]+",
     dataset=NAME_PATTERN,
 
 
@@ -49,9 +48,13 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 report: "workflow/report/workflow.rst"
 
 
+# Fetch and prepare here: compute nodes often have no way to the hub.
 localrules:
     all,
     describe,
+    fetch,
+    prepare_evaluation,
+    prepare_train,
 
 
 include: "workflow/rules/fetch.smk"
@@ -67,7 +70,11 @@ rule all:
     default_target: True
     input:
         expand("<results>/runs/{run}/run.json", run=study.runs),
-        expand("<results>/evaluation/{run}/{dataset}.parquet", run=study.runs, dataset=study.datasets),
+        expand(
+            "<results>/evaluation/{run}/{dataset}.parquet",
+            run=study.runs,
+            dataset=study.datasets,
+        ),
         "<results>/tables/evaluation_by_arm.csv",
         "<results>/figures/all.pdf",
 

@@ -30,8 +30,8 @@ STUDIES = {
         },
         steps=3,
         rollouts=4,
-        layers=30,
-        datasets={"gsm8k_test": 20, "math500": 10},
+        layers=4,
+        seeds=(0,),
     ),
     "simplex": MadeUpStudy(
         arms={f"w{n}": dict(zip(THREE, weights, strict=True)) for n, weights in enumerate(GRID)},
@@ -39,6 +39,7 @@ STUDIES = {
         rollouts=4,
         design="simplex",
     ),
+    "many layers": MadeUpStudy(steps=1, rollouts=2, seeds=(0,), layers=40),
     "many steps": MadeUpStudy(steps=250, rollouts=2, gradients_every=1, layers=0),
     "one of everything": MadeUpStudy(arms={"only": {"a": 1.0, "b": -2.5}}, seeds=(4,), steps=1, rollouts=2),
     "gradients off": MadeUpStudy(gradients_every=0, steps=2),

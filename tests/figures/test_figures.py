@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from reward_ablation.figures.__main__ import FIGURES
+from reward_ablation.figures.arms import arms
 from reward_ablation.figures.curves import MOST_POINTS, thinned
 from reward_ablation.figures.evaluation import evaluation
 from reward_ablation.figures.rewards import rewards
@@ -64,7 +65,7 @@ def test_no_text_is_cut_off_or_written_over_another(made_up, name, figure):
     check_texts(draw(made_up, name, figure))
 
 
-@pytest.mark.parametrize(("name", "figure"), [("simplex", "arms"), ("many steps", "length")])
+@pytest.mark.parametrize(("name", "figure"), [("simplex", "arms"), ("many layers", "similarity_layers")])
 def test_no_text_is_cut_off_in_special_cases(made_up, name, figure):
     check_texts(draw(made_up, name, figure))
 
@@ -154,6 +155,18 @@ def test_evaluation_shows_estimates_with_their_intervals(made_up):
     assert [axes.get_xlabel() for axes in figure.axes[:3]] == ["accuracy", "format adherence", "completion tokens"]
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_shares_that_are_all_alike_have_an_axis(made_up, share):
+    table = made_up("four arms").tables["evaluation_by_arm"].assign(estimate=share, low=share, high=share)
+    study = made_up("four arms").study
+    for panel in [*evaluation(table, study).axes[:2], *arms(table, study).axes[1:]]:
+        low, high = panel.get_xlim()
+        assert low < share < high
+        assert high - low == pytest.approx(0.1, abs=0.02)
+        assert low > -0.01
+        assert high < 1.01
+
+
 def test_both_accuracies_are_shown_for_every_arm(made_up):
     figure = draw(made_up, "four arms", "evaluation")
     labels = [bar.get_label() for bar in figure.axes[0].containers]
@@ -216,6 +229,15 @@ def test_a_value_between_two_gaps_has_a_marker(made_up):
     table = pd.DataFrame(rows, columns=list(made_up("four arms").tables["similarity_by_step"].columns))
     figure = similarity_steps(table, made_up("four arms").study)
     assert 20 in line(figure.axes[0], "equal_weights").get_markevery()
+
+
+@pytest.mark.parametrize("figure", [similarity_steps, similarity_layers])
+def test_a_pair_without_any_direction_is_said_in_words(made_up, figure):
+    table = made_up("four arms").tables["similarity_by_step"]
+    table = table.assign(cosine=table["cosine"].where(table["component_b"] != "format"))
+    first, second, _ = figure(table, made_up("four arms").study).axes
+    assert "zero at every step" in first.texts[0].get_text()
+    assert not second.texts
 
 
 def test_similarity_layers_shows_the_mean_over_steps(made_up):

@@ -1,5 +1,6 @@
 """From a config to runs: keys that follow content, and one-line errors for all that cannot be run."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -141,12 +142,14 @@ def test_runs_are_arms_times_seeds(config):
     assert study.config.root == "results/study"
 
 
-def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config):
+def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_path):
     config["arms"]["arms"]["again"] = config["arms"]["arms"]["a"]
     study = resolve(config, "study.yaml", Path())
     assert len(study.runs) == 4
     assert study.warnings == ["arms a and again have the same spec: they are one run per seed"]
-    entries = [entry["folder"] for entry in study.document["runs"] if entry["arm"] == "again"]
+    study.describe(tmp_path / "study.json", tmp_path / "log")
+    described = json.loads((tmp_path / "study.json").read_text())
+    entries = [entry["folder"] for entry in described["runs"] if entry["arm"] == "again"]
     assert entries == [f"runs/a-{study.keys['a']}/seed0", f"runs/a-{study.keys['a']}/seed1"]
 
 

@@ -1,5 +1,4 @@
 TABLES = [
-    "runs",
     "evaluation_by_run",
     "evaluation_by_arm",
     "paired_differences",
@@ -19,8 +18,7 @@ rule describe:
     message:
         "describe the study"
     run:
-        study.describe(output.study)
-        Path(log[0]).write_text(f"{len(study.arms)} arms, {len(study.runs)} runs, digest {params.digest}\n")
+        study.describe(output.study, log[0])
 
 
 rule aggregate:
@@ -29,10 +27,18 @@ rule aggregate:
         study="<results>/study.json",
         runs=expand("<results>/runs/{run}/run.json", run=study.runs),
         evaluation=expand(
-            "<results>/evaluation/{run}/{dataset}.parquet", run=["base", *study.runs], dataset=study.datasets
+            "<results>/evaluation/{run}/{dataset}.parquet",
+            run=["base", *study.runs],
+            dataset=study.datasets,
         ),
     output:
-        expand("<results>/tables/{table}.{ending}", table=TABLES, ending=["csv", "parquet"]),
+        runs="<results>/tables/runs.csv",
+        runs_parquet="<results>/tables/runs.parquet",
+        tables=expand(
+            "<results>/tables/{table}.{ending}",
+            table=TABLES,
+            ending=["csv", "parquet"],
+        ),
     log:
         "<logs>/aggregate.log",
     benchmark:
@@ -43,4 +49,4 @@ rule aggregate:
         "aggregate all runs into tables"
     shell:
         "exec python -m reward_ablation.analysis --study {input.study:q} --results $(dirname {input.study:q})"
-        " --output $(dirname {output[0]:q}) > {log:q} 2>&1"
+        " --output $(dirname {output.runs:q}) > {log:q} 2>&1"

@@ -25,15 +25,13 @@ rule evaluate_base:
 rule evaluate:
     """A run's final model's answers to one evaluation set."""
     input:
-        run="<results>/runs/{arm}-{key}/seed{seed}/run.json",
+        run="<results>/runs/{run}/run.json",
         base=ancient("<results>/models/base/model.json"),
         problems="<results>/data/evaluation/{dataset}.parquet",
     output:
-        answers="<results>/evaluation/{arm}-{key}/seed{seed}/{dataset}.parquet",
+        answers="<results>/evaluation/{run}/{dataset}.parquet",
     log:
-        "<logs>/evaluate/{arm}-{key}/seed{seed}/{dataset}.log",
-    benchmark:
-        "<benchmarks>/evaluate/{arm}-{key}/seed{seed}/{dataset}.tsv"
+        "<logs>/evaluate/{run}/{dataset}.log",
     threads: study.config.launch.threads
     resources:
         gpu=min(1, study.config.launch.gpus),
@@ -41,7 +39,7 @@ rule evaluate:
         spec=study.evaluation_spec,
         code=study.code_of("evaluation"),
     message:
-        "evaluate {wildcards.arm}, seed {wildcards.seed}, on {wildcards.dataset}"
+        "evaluate {wildcards.run}, on {wildcards.dataset}"
     shell:
         "exec python -m reward_ablation.evaluation --spec {params.spec:q} --model $(dirname {input.run:q})/model"
         " --base $(dirname {input.base:q}) --problems {input.problems:q} --output {output.answers:q} > {log:q} 2>&1"

@@ -1,4 +1,11 @@
-FIGURES = ["rewards", "length", "evaluation", "arms", "similarity_steps", "similarity_layers"]
+FIGURES = [
+    "rewards",
+    "length",
+    "evaluation",
+    "arms",
+    "similarity_steps",
+    "similarity_layers",
+]
 
 
 rule figure_rewards:

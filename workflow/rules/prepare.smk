@@ -20,7 +20,9 @@ rule prepare_evaluation:
 rule prepare_train:
     """The training set, held apart from the evaluation sets."""
     input:
-        evaluation=expand("<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets),
+        evaluation=expand(
+            "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
+        ),
     output:
         problems="<results>/data/train.parquet",
         counts="<results>/data/train.json",

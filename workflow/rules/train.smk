@@ -7,14 +7,13 @@ rule train:
         model=ancient("<results>/models/base/model.json"),
         problems=ancient("<results>/data/train.parquet"),
     output:
-        run="<results>/runs/{arm}-{key}/seed{seed}/run.json",
-        rollouts="<results>/runs/{arm}-{key}/seed{seed}/rollouts.parquet",
-        gradients="<results>/runs/{arm}-{key}/seed{seed}/gradients.parquet",
-        metrics="<results>/runs/{arm}-{key}/seed{seed}/metrics.parquet",
+        run="<results>/runs/{run}/run.json",
+        rollouts="<results>/runs/{run}/rollouts.parquet",
+        gradients="<results>/runs/{run}/gradients.parquet",
+        metrics="<results>/runs/{run}/metrics.parquet",
     log:
-        "<logs>/train/{arm}-{key}/seed{seed}.log",
-    benchmark:
-        "<benchmarks>/train/{arm}-{key}/seed{seed}.tsv"
+        "<logs>/train/{run}.log",
+    retries: 2
     threads: study.config.launch.threads
     resources:
         gpu=study.config.launch.gpus,
@@ -22,8 +21,7 @@ rule train:
         spec=study.spec_of_run,
         code=study.train_code,
     message:
-        "train {wildcards.arm}, seed {wildcards.seed}"
-    retries: 2
+        "train {wildcards.run}"
     shell:
         "exec python -m reward_ablation.training --spec {params.spec:q} --code {params.code}"
         " --model $(dirname {input.model:q}) --problems {input.problems:q} --run-dir $(dirname {output.run:q})"

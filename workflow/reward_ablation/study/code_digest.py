@@ -17,6 +17,7 @@ PACKAGE = "reward_ablation"
 PACKAGE_ROOT = Path(__file__).parents[2]
 
 
+@cache
 def code_digest(*modules: str, root: Path = PACKAGE_ROOT) -> str:
     """Digest of the given modules and of all that they import from this package.
 
@@ -85,7 +86,7 @@ def _tree(path: Path) -> ast.Module:
 @cache
 def _imported(path: Path) -> frozenset[str]:
     """Dotted names that a file may import; names that are no module are for the caller to drop."""
-    names = set()
+    names: set[str] = set()
     for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)

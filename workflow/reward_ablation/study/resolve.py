@@ -13,7 +13,7 @@ from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.config_errors import describe
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.spec import arm_spec, canonical, key_of, study_spec
+from reward_ablation.study.spec import arm_spec, dump, key_of, study_spec
 from reward_ablation.study.study import Run, Study
 
 
@@ -47,7 +47,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     keys = {name: key_of(spec) for name, spec in specs.items()}
     owners = {keys[name]: name for name in reversed(arms)}  # the first arm of a key owns its runs
     runs = [
-        Run(arm, keys[arm], seed, canonical({**specs[arm], "seed": seed}))
+        Run(arm, keys[arm], seed, dump({**specs[arm], "seed": seed}))
         for arm in arms
         if owners[keys[arm]] == arm
         for seed in study.seeds
@@ -89,7 +89,7 @@ def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[st
     first_direction: dict[str, str] = {}
     warnings = []
     for name, spec in specs.items():
-        direction = key_of({**spec, "weights": direction_of(spec["weights"])})
+        direction = dump([direction_of(spec["weights"]), spec["training"]])
         if keys[name] in first_with:
             warnings.append(f"arms {first_with[keys[name]]} and {name} have the same spec: they are one run per seed")
         elif direction in first_direction and spec["training"].get("scale_rewards", "group") != "none":

@@ -31,26 +31,32 @@ def canonical(value: Any) -> str:
     ValueError
         A number is not finite.
     """
-    return json.dumps(_normalised(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return dump(normalised(value))
 
 
-def _normalised(value: Any) -> Any:
+def dump(value: Any) -> str:
+    """Canonical JSON of a value that is `normalised` already."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def normalised(value: Any) -> Any:
+    """A value with whole floats as integers, keys as strings and tuples as lists."""
     if isinstance(value, float) and math.isfinite(value) and value == int(value):
         return int(value)
     if isinstance(value, dict):
-        return {str(key): _normalised(item) for key, item in value.items()}
+        return {str(key): normalised(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_normalised(item) for item in value]
+        return [normalised(item) for item in value]
     return value
 
 
 def key_of(spec: dict[str, Any]) -> str:
-    """First 8 hex digits of the SHA-256 of the canonical spec."""
-    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:KEY_DIGITS]
+    """First 8 hex digits of the SHA-256 of a normalised spec's canonical JSON."""
+    return hashlib.sha256(dump(spec).encode()).hexdigest()[:KEY_DIGITS]
 
 
 def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
-    """What decides the results of all runs alike: all but weights, overrides and seed.
+    """What decides the results of all runs alike, normalised: all but weights, overrides and seed.
 
     Parameters
     ----------
@@ -58,7 +64,7 @@ def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
     root : Path
         Folder that relative paths in the config start from.
     """
-    return {
+    shared = {
         "model": model_spec(study.model, root),
         "data": train_data_spec(study, root),
         "prompt": study.prompt.model_dump(),
@@ -68,11 +74,13 @@ def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
         "gradients": study.gradients.model_dump(),
         "gpus": study.launch.gpus,
     }
+    return normalised(shared)
 
 
 def arm_spec(shared: dict[str, Any], arm: Arm) -> dict[str, Any]:
-    """The study's spec with one arm's weights and overrides; the seed is not part of it."""
-    return {**shared, "weights": arm.weights, "training": {**shared["training"], **arm.training}}
+    """The study's spec with one arm's weights and overrides, normalised; the seed is not part of it."""
+    training = {**shared["training"], **normalised(arm.training)}
+    return {**shared, "weights": normalised(arm.weights), "training": training}
 
 
 def model_spec(model: Model, root: Path) -> dict[str, Any]:

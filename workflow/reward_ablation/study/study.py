@@ -72,11 +72,10 @@ class Study:
         return list(self.config.data.evaluation)
 
     def spec_of_run(self, wildcards: Any) -> str:
-        """Canonical spec of the run that the wildcards arm, key and seed name."""
-        name = f"{wildcards.arm}-{wildcards.key}/seed{wildcards.seed}"
-        if name not in self.runs:
-            raise StudyError(f"{name}: no run of this study; its runs are listed by `snakemake -n`")
-        return self.runs[name].spec
+        """Canonical spec of the run that the wildcard names."""
+        if wildcards.run not in self.runs:
+            raise StudyError(f"{wildcards.run}: no run of this study; its runs are listed by `snakemake -n`")
+        return self.runs[wildcards.run].spec
 
     def model_spec(self, wildcards: Any) -> str:
         """Spec of the base model."""
@@ -101,10 +100,9 @@ class Study:
         return code_digest(f"reward_ablation.{stage}")
 
     @cached_property
-    def document(self) -> dict[str, Any]:
-        """What `study.json` says: enough for stages that look at all runs."""
+    def summary(self) -> dict[str, Any]:
+        """What stages that look at all runs need to know, but for the runs themselves."""
         config = self.config
-        owners = {self.keys[name]: name for name in reversed(self.arms)}
         return {
             "name": config.name,
             "design": config.arms.design,
@@ -117,27 +115,25 @@ class Study:
             "confidence": config.confidence,
             "model": _title(config.model.model_dump()),
             "training_data": _title(config.data.train.model_dump()),
-            "runs": [
-                self._run_entry(arm, self.runs[f"{owners[self.keys[arm]]}-{self.keys[arm]}/seed{seed}"])
-                for arm in self.arms
-                for seed in config.seeds
-            ],
         }
-
-    @staticmethod
-    def _run_entry(arm: str, run: Run) -> dict[str, Any]:
-        spec = json.loads(run.spec)
-        del spec["seed"]
-        return {"arm": arm, "key": run.key, "seed": run.seed, "folder": f"runs/{run.name}", "spec": spec}
 
     @cached_property
     def digest(self) -> str:
-        """Digest of `document`."""
-        return hashlib.sha256(canonical(self.document).encode()).hexdigest()[:16]
+        """Digest of what `describe` writes; a key stands for its spec."""
+        return hashlib.sha256(canonical([self.summary, self.keys]).encode()).hexdigest()[:16]
 
-    def describe(self, path: str) -> None:
-        """Write `study.json`."""
-        write_json(self.document, path)
+    def describe(self, path: str, log: str) -> None:
+        """Write `study.json`: the summary, and each run of each arm with its spec; to the log what to expect."""
+        owners = {self.keys[name]: name for name in reversed(self.arms)}
+        runs = []
+        for arm, key in self.keys.items():
+            for seed in self.config.seeds:
+                run = self.runs[f"{owners[key]}-{key}/seed{seed}"]
+                spec = {name: value for name, value in json.loads(run.spec).items() if name != "seed"}
+                runs.append({"arm": arm, "key": key, "seed": seed, "folder": f"runs/{run.name}", "spec": spec})
+        write_json({**self.summary, "runs": runs}, path)
+        lines = [f"{len(self.arms)} arms, {len(self.runs)} runs", *self.warnings]
+        Path(log).write_text("\n".join(lines) + "\n")
 
     def check_training_settings(self) -> None:
         """Have TRL check every distinct set of training settings, in a process of its own.

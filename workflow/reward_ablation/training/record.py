@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import resource
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ def run_record(
         "steps": steps,
         "resumed_from": resumed_from,
         "wall_seconds": round(wall_seconds, 1),
+        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "gpu_hours": round(wall_seconds / 3600 * min(gpus, processes), 4),
         "packages": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         "hardware": {

@@ -1,0 +1,1 @@
+"""From the files of runs to the tables of a study: tables in, tables out."""

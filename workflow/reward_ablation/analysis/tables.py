@@ -1,0 +1,104 @@
+"""The tables of a study: their columns, and how they are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import atomic_path, write_parquet
+
+TEXT, COUNT, NUMBER = pa.string(), pa.int64(), pa.float64()
+
+ESTIMATE = {"estimate": NUMBER, "low": NUMBER, "high": NUMBER, "seeds": COUNT, "questions": COUNT}
+
+#: Columns of each table. Numbers may be null: a component that cannot score, a gradient without direction.
+SCHEMAS: dict[str, pa.Schema] = {
+    "runs": pa.schema(
+        {
+            "arm": TEXT,
+            "key": TEXT,
+            "seed": COUNT,
+            "steps": COUNT,
+            "wall_seconds": NUMBER,
+            "gpu_hours": NUMBER,
+            "code": TEXT,
+            "hardware": TEXT,
+            "packages": TEXT,
+        }
+    ),
+    "evaluation_by_run": pa.schema(
+        {
+            "arm": TEXT,
+            "seed": COUNT,
+            "dataset": TEXT,
+            "mode": TEXT,
+            "questions": COUNT,
+            "answers": COUNT,
+            "accuracy_strict": NUMBER,
+            "accuracy_lenient": NUMBER,
+            "format": NUMBER,
+            "tokens": NUMBER,
+            "truncated": NUMBER,
+        }
+    ),
+    "evaluation_by_arm": pa.schema({"arm": TEXT, "dataset": TEXT, "mode": TEXT, "metric": TEXT, **ESTIMATE}),
+    "paired_differences": pa.schema(
+        {"arm": TEXT, "baseline": TEXT, "dataset": TEXT, "mode": TEXT, "metric": TEXT, **ESTIMATE}
+    ),
+    "rewards_by_step": pa.schema(
+        {
+            "arm": TEXT,
+            "seed": COUNT,
+            "step": COUNT,
+            "quantity": TEXT,
+            "mean": NUMBER,
+            "std": NUMBER,
+            "rollouts": COUNT,
+        }
+    ),
+    "similarity_by_step": pa.schema(
+        {
+            "arm": TEXT,
+            "seed": COUNT,
+            "step": COUNT,
+            "layer": TEXT,
+            "component_a": TEXT,
+            "component_b": TEXT,
+            "cosine": NUMBER,
+            "dot": NUMBER,
+        }
+    ),
+}
+
+#: Columns that differ between two runs of one study on one machine. They are in the CSV file only,
+#: so that equal studies have equal Parquet files.
+MEASURED_TIMES = ["wall_seconds", "gpu_hours"]
+
+
+def joined(name: str, parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """Rows of all parts under the columns of table `name`; an empty table where there is no row."""
+    columns = SCHEMAS[name].names
+    filled = [part for part in parts if len(part)]
+    return pd.concat(filled, ignore_index=True)[columns] if filled else pd.DataFrame(columns=columns)
+
+
+def write_table(name: str, frame: pd.DataFrame, folder: str | Path) -> None:
+    """Write a table as `name.parquet` and `name.csv`; nulls are empty cells in CSV."""
+    table = pa.Table.from_pandas(frame, schema=SCHEMAS[name], preserve_index=False)
+    write_parquet(
+        table.drop_columns([column for column in MEASURED_TIMES if column in table.column_names]),
+        Path(folder) / f"{name}.parquet",
+    )
+    with atomic_path(Path(folder) / f"{name}.csv") as temporary:
+        frame.to_csv(temporary, index=False, lineterminator="\n")
+
+
+def read_table(name: str, folder: str | Path) -> pd.DataFrame:
+    """Read a table that `write_table` wrote, without the measured times."""
+    path = Path(folder) / f"{name}.parquet"
+    if not path.exists():
+        raise StudyError(f"{path}: there is no such table; run the aggregate stage first")
+    return pd.read_parquet(path)

@@ -1,0 +1,74 @@
+"""Figure: similarity of the components' gradients over training."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.curves import (
+    arm_groups,
+    curve_panels,
+    draw_arms,
+    finish,
+    panel_title,
+    seeds_note,
+    step_axis,
+    steps_per_point,
+    thinned,
+)
+from reward_ablation.figures.style import STYLE, page_of_words
+
+
+def of_pair(similarity_by_step: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """Rows of one pair of components, in whichever order the table names them."""
+    a, b = similarity_by_step["component_a"], similarity_by_step["component_b"]
+    return similarity_by_step[((a == first) & (b == second)) | ((a == second) & (b == first))]
+
+
+def cosine_axis(axes: Axes) -> None:
+    """Give a panel the whole range of a cosine and a line at zero; say so where there is no cosine to draw."""
+    if not any(np.isfinite(np.asarray(line.get_ydata(), dtype=float)).any() for line in axes.get_lines()):
+        axes.text(
+            0.5, 0.75, "no cosine: one of the gradients\nis zero at every step", transform=axes.transAxes, ha="center"
+        )
+    axes.axhline(0, color="black", linewidth=0.8, zorder=1)
+    axes.set_ylim(-1, 1)
+    axes.set_yticks([-1, -0.5, 0, 0.5, 1])
+
+
+def why_not_measured(study: StudyFile) -> str:
+    """Say why a study has no gradient similarities."""
+    if len(study.components) < 2:
+        return "nothing to compare: the study has one component"
+    return "not measured: gradients.every is 0"
+
+
+@rc_context(STYLE)
+def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figure:
+    """One panel per pair of components: cosine over all parameters, by arm."""
+    heading = "Gradient similarity of components over training"
+    table = similarity_by_step[similarity_by_step["layer"] == "all"]
+    if table.empty:
+        return page_of_words(heading, why_not_measured(study))
+    pairs = list(combinations(study.components, 2))
+    figure, rows = curve_panels(study, len(pairs), height=2.2)
+    for row, pair in zip(rows, pairs, strict=True):
+        cosines = thinned(of_pair(table, *pair), "cosine")
+        for panel, arms in zip(row, arm_groups(study), strict=True):
+            draw_arms(panel, cosines, study, arms, "step", "cosine")
+            cosine_axis(panel)
+            panel_title(panel, " · ".join(pair), study, arms)
+            step_axis(panel, table["step"])
+        row[0].set_ylabel("cosine of gradients")
+    note = (
+        f"{seeds_note(study, steps_per_point(table['step']))} Gaps: a component's gradient is zero in every seed, "
+        "so that it has no direction."
+    )
+    finish(figure, study, heading, note)
+    return figure

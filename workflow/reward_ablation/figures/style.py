@@ -1,0 +1,121 @@
+"""What all figures share: fonts, widths, and a look per arm that stays the same everywhere."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+
+from reward_ablation.analysis.study_file import StudyFile
+
+#: Width of a figure that spans both columns of a paper, in inches.
+WIDTH = 7.2
+
+#: Inches of a character of a wide name and of running text in a legend, and of the line sample beside a name.
+NAME_CHARACTER, TEXT_CHARACTER, SAMPLE = 0.062, 0.053, 0.65
+
+#: Settings of every figure. Type 42 embeds fonts as TrueType, so that text stays text; the salt
+#: makes names inside the files the same each time.
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.5,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "legend.fontsize": 7,
+    "legend.title_fontsize": 7,
+    "legend.frameon": False,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 3.5,
+    "figure.titlesize": 10,
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.h_pad": 0.06,
+    "figure.constrained_layout.w_pad": 0.06,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "reward-ablation",
+}
+
+#: Okabe and Ito's colours without yellow and black, which are hard to see and hard to tell from
+#: text, and Tol's wine, in an order in which neighbours differ in grey. Colours, dashes and markers
+#: have periods without a common divisor: 280 arms differ in at least one, the first five in each.
+COLOURS = ["#0072B2", "#E69F00", "#009E73", "#882255", "#56B4E9", "#D55E00", "#CC79A7"]
+DASHES = ["solid", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2, 3, 2))]
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
+
+#: The base model: a reference, not an arm.
+BASE_COLOUR = "#606060"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How an arm is drawn."""
+
+    colour: str
+    dashes: Any
+    marker: str
+
+
+def looks(study: StudyFile) -> dict[str, Look]:
+    """A look per arm, given out in the study's order."""
+    return {
+        arm: Look(COLOURS[n % len(COLOURS)], DASHES[n % len(DASHES)], MARKERS[n % len(MARKERS)])
+        for n, arm in enumerate(study.arm_names)
+    }
+
+
+def wrapped(name: str, width: int) -> str:
+    """Break a name over lines of at most `width` characters, after underscores and blanks where it has any."""
+    lines = [""]
+    for part in re.findall(r"[^_ ]*[_ ]|[^_ ]+", name):
+        if lines[-1] and len(lines[-1]) + len(part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(piece for line in lines for piece in textwrap.wrap(line, width))
+
+
+def title(figure: Figure, text: str) -> None:
+    """Put the title at the upper left."""
+    figure.suptitle(text, x=0.012, ha="left", weight="bold")
+
+
+def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns: int = 6) -> None:
+    """Put a legend below the panels, headed by a note on what is drawn, and make room for it."""
+    width = figure.get_figwidth()
+    longest = max((len(str(handle.get_label())) for handle in handles), default=1)
+    columns = max(1, min(len(handles), most_columns, int((width - 0.2) / (SAMPLE + NAME_CHARACTER * longest))))
+    heading = textwrap.fill(note, int((width - 0.3) / TEXT_CHARACTER))
+    lines = ceil(len(handles) / columns) + heading.count("\n") + 1
+    figure.set_figheight(figure.get_figheight() + 0.16 * lines + 0.1)
+    legend = figure.legend(
+        handles=handles,
+        loc="outside lower left",
+        ncols=columns,
+        title=heading,
+        alignment="left",
+        handlelength=4.2,
+        columnspacing=1.2,
+    )
+    legend.get_title().set_color("#404040")
+
+
+def page_of_words(heading: str, words: str) -> Figure:
+    """Stand in for a figure that has nothing to show, and say why."""
+    figure = Figure(figsize=(WIDTH, 1.6))
+    title(figure, heading)
+    figure.text(0.5, 0.4, words, ha="center", va="center", color="#404040")
+    return figure
