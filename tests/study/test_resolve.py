@@ -51,6 +51,8 @@ def changed(config, path, value):
         ("training/seed", 1, "training: seed: not to be set here; write it under seeds"),
         ("training/num_generations", 1, "training: num_generations: GRPO compares completions of one prompt"),
         ("evaluation/greedy", False, "evaluation: nothing to evaluate: set greedy: true or samples above 0"),
+        ("arms/arms/base", {"weights": {"format": 1}}, "arms: the name 'base' is taken by the tables"),
+        ("components/total", {"function": "constant"}, "components: the name 'total' is taken by the tables"),
         ("baseline", "c", "baseline: unknown arm 'c'; arms here: a, b"),
     ],
 )

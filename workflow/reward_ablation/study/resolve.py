@@ -16,6 +16,10 @@ from reward_ablation.study.errors import StudyError
 from reward_ablation.study.spec import arm_spec, dump, key_of, study_spec
 from reward_ablation.study.study import Run, Study
 
+#: Names with a meaning of their own in the tables: the base model, and quantities beside the components.
+TAKEN_ARMS = ("base",)
+TAKEN_COMPONENTS = ("total", "tokens", "truncated")
+
 
 def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     """Validate a config and resolve its arms into runs.
@@ -69,10 +73,14 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     Raises
     ------
     ValueError
-        An unknown baseline or component, a reward function that cannot be loaded, or sizes that
-        no group of completions fits.
+        A name that the tables use themselves, an unknown baseline or component, or a reward
+        function that cannot be loaded.
     """
     arms = study.expanded_arms()
+    for place, names, taken in (("arms", arms, TAKEN_ARMS), ("components", study.components, TAKEN_COMPONENTS)):
+        for name in names:
+            if name in taken:
+                raise ValueError(f"{place}: the name '{name}' is taken by the tables; not allowed: {', '.join(taken)}")
     if study.baseline is not None and study.baseline not in arms:
         raise ValueError(f"baseline: unknown arm '{study.baseline}'; arms here: {', '.join(arms)}")
     for name, component in study.components.items():

@@ -1,0 +1,89 @@
+"""Run the real workflow, as a user does, in a folder of its own."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+#: Every stage, in seconds: a model of demo size after a short warm start, and three training steps.
+TINY = {
+    "name": "tiny",
+    "seeds": [0, 1],
+    "model": {"source": "demo", "samples": 300, "steps": 30},
+    "data": {
+        "train": {"source": "word_problems", "count": 64, "split": "train"},
+        "evaluation": {"test": {"source": "word_problems", "count": 12, "split": "test"}},
+    },
+    "prompt": {"chat": False, "template": "{question}\n"},
+    "components": {
+        "correctness": {"function": "correctness", "parameters": {"answer_format": "hash"}},
+        "format": {"function": "answer_format", "parameters": {"format": "hash"}},
+        "length": {"function": "token_length", "parameters": {"target": 12, "width": 12}},
+    },
+    "arms": {
+        "design": "list",
+        "arms": {
+            "length": {"weights": {"length": 1}},
+            "mixed": {"weights": {"correctness": 1, "format": 0.5, "length": 0.5}},
+        },
+    },
+    "training": {
+        "max_steps": 3,
+        "per_device_train_batch_size": 16,
+        "num_generations": 4,
+        "max_completion_length": 16,
+        "learning_rate": 1.0e-3,
+        "save_strategy": "no",
+    },
+    "launch": {"gpus": 0},
+    "evaluation": {"answer_format": "hash", "samples": 2, "max_new_tokens": 16},
+    "bootstrap": 200,
+}
+
+
+class Study:
+    """A folder with a config, and Snakemake started in it."""
+
+    def __init__(self, folder: Path, config: dict):
+        self.folder = folder
+        self.config = copy.deepcopy(config)
+        self.results = folder / "results" / config["name"]
+
+    def snakemake(self, *arguments: str, config: str = "config.yaml") -> subprocess.CompletedProcess:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
+        command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+        command += ["--directory", str(self.folder), "--cores", "2", "--configfile", config, *arguments]
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
+
+    def planned(self) -> dict[str, int]:
+        """Jobs of a dry run, by rule."""
+        result = self.snakemake("--dry-run")
+        assert result.returncode == 0, result.stdout + result.stderr
+        table = re.search(r"^job +count\n[- ]+\n(.*?)\n\n", result.stdout + result.stderr, re.DOTALL | re.MULTILINE)
+        return {row.split()[0]: int(row.split()[1]) for row in table[1].splitlines()} if table else {}
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A tiny study that has not been run."""
+    return Study(tmp_path, TINY)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """The tiny study after a whole run."""
+    study = Study(tmp_path_factory.mktemp("finished"), TINY)
+    result = study.snakemake()
+    assert result.returncode == 0, result.stdout + result.stderr
+    return study
