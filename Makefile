@@ -10,7 +10,7 @@ JOBS ?= 2
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready-$(LOCK)
 
-.PHONY: help install demo test test-fast lint format schemas lock bench clean
+.PHONY: help install demo test test-fast test-slow lint format schemas lock bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,8 +33,11 @@ demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures
 test: $(READY) ## All tests
 	$(BIN)/pytest
 
-test-fast: $(READY) ## Tests that train no model
+test-fast: $(READY) ## The tests that train no model and start no whole study
 	$(BIN)/pytest -m "not slow"
+
+test-slow: $(READY) ## The others
+	$(BIN)/pytest -m slow
 
 lint: $(READY) ## ruff, snakefmt, snakemake --lint, mypy
 	$(BIN)/ruff check .
