@@ -104,11 +104,17 @@ def test_a_bad_set_of_problems_is_told_in_one_line(evaluate, problems, tmp_path)
 
 
 def test_the_command_ends_with_one_line_and_no_output(problems_file, tmp_path):
-    """As the workflow starts it: a folder that is no model."""
-    command = [sys.executable, "-m", "reward_ablation.evaluation", "--spec", json.dumps(SPEC), "--model", tmp_path]
+    """As the workflow starts it."""
+    command = [sys.executable, "-m", "reward_ablation.evaluation", "--spec", "{}", "--model", tmp_path]
     command += ["--problems", problems_file, "--output", tmp_path / "answers.parquet"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith(f"error: {tmp_path}: no tokenizer_config.json")
-    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: --spec: evaluation: missing")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_a_model_leaves_no_output(evaluate, tmp_path):
+    with pytest.raises(StudyError, match="no tokenizer_config"):
+        evaluate(model=tmp_path)
     assert list(tmp_path.iterdir()) == []

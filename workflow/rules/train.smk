@@ -2,6 +2,7 @@ rule train:
     """Train one run: one arm with one seed.
 
     The inputs are ancient: model and data count by what the spec says of them, not by file times.
+    Beside these outputs stand metrics.parquet and model/; run.json has the digest of every file.
     """
     input:
         model=ancient("<results>/models/base/model.json"),
@@ -10,7 +11,6 @@ rule train:
         run="<results>/runs/{run}/run.json",
         rollouts="<results>/runs/{run}/rollouts.parquet",
         gradients="<results>/runs/{run}/gradients.parquet",
-        metrics="<results>/runs/{run}/metrics.parquet",
     log:
         "<logs>/train/{run}.log",
     retries: 2

@@ -85,18 +85,17 @@ class ComponentGradients:
 
     def add(self, losses: Iterable[Tensor]) -> None:
         """Add the gradients of one micro-batch; its graph is kept for the training step's own backward pass."""
-        gradients = [
-            torch.autograd.grad(loss, self.parameters, retain_graph=True, allow_unused=True) for loss in losses
-        ]
-        stacked = [
-            torch.stack([_dense(gradient, parameter).float().flatten() for gradient in same])
-            for parameter, same in zip(self.parameters, zip(*gradients, strict=True), strict=True)
-        ]
         if self.sums is None:
-            self.sums = stacked
-        else:
-            for total, part in zip(self.sums, stacked, strict=True):
-                total += part
+            size = len(self.components)
+            self.sums = [
+                torch.zeros(size, parameter.numel(), dtype=torch.float32, device=parameter.device)
+                for parameter in self.parameters
+            ]
+        for k, loss in enumerate(losses):
+            gradients = torch.autograd.grad(loss, self.parameters, retain_graph=True, allow_unused=True)
+            for total, gradient in zip(self.sums, gradients, strict=True):
+                if gradient is not None:  # a parameter that the loss does not reach
+                    total[k] += gradient.flatten()
 
     def take_grams(self, reduce=lambda gradients: gradients) -> dict[str, np.ndarray]:
         """Gram matrices by layer and over all layers; empties the sums.
@@ -141,7 +140,3 @@ def gram_rows(step: int, grams: dict[str, np.ndarray], components: list[str], de
                 }
             )
     return pa.Table.from_pylist(rows, schema=SCHEMA)
-
-
-def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
-    return torch.zeros_like(parameter) if gradient is None else gradient

@@ -1,0 +1,1 @@
+"""How a model is judged: generate answers, grade them, one row per question and sample."""

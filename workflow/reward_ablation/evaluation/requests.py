@@ -1,0 +1,66 @@
+"""What is to be generated, and what comes back: the same for every backend."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from reward_ablation.study.sections.evaluation import Evaluation
+
+
+@dataclass(frozen=True)
+class Request:
+    """One completion to generate: greedy (sample 0), or one of a question's samples."""
+
+    problem_id: str
+    mode: Literal["greedy", "sampled"]
+    sample: int
+    prompt: list[int]  # token ids
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Token ids up to and with the end token; truncated where none came in time.
+
+    The number of ids is TRL's completion length: the end token counts, padding does not.
+    """
+
+    ids: list[int]
+    truncated: bool
+
+
+def list_requests(problem_ids: Iterable[str], prompts: Iterable[list[int]], evaluation: Evaluation) -> list[Request]:
+    """Requests in the order of the rows: by problem, the greedy one first, then the samples."""
+    requests = []
+    for problem_id, prompt in zip(problem_ids, prompts, strict=True):
+        if evaluation.greedy:
+            requests.append(Request(problem_id, "greedy", 0, prompt))
+        requests += [Request(problem_id, "sampled", sample, prompt) for sample in range(evaluation.samples)]
+    return requests
+
+
+def request_seed(request: Request, seed: int) -> int:
+    """Seed in [0, 2^63) of one request, from the evaluation's seed, the problem's id and the sample.
+
+    Each request has a random stream of its own, so that other questions, more samples or another
+    batch size draw nothing from it; every model is sampled with the same streams.
+    """
+    text = f"{seed}/{request.problem_id}/{request.sample}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
+
+
+def uniforms(request: Request, seed: int, length: int) -> np.ndarray:
+    """(length,) numbers in [0, 1), one per token of a sampled completion."""
+    return np.random.default_rng(request_seed(request, seed)).random(length)
+
+
+def cut_at_end(ids: list[int], end_tokens: Sequence[int]) -> Completion:
+    """Completion up to its first end token; truncated if it has none."""
+    for position, token in enumerate(ids):
+        if token in end_tokens:
+            return Completion(ids[: position + 1], truncated=False)
+    return Completion(ids, truncated=True)
