@@ -140,7 +140,12 @@ rule all_figures:
         study="<results>/study.json",
         pages=expand("<results>/figures/{figure}.pdf", figure=FIGURES),
     output:
-        pdf="<results>/figures/all.pdf",
+        pdf=report(
+            "<results>/figures/all.pdf",
+            category="All figures",
+            caption="../report/all.rst",
+            labels={"figure": "all, in one file"},
+        ),
     log:
         "<logs>/figures/all.log",
     benchmark:

@@ -13,7 +13,6 @@ rule train:
         gradients="<results>/runs/{run}/gradients.parquet",
     log:
         "<logs>/train/{run}.log",
-    retries: 2
     threads: study.config.launch.threads
     resources:
         gpu=study.config.launch.gpus,
