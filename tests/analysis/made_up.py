@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 from reward_ablation.study.files import write_json, write_parquet
 
 FOUR_ARMS = {

@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+
+from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.__main__ import main
 from reward_ablation.analysis.aggregate import aggregate
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import MEASURED_TIMES, SCHEMAS
 from reward_ablation.study.errors import StudyError
-
-from analysis.made_up import MadeUpStudy
 
 
 def tables_of(root: Path, folder: str = "tables") -> Path:

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+
 from reward_ablation.analysis.evaluation import (
     difference_to_baseline,
     evaluation_of_arm,

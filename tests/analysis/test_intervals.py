@@ -2,6 +2,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+
 from reward_ablation.analysis import intervals
 from reward_ablation.analysis.intervals import bootstrap_means, generator, percentile_interval, resampling_shares
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+
 from reward_ablation.analysis.rewards_by_step import rewards_by_step
 from reward_ablation.analysis.runs import first_difference
 from reward_ablation.analysis.similarity_by_step import similarity_by_step

@@ -8,6 +8,7 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
+
 from reward_ablation.data.problems import PrepareSpec, as_text, prepare, question_key, schema
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256

@@ -1,9 +1,10 @@
 import pytest
+from tokenizers import Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerFast
+
 from reward_ablation.data.prompts import render_prompt, tokenize_prompts
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.sections.prompt import Prompt
-from tokenizers import Tokenizer, decoders, models
-from transformers import PreTrainedTokenizerFast
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from reward_ablation.data.reading import read_file
 from reward_ablation.study.errors import StudyError
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.data.sources import math
 from reward_ablation.study.errors import StudyError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from reward_ablation.data.sources import gsm8k, level, load, math, user_file
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.sections.data import FileData, HubData, WordProblems

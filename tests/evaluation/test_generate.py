@@ -1,5 +1,7 @@
 import pytest
 import torch
+from transformers import GenerationConfig, TopPLogitsWarper
+
 from reward_ablation.data.prompts import render_prompt, tokenize_prompts
 from reward_ablation.evaluation.generate import (
     batches_by_length,
@@ -13,7 +15,6 @@ from reward_ablation.evaluation.requests import Request, cut_at_end, list_reques
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.sections.evaluation import Evaluation
 from reward_ablation.study.sections.prompt import Prompt
-from transformers import GenerationConfig, TopPLogitsWarper
 
 EVALUATION = Evaluation(answer_format="hash", samples=3, max_new_tokens=24, batch_size=7)
 CHAT, PLAIN = Prompt(chat=True, system="think"), Prompt(chat=False, template="{question}\n")

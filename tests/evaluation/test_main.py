@@ -6,6 +6,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
+
 from reward_ablation.evaluation.__main__ import main
 from reward_ablation.evaluation.score import SCHEMA
 from reward_ablation.study.errors import StudyError
@@ -31,6 +32,7 @@ def evaluate(model_folder, problems_file, tmp_path):
 def adapter(model_folder, tmp_path_factory):
     """A LoRA adapter that does something, and the same weights merged into a whole model."""
     from peft import LoraConfig, get_peft_model
+
     from reward_ablation.models.load import load_model, load_tokenizer
 
     folder, merged = tmp_path_factory.mktemp("adapter"), tmp_path_factory.mktemp("merged")

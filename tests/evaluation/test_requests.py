@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, list_requests, request_seed, uniforms
 from reward_ablation.study.sections.evaluation import Evaluation
 

@@ -1,4 +1,5 @@
 import pytest
+
 from reward_ablation.evaluation.requests import Completion, Request
 from reward_ablation.evaluation.score import SCHEMA, score, score_text
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.aggregate import aggregate
 from reward_ablation.analysis.study_file import StudyFile, read_study

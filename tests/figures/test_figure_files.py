@@ -1,5 +1,6 @@
 import pytest
 from pypdf import PdfReader
+
 from reward_ablation.figures.__main__ import FIGURES, main
 
 

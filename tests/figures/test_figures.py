@@ -10,6 +10,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
+
 from reward_ablation.figures.__main__ import FIGURES
 from reward_ablation.figures.arms import arms
 from reward_ablation.figures.curves import MOST_POINTS, thinned

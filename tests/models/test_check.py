@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+
 from reward_ablation.models.check import check_model, check_names, wanted
 from reward_ablation.study.errors import StudyError
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from hub import Hub
 from reward_ablation.models.__main__ import parse_spec
 from reward_ablation.models.fetch import fetch

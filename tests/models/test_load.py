@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from reward_ablation.models.load import load_model, load_tokenizer
 from reward_ablation.study.errors import StudyError
 

@@ -1,6 +1,7 @@
 """What no parser is given."""
 
 import pytest
+
 from reward_ablation.rewards.bounds import is_malformed, is_too_costly
 
 

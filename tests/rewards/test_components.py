@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from reward_ablation.rewards.components import completion_texts
 from reward_ablation.rewards.components.answer_format import answer_format
 from reward_ablation.rewards.components.constant import constant

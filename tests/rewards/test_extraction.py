@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from reward_ablation.rewards import extract, extract_lenient
 from reward_ablation.study.errors import StudyError
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from reward_ablation.rewards import Grade, extract, extract_lenient, grade, grade_answer
 from reward_ablation.rewards.normalisation import is_prose, normalise
 

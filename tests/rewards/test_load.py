@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+
 from reward_ablation.rewards.load import component_names, load_component
 from reward_ablation.study.errors import StudyError
 

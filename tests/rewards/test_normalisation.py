@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from reward_ablation.rewards.normalisation import comparison_key, exact_value, is_prose, normalise
 
 from .public_data import rows

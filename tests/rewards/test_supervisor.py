@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+
 from reward_ablation.rewards.supervisor import MathWorker
 
 

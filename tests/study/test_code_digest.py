@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from reward_ablation.study.code_digest import code_digest, import_closure
 
 FILES = {

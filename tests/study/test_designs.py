@@ -2,6 +2,7 @@
 
 import pytest
 from pydantic import TypeAdapter
+
 from reward_ablation.study.designs import Design, expand
 
 COMPONENTS = ["correctness", "format", "length"]

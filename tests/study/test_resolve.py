@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.resolve import resolve
 

@@ -5,6 +5,7 @@ import json
 import jsonschema
 import pytest
 import yaml
+
 from reward_ablation.study import schemas
 
 pytestmark = pytest.mark.slow  # imports TRL

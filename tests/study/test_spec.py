@@ -1,6 +1,7 @@
 """Canonical JSON."""
 
 import pytest
+
 from reward_ablation.study.spec import canonical, key_of
 
 

@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 
 import pytest
+
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.study.sections.model import DemoModel
 from reward_ablation.study.spec import canonical

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from reward_ablation.training.advantages import alone_advantages, component_shares
 
 NAN = float("nan")

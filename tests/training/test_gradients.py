@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+
 from reward_ablation.models.load import load_model, load_tokenizer
 from reward_ablation.training.gradients import gram_cosine, gram_rows, layer_of
 

@@ -5,9 +5,10 @@ import json
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from transformers import TrainerCallback
+
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256
-from transformers import TrainerCallback
 
 
 def weights_of(run):

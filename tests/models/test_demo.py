@@ -1,0 +1,133 @@
+"""The demo model: a real folder that loads, stops, and comes out the same twice."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from reward_ablation.data.word_problems import generate, problems
+from reward_ablation.models.demo import END, PROMPT, build
+from reward_ablation.models.demo_teacher import examples
+from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.study.files import sha256
+from reward_ablation.study.sections.model import DemoModel
+
+SHORT = DemoModel(samples=600, steps=20)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    build(SHORT, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder):
+    return load_tokenizer(folder)
+
+
+def test_every_number_up_to_99_is_one_token(tokenizer):
+    lengths = {number: len(tokenizer(f"= {number}")["input_ids"]) for number in range(100)}
+    assert set(lengths.values()) == {2}
+
+
+@pytest.mark.parametrize("split", ["train", "test", "warm_start"])
+def test_round_trip_and_one_token_a_word(tokenizer, split):
+    for row in generate(200, seed=0, split=split):
+        text = PROMPT.format(question=row["question"]) + row["solution"]
+        tokens = tokenizer(text)["input_ids"]
+        assert tokenizer.decode(tokens) == text
+        assert len(tokens) == len(re.findall(r"\w+|#+|[^\w\s#]|\n", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "decoded"),
+    [
+        ("Tab\t, {braces} & 12345 \\boxed{7}", None),  # printable ASCII that no problem has
+        ("Zoë", "Zo<|unknown|><|unknown|>"),  # two bytes outside ASCII: seen, not dropped
+    ],
+)
+def test_round_trip_of_other_text(tokenizer, text, decoded):
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == (decoded or text)
+
+
+def test_prompt_and_completion_tokenize_apart_as_together(tokenizer):
+    row = generate(1, seed=0, split="test")[0]
+    prompt = PROMPT.format(question=row["question"])
+    apart = [*tokenizer(prompt)["input_ids"], *tokenizer(row["solution"] + END)["input_ids"]]
+    assert apart == tokenizer(prompt + row["solution"] + END)["input_ids"]
+
+
+def test_model_is_as_small_as_the_docs_say(folder):
+    model = load_model(folder)
+    assert model.config.model_type == "qwen2"
+    assert sum(weights.numel() for weights in model.parameters()) == 130_304
+
+
+def test_generation_is_told_where_to_end(folder, tokenizer):
+    settings = load_model(folder).generation_config
+    assert (settings.eos_token_id, settings.pad_token_id) == (tokenizer.eos_token_id, tokenizer.pad_token_id)
+    assert settings.eos_token_id != settings.pad_token_id
+
+
+def test_same_spec_gives_the_same_bytes_in_another_process(folder, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from reward_ablation.models.demo import build;"
+        "from reward_ablation.study.sections.model import DemoModel;"
+        "build(DemoModel.model_validate_json(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    # Another hash seed: the order of a set or of BPE's ties would show. Two threads: the build takes one all the same.
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", code, SHORT.model_dump_json(), str(tmp_path)], check=True, env=environment)
+    names = sorted(path.name for path in folder.iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert {name: sha256(tmp_path / name) for name in names} == {name: sha256(folder / name) for name in names}
+
+
+def test_building_leaves_the_random_state_alone(tmp_path):
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    build(DemoModel(samples=32, steps=1), tmp_path)
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_teacher_is_sloppy_and_keeps_to_its_split():
+    pairs = examples(3000, seed=0)
+    gold = {row["question"]: row["answer"] for row in generate(3000, seed=0, split="warm_start")}
+    right = [re.findall(r"\d+", solution)[-1] == gold[question] for question, solution in pairs]
+    marked = [re.search(r"^#### \d+$", solution, re.MULTILINE) is not None for _, solution in pairs]
+    # Right without confusion (.45) and, in the two-step templates (3 of 4), with both steps (.8): .45 * .85, and what
+    # comes out right by chance (2 + 2 for 2 * 2).
+    assert sum(right) / len(right) == pytest.approx(0.40, abs=0.04)
+    assert sum(marked) / len(marked) == pytest.approx(0.30, abs=0.03)
+    assert pairs == examples(3000, seed=0)
+    assert pairs != examples(3000, seed=1)
+
+
+def test_more_examples_than_questions_come_with_new_solutions():
+    questions = len(list(problems(0, "warm_start")))
+    pairs = examples(questions + 100, seed=0)
+    assert [question for question, _ in pairs[questions:]] == [question for question, _ in pairs[:100]]
+    assert pairs[questions:] != pairs[:100]
+
+
+@pytest.mark.slow
+def test_warm_start_learns_the_teachers_ways(tmp_path):
+    build(DemoModel(), tmp_path)
+    tokenizer, model = load_tokenizer(tmp_path), load_model(tmp_path)
+    rows = generate(200, seed=0, split="test")
+    inputs = tokenizer([PROMPT.format(question=row["question"]) for row in rows], return_tensors="pt", padding=True)
+    torch.manual_seed(0)
+    tokens = model.generate(**inputs, do_sample=True, temperature=1.0, top_k=0, max_new_tokens=48)
+    tokens = tokens[:, inputs["input_ids"].shape[1] :]
+    assert (tokens == tokenizer.eos_token_id).any(dim=1).float().mean() > 0.95
+    texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
+    right = [re.findall(r"\d+", f"0 {text}")[-1] == row["answer"] for text, row in zip(texts, rows, strict=True)]
+    marked = [re.search(r"^#### \d+$", text, re.MULTILINE) is not None for text in texts]
+    assert 0.15 < sum(right) / len(right) < 0.45  # the teacher: 0.40
+    assert 0.15 < sum(marked) / len(marked) < 0.45  # the teacher: 0.30
