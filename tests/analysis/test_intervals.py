@@ -96,3 +96,8 @@ def test_intervals_cover_the_truth(seeds, seed_spread):
         low, high = percentile_interval(bootstrap_means(values[None], 300, generator(str(study))), 0.95)
         covered += bool(low[0] <= 0 <= high[0])
     assert 0.91 <= covered / 300 <= 0.985
+
+
+def test_means_of_equal_values_are_that_value_to_the_last_bit():
+    values = np.full((1, 3, 7), 0.1)
+    assert (bootstrap_means(values, 500, generator("equal")) == 0.1).all()

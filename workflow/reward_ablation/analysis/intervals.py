@@ -51,7 +51,7 @@ def bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator
 
     Returns
     -------
-    (resamples, metrics) array.
+    (resamples, metrics) array; each mean within the range of its metric's values.
     """
     _, seeds, questions = values.shape
     seed_shares = resampling_shares(resamples, seeds, rng)
@@ -62,7 +62,8 @@ def bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator
         question_shares = resampling_shares(len(shares), questions, rng)
         by_seed = np.tensordot(question_shares, values, axes=(1, 2))
         means.append(np.einsum("bms,bs->bm", by_seed, shares))
-    return np.concatenate(means)
+    # rounding can carry a mean past the largest value, as a share of 1.0000000000000002
+    return np.clip(np.concatenate(means), values.min(axis=(1, 2)), values.max(axis=(1, 2)))
 
 
 def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
