@@ -40,7 +40,9 @@ wildcard_constraints:
 shell.prefix(f'set -euo pipefail; export PATH="{Path(sys.executable).parent}:$PATH"; ')
 # One thread per process unless a rule says more; idle threads of OpenMP sleep, machines are shared.
 if study.config.launch.gpus == 0:
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a study for the CPU stays there, with a GPU at hand too
+    os.environ["CUDA_VISIBLE_DEVICES"] = (
+        ""  # a study for the CPU stays there, with a GPU at hand too
+    )
 os.environ.setdefault("OMP_NUM_THREADS", str(study.config.launch.threads))
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
