@@ -38,11 +38,10 @@ wildcard_constraints:
 
 # Jobs run in the Python environment of this Snakemake, activated or not.
 shell.prefix(f'set -euo pipefail; export PATH="{Path(sys.executable).parent}:$PATH"; ')
-# One thread per process unless a rule says more; idle threads of OpenMP sleep, machines are shared.
+# A study for the CPU stays there, with a GPU at hand too.
 if study.config.launch.gpus == 0:
-    os.environ["CUDA_VISIBLE_DEVICES"] = (
-        ""  # a study for the CPU stays there, with a GPU at hand too
-    )
+    os.environ.update(CUDA_VISIBLE_DEVICES="")
+# One thread per process unless a rule says more; idle threads of OpenMP sleep, machines are shared.
 os.environ.setdefault("OMP_NUM_THREADS", str(study.config.launch.threads))
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

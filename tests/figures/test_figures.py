@@ -186,7 +186,8 @@ def test_arms_are_in_order_of_accuracy_with_their_weights(made_up):
     order = list(rows.sort_values("estimate", ascending=False, kind="stable")["arm"])
     matrix, greedy, sampled = draw(made_up, "four arms", "arms").axes
     assert [label.get_text() for label in matrix.get_yticklabels()] == order
-    assert [bar.get_label() for bar in greedy.containers] == order == [bar.get_label() for bar in sampled.containers]
+    for panel in (greedy, sampled):  # lenient accuracy, then strict
+        assert [bar.get_label() for bar in panel.containers] == order * 2
     cells = {(text.get_position()): text.get_text() for text in matrix.texts}
     assert cells[0, order.index("equal_weights")] == "0.34"
     assert cells[2, order.index("correctness_only")] == "0"

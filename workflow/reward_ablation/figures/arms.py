@@ -10,8 +10,8 @@ from matplotlib.figure import Figure, SubFigure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.estimates import (
-    base_handles,
-    draw_points,
+    accuracy_handles,
+    draw_accuracies,
     interval_note,
     kinds,
     row_height,
@@ -34,17 +34,17 @@ def arms_by_accuracy(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> list[
 
 
 def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> None:
-    """Draw a row per arm: its name, its weights, and its strict accuracy in each data set and mode."""
+    """Draw a row per arm: its name, its weights, and its accuracy, strict and lenient, in each data set and mode."""
     arms = arms_by_accuracy(evaluation_by_arm, study)
     panels = kinds(evaluation_by_arm, study)
     matrix_width = COLUMN_WIDTH * len(study.components)
     grid = figure.subplots(1, 1 + len(panels), sharey=True, width_ratios=[matrix_width, *[1.5] * len(panels)])
     weight_matrix(grid[0], study, arms)
     for panel, (dataset, mode, _) in zip(grid[1:], panels, strict=True):
-        draw_points(panel, select(evaluation_by_arm, dataset, mode, "accuracy_strict"), study, arms)
+        draw_accuracies(panel, evaluation_by_arm, study, dataset, mode, arms)
         panel.tick_params(axis="y", length=0)
         panel.set_title(f"{dataset},\n{mode}", loc="left")
-        panel.set_xlabel("strict accuracy")
+        panel.set_xlabel("accuracy")
         share_axis(panel)
 
 
@@ -62,7 +62,7 @@ def draw_maps(figure: SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFi
 
 @rc_context(STYLE)
 def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Strict accuracy beside the weights, best arm first; above them the simplex, where three components span one."""
+    """Accuracy beside the weights, best arm first; above them the simplex, where three components span one."""
     panels = len(kinds(evaluation_by_arm, study))
     height = row_height(study.arm_names) * len(study.arms) + 1.5
     width = max(WIDTH, 2.2 + COLUMN_WIDTH * len(study.components) + 1.2 * panels)
@@ -77,5 +77,6 @@ def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
         figure = Figure(figsize=(width, height))
         draw_table(figure, evaluation_by_arm, study)
     title(figure, "Accuracy against the weights of the arms")
-    legend_below(figure, base_handles(), f"Best arm first, by the first panel. {interval_note(study)}")
+    order = "Best arm first, by strict accuracy in the first panel."
+    legend_below(figure, accuracy_handles(), f"{order} {interval_note(study)}")
     return figure

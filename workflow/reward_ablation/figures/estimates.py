@@ -68,6 +68,16 @@ def draw_points(
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
 
 
+def draw_accuracies(
+    axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, dataset: str, mode: str, arms: list[str]
+) -> None:
+    """Draw strict accuracy filled, and lenient accuracy hollow a little below it."""
+    lenient = select(evaluation_by_arm, dataset, mode, "accuracy_lenient")
+    strict = select(evaluation_by_arm, dataset, mode, "accuracy_strict")
+    draw_points(axes, lenient, study, arms, hollow=True, shift=0.17)
+    draw_points(axes, strict, study, arms, shift=-0.17)
+
+
 def share_axis(axes: Axes) -> None:
     """Give an axis of shares a width of at least a tenth, and no more room outside 0 to 1 than a point needs."""
     low, high = axes.get_xlim()

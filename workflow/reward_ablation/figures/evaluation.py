@@ -9,10 +9,10 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reward_ablation.analysis.evaluation import METRICS
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.estimates import (
     accuracy_handles,
+    draw_accuracies,
     draw_points,
     interval_note,
     kinds,
@@ -29,12 +29,10 @@ def draw_row(
 ) -> None:
     """Draw the three panels of one data set and mode."""
     arms = study.arm_names
-    rows = {metric: select(evaluation_by_arm, dataset, mode, metric) for metric in METRICS}
     accuracy, adherence, tokens = panels
-    draw_points(accuracy, rows["accuracy_lenient"], study, arms, hollow=True, shift=0.17)
-    draw_points(accuracy, rows["accuracy_strict"], study, arms, shift=-0.17)
-    draw_points(adherence, rows["format"], study, arms)
-    draw_points(tokens, rows["tokens"], study, arms)
+    draw_accuracies(accuracy, evaluation_by_arm, study, dataset, mode, arms)
+    draw_points(adherence, select(evaluation_by_arm, dataset, mode, "format"), study, arms)
+    draw_points(tokens, select(evaluation_by_arm, dataset, mode, "tokens"), study, arms)
     name_rows(accuracy, arms)
     for panel, label in zip(panels, ("accuracy", "format adherence", "completion tokens"), strict=True):
         panel.set_xlabel(label)
