@@ -25,6 +25,11 @@ for warning in study.warnings:
     logger.warning(f"warning: {warning}")
 
 
+# GPUs are this machine's where jobs run here (profiles/default allows one at a time), the cluster's elsewhere.
+resource_scopes:
+    gpu="local",
+
+
 pathvars:
     results=study.config.root,
     logs=f"{study.config.root}/logs",
@@ -33,7 +38,7 @@ pathvars:
 
 wildcard_constraints:
     run=f"{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}/seed[0-9]+",
-    dataset=NAME_PATTERN,
+    dataset=f"{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}",
 
 
 # Jobs run in the Python environment of this Snakemake, activated or not.
@@ -74,7 +79,7 @@ rule all:
     input:
         expand("<results>/runs/{run}/run.json", run=study.runs),
         expand(
-            "<results>/evaluation/{run}/{dataset}.parquet",
+            f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
             run=study.runs,
             dataset=study.datasets,
         ),

@@ -6,6 +6,7 @@ the first two components turn against each other as training goes. No model is i
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -64,6 +65,8 @@ class MadeUpStudy:
             "arms": [{"name": name, "weights": weights} for name, weights in self.arms.items()],
             "runs": runs,
             "datasets": list(self.datasets),
+            "answers": {dataset: f"evaluation/{{run}}/{dataset}.parquet" for dataset in self.datasets},
+            "inputs": {"problems": "data/train.parquet"},
             "seeds": list(self.seeds),
             "design": self.design,
             "baseline": next(iter(self.arms)),
@@ -77,6 +80,8 @@ class MadeUpStudy:
         """Write study.json and every run's files under `root`; return the path of study.json."""
         plan = self.plan()
         write_json(plan, root / "study.json")
+        (root / "data").mkdir(parents=True, exist_ok=True)
+        (root / "data" / "train.parquet").write_bytes(b"problems")
         for number, run in enumerate(plan["runs"]):
             rng = np.random.default_rng([7, number])
             folder = root / run["folder"]
@@ -99,6 +104,7 @@ class MadeUpStudy:
             "spec": run["spec"],
             "seed": run["seed"],
             "code": "c0de",
+            "inputs": {"problems": hashlib.sha256(b"problems").hexdigest(), "model": "0"},
             "packages": {"torch": "2.13.0"},
             "hardware": {"device": "cpu"},
             "wall_seconds": 61.5,

@@ -190,3 +190,16 @@ def test_neither_torch_nor_snakemake_is_imported():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_a_run_trained_on_other_rows_of_the_same_source_is_refused(tmp_path):
+    MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
+    (tmp_path / "data" / "train.parquet").write_bytes(b"other problems")
+    with pytest.raises(StudyError, match="trained on another version of its problems; delete"):
+        aggregate(read_study(tmp_path / "study.json"), tmp_path)
+
+
+def test_a_training_set_that_is_gone_is_not_asked_for(tmp_path):
+    MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
+    (tmp_path / "data" / "train.parquet").unlink()
+    assert len(aggregate(read_study(tmp_path / "study.json"), tmp_path)["runs"]) == 2

@@ -176,8 +176,7 @@ def test_end_tokens_are_the_model_s_and_the_tokenizer_s(tmp_path, tokenizer, fil
     assert find_end_tokens(tmp_path, tokenizer) == expected
 
 
-def test_vllm_is_not_chosen_where_it_cannot_run(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_backend("auto") == choose_backend("transformers") == "transformers"
+def test_vllm_is_not_chosen_where_it_cannot_run():
+    assert choose_backend("auto", "cpu") == choose_backend("transformers", "cuda") == "transformers"
     with pytest.raises(StudyError, match=r"evaluation\.backend: vllm needs the package vllm and a GPU"):
-        choose_backend("vllm")
+        choose_backend("vllm", "cpu")

@@ -50,6 +50,12 @@ def changed(config, path, value):
         ("training/learning_rate", "1e-6", "training: learning_rate: '1e-6' is not allowed; allowed: number; YAML"),
         ("training/loss_type", "gspo", "training: loss_type: 'gspo' is not allowed; allowed: grpo, dapo"),
         ("training/seed", 1, "training: seed: not to be set here; write it under seeds"),
+        (
+            "training/gradient_checkpointing_kwargs",
+            {"use_reentrant": True},
+            "training (arm a): gradient_checkpointing_kwargs: use_reentrant: true allows no second backward pass",
+        ),
+        ("arms/arms/b/training", {"fp16": True}, "training (arm b): fp16: small component gradients would vanish"),
         ("training/num_generations", 1, "training: num_generations: GRPO compares completions of one prompt"),
         ("evaluation/greedy", False, "evaluation: nothing to evaluate: set greedy: true or samples above 0"),
         ("arms/arms/base", {"weights": {"format": 1}}, "arms: the name 'base' is taken by the tables"),
@@ -163,3 +169,34 @@ def test_arms_equal_up_to_scale_are_warned_of_where_scaling_takes_it_out(config,
     study = resolve(config, "study.yaml", Path())
     assert len(study.runs) == 6
     assert any("differ only in the scale" in warning for warning in study.warnings) == warned
+
+
+def test_the_folder_of_another_study_is_not_written_to(config, tmp_path):
+    config["results"] = "results"
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "study.json").write_text('{"name": "another"}')
+    with pytest.raises(StudyError, match="results: results holds the study another; give study a folder of its own"):
+        resolve(config, "study.yaml", tmp_path)
+    (tmp_path / "results" / "study.json").write_text('{"name": "study"}')
+    resolve(config, "study.yaml", tmp_path)
+
+
+def test_files_are_keyed_by_what_decides_their_content(config):
+    """So that losing Snakemake's records mixes up no model, data or answers of two configs."""
+
+    def files(config):
+        study = resolve(config, "study.yaml", Path())
+        return study.model_file, study.problems_file, next(iter(study.datasets)), study.answers_folder
+
+    before = files(config)
+    for number, (path, value) in enumerate(
+        [
+            ("model", {"source": "demo", "seed": 7}),
+            ("data/train/count", 11),
+            ("data/evaluation/test/count", 11),
+            ("evaluation/max_new_tokens", 11),
+        ]
+    ):
+        after = files(changed(config, path, value))
+        assert [index for index in range(4) if before[index] != after[index]] == [number]
+        before = after

@@ -5,6 +5,7 @@ import json
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import torch
 from transformers import TrainerCallback
 
 from reward_ablation.study.errors import StudyError
@@ -39,6 +40,21 @@ def test_rollouts_hold_every_completion_with_its_scores_and_shares(train):
     assert rollouts.tokens.between(1, 16).all()
     assert (rollouts.truncated <= (rollouts.tokens == 16)).all()  # only a full completion can be cut
     assert set(rollouts.stop_reason) <= {"stop", "length"}
+
+
+def test_every_batch_of_a_step_that_generates_twice_is_kept(train):
+    training = {"gradient_accumulation_steps": 4, "steps_per_generation": 1, "per_device_train_batch_size": 4}
+    rollouts = pd.read_parquet(train("run", training={**training, "max_steps": 2}) / "rollouts.parquet")
+    assert rollouts.groupby("step").size().to_dict() == {1: 16, 2: 16}
+
+
+def test_steps_on_earlier_rollouts_have_their_metrics(train):
+    run = train("run", training={"num_iterations": 2, "max_steps": 4})
+    metrics = pd.read_parquet(run / "metrics.parquet")
+    assert metrics.step.tolist() == [1, 2, 3, 4]
+    assert metrics.reward.isna().tolist() == [False, True, False, True]
+    assert metrics.loss.notna().all()
+    assert pd.read_parquet(run / "rollouts.parquet").step.unique().tolist() == [1, 3]
 
 
 def test_metrics_and_gradients_have_every_step(train):
@@ -147,6 +163,17 @@ def test_run_json_says_what_was_trained_and_lists_its_files(train):
         "rollouts.parquet",
         "run.json",
     ]
+
+
+def test_a_chat_with_a_model_without_a_template_is_told_in_one_line(train):
+    with pytest.raises(StudyError, match="has no chat template; set chat: false"):
+        train("run", prompt={"chat": True})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_gpu_that_is_not_there_is_told_in_one_line(train):
+    with pytest.raises(StudyError, match="this machine shows no GPU"):
+        train("run", gpus=1)
 
 
 def test_a_setting_that_trl_refuses_is_told_in_one_line(train):

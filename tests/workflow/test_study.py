@@ -41,7 +41,7 @@ def test_each_run_is_recorded_and_evaluated(finished):
     records = [json.loads(path.read_text()) for path in sorted(finished.results.glob("runs/*/*/run.json"))]
     assert [record["seed"] for record in records] == [0, 1, 0, 1]
     assert all(record["steps"] == 3 for record in records)
-    answers = [pd.read_parquet(path) for path in finished.results.glob("evaluation/*/**/test.parquet")]
+    answers = [pd.read_parquet(path) for path in finished.results.glob("evaluation/**/test-*.parquet")]
     assert [len(table) for table in answers] == [12 * 3] * 5  # base and four runs: greedy and two samples
 
 

@@ -27,7 +27,7 @@ rule aggregate:
         study="<results>/study.json",
         runs=expand("<results>/runs/{run}/run.json", run=study.runs),
         evaluation=expand(
-            "<results>/evaluation/{run}/{dataset}.parquet",
+            f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
             run=["base", *study.runs],
             dataset=study.datasets,
         ),

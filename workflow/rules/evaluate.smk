@@ -1,10 +1,10 @@
 rule evaluate_base:
     """The base model's answers to one evaluation set."""
     input:
-        model="<results>/models/base/model.json",
+        model=f"<results>/{study.model_file}",
         problems="<results>/data/evaluation/{dataset}.parquet",
     output:
-        answers="<results>/evaluation/base/{dataset}.parquet",
+        answers=f"<results>/{study.answers_folder}/base/{{dataset}}.parquet",
     log:
         "<logs>/evaluate/base/{dataset}.log",
     benchmark:
@@ -26,10 +26,10 @@ rule evaluate:
     """A run's final model's answers to one evaluation set."""
     input:
         run="<results>/runs/{run}/run.json",
-        base=ancient("<results>/models/base/model.json"),
+        base=ancient(f"<results>/{study.model_file}"),
         problems="<results>/data/evaluation/{dataset}.parquet",
     output:
-        answers="<results>/evaluation/{run}/{dataset}.parquet",
+        answers=f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
     log:
         "<logs>/evaluate/{run}/{dataset}.log",
     threads: study.config.launch.threads

@@ -2,7 +2,6 @@ rule prepare_evaluation:
     """One evaluation set, as problems of one schema."""
     output:
         problems="<results>/data/evaluation/{dataset}.parquet",
-        counts="<results>/data/evaluation/{dataset}.json",
     log:
         "<logs>/prepare/evaluation/{dataset}.log",
     benchmark:
@@ -24,8 +23,7 @@ rule prepare_train:
             "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
         ),
     output:
-        problems="<results>/data/train.parquet",
-        counts="<results>/data/train.json",
+        problems=f"<results>/{study.problems_file}",
     log:
         "<logs>/prepare/train.log",
     benchmark:

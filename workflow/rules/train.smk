@@ -5,8 +5,8 @@ rule train:
     Beside these outputs stand metrics.parquet and model/; run.json has the digest of every file.
     """
     input:
-        model=ancient("<results>/models/base/model.json"),
-        problems=ancient("<results>/data/train.parquet"),
+        model=ancient(f"<results>/{study.model_file}"),
+        problems=ancient(f"<results>/{study.problems_file}"),
     output:
         run="<results>/runs/{run}/run.json",
         rollouts="<results>/runs/{run}/rollouts.parquet",

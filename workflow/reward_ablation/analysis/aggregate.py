@@ -15,7 +15,7 @@ from reward_ablation.analysis.evaluation import (
     question_means,
 )
 from reward_ablation.analysis.rewards_by_step import rewards_by_step
-from reward_ablation.analysis.runs import read_run, run_row
+from reward_ablation.analysis.runs import present_inputs, read_run, run_row
 from reward_ablation.analysis.similarity_by_step import similarity_by_step
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
@@ -35,8 +35,9 @@ def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     rollout_columns = ["step", "total", "tokens", "truncated", *(f"score_{name}" for name in study.components)]
     gradient_columns = ["step", "layer", "component_a", "component_b", "definition", "dot", "cosine"]
     runs, rewards, similarities = [], [], []
+    inputs = present_inputs(study, root)
     for run in study.runs:
-        runs.append(run_row(run, read_run(run, root)))
+        runs.append(run_row(run, read_run(run, root, inputs)))
         folder = root / run.folder
         rollouts = read_columns(folder / "rollouts.parquet", rollout_columns)
         rewards.append(rewards_by_step(rollouts, study.components).assign(arm=run.arm, seed=run.seed))
@@ -61,7 +62,9 @@ def read_question_means(path: Path, base: pd.DataFrame | None) -> pd.DataFrame:
 
 def means_of_arm(study: StudyFile, arm: str, dataset: str, root: Path, base: pd.DataFrame) -> dict[int, pd.DataFrame]:
     """Question means of an arm's models, by seed."""
-    return {run.seed: read_question_means(root / run.evaluation_file(dataset), base) for run in study.runs_of(arm)}
+    return {
+        run.seed: read_question_means(root / study.answers_file(dataset, run.name), base) for run in study.runs_of(arm)
+    }
 
 
 def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
@@ -69,7 +72,7 @@ def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     by_run, by_arm, differences = [], [], []
     resamples, confidence = study.bootstrap, study.confidence
     for dataset in study.datasets:
-        base = read_question_means(root / "evaluation" / "base" / f"{dataset}.parquet", None)
+        base = read_question_means(root / study.answers_file(dataset, "base"), None)
 
         by_run.append(evaluation_of_run(base, "base", None, dataset))
         by_arm.append(evaluation_of_arm([base], "base", dataset, resamples, confidence))

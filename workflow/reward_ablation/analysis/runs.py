@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.analysis.study_file import StudyRun
+from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import sha256
 
 
 def first_difference(recorded: Any, planned: Any, key: str = "spec") -> str | None:
@@ -25,8 +26,20 @@ def first_difference(recorded: Any, planned: Any, key: str = "spec") -> str | No
     return f"{key} is {json.dumps(recorded)} there and {json.dumps(planned)} in the study"
 
 
-def read_run(run: StudyRun, root: Path) -> dict[str, Any]:
-    """Read a run's `run.json`; a run with another spec or seed than the study's is refused."""
+def present_inputs(study: StudyFile, root: Path) -> dict[str, str]:
+    """Digests of the base model's record and the training set as they are now; one that is gone is left out."""
+    return {name: sha256(root / path) for name, path in study.inputs.items() if (root / path).is_file()}
+
+
+def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> dict[str, Any]:
+    """Read a run's `run.json`; a run with another spec, seed, model or data than the study's is refused.
+
+    Parameters
+    ----------
+    inputs : dict
+        Digests that the run's inputs must have had: the spec says where data come from, and new code
+        may make other rows of the same source.
+    """
     path = root / run.folder / "run.json"
     rerun = f"delete {root / run.folder} and run the workflow again"
     try:
@@ -40,6 +53,9 @@ def read_run(run: StudyRun, root: Path) -> dict[str, Any]:
     )
     if difference is not None:
         raise StudyError(f"{root / run.folder}: trained under another config: {difference}; {rerun}")
+    for name, digest in inputs.items():
+        if record["inputs"][name] != digest:
+            raise StudyError(f"{root / run.folder}: trained on another version of its {name}; {rerun}")
     return record
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -32,9 +32,10 @@ class StudyRun(Section):
     folder: str
     spec: dict[str, Any]
 
-    def evaluation_file(self, dataset: str) -> str:
-        """Answers of this run's final model: the run's folder under `evaluation` instead of `runs`."""
-        return str(PurePosixPath("evaluation", *PurePosixPath(self.folder).parts[1:], f"{dataset}.parquet"))
+    @property
+    def name(self) -> str:
+        """`{arm}-{key}/seed{seed}` of the arm that owns the run's folder."""
+        return self.folder.removeprefix("runs/")
 
 
 class StudyFile(Section):
@@ -45,6 +46,8 @@ class StudyFile(Section):
     arms: list[StudyArm]
     runs: list[StudyRun]
     datasets: list[str]
+    answers: dict[str, str]
+    inputs: dict[str, str]
     seeds: list[int]
     design: str
     baseline: str
@@ -57,6 +60,10 @@ class StudyFile(Section):
     def arm_names(self) -> list[str]:
         """Names of the arms in the study's order, which decides their colours and their place in tables."""
         return [arm.name for arm in self.arms]
+
+    def answers_file(self, dataset: str, run: str) -> str:
+        """Answers to a data set of a run, or of "base", below the study's folder."""
+        return self.answers[dataset].replace("{run}", run)
 
     def runs_of(self, arm: str) -> list[StudyRun]:
         """Runs of one arm, one a seed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 from pydantic import ValidationError
@@ -22,6 +23,7 @@ class EvaluateSpec(Section):
 
     evaluation: Evaluation
     prompt: Prompt
+    device: Literal["cpu", "cuda"] = "cpu"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -38,7 +40,8 @@ def main(arguments: list[str] | None = None) -> None:
 
     from reward_ablation.evaluation.evaluate import evaluate  # imports torch: not before the arguments are known good
 
-    write_parquet(evaluate(spec.evaluation, spec.prompt, args.model, args.base, problems), args.output)
+    answers = evaluate(spec.evaluation, spec.prompt, spec.device, args.model, args.base, problems)
+    write_parquet(answers, args.output)
 
 
 def parse_spec(text: str) -> EvaluateSpec:

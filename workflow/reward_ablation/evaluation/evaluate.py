@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    evaluation: Evaluation, prompt: Prompt, folder: Path, base: Path | None, problems: pd.DataFrame
+    evaluation: Evaluation, prompt: Prompt, device: str, folder: Path, base: Path | None, problems: pd.DataFrame
 ) -> pa.Table:
     """Answers of one model to a set of problems, graded: `score.SCHEMA`, in the problems' order.
 
     Parameters
     ----------
+    device : {"cpu", "cuda"}
     folder : Path
         Of a whole model, or of a LoRA adapter over `base`. An adapter stays beside its base and is
         not merged: what is judged is what was trained, and merging in bfloat16 rounds small updates away.
@@ -41,7 +42,8 @@ def evaluate(
     tokenizer = load_tokenizer(whole)
     prompts = tokenize_prompts([render_prompt(question, prompt) for question in problems["question"]], tokenizer)
     requests = list_requests(problems["id"], prompts, evaluation)
-    completions = generate(requests, folder, base, find_end_tokens(whole, tokenizer), tokenizer, evaluation)
+    end_tokens = find_end_tokens(whole, tokenizer)
+    completions = generate(requests, device, folder, base, end_tokens, tokenizer, evaluation)
     start = time.monotonic()
     golds = dict(zip(problems["id"], problems["answer"], strict=True))
     table = score(requests, completions, golds, evaluation.answer_format, tokenizer)
@@ -60,6 +62,7 @@ def whole_model(folder: Path, base: Path | None) -> Path:
 
 def generate(
     requests: Sequence[Request],
+    device: str,
     folder: Path,
     base: Path | None,
     end_tokens: Sequence[int],
@@ -67,9 +70,10 @@ def generate(
     evaluation: Evaluation,
 ) -> list[Completion]:
     """Completions by the backend that the evaluation asks for; bfloat16 on a GPU, float32 on a CPU."""
-    if choose_backend(evaluation.backend) == "vllm":
+    if device == "cuda" and not torch.cuda.is_available():
+        raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to evaluate on the CPU")
+    if choose_backend(evaluation.backend, device) == "vllm":
         return generate_vllm(requests, folder, base, end_tokens, evaluation)
-    on_gpu = torch.cuda.is_available()
-    model: Any = load_model(folder, "bfloat16" if on_gpu else "float32", base)
-    model.to("cuda" if on_gpu else "cpu")
+    model: Any = load_model(folder, "bfloat16" if device == "cuda" else "float32", base)
+    model.to(device)
     return generate_transformers(requests, model, end_tokens, tokenizer.pad_token_id, evaluation)

@@ -26,15 +26,15 @@ Backend = Literal["transformers", "vllm"]
 REPORT_EVERY = 10.0
 
 
-def choose_backend(wanted: Literal["auto", "transformers", "vllm"]) -> Backend:
-    """Backend to generate with: vLLM where it is installed and a GPU is present, unless told otherwise.
+def choose_backend(wanted: Literal["auto", "transformers", "vllm"], device: str) -> Backend:
+    """Backend to generate with: vLLM where it is installed and the device is a GPU, unless told otherwise.
 
     Raises
     ------
     StudyError
         vLLM is asked for and cannot run here.
     """
-    possible = find_spec("vllm") is not None and torch.cuda.is_available()
+    possible = find_spec("vllm") is not None and device == "cuda"
     if wanted == "vllm" and not possible:
         raise StudyError("evaluation.backend: vllm needs the package vllm and a GPU; use auto or transformers")
     return "vllm" if possible and wanted != "transformers" else "transformers"

@@ -51,6 +51,8 @@ def load_component(function: str, parameters: dict[str, Any], root: Path) -> Rew
         parameter that is unknown, missing, or of a wrong type.
     """
     found = _from_file(function, root) if ":" in function or function.endswith(".py") else _by_name(function)
+    if inspect.iscoroutinefunction(found):
+        raise StudyError(f"components: {function}: is async; a component is a plain function")
     _check_parameters(function, found, parameters)
 
     def component(completions: list, **columns: Any) -> Scores:

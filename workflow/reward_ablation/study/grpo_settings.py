@@ -28,6 +28,9 @@ RESERVED = {
     "eval_strategy": "evaluation is a stage of its own: see evaluation",
     "do_eval": "evaluation is a stage of its own: see evaluation",
     "log_completions": "rollouts.parquet has every completion",
+    "disable_tqdm": "the log has a line for each step",
+    "save_only_model": "without the optimiser's state an interrupted run cannot go on",
+    "auto_find_batch_size": "it would train steps twice; set per_device_train_batch_size",
     "push_to_hub": "upload the run's model folder yourself",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         shared = study_spec(study, root)
     except ValueError as error:  # StudyError included
         raise StudyError(f"{file}: {error}") from None
+    check_folder(study, file, root)
     specs = {name: arm_spec(shared, arm) for name, arm in arms.items()}
     keys = {name: key_of(spec) for name, spec in specs.items()}
     owners = {keys[name]: name for name in reversed(arms)}  # the first arm of a key owns its runs
@@ -67,14 +69,31 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     )
 
 
+def check_folder(study: StudyConfig, file: str, root: Path) -> None:
+    """Refuse to write into the folder of another study.
+
+    Raises
+    ------
+    StudyError
+    """
+    described = root / study.root / "study.json"
+    if not described.is_file():
+        return
+    owner = json.loads(described.read_text())["name"]
+    if owner != study.name:
+        raise StudyError(
+            f"{file}: results: {study.root} holds the study {owner}; give {study.name} a folder of its own"
+        )
+
+
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     """The study's arms, after all that pydantic cannot see has been checked.
 
     Raises
     ------
     ValueError
-        A name that the tables use themselves, an unknown baseline or component, or a reward
-        function that cannot be loaded.
+        A name that the tables use themselves, an unknown baseline or component, a reward function
+        that cannot be loaded, or settings under which gradients cannot be measured.
     """
     arms = study.expanded_arms()
     for place, names, taken in (("arms", arms, TAKEN_ARMS), ("components", study.components, TAKEN_COMPONENTS)):
@@ -83,12 +102,34 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
                 raise ValueError(f"{place}: the name '{name}' is taken by the tables; not allowed: {', '.join(taken)}")
     if study.baseline is not None and study.baseline not in arms:
         raise ValueError(f"baseline: unknown arm '{study.baseline}'; arms here: {', '.join(arms)}")
+    if study.gradients.every:
+        for name, arm in arms.items():
+            check_measurable({**study.training, **arm.training}, name)
     for name, component in study.components.items():
         try:
             load_component(component.function, component.parameters, root)
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     return arms
+
+
+def check_measurable(training: dict[str, Any], arm: str) -> None:
+    """Refuse settings under which component gradients would be wrong or impossible.
+
+    Raises
+    ------
+    ValueError
+    """
+    kwargs = training.get("gradient_checkpointing_kwargs")
+    if isinstance(kwargs, dict) and kwargs.get("use_reentrant"):
+        raise ValueError(
+            f"training (arm {arm}): gradient_checkpointing_kwargs: use_reentrant: true allows no second backward pass; "
+            "set it to false, or gradients.every: 0"
+        )
+    if training.get("fp16"):
+        raise ValueError(
+            f"training (arm {arm}): fp16: small component gradients would vanish; use bf16, or gradients.every: 0"
+        )
 
 
 def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[str]:

@@ -19,8 +19,8 @@ from reward_ablation.study.sections.model import DemoModel, LocalModel, Model
 from reward_ablation.study.sections.training import Component
 
 KEY_DIGITS = 8
-#: Files of a local model up to this size are hashed whole; of larger ones, the first part and the size.
-_WHOLE = 1 << 20
+#: Of a local model's files, this many blocks of this size are hashed; files up to 16 MiB whole.
+_BLOCKS, _BLOCK = 256, 1 << 16
 
 
 def canonical(value: Any) -> str:
@@ -116,7 +116,7 @@ def train_data_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
     }
     if data.overlap == "drop":
         spec["apart_from"] = [data_spec(source, root) for source in data.evaluation.values()]
-    return spec
+    return normalised(spec)
 
 
 def component_spec(component: Component, root: Path) -> dict[str, Any]:
@@ -144,16 +144,20 @@ def local_digest(path: Path) -> str:
 
 @cache
 def folder_fingerprint(folder: Path) -> str:
-    """Digest over names, sizes and contents of a model folder; of files above 1 MiB the first MiB only.
+    """Digest over names, sizes and contents of a model folder; of large files over evenly spread blocks.
 
-    A safetensors file's header (names, shapes, offsets) lies in that part. Hashing all weights
-    would cost minutes at each start of the workflow; `fetch` hashes them once, into model.json.
+    A fine-tuned model differs all over, so that 256 blocks of 64 KiB see it; hashing all weights would
+    cost minutes at each start of the workflow. `fetch` hashes them once, into model.json.
     """
     if not (folder / "config.json").is_file():
         raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file():
+            size = path.stat().st_size
+            digest.update(f"{path.name}\0{size}\0".encode())
             with path.open("rb") as file:
-                digest.update(f"{path.name}\0{path.stat().st_size}\0".encode() + file.read(_WHOLE))
+                for start in range(0, size, max(_BLOCK, size // _BLOCKS)):
+                    file.seek(start)
+                    digest.update(file.read(_BLOCK))
     return digest.hexdigest()

@@ -16,7 +16,7 @@ from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import write_json
-from reward_ablation.study.spec import canonical, data_spec, model_spec, train_data_spec
+from reward_ablation.study.spec import canonical, data_spec, dump, key_of, model_spec, normalised, train_data_spec
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,30 @@ class Study:
     train_code: str
     warnings: list[str]
 
-    @property
-    def datasets(self) -> list[str]:
-        """Names of the evaluation sets."""
-        return list(self.config.data.evaluation)
+    @cached_property
+    def model_file(self) -> str:
+        """The base model's record; like all paths here below the study's folder, and keyed by content."""
+        return f"models/base-{key_of(self._model_spec)}/model.json"
+
+    @cached_property
+    def problems_file(self) -> str:
+        """The prepared training set."""
+        return f"data/train-{key_of(train_data_spec(self.config, self.root))}.parquet"
+
+    @cached_property
+    def datasets(self) -> dict[str, str]:
+        """Evaluation sets by `name-key`, with their specs."""
+        data = self.config.data
+        specs = {
+            name: normalised({"source": data_spec(source, self.root), "duplicates": data.duplicates})
+            for name, source in data.evaluation.items()
+        }
+        return {f"{name}-{key_of(spec)}": dump(spec) for name, spec in specs.items()}
+
+    @cached_property
+    def answers_folder(self) -> str:
+        """Answers under the present evaluation settings: those under other settings stay beside them."""
+        return f"evaluation/{key_of(self._evaluation_spec)}"
 
     def spec_of_run(self, wildcards: Any) -> str:
         """Canonical spec of the run that the wildcard names."""
@@ -79,7 +99,7 @@ class Study:
 
     def model_spec(self, wildcards: Any) -> str:
         """Spec of the base model."""
-        return canonical(model_spec(self.config.model, self.root))
+        return dump(self._model_spec)
 
     def train_data_spec(self, wildcards: Any) -> str:
         """Spec of the training set."""
@@ -87,13 +107,23 @@ class Study:
 
     def evaluation_data_spec(self, wildcards: Any) -> str:
         """Spec of the evaluation set that the wildcard dataset names."""
-        data = self.config.data
-        source = data_spec(data.evaluation[wildcards.dataset], self.root)
-        return canonical({"source": source, "duplicates": data.duplicates})
+        return self.datasets[wildcards.dataset]
 
     def evaluation_spec(self, wildcards: Any) -> str:
         """Spec of an evaluation: its settings and the prompt."""
-        return canonical({"evaluation": self.config.evaluation.model_dump(), "prompt": self.config.prompt.model_dump()})
+        return dump(self._evaluation_spec)
+
+    @cached_property
+    def _model_spec(self) -> dict[str, Any]:
+        return normalised(model_spec(self.config.model, self.root))
+
+    @cached_property
+    def _evaluation_spec(self) -> dict[str, Any]:
+        config = self.config
+        device = "cuda" if config.launch.gpus else "cpu"
+        return normalised(
+            {"evaluation": config.evaluation.model_dump(), "prompt": config.prompt.model_dump(), "device": device}
+        )
 
     def code_of(self, stage: str) -> str:
         """Digest of a stage's code."""
@@ -110,7 +140,12 @@ class Study:
             "arms": [{"name": name, "weights": arm.weights} for name, arm in self.arms.items()],
             "baseline": config.baseline or next(iter(self.arms)),
             "seeds": config.seeds,
-            "datasets": self.datasets,
+            "datasets": list(config.data.evaluation),
+            "answers": {
+                dataset.rpartition("-")[0]: f"{self.answers_folder}/{{run}}/{dataset}.parquet"
+                for dataset in self.datasets
+            },
+            "inputs": {"model": self.model_file, "problems": self.problems_file},
             "bootstrap": config.bootstrap,
             "confidence": config.confidence,
             "model": _title(config.model.model_dump()),

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from reward_ablation.study.errors import one_line_errors
-from reward_ablation.training.launch import relaunch_on_several_gpus
+from reward_ablation.training.launch import lay_out_processes
 
 STARTED = time.perf_counter()
 
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--problems", required=True, type=Path, help="prepared training set, Parquet")
     parser.add_argument("--run-dir", required=True, type=Path, help="folder for the run's outputs")
     arguments = parser.parse_args()
-    relaunch_on_several_gpus(json.loads(arguments.spec)["gpus"])
+    lay_out_processes(json.loads(arguments.spec)["gpus"])
 
     from reward_ablation.training.run import train_run  # imports torch: not before the processes are laid out
 

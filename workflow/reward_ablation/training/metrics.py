@@ -18,7 +18,7 @@ def metrics_table(history: list[dict[str, Any]]) -> pa.Table:
     history : list of dict
         `trainer.state.log_history`.
     """
-    rows = [row for row in history if "reward" in row]
+    rows = [row for row in history if "loss" in row]  # the last entry sums up the whole training
     names = sorted({name for row in rows for name in row} - {"step", *TIMED})
     columns = {name: pa.array([_number(row.get(name)) for row in rows], pa.float64()) for name in names}
     return pa.table({"step": pa.array([row["step"] for row in rows], pa.int64()), **columns})

@@ -1,4 +1,4 @@
-"""Tables that grow while a run trains: one small Parquet file a step, joined at the end.
+"""Tables that grow while a run trains: small Parquet files, joined at the end.
 
 A part is written in one move, so a killed run leaves whole parts only; on resume the parts of
 steps that will be trained again are dropped.
@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from reward_ablation.study.files import write_parquet
 
 
-def write_part(table: pa.Table, folder: Path, name: str, step: int, process: int = 0) -> None:
-    """Write the rows of one step and process to `{name}-{step}-{process}.parquet`."""
-    write_parquet(table, folder / f"{name}-{step:08d}-{process:04d}.parquet")
+def write_part(table: pa.Table, folder: Path, name: str, step: int, batch: int = 0, process: int = 0) -> None:
+    """Write rows to `{name}-{step}-{batch}-{process}.parquet`; a step may generate several batches."""
+    write_parquet(table, folder / f"{name}-{step:08d}-{batch:08d}-{process:04d}.parquet")
 
 
 def drop_parts_after(folder: Path, step: int) -> None:
@@ -27,6 +27,6 @@ def drop_parts_after(folder: Path, step: int) -> None:
 
 
 def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
-    """Join the parts in order of step and process; without any, the table has its columns and no row."""
+    """Join the parts in order of step, batch and process; without any, the table has its columns and no row."""
     parts = [pq.read_table(path, schema=schema) for path in sorted(folder.glob(f"{name}-*.parquet"))]
     write_parquet(pa.concat_tables([schema.empty_table(), *parts]).combine_chunks(), output)

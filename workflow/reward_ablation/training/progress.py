@@ -19,7 +19,10 @@ class ProgressCallback(TrainerCallback):
         print(f"train: {state.max_steps} steps, from step {state.global_step + 1}", flush=True)
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        if not logs or "reward" not in logs or not state.is_world_process_zero:
+        if not logs or "loss" not in logs or not state.is_world_process_zero:
+            return
+        if "reward" not in logs:  # a step on rollouts of an earlier one
+            print(f"step {state.global_step}/{state.max_steps}: loss {logs['loss']:.4f}", flush=True)
             return
         begun, first_step = self.start
         left = (time.perf_counter() - begun) / max(1, state.global_step - first_step)

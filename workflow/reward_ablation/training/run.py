@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import PartialState
 from transformers import PrinterCallback, TrainerCallback
 
-from reward_ablation.data.prompts import render_prompt
+from reward_ablation.data.prompts import render_prompt, tokenize_prompts
 from reward_ablation.models.load import load_tokenizer
 from reward_ablation.rewards.load import load_component
+from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import write_json, write_parquet
 from reward_ablation.study.sections.prompt import Prompt
 from reward_ablation.training.checkpoints import claim, step_of
@@ -64,6 +66,8 @@ def train_run(
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
     work = run_dir / WORK
     parsed = json.loads(spec)
+    if parsed["gpus"] and not torch.cuda.is_available():
+        raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to train on the CPU")
     with PartialState(cpu=parsed["gpus"] == 0).main_process_first():  # of several processes, the first one wipes
         checkpoint = claim(work, spec, code)
         drop_parts_after(work / "parts", step_of(checkpoint))
@@ -78,8 +82,8 @@ def train_run(
         inputs = {"model": model / "model.json", "problems": problems}
         steps = trainer.state.global_step
         record = run_record(spec, code, inputs, steps, step_of(checkpoint), wall_seconds, run_dir)
-        shutil.rmtree(work)
         write_json(record, run_dir / "run.json")
+        shutil.rmtree(work)
     trainer.accelerator.wait_for_everyone()
 
 
@@ -100,6 +104,8 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
         components[name] = load_component(component["function"], component["parameters"], Path.cwd())
         components[name].__name__ = name  # TRL names the metric by it
     prompt = Prompt.model_validate(spec["prompt"])
+    tokenizer = load_tokenizer(model)
+    tokenize_prompts([render_prompt("", prompt)], tokenizer)  # a model without a chat template is told in one line
     settings = {"run_name": run_name, **spec["training"]}
     trainer = AblationTrainer(
         components=components,
@@ -109,7 +115,7 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
         model=str(model),
         args=grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0),
         train_dataset=training_dataset(problems, lambda question: render_prompt(question, prompt)),
-        processing_class=load_tokenizer(model),
+        processing_class=tokenizer,
         peft_config=lora_config(spec["lora"]),
         callbacks=[ProgressCallback(list(components))],
     )

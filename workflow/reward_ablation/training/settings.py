@@ -48,7 +48,7 @@ def grpo_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: b
             disable_tqdm=True,
             **settings,
         )
-    except (ValueError, TypeError, NotImplementedError) as error:
+    except (ValueError, TypeError, NotImplementedError, ImportError) as error:
         raise StudyError(f"training: TRL's GRPOConfig refuses it: {' '.join(str(error).split())}") from None
 
 
