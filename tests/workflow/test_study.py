@@ -92,3 +92,11 @@ def test_a_change_runs_what_it_changes(copied, change, trains, evaluates):
     assert planned.get("train", 0) == trains
     assert planned.get("evaluate", 0) == evaluates
     assert planned.get("aggregate", 0) == 1  # only tables and figures follow every change
+
+
+def test_without_snakemakes_records_nothing_runs_again_and_a_change_is_still_seen(copied):
+    shutil.rmtree(copied.folder / ".snakemake")
+    assert copied.planned() == {}
+    copied.config["model"]["seed"] = 7
+    planned = copied.planned()
+    assert (planned["fetch"], planned["train"], planned["evaluate_base"]) == (1, 4, 1)
