@@ -66,8 +66,7 @@ def grpo_schema() -> dict[str, Any]:
         rule = type_rule(field.type)
         if field.name in CHOICES:
             rule = {"enum": CHOICES[field.name]}
-        description = " ".join(str(field.metadata.get("help", "")).split())
-        properties[field.name] = {**rule, "description": description} if description else rule
+        properties[field.name] = rule
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"trl.GRPOConfig of TRL {trl.__version__}",
