@@ -54,8 +54,9 @@ def test_the_report_shows_every_figure_with_its_caption(finished, tmp_path):
     result = finished.snakemake("--report", str(report))
     assert result.returncode == 0, result.stdout + result.stderr
     text = report.read_text()
-    for figure in ("rewards.png", "evaluation.png", "similarity_steps.png"):
+    for figure in ("rewards.png", "evaluation.png", "similarity_steps.png", "all.pdf"):
         assert figure in text
+    assert "flatters the first" in text  # from a caption
 
 
 def test_two_studies_with_the_same_seeds_have_the_same_bytes(finished, tmp_path):
