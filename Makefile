@@ -10,7 +10,7 @@ JOBS ?= 2
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready-$(LOCK)
 
-.PHONY: help install demo test test-fast test-slow lint format schemas lock bench clean
+.PHONY: help install demo test test-fast lint format schemas lock bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,14 +30,11 @@ demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures
 	$(BIN)/snakemake --configfile config/demo.yaml --report results/demo/report.html
 	@echo "figures: results/demo/figures/all.pdf   report: results/demo/report.html   tables: results/demo/tables/"
 
-test: $(READY) ## All tests
-	$(BIN)/pytest
-
-test-fast: $(READY) ## The tests that train no model and start no whole study
-	$(BIN)/pytest -m "not slow"
-
-test-slow: $(READY) ## The others
+test: test-fast ## All tests, the fast ones first
 	$(BIN)/pytest -m slow
+
+test-fast: $(READY) ## The tests that start no whole study
+	$(BIN)/pytest -m "not slow"
 
 lint: $(READY) ## ruff, snakefmt, snakemake --lint, mypy
 	$(BIN)/ruff check .
