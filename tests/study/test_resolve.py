@@ -29,6 +29,7 @@ def changed(config, path, value):
         ("sed", 1, "unknown key 'sed'; did you mean seeds? allowed: name, results"),
         ("name", REMOVE, "name: missing; it has no default"),
         ("name", "a b", "name: 'a b' is not allowed; it must match"),
+        ("name", "runs", "name: 'runs' is taken by the workflow; not allowed: benchmarks, data"),
         ("seeds", [0, 0], "seeds: a seed occurs twice; each seed is one run"),
         ("seeds", 5, "seeds: 5 is not allowed; input should be a valid list"),
         ("model", {"source": "hubb"}, "model: source 'hubb' is not allowed; allowed: hub, local, demo"),
@@ -58,8 +59,8 @@ def changed(config, path, value):
         ("arms/arms/b/training", {"fp16": True}, "training (arm b): fp16: small component gradients would vanish"),
         ("training/num_generations", 1, "training: num_generations: GRPO compares completions of one prompt"),
         ("evaluation/greedy", False, "evaluation: nothing to evaluate: set greedy: true or samples above 0"),
-        ("arms/arms/base", {"weights": {"format": 1}}, "arms: the name 'base' is taken by the tables"),
-        ("components/total", {"function": "constant"}, "components: the name 'total' is taken by the tables"),
+        ("arms/arms/base", {"weights": {"format": 1}}, "arms: 'base' is taken by the workflow"),
+        ("components/total", {"function": "constant"}, "components: 'total' is taken by the workflow"),
         ("baseline", "c", "baseline: unknown arm 'c'; arms here: a, b"),
     ],
 )

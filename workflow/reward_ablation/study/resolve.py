@@ -17,9 +17,13 @@ from reward_ablation.study.errors import StudyError
 from reward_ablation.study.spec import arm_spec, dump, key_of, study_spec
 from reward_ablation.study.study import Run, Study
 
-#: Names with a meaning of their own in the tables: the base model, and quantities beside the components.
-TAKEN_ARMS = ("base",)
-TAKEN_COMPONENTS = ("total", "tokens", "truncated")
+#: Names with a meaning of their own: folders of the default study, the base model's rows, and quantities
+#: beside the components.
+TAKEN = {
+    "name": ("benchmarks", "data", "evaluation", "figures", "logs", "models", "runs", "tables"),
+    "arms": ("base",),
+    "components": ("total", "tokens", "truncated"),
+}
 
 
 def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
@@ -92,14 +96,14 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     Raises
     ------
     ValueError
-        A name that the tables use themselves, an unknown baseline or component, a reward function
+        A name that the workflow uses itself, an unknown baseline or component, a reward function
         that cannot be loaded, or settings under which gradients cannot be measured.
     """
     arms = study.expanded_arms()
-    for place, names, taken in (("arms", arms, TAKEN_ARMS), ("components", study.components, TAKEN_COMPONENTS)):
+    for place, names in (("name", [study.name]), ("arms", arms), ("components", study.components)):
         for name in names:
-            if name in taken:
-                raise ValueError(f"{place}: the name '{name}' is taken by the tables; not allowed: {', '.join(taken)}")
+            if name in TAKEN[place]:
+                raise ValueError(f"{place}: '{name}' is taken by the workflow; not allowed: {', '.join(TAKEN[place])}")
     if study.baseline is not None and study.baseline not in arms:
         raise ValueError(f"baseline: unknown arm '{study.baseline}'; arms here: {', '.join(arms)}")
     if study.gradients.every:
