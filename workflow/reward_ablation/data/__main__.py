@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from reward_ablation.data.problems import PrepareSpec, prepare
-from reward_ablation.study.config_errors import describe
-from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.config_errors import read_spec, validate_spec
+from reward_ablation.study.errors import one_line_errors
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -38,14 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def parse_spec(text: str) -> PrepareSpec:
     """Spec of the stage; anything else is a StudyError."""
-    try:
-        written = json.loads(text)
-    except ValueError as error:
-        raise StudyError(f"--spec: not JSON ({error})") from error
-    try:
-        return PrepareSpec.model_validate(written)
-    except ValidationError as error:
-        raise StudyError(f"--spec: {describe(error, written)}") from error
+    return validate_spec(PrepareSpec, read_spec(text))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from reward_ablation.data.prompts import render_prompt, tokenize_prompts
 from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers, generate_vllm
 from reward_ablation.evaluation.requests import Completion, Request, list_requests
 from reward_ablation.evaluation.score import score
-from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.models.load import load_model, load_tokenizer, whole_model
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.sections.evaluation import Evaluation
 from reward_ablation.study.sections.prompt import Prompt
@@ -49,15 +49,6 @@ def evaluate(
     table = score(requests, completions, golds, evaluation.answer_format, tokenizer)
     print(f"graded {table.num_rows} completions in {time.monotonic() - start:.1f} s", flush=True)
     return table
-
-
-def whole_model(folder: Path, base: Path | None) -> Path:
-    """Folder of the whole model, whose tokenizer and end tokens count: the base under an adapter, else the model's."""
-    if not (folder / "adapter_config.json").is_file():
-        return folder
-    if base is None:
-        raise StudyError(f"{folder}: holds a LoRA adapter; name its base model too (--base FOLDER)")
-    return base
 
 
 def generate(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
 from reward_ablation.models.fetch import fetch
-from reward_ablation.study.config_errors import describe
+from reward_ablation.study.config_errors import read_spec, validate_spec
 from reward_ablation.study.errors import StudyError, one_line_errors
 from reward_ablation.study.sections.model import DemoModel, HubModel, LocalModel, Model
 from reward_ablation.study.spec import folder_fingerprint
@@ -35,15 +32,9 @@ def parse_spec(text: str) -> HubModel | LocalModel | DemoModel:
     StudyError
         Not a model, or a local folder that has changed.
     """
-    try:
-        written = json.loads(text)
-    except ValueError as error:
-        raise StudyError(f"--spec: not JSON ({error})") from error
+    written = read_spec(text)
     planned = written.pop("content", None) if isinstance(written, dict) else None
-    try:
-        model = TypeAdapter(Model).validate_python(written)
-    except ValidationError as error:
-        raise StudyError(f"--spec: {describe(error, written)}") from error
+    model = validate_spec(Model, written)
     if planned is not None and isinstance(model, LocalModel) and folder_fingerprint(Path(model.path)) != planned:
         raise StudyError(f"{model.path}: has changed since the workflow was planned; start the workflow again")
     return model

@@ -53,6 +53,21 @@ def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+def whole_model(folder: Path, base: Path | None) -> Path:
+    """Folder of the whole model, whose tokenizer and end tokens count: the base under an adapter, else the model's.
+
+    Raises
+    ------
+    StudyError
+        An adapter without its base.
+    """
+    if not (folder / "adapter_config.json").is_file():
+        return folder
+    if base is None:
+        raise StudyError(f"{folder}: holds a LoRA adapter; name its base model too (--base FOLDER)")
+    return base
+
+
 def load_model(
     folder: str | Path, dtype: str = "float32", base: str | Path | None = None
 ) -> PreTrainedModel | PeftModel:
@@ -80,16 +95,13 @@ def load_model(
     from transformers import AutoModelForCausalLM
 
     folder = Path(folder)
-    adapter = (folder / "adapter_config.json").is_file()
-    if adapter and base is None:
-        raise StudyError(f"{folder}: holds a LoRA adapter; name its base model too (--base FOLDER)")
-    whole = Path(base) if adapter and base is not None else folder
+    whole = whole_model(folder, None if base is None else Path(base))
     if not (whole / "config.json").is_file():
         raise StudyError(f"{whole}: no config.json; not a model folder")
     model = AutoModelForCausalLM.from_pretrained(
         whole, dtype=dtype, use_safetensors=True, trust_remote_code=False, local_files_only=True
     )
-    if not adapter:
+    if whole == folder:
         return model.eval()
     from peft import PeftModel
 

@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+
+from reward_ablation.study.errors import StudyError
+
+
+def read_spec(text: str) -> Any:
+    """The JSON value of a stage's --spec.
+
+    Raises
+    ------
+    StudyError
+        The text is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise StudyError(f"--spec: not JSON ({error})") from error
+
+
+def validate_spec(kind: Any, written: Any) -> Any:
+    """A stage's spec as its model, or as one of a union of models.
+
+    Raises
+    ------
+    StudyError
+        `--spec: key: what is wrong; what is allowed`.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(written)
+    except ValidationError as error:
+        raise StudyError(f"--spec: {describe(error, written)}") from error
 
 
 def describe(error: ValidationError, config: Any) -> str:

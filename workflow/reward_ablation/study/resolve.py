@@ -15,7 +15,7 @@ from reward_ablation.study.config_errors import describe
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.spec import arm_spec, dump, key_of, study_spec
-from reward_ablation.study.study import Run, Study
+from reward_ablation.study.study import Run, Study, owners_of
 
 #: Names with a meaning of their own: folders of the default study, the base model's rows, and quantities
 #: beside the components.
@@ -49,13 +49,13 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         raise StudyError(f"{file}: {describe(error, config)}") from None
     try:
         arms = checked_arms(study, root)
+        check_folder(study, root)
         shared = study_spec(study, root)
     except ValueError as error:  # StudyError included
         raise StudyError(f"{file}: {error}") from None
-    check_folder(study, file, root)
     specs = {name: arm_spec(shared, arm) for name, arm in arms.items()}
     keys = {name: key_of(spec) for name, spec in specs.items()}
-    owners = {keys[name]: name for name in reversed(arms)}  # the first arm of a key owns its runs
+    owners = owners_of(keys)
     runs = [
         Run(arm, keys[arm], seed, dump({**specs[arm], "seed": seed}))
         for arm in arms
@@ -73,21 +73,19 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     )
 
 
-def check_folder(study: StudyConfig, file: str, root: Path) -> None:
+def check_folder(study: StudyConfig, root: Path) -> None:
     """Refuse to write into the folder of another study.
 
     Raises
     ------
-    StudyError
+    ValueError
     """
     described = root / study.root / "study.json"
     if not described.is_file():
         return
     owner = json.loads(described.read_text())["name"]
     if owner != study.name:
-        raise StudyError(
-            f"{file}: results: {study.root} holds the study {owner}; give {study.name} a folder of its own"
-        )
+        raise ValueError(f"results: {study.root} holds the study {owner}; give {study.name} a folder of its own")
 
 
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:

@@ -34,6 +34,11 @@ class Run:
         return f"{self.arm}-{self.key}/seed{self.seed}"
 
 
+def owners_of(keys: dict[str, str]) -> dict[str, str]:
+    """The arm that owns the runs of each key: the first, where arms have the same spec."""
+    return {key: arm for arm, key in reversed(keys.items())}
+
+
 @dataclass(frozen=True)
 class Study:
     """A validated config with its arms and runs.
@@ -74,7 +79,7 @@ class Study:
     @cached_property
     def problems_file(self) -> str:
         """The prepared training set."""
-        return f"data/train-{key_of(train_data_spec(self.config, self.root))}.parquet"
+        return f"data/train-{key_of(self._train_data_spec)}.parquet"
 
     @cached_property
     def datasets(self) -> dict[str, str]:
@@ -103,7 +108,7 @@ class Study:
 
     def train_data_spec(self, wildcards: Any) -> str:
         """Spec of the training set."""
-        return canonical(train_data_spec(self.config, self.root))
+        return dump(self._train_data_spec)
 
     def evaluation_data_spec(self, wildcards: Any) -> str:
         """Spec of the evaluation set that the wildcard dataset names."""
@@ -116,6 +121,10 @@ class Study:
     @cached_property
     def _model_spec(self) -> dict[str, Any]:
         return normalised(model_spec(self.config.model, self.root))
+
+    @cached_property
+    def _train_data_spec(self) -> dict[str, Any]:
+        return train_data_spec(self.config, self.root)
 
     @cached_property
     def _evaluation_spec(self) -> dict[str, Any]:
@@ -159,7 +168,7 @@ class Study:
 
     def describe(self, path: str, log: str) -> None:
         """Write `study.json`: the summary, and each run of each arm with its spec; to the log what to expect."""
-        owners = {self.keys[name]: name for name in reversed(self.arms)}
+        owners = owners_of(self.keys)
         runs = []
         for arm, key in self.keys.items():
             for seed in self.config.seeds:

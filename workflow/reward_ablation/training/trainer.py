@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from trl import GRPOTrainer
 
+from reward_ablation.rewards.completions import completion_texts
 from reward_ablation.training.advantages import alone_advantages, component_shares
 from reward_ablation.training.gradients import ComponentGradients, gram_rows
 from reward_ablation.training.parts import write_part
@@ -79,11 +80,12 @@ class AblationTrainer(GRPOTrainer):
             columns.update(zip(tracked_names, tracked.T, strict=True))
             for name in tracked_names:
                 self._metrics["train"][f"rewards/{name}/mean"].append(torch.nanmean(columns[name]).item())
+        ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}  # as TRL counts truncation
         self._batch = {
             "scores": torch.stack([columns[name] for name in self.components], dim=1),
             "completions": completions,
             "tokens": [len(ids) for ids in completion_ids_list],
-            "truncated": [ids[-1] not in self._end_tokens() for ids in completion_ids_list],
+            "truncated": [ids[-1] not in ends for ids in completion_ids_list],
         }
         return trained
 
@@ -106,12 +108,11 @@ class AblationTrainer(GRPOTrainer):
 
     def _log_rollouts(self, inputs, scores: Tensor, shares: Tensor, advantages: Tensor, first_row: int) -> None:
         step = self.state.global_step + 1
-        completions = self._batch["completions"]
         rows = rollout_rows(
             step=step,
             problem_ids=[row["problem_id"] for row in inputs],
             rollouts=[(first_row + i) % self.num_generations for i in range(len(inputs))],
-            completions=[text if isinstance(text, str) else text[-1]["content"] for text in completions],
+            completions=completion_texts(self._batch["completions"]),
             tokens=self._batch["tokens"],
             truncated=self._batch["truncated"],
             scores=dict(zip(self.components, scores.T.tolist(), strict=True)),
@@ -121,9 +122,6 @@ class AblationTrainer(GRPOTrainer):
         )
         write_part(rows, self.parts, "rollouts", step, self._batches, self.accelerator.process_index)
         self._batches += 1
-
-    def _end_tokens(self) -> list[int]:
-        return [*self.eos_token_ids, self._tokenizer.pad_token_id]
 
     @contextmanager
     def _only_functions(self, names: list[str]) -> Iterator[None]:
