@@ -35,8 +35,18 @@ def test_is_malformed(answer, malformed):
         ("9**9**9", True),
         ("2^{99999999}", True),
         ("2^{-99999999}", True),
-        (r"\frac{1}{2006!}", True),
+        (r"\frac{1}{20060!}", True),
         ("(1000000)!", True),
+        ("5!!", False),  # a double factorial
+        (r"\frac{5!}{3!2!}", False),
+        ("2^{5!}", False),
+        ("5!!!", True),
+        ("(3!)!", True),
+        ("((7!)!)!", True),
+        ("(2^{9})!", True),
+        ("2^{50!}", True),
+        ("e^{e^{e^{85}}}", True),
+        ("9^{9^9^9}", True),
     ],
 )
 def test_is_too_costly(answer, costly):

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reward_ablation.rewards import Grade, extract, extract_lenient, grade, grade_answer
-from reward_ablation.rewards.normalisation import is_prose, normalise
 
 from .public_data import gsm8k_gold, rows
 
@@ -31,7 +30,7 @@ STATUSES = {"correct", "wrong", "unparseable", "timeout", "error"}
         (r"\boxed{night}", "thing", "wrong"),  # words are no products of variables
         (r"\boxed{Yes}", "yes", "correct"),
         (r"\boxed{9^{9^{9}}}", "72", "timeout"),  # must end, and must not be a bare zero
-        (r"\boxed{\frac{1}{2006!}}", r"\frac{1}{2004!}", "timeout"),  # equal to math-verify
+        (r"\boxed{\frac{1}{2006!}}", r"\frac{1}{2004!}", "wrong"),  # equal to math-verify
         (r"\boxed{x + 1}", "1+x", "correct"),  # from here on by math-verify
         (r"\boxed{x + 1}", "x+2", "wrong"),
         (r"\boxed{\frac{2\sqrt{3}}{6}}", r"\frac{\sqrt{3}}{3}", "correct"),
@@ -82,34 +81,17 @@ def test_gsm8k_needs_no_worker_right_or_wrong():
 def test_every_math_gold_is_correct_against_itself(name, correct, empty):
     """Two golds of MATH train are empty (number_theory/7115 and 7117)."""
     problems = rows(name)
-    boxed = [grade(rf"so $\boxed{{{row['answer']}}}$.", row["answer"]).status for row in problems]
-    solved = [grade(row["solution"], row["answer"]).status for row in problems]
-    for statuses in (boxed, solved):
-        assert (statuses.count("correct"), statuses.count("unparseable")) == (correct, empty)
+    statuses = [grade(rf"so $\boxed{{{row['answer']}}}$.", row["answer"]).status for row in problems]
+    assert (statuses.count("correct"), statuses.count("unparseable")) == (correct, empty)
 
 
-def answer_of_case(text):
-    """What a case of a public suite takes for the answer: its box, its tag, all of it, or a number in its prose."""
-    answer = extract(text, "boxed") or extract(text, "tag")
-    return answer or (extract_lenient(text) or text if is_prose(normalise(text)) else text)
-
-
-def test_agreement_with_public_suites_does_not_fall():
-    """Measured: 251 of 309.
-
-    Most of the others are prose around a formula or several boxes; of the 5 that are correct here
-    and not there, none is wrong as mathematics (unordered lists, white space, missing reasoning tags).
-    """
-    agree, too_generous = 0, []
-    for case in rows("grader_cases.jsonl"):
-        status = grade_answer(answer_of_case(case["prediction"]), answer_of_case(case["gold"])).status
-        agree += status == {1: "correct", None: "unparseable"}.get(case["expected"], status) and (
-            case["expected"] != 0 or status != "correct"
-        )
-        if case["expected"] == 0 and status == "correct":
-            too_generous.append((case["gold"], case["prediction"]))
-    assert agree >= 251
-    assert len(too_generous) == 5
+@pytest.mark.parametrize(("name", "several"), [("math500.jsonl", 0), ("math_train.jsonl", 10)])
+def test_every_math_solution_is_correct_but_for_those_that_box_two_answers(name, several):
+    """MATH takes the last box for the gold: of "$t = \\boxed{1/3}$ or $t = \\boxed{-5/2}$" only the second."""
+    graded = [(row, grade(row["solution"], row["answer"])) for row in rows(name) if row["answer"]]
+    others = [(row["solution"], result) for row, result in graded if result.status != "correct"]
+    assert len(others) == several
+    assert all(", " in result.answer and text.count(r"\boxed") > 1 for text, result in others)
 
 
 @pytest.mark.parametrize(

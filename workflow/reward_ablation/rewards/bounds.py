@@ -13,12 +13,14 @@ MAX_CHARACTERS = 2000
 MAX_NESTING = 20  # the deepest answer of MATH has 3; a parser's time doubles with each level
 MAX_DIGITS = 1000  # in one run; int() itself refuses more than 4,300
 MAX_EXPONENT = 10_000
-MAX_FACTORIAL = 1000
+MAX_FACTORIAL = 10_000
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _DIGIT_RUN = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
 _EXPONENT = re.compile(r"(?:\^|\*\*)[\s{(+-]*(\d+)")
 _TOWER = re.compile(r"(?:\^|\*\*)[\s{(+-]*(\d+)[\s)}]*(?:\^|\*\*)[\s{(+-]*(\d+)")
+_REPEATED_FACTORIAL = re.compile(r"![\s)}]*![\s)}]*!|[\^!][^()]*\)\s*!")  # 5!!!, (3!)!, (2^{9})!
+_NESTED_EXPONENT = re.compile(r"\^\s*\{[^{}]*(?:\d\d!|\^[^{}]*\^|\^\s*\{[^{}]*\^)")  # 2^{50!}, e^{e^{e^{9}}}
 _FACTORIAL = re.compile(r"(\d+)[\s)}]*!")
 
 
@@ -39,6 +41,8 @@ def is_too_costly(answer: str) -> bool:
         any(_above(exponent, MAX_EXPONENT) for exponent in _EXPONENT.findall(answer))
         or any(_power_above(base, exponent, MAX_EXPONENT) for base, exponent in _TOWER.findall(answer))
         or any(_above(number, MAX_FACTORIAL) for number in _FACTORIAL.findall(answer))
+        or _REPEATED_FACTORIAL.search(answer) is not None
+        or _NESTED_EXPONENT.search(answer) is not None
     )
 
 

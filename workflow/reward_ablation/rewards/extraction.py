@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 
 from reward_ablation.study.errors import StudyError
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{|[-+]?\.?\d)")
 _BARE_BOX = re.compile(r"[-+]?[\d.,]*\d")
+#: Between boxes that give one answer together: "\\boxed{1}, \\boxed{2} and y = \\boxed{3}", but no sentence or paragraph.
+_BETWEEN_BOXES = re.compile(
+    r"(?!\s*\n\s*\n)(?:[ \t\n,;$&/]|\\(?:q?quad|[,;: ()\[\]\\])|(?:\\text\s?\{\s?,?\s?)?\b(?:and|or)\b(?:\s?\})?){0,20}"
+    r"(?:[A-Za-z](?:_\{?\w\}?)?\s?=\s?[$\\(\[ ]{0,4})?"
+)
+_MOST_BOXES = 20
 _HASH = re.compile(r"(?<!#)####(?!#)")
 _FINAL = re.compile(r"^[ \t]*Final:", re.MULTILINE)
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _ANSWER_OPEN, _ANSWER_CLOSE = "<answer>", "</answer>"
 
+_FORMULA_TAIL = 4000  # characters from the end in which a formula is looked for
+_FORMULA = re.compile(
+    r"\$\$(.{1,500}?)\$\$|(?<![\\$])\$(?![\s$])([^$]{1,500}?)(?<![\s\\])\$(?![\d$])"
+    r"|(?<![\\$])\$\s([^$]{0,500}?\\[a-zA-Z][^$]{0,500}?)\s\$(?![\d$])"
+    r"|\\\((.{1,500}?)\\\)|\\\[(.{1,500}?)\\\]",
+    re.DOTALL,
+)
 _DIGITS = r"(?:[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
 _LAST_NUMBER = re.compile(
     rf"""
@@ -40,7 +54,9 @@ def extract(text: str, answer_format: str) -> str | None:
         - ``boxed``: the content of the last ``\boxed`` or ``\fbox``, with nested braces; ``\{`` and
           ``\}`` are no braces. A box that is never closed has no answer, and an earlier box does not
           stand in for it: the text was cut off before it gave its answer. Without braces, a number
-          that follows directly (``\boxed 2``).
+          that follows directly (``\boxed 2``). Several boxes with only commas, "and", "or", space or
+          a label (``y =``) between them are one answer, the list of their contents; so two guesses
+          are not one that is right.
         - ``hash``: the rest of the line after the last ``####`` (five or more are no marker).
         - ``final``: the rest of the last line that starts with ``Final:``.
         - ``tag``: between the last ``<answer>`` and the next ``</answer>``; unclosed has no answer.
@@ -51,7 +67,7 @@ def extract(text: str, answer_format: str) -> str | None:
     Returns
     -------
     str or None
-        Stripped; None where there is no answer, and where the answer is empty. Only the text after
+        Stripped, and a part of the text but for a list of boxes; None where there is no answer, and where the answer is empty. Only the text after
         the last ``</think>`` counts, and a ``<think>`` that is never closed has no answer after it.
 
     Raises
@@ -66,8 +82,15 @@ def extract(text: str, answer_format: str) -> str | None:
 
 
 def extract_lenient(text: str) -> str | None:
-    """Answer by the first of boxed, hash, tag and final that finds one, else the last number."""
-    return next((answer for name in _LENIENT_ORDER if (answer := extract(text, name)) is not None), None)
+    r"""Answer by the first of boxed, hash, tag and final that finds one, else the last formula or number.
+
+    A formula stands in ``$...$``, ``$$...$$``, ``\(...\)`` or ``\[...\]``, near the end, with no
+    number after it. A dollar sign with a space inside of it or a digit behind it is money.
+    """
+    marked = (extract(text, name) for name in _LENIENT_ORDER)
+    return next((answer for answer in marked if answer is not None), None) or _last_formula_or_number(
+        after_thinking(text)
+    )
 
 
 def marker_spans(text: str, answer_format: str) -> list[tuple[int, int]]:
@@ -100,14 +123,27 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def _boxed(text: str) -> str | None:
-    box = _last(_BOX, text)
-    if box is None:
+    boxes = deque(_BOX.finditer(text), maxlen=_MOST_BOXES)
+    if not boxes:
         return None
-    if text[box.end()] != "{":
-        number = _BARE_BOX.match(text, box.end())
-        return number[0] if number else None
-    end = closing_brace(text, box.end())
-    return None if end is None else text[box.end() + 1 : end]
+    answers: list[str] = []
+    start = len(text)  # of the box after this one
+    for box in reversed(boxes):
+        end, content = _content(text, box.end())
+        if content is None or (answers and not _BETWEEN_BOXES.fullmatch(text, end, start)):
+            break
+        answers.insert(0, content.strip())
+        start = box.start()
+    return ", ".join(dict.fromkeys(answers)) or None
+
+
+def _content(text: str, start: int) -> tuple[int, str | None]:
+    """End and content of the box whose marker ends at `start`; None where it is never closed."""
+    if text[start] != "{":
+        number = _BARE_BOX.match(text, start)
+        return (number.end(), number[0]) if number else (start, None)
+    end = closing_brace(text, start)
+    return (start, None) if end is None else (end + 1, text[start + 1 : end])
 
 
 def _rest_of_line(pattern: re.Pattern[str], text: str) -> str | None:
@@ -126,6 +162,16 @@ def _last_number(text: str) -> str | None:
     return None if number is None else number[0]
 
 
+def _last_formula_or_number(text: str) -> str | None:
+    tail = text[-_FORMULA_TAIL:]
+    formula = _last(_FORMULA, tail)
+    number = extract(text, "last_number")
+    if formula is None or re.search(r"\d", tail[formula.end() :]):
+        return number
+    content = next(group for group in formula.groups() if group is not None).strip()
+    return number if number and len(content) == 1 else content  # "16, the least such $n$"
+
+
 _EXTRACTORS: dict[str, Callable[[str], str | None]] = {
     "boxed": _boxed,
     "hash": lambda text: _rest_of_line(_HASH, text),
@@ -134,4 +180,4 @@ _EXTRACTORS: dict[str, Callable[[str], str | None]] = {
     "last_number": _last_number,
 }
 _MARKERS = {"boxed": _BOX, "hash": _HASH, "final": _FINAL, "tag": re.compile(_ANSWER_OPEN)}
-_LENIENT_ORDER = ("boxed", "hash", "tag", "final", "last_number")
+_LENIENT_ORDER = ("boxed", "hash", "tag", "final")

@@ -7,14 +7,18 @@ the first such answer comes and never for one that is not.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from reward_ablation.rewards.bounds import is_malformed, is_too_costly
+from reward_ablation.rewards.comparison import compare
 from reward_ablation.rewards.extraction import extract
-from reward_ablation.rewards.normalisation import comparison_key, exact_value, is_prose, normalise
+from reward_ablation.rewards.normalisation import is_word, normalise
 from reward_ablation.rewards.supervisor import math_worker
+from reward_ablation.rewards.units import units_differ
 
 Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
 
@@ -46,7 +50,7 @@ def grade(completion: str, gold: str, answer_format: str = "boxed") -> Grade:
     completion : str
         What a model wrote; hostile input.
     gold : str
-        The right answer, bare or in a ``\boxed{}``.
+        The right answer, bare, in a ``\boxed{}``, or after ``####``.
     answer_format : {"boxed", "hash", "final", "tag", "last_number"}
         Where the answer stands (`extraction.extract`).
 
@@ -64,38 +68,73 @@ def grade(completion: str, gold: str, answer_format: str = "boxed") -> Grade:
     return grade_answer(extract(completion, answer_format), gold)
 
 
+def grade_batch(
+    completions: Sequence[str], golds: Sequence[str], answer_format: str = "boxed", workers: int | None = None
+) -> list[Grade]:
+    """Grade many completions, those side by side that take a parser.
+
+    Parameters
+    ----------
+    completions, golds : sequences of str
+        Of one length.
+    answer_format : str
+        As in `grade`.
+    workers : int, optional
+        Answers that math-verify judges at once, each in a process of its own; default the number of
+        CPUs, at most 4. It decides how long a batch takes, and no verdict.
+
+    Returns
+    -------
+    list of Grade
+        What `grade` gives one by one.
+    """
+    answers = [extract(completion, answer_format) for completion in completions]
+    return grade_answers(answers, golds, workers)
+
+
 def grade_answer(answer: str | None, gold: str) -> Grade:
     """Compare an extracted answer with the gold; None is unparseable."""
+    return grade_answers([answer], [gold], workers=1)[0]
+
+
+def grade_answers(answers: Sequence[str | None], golds: Sequence[str], workers: int | None = None) -> list[Grade]:
+    """Compare extracted answers with their golds; as `grade_batch`."""
+    verdicts = [_settle(answer, gold) for answer, gold in zip(answers, golds, strict=True)]
+    pairs = [verdict for verdict in verdicts if not isinstance(verdict, str)]
+    judged = iter(math_worker.judge(pairs, workers or _default_workers()) if pairs else ())
+    return [
+        Grade(verdict if isinstance(verdict, str) else next(judged), answer)  # type: ignore[arg-type]
+        for verdict, answer in zip(verdicts, answers, strict=True)
+    ]
+
+
+def _settle(answer: str | None, gold: str) -> Status | tuple[str, str]:
+    """Status of an answer, or the normalised gold and answer where it takes a parser to tell."""
     if answer is None or is_malformed(answer):
-        return Grade("unparseable", answer)
-    return Grade(_compare(normalise(answer), _normalised_gold(gold)), answer)
-
-
-def _compare(answer: str, gold: str) -> Status:
-    """Status of a normalised answer."""
-    if not gold:
-        return "error"
-    if not answer:
         return "unparseable"
-    if answer == gold or comparison_key(answer) == comparison_key(gold):
-        return "correct"
-    value, gold_value = exact_value(answer), exact_value(gold)
-    if value is not None and gold_value is not None:
-        return "correct" if value == gold_value else "wrong"
-    if is_prose(answer) or is_prose(gold):  # words are compared as words
+    expected, given = _normalised_gold(gold), normalise(answer)
+    if not expected:
+        return "error"
+    if not given:
+        return "unparseable"
+    if units_differ(gold, answer):
         return "wrong"
-    if ("%" in answer) != ("%" in gold):  # math-verify takes 5% for 5
+    verdict = compare(expected, given, _undecided)
+    if verdict is None and (is_word(gold) or is_word(answer)):
         return "wrong"
-    if is_too_costly(answer):
-        return "timeout"
-    return _by_math_verify(gold, answer)
+    if verdict is not None:
+        return "correct" if verdict else "wrong"
+    return "timeout" if is_too_costly(given) else (expected, given)
+
+
+def _undecided(gold: str, answer: str) -> None:
+    """Leaf of a comparison without a parser."""
 
 
 @lru_cache(maxsize=4096)
 def _normalised_gold(gold: str) -> str:
-    return normalise(extract(gold, "boxed") or gold)
+    return normalise(extract(gold, "boxed") or extract(gold, "hash") or gold)
 
 
-@lru_cache(maxsize=8192)
-def _by_math_verify(gold: str, answer: str) -> Status:
-    return math_worker.judge(gold, answer)  # type: ignore[return-value]
+def _default_workers() -> int:
+    return min(4, len(os.sched_getaffinity(0)))

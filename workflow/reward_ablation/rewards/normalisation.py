@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import NamedTuple
 
 _CHARACTERS = str.maketrans(
     {
@@ -46,17 +47,25 @@ _NO_WORDS = re.compile(
     r"|\b(?:sqrt|frac|sinh|cosh|tanh|arc(?:sin|cos|tan))\b"
 )
 
+_WORD = re.compile(r"[A-Za-z]{4,}|\d ?[ap]\.? ?m\b")
+
 #: Words after a number that are part of its value, or that name it in a way that a unit does not.
 _NOT_UNITS = (
     r"(?:dozens?|hundreds?|thousands?|millions?|billions?|trillions?|[ap]\.? ?m|pi|and|or|to|mod|half|halves|thirds?)"
 )
 _SHORT_UNITS = r"(?:[ckm]m|[km]g|lbs?|oz|ft|in|yd|mi|mph|kph|hrs?|min|secs?|m[lL])"  # a single letter may be a variable
 _TEXT = r"\\(?:text|textnormal|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|rm|bf)"
+#: A command after two backslashes is one that was escaped twice: a new row of a matrix does not begin so.
+_ESCAPED_COMMAND = (
+    r"(?<!\\)\\\\(?=(?:[dt]?frac|sqrt|text|mathrm|boxed|left|right|cdot|times|pi|infty|leq?|geq?|neq?|cup|cap|in|begin|end)"
+    r"(?![a-zA-Z]))"
+)
 _POWER = r"(?:\^\{?[23]\}?)?"
 
 _REWRITES: list[tuple[re.Pattern[str], str]] = [
     (re.compile(pattern), replacement)
     for pattern, replacement in [
+        (_ESCAPED_COMMAND, r"\\"),
         (r"(?<!\\)\\! ?", ""),
         (r"(?<!\\)\\[,;: ]|~|\\q?quad(?![a-zA-Z])", " "),
         (r"\\?\$|\*\*", ""),
@@ -67,6 +76,9 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"\\(?:displaystyle|textstyle)(?![a-zA-Z])", ""),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
         (r"\\(le|ge|ne)q(?![a-zA-Z])", r"\\\1"),
+        (r"!=|<>", r"\\ne "),
+        (r"<=", r"\\le "),
+        (r">=", r"\\ge "),
         (r"\\lt(?![a-zA-Z])", "<"),
         (r"\\gt(?![a-zA-Z])", ">"),
         (rf"{_TEXT} ?\{{ ?(?:percent(?:age)?|pct) ?\}}|\b(?:percent(?:age)?|pct)\b|\\%", "%"),
@@ -82,6 +94,8 @@ _PLAIN_UNIT = re.compile(
     rf"^([-+]?[\d.,]*\d|[-+]?\d+/\d+|[-+]?\\frac\{{\d+\}}\{{\d+\}})"
     rf"(?: ?{_SHORT_UNITS}{_POWER}|(?: (?!{_NOT_UNITS}\b)[A-Za-z]{{3,}}){{1,4}}{_POWER})$"
 )
+_TEXT_WORD = re.compile(rf"\$?{_TEXT} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
+_CONJUNCTION = re.compile(rf"{_TEXT} ?\{{ ?(and|or) ?\}}")
 _TEXT_COMMAND = re.compile(rf"{_TEXT} ?\{{([^{{}}]*)\}}")
 _COMPLETIONS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\\frac ?(\d) ?(\d)"), r"\\frac{\1}{\2}"),
@@ -89,11 +103,14 @@ _COMPLETIONS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"(\\frac ?\{[^{}]*\}) ?(\d)"), r"\1{\2}"),
     (re.compile(r"\\sqrt ?(\d)"), r"\\sqrt{\1}"),
     (re.compile(r"(?<!\d)\.(?=\d)"), "0."),
-    (re.compile(r"^\(([A-Za-z])\)$"), r"\1"),
+    (re.compile(r"^\(([A-Za-z])\)$"), r"\1"),  # a choice
 ]
 
 _NUMBER = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d+)(?:\.\d*)?"
 _DECIMAL = re.compile(rf"({_NUMBER})(?: ?\\(?:times|cdot) ?10 ?\^ ?\{{? ?([-+]?\d{{1,3}}) ?\}}?|[eE]([-+]?\d{{1,3}}))?")
+_DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d{1,2}|\d{4,})")
+_PLAIN_DECIMAL = re.compile(r"[-+]?(\d+)\.(\d+)")
+_REPEATING = re.compile(r"(\d+)\.(\d*)\\overline ?\{ ?(\d+) ?\}")
 _SLASH = re.compile(rf"(?:(\d+) )?({_NUMBER}) ?/ ?({_NUMBER})")
 _LATEX = re.compile(rf"(?:(\d+) ?)?\\frac ?\{{ ?([-+]?) ?({_NUMBER}) ?\}} ?\{{ ?({_NUMBER}) ?\}}")
 
@@ -122,7 +139,8 @@ def normalise(text: str) -> str:
         text = pattern.sub(replacement, text)
     while (without_unit := _TEXT_UNIT.sub("", text)) != text:
         text = without_unit
-    text = " ".join(_TEXT_COMMAND.sub(r"\1", text).split()).strip(" .,;:")
+    text = _TEXT_COMMAND.sub(r"\1", _CONJUNCTION.sub(r" \1 ", text))
+    text = " ".join(text.split()).strip(" .,;:")
     text = _COMPLETIONS[-1][0].sub(r"\1", text)
     return _PLAIN_UNIT.sub(r"\1", text)
 
@@ -141,7 +159,7 @@ def comparison_key(normalised: str) -> str:
 def exact_value(normalised: str) -> Fraction | None:
     r"""Value of a normalised answer that is one rational number, else None.
 
-    Reads integers, decimals, ``a/b``, ``\frac{a}{b}``, mixed numbers, ``a \times 10^{n}`` and
+    Reads integers, decimals, ``0.\overline{3}``, ``a/b``, ``\frac{a}{b}``, mixed numbers, ``a \times 10^{n}`` and
     ``1.5e3`` with exponents of at most three digits, each with a sign before and a percent sign after.
     """
     sign = -1 if normalised.startswith("-") else 1
@@ -153,12 +171,36 @@ def exact_value(normalised: str) -> Fraction | None:
     return sign * value / (100 if percent else 1)
 
 
+def decimal_comma(normalised: str) -> Fraction | None:
+    """Value of a number whose comma can only be a decimal one: 1000,99 or 2,5, but not 1,234."""
+    match = _DECIMAL_COMMA.fullmatch(normalised)
+    return Fraction(f"{match[1]}.{match[2]}") if match else None
+
+
+class Significant(NamedTuple):
+    """Digits of a decimal: all that count, and those after the point."""
+
+    digits: int
+    places: int
+
+
+def significant(normalised: str) -> Significant | None:
+    """Digits of a plain decimal such as -0.0833: 3 that count, 4 places; None for anything else."""
+    match = _PLAIN_DECIMAL.fullmatch(normalised)
+    return Significant(len((match[1] + match[2]).lstrip("0")), len(match[2])) if match else None
+
+
 def is_prose(normalised: str) -> bool:
-    """Whether words stand in an answer: four letters in a row that are no LaTeX command and no function.
+    """Whether words stand in an answer: four letters in a row that are no LaTeX command and no function, or am, pm.
 
     A parser would read a word as a product of variables, where "thing" equals "night".
     """
-    return re.search(r"[A-Za-z]{4,}", _NO_WORDS.sub(" ", normalised)) is not None
+    return _WORD.search(_NO_WORDS.sub(" ", normalised)) is not None
+
+
+def is_word(text: str) -> bool:
+    r"""Whether an answer as written is nothing but words in ``\text{}``, of whatever length: no product of variables."""
+    return _TEXT_WORD.fullmatch(text.strip()) is not None
 
 
 def _unsigned_value(body: str) -> Fraction | None:
@@ -166,6 +208,9 @@ def _unsigned_value(body: str) -> Fraction | None:
         number, *exponents = match.groups()
         exponent = next((int(text) for text in exponents if text), 0)
         return _plain(number) * Fraction(10) ** exponent
+    if match := _REPEATING.fullmatch(body):
+        whole, fixed, repeated = match.groups()
+        return Fraction(f"{whole}.{fixed or 0}") + Fraction(int(repeated), 10 ** len(fixed) * (10 ** len(repeated) - 1))
     if match := _SLASH.fullmatch(body):
         whole, numerator, denominator = match.groups()
         return _ratio(whole, "", numerator, denominator)

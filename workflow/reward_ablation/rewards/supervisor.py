@@ -1,13 +1,14 @@
-"""Keeps one math-verify worker: starts it when first needed, bounds each answer, kills and replaces it.
+"""Keeps the process that asks math-verify: starts it when first needed, bounds it, kills and replaces it.
 
-A process of its own and no pool: what sympy does with a hostile answer can only be ended from
-outside. It is a fresh interpreter, not a fork (the caller may hold a GPU) and not multiprocessing's
-spawn (which would import the caller's main module again).
+It is a fresh interpreter, not a fork (the caller may hold a GPU or threads) and not multiprocessing's
+spawn (which would import the caller's main module again), and no pool of `concurrent.futures`, where a
+worker that hangs is never reclaimed.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import select
@@ -16,11 +17,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from reward_ablation.rewards import worker
 
 START_SECONDS = 120.0  # imports on a busy network file system
-WALL_SECONDS = 8 * worker.CPU_SECONDS  # CPU time is the bound that counts; this one holds on a stalled machine
+REPLY_SECONDS = 4 * worker.WALL_SECONDS  # the worker ends each answer itself; this one holds if it cannot
+BATCH = 256  # answers in one request
+CACHE = 1 << 14  # verdicts that are kept
+
+Pair = tuple[str, str]
 
 
 class MathWorker:
@@ -28,7 +35,8 @@ class MathWorker:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: _Process | None = None
+        self._known: dict[Pair, str] = {}
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.close)
 
@@ -37,66 +45,70 @@ class MathWorker:
         """Process id of the running worker; None before the first question and after a kill."""
         return self._process.pid if self._process else None
 
-    def judge(self, gold: str, answer: str) -> str:
-        """Status of an answer by math-verify.
+    def judge(self, pairs: Sequence[Pair], at_once: int) -> list[str]:
+        """Statuses of answers by math-verify, in the order of the pairs.
 
         Parameters
         ----------
-        gold, answer : str
+        pairs : sequence of (gold, answer)
             Normalised LaTeX.
+        at_once : int
+            Answers that are judged side by side, each in a process of its own. It decides no verdict.
 
         Returns
         -------
-        {"correct", "wrong", "unparseable", "timeout", "error"}
-            timeout: the bound on CPU time, memory or wall time was reached. error: two workers
-            ended without a reply.
+        list of {"correct", "wrong", "unparseable", "timeout", "error"}
+            timeout: the bound on CPU time, memory or wall time was reached. error: two processes
+            were ended by something else before they replied.
 
         Raises
         ------
         RuntimeError
             The worker cannot start: this installation cannot grade, and every status would be false.
         """
-        request = json.dumps({"gold": gold, "answer": answer}).encode() + b"\n"
         with self._lock:
-            for _ in range(2):  # the first may have ended before, through no fault of this answer
-                status = self._ask(request)
-                if status is not None:
-                    return status
-        return "error"
+            found = {pair: self._known[pair] for pair in pairs if pair in self._known}
+            new = [pair for pair in dict.fromkeys(pairs) if pair not in found]
+            for start in range(0, len(new), BATCH):
+                found |= self._judge_batch(new[start : start + BATCH], at_once)
+            self._known |= {pair: found[pair] for pair in new if found[pair] != "error"}
+            while len(self._known) > CACHE:
+                del self._known[next(iter(self._known))]
+        return [found[pair] for pair in pairs]
 
     def close(self) -> None:
         """End the worker; the next question starts another."""
         with self._lock:
             self._stop()
 
-    def _ask(self, request: bytes) -> str | None:
-        """Status of one request; None where the worker ended without a reply."""
+    def _judge_batch(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
+        found: dict[Pair, str] = {}
+        for _ in range(2):  # what was killed may have been so through no fault of the answer
+            if left := [pair for pair in pairs if pair not in found]:
+                found |= self._ask(left, at_once)
+        return {pair: found.get(pair, "error") for pair in pairs}
+
+    def _ask(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
+        """Replies to one request; those are missing that were killed, or not given before the worker ended."""
+        found: dict[Pair, str] = {}
         try:
-            process = self._process = self._process or _start()
-            process.stdin.write(request)  # type: ignore[union-attr]
-            reply = _read_line(process, WALL_SECONDS)
-        except TimeoutError:
+            process = self._process = self._process or _Process()
+            process.send({"pairs": pairs, "at_once": at_once})
+            for _ in pairs:
+                reply = process.receive(REPLY_SECONDS)
+                if reply["status"] != "killed":
+                    found[pairs[reply["index"]]] = reply["status"]
+        except (BrokenPipeError, EOFError, TimeoutError):
             self._stop()
-            return "timeout"
-        except BrokenPipeError:
-            reply = b""
-        except BaseException:  # an interrupt here would leave a reply behind for the next question
+        except BaseException:  # an interrupt here would leave replies behind for the next question
             self._stop()
             raise
-        if reply:
-            return json.loads(reply)["status"]
-        return "timeout" if self._stop() == -signal.SIGPROF else None
+        return found
 
-    def _stop(self) -> int | None:
-        """Kill the worker unless it has ended; its return code."""
+    def _stop(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return None
-        process.stdin.close()  # type: ignore[union-attr]
-        process.stdout.close()  # type: ignore[union-attr]
-        if process.poll() is None:
+        if process is not None:
             process.kill()
-        return process.wait()
 
     def _forget(self) -> None:
         """In a forked child: leave the worker to the parent, whose pipes these are."""
@@ -104,47 +116,61 @@ class MathWorker:
         self._process = None
 
 
-def _start() -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-P",
-            worker.__file__,
-        ],  # -P: no module beside the script or in the folder is taken for sympy's
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # the parser prints what it could not read
-        bufsize=0,
-        env={**os.environ, "PYTHONHASHSEED": "0"},  # sympy orders by hash: the same answer each time
-        start_new_session=True,  # an interrupt at the terminal is for the parent, which closes the worker
-    )
-    try:
-        reply = json.loads(_read_line(process, START_SECONDS) or '{"failed": "it ended at once"}')
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
-    if "failed" in reply:
-        process.kill()
-        process.wait()
-        raise RuntimeError(f"the grading worker did not start: {reply['failed']}")
-    return process
+class _Process:
+    """The worker and its two pipes, ready for requests."""
 
+    def __init__(self) -> None:
+        self._popen = subprocess.Popen(
+            # -P: no module beside the script or in the folder is taken for sympy's
+            [sys.executable, "-P", worker.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # the parser prints what it could not read
+            env={**os.environ, "PYTHONHASHSEED": "0"},  # sympy orders by hash: the same answer each time
+            start_new_session=True,  # an interrupt at the terminal is for the parent; and a group to kill
+        )
+        self.pid = self._popen.pid
+        self._received = b""
+        try:
+            reply = self.receive(START_SECONDS)
+        except EOFError:
+            reply = {"failed": "it ended at once"}
+        except BaseException:
+            self.kill()
+            raise
+        if "failed" in reply:
+            self.kill()
+            raise RuntimeError(f"the grading worker did not start: {reply['failed']}")
 
-def _read_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:
-    """One line of the worker's output, or b"" where it ended; TimeoutError after so many seconds."""
-    descriptor = process.stdout.fileno()  # type: ignore[union-attr]
-    poll = select.poll()  # not select.select, which refuses descriptors above 1,023
-    poll.register(descriptor, select.POLLIN)
-    deadline, line = time.monotonic() + seconds, b""
-    while not line.endswith(b"\n"):
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            raise TimeoutError
-        part = os.read(descriptor, 65536)
-        if not part:
-            return b""
-        line += part
-    return line
+    def send(self, request: dict[str, Any]) -> None:
+        """Write one line; BrokenPipeError where the worker has ended."""
+        self._popen.stdin.write(json.dumps(request).encode() + b"\n")  # type: ignore[union-attr]
+        self._popen.stdin.flush()  # type: ignore[union-attr]
+
+    def receive(self, seconds: float) -> dict[str, Any]:
+        """Read one line; TimeoutError where none came in so many seconds, EOFError where the worker has ended."""
+        descriptor = self._popen.stdout.fileno()  # type: ignore[union-attr]
+        poll = select.poll()  # not select.select, which refuses descriptors above 1,023
+        poll.register(descriptor, select.POLLIN)
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._received:
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise TimeoutError
+            part = os.read(descriptor, 65536)
+            if not part:
+                raise EOFError
+            self._received += part
+        line, _, self._received = self._received.partition(b"\n")
+        return json.loads(line)
+
+    def kill(self) -> None:
+        """End the worker and all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._popen.wait()
+        for pipe in (self._popen.stdin, self._popen.stdout):
+            with contextlib.suppress(BrokenPipeError):  # closing flushes
+                pipe.close()  # type: ignore[union-attr]
 
 
 math_worker = MathWorker()

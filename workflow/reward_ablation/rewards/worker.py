@@ -1,76 +1,145 @@
 """The process that runs math-verify, started by `supervisor` as a script: JSON lines in, JSON lines out.
 
-It imports nothing of this package and no torch, so that it starts in half a second, and it holds
-nothing worth keeping: whoever waits for it may kill it at any time.
+It imports the parser once and then forks for every answer. An answer can so take no more than its
+own child's CPU time and memory, leaves nothing behind in a cache, and has the same verdict in
+whatever order it comes. The process itself runs no answer, and has one thread: it can always fork.
 """
 
 from __future__ import annotations
 
+import gc
 import json
+import logging
 import os
 import resource
+import select
 import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 MEMORY_BYTES = 1 << 30  # address space; sympy needs about 200 MB
-CPU_SECONDS = 1.0  # for one answer; ordinary ones take some milliseconds
-LIFETIME_CPU_SECONDS = 600  # caches of sympy grow: a worn worker ends here and is replaced
+CPU_SECONDS = 1  # for one answer; ordinary ones take some hundredths
+WALL_SECONDS = 8.0  # CPU time is the bound that counts; this one holds on a stalled machine
+
+#: Signals that end a child at its own bounds: CPU time, the wall deadline below, and a stack that overflows.
+_BOUNDS = {signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS}
+
+#: Parsed before the first answer, so that no answer pays for the parser's tables.
+_WARM_UP = [
+    (r"\frac{\sqrt{3}}{2}+\pi", r"\pi+\sqrt{3}/2"),
+    ("x^2+2x+1", "(x+1)^2"),
+    ("y=2x+3", "y-3=2x"),
+    (r"x>2", r"2<x"),
+    (r"[1,2)\cup(3,\infty)", r"(3,\infty)\cup[1,2)"),
+    (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{bmatrix}1&2\\3&5\end{bmatrix}"),
+    (r"\log_2(8)\cdot\sin\theta", r"3\sin(\theta)"),
+    (r"|x|", "x"),
+]
+
+Judge = Callable[[str, str], str]
 
 
-def limit_process() -> None:
-    """Bound memory and CPU time of this process, and let the timer of one answer end it."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (LIFETIME_CPU_SECONDS, LIFETIME_CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # The default action ends the process even inside a long operation in C, where no exception
-    # could be raised. The starter may have ignored or blocked the signal.
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
-
-
-def load_judge() -> Callable[[str, str], str]:
+def load_judge() -> Judge:
     """Import math-verify and return a function (gold, answer) -> status."""
-    from math_verify import LatexExtractionConfig, parse, verify
+    from reward_ablation.rewards.comparison import compare
+    from reward_ablation.rewards.symbolic import Unreadable, equal
 
-    # LaTeX only: the extraction of plain expressions hands text to sympy's parse_expr, which is eval.
-    config = [LatexExtractionConfig(boxed_match_priority=0)]
-
-    def read(text: str) -> list:
-        boxed = "\\boxed{" + text.replace("%", r"\%") + "}"
-        return parse(boxed, config, fallback_mode="no_fallback", parsing_timeout=None)
+    logging.disable()  # math-verify logs each time that it is not to set an alarm
 
     def judge(gold: str, answer: str) -> str:
-        parsed = read(answer)
-        if not parsed:
+        try:
+            return "correct" if compare(gold, answer, equal) else "wrong"
+        except MemoryError:
+            return "timeout"
+        except Unreadable:
             return "unparseable"
-        return "correct" if verify(read(gold), parsed, timeout_seconds=None) else "wrong"
+        except Exception:  # sympy raises whatever it likes
+            return "unparseable"
 
+    for pair in _WARM_UP:
+        judge(*pair)
     return judge
 
 
+def judged(pairs: list[list[str]], at_once: int, judge: Judge) -> Iterator[tuple[int, str]]:
+    """Index and status of each pair, as they come, with so many children at once."""
+    waiting = list(reversed(list(enumerate(pairs))))
+    running: dict[int, tuple[int, int, float]] = {}  # by pipe: index, process, deadline
+    poll = select.poll()
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            index, pair = waiting.pop()
+            process, pipe = fork_child(judge, *pair)
+            running[pipe] = (index, process, time.monotonic() + WALL_SECONDS)
+            poll.register(pipe, select.POLLIN)
+        earliest = min(deadline for _, _, deadline in running.values())
+        ended = [pipe for pipe, _ in poll.poll(max(0.0, earliest - time.monotonic()) * 1000)]
+        late = [pipe for pipe, (_, _, deadline) in running.items() if deadline <= time.monotonic()]
+        for pipe in ended or late:
+            index, process, _ = running.pop(pipe)
+            poll.unregister(pipe)
+            yield index, reap(process, pipe, kill=not ended)
+
+
+def fork_child(judge: Judge, gold: str, answer: str) -> tuple[int, int]:
+    """Judge one answer in a child; its process id, and the pipe on which it writes the status."""
+    read_end, write_end = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(write_end)
+        return process, read_end
+    try:
+        # The default action ends the process even inside a long operation in C.
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
+        os.write(write_end, judge(gold, answer).encode())
+    finally:
+        os._exit(0)
+
+
+def reap(process: int, pipe: int, *, kill: bool) -> str:
+    """Status of a child that has ended, or that is killed now."""
+    if kill:
+        os.kill(process, signal.SIGKILL)
+    status = os.read(pipe, 64).decode()
+    os.close(pipe)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    if status:
+        return status
+    return "timeout" if kill or -code in _BOUNDS else "killed"
+
+
+def limit_process() -> None:
+    """Bound this process and its children, and let their signals act: the starter may have blocked them."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number in _BOUNDS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def main() -> None:
-    """Answer one request a line until the input ends."""
+    """Answer one batch a line until the input ends: {"pairs": [[gold, answer], ...], "at_once": n}."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints is no reply
+
+    def reply(**message: Any) -> None:
+        print(json.dumps(message), file=replies)
+
     limit_process()
     try:
         judge = load_judge()
     except Exception as error:
-        print(json.dumps({"failed": f"{type(error).__name__}: {error}"}), file=replies)
+        reply(failed=f"{type(error).__name__}: {error}")
         return
-    print(json.dumps({"ready": True}), file=replies)
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy every page
+    reply(ready=True)
     for line in sys.stdin:
         request = json.loads(line)
-        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-        try:
-            status = judge(request["gold"], request["answer"])
-        except MemoryError:
-            status = "timeout"
-        except Exception:
-            status = "unparseable"
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        print(json.dumps({"status": status}), file=replies)
+        for index, status in judged(request["pairs"], request["at_once"], judge):
+            reply(index=index, status=status)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from reward_ablation.rewards.completions import Completion, completion_texts
-from reward_ablation.rewards.grading import grade
+from reward_ablation.rewards.grading import grade_batch
 
 
 def correctness(
@@ -33,8 +33,5 @@ def correctness(
         loss by writing such an answer. None only where the grader has no verdict through no fault of
         the completion (status error).
     """
-    statuses = (
-        grade(text, gold, answer_format).status
-        for text, gold in zip(completion_texts(completions), answer, strict=True)
-    )
-    return [None if status == "error" else float(status == "correct") for status in statuses]
+    grades = grade_batch(completion_texts(completions), answer, answer_format)
+    return [None if grade.status == "error" else float(grade.status == "correct") for grade in grades]

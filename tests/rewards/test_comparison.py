@@ -1,0 +1,112 @@
+r"""When two answers say the same, without a parser: None is what only a parser can tell."""
+
+import pytest
+
+from reward_ablation.rewards.comparison import compare, parts
+from reward_ablation.rewards.normalisation import normalise
+
+
+def compared(gold, answer):
+    return compare(normalise(gold), normalise(answer), lambda gold, answer: None)
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "verdict"),
+    [
+        # numbers
+        ("0.5", r"\frac{1}{2}", True),
+        (r"\frac{1}{12}", "0.0833333333333333", True),  # what a computer prints: rounded to its last digit
+        (r"\frac{1}{12}", "0.0833333333333334", False),
+        (r"\frac{1}{12}", "0.0833", False),  # eleven digits or fewer are a rounded answer
+        ("0.1", "0.1000000000000001", False),  # two decimals: exactly
+        ("1000", "999.9999999999999", False),
+        (r"\frac{13}{99}", r"0.\overline{13}", True),
+        ("1000.99", "1000,99", True),  # a comma that can only be a decimal one
+        ("1234", "1,234", True),
+        ("1.234", "1,234", False),  # thousands
+        # lists and sets: no order
+        ("1, 2", "2,1", True),
+        ("1, 2", "1 and 2", True),
+        ("1, 2", r"1 \text{ or } 2", True),
+        (r"\{1, 2\}", "{2, 1}", True),
+        (r"\{1, 2\}", "2, 1", True),
+        (r"\{1, 1, 2\}", r"\{1, 2, 2\}", True),
+        ("1, 1, 2", "1, 2, 2", False),  # a list of roots or numbers: it counts how often
+        ("1, 2", "1, 2, 3", False),
+        (r"\{1, 2\}", r"\{1, 2, 3\}", False),
+        (r"\{5\}", "5", True),
+        (r"1 \pm \sqrt{2}", r"1-\sqrt{2}, 1+\sqrt{2}", True),
+        # tuples and intervals: ordered, with their brackets
+        ("(1, 2)", "(2, 1)", False),
+        ("(1, 2)", "1, 2", True),
+        ("(1, 2)", r"\{1, 2\}", False),
+        ("(1, 2)", "[1, 2]", False),
+        ("[0, 1)", "[0,1)", True),
+        ("(1,234)", "1234", False),  # inside of brackets every comma separates
+        (r"\langle 1, 2 \rangle", "(1, 2)", True),
+        ("(2, 1), (1, 2)", "(1, 2), (2, 1)", True),
+        ("(2, 1), (1, 2)", "(1, 2), (1, 2), (2, 1)", True),  # points: a set of solutions
+        ("(2, 1), (1, 2)", "(1, 2), (2, 2)", False),
+        ("(11,7)or(7,11)", "(7,11), (11,7)", True),
+        # labels
+        ("5", "x = 5", True),
+        ("x = 5", "5", True),
+        ("(3, 2)", "(p, q) = (3, 2)", True),
+        ("(1, 2)", "x = 1, y = 2", True),
+        ("(5, 2), (7, 2)", "p=5, q=2; p=7, q=2", True),
+        (r"x \in [0, 1]", "[0, 1]", True),
+        ("30", r"\theta = 30", True),
+        ("3", r"\pi = 3", None),  # that is no label
+        ("x = 1", "y = 1", None),
+        # chains
+        ("5", "AB = 2 \\cdot 2.5 = 5", None),
+        ("241", "1484 = 241", False),
+        ("4557", r"3241 \approx 4557", False),
+        ("11", r"x \approx 11", True),
+        (r"\frac{1}{3}", r"x = 1/3 \approx 0.33", True),
+        ("55", r"\sum_{k=1}^{10} k", None),  # that equals sign is not one of a chain
+        # inequalities as intervals
+        ("[-2, 7)", r"-2 \le x < 7", True),
+        ("[-2, 7)", r"7 > x \ge -2", True),
+        (r"(-\infty, 5)", "x < 5", True),
+        (r"[5, \infty)", r"5 \le x", True),
+        (r"(5, \infty)", r"x \ge 5", False),
+        ("x < 5", "x < 5", True),
+        ("(0, 1)", "0 < f(x) < 1", True),
+        # percent, words, letters
+        ("5", r"5\%", False),
+        ("0.05", r"5\%", True),
+        (r"10\%, 20\%", r"20\%, 10\%", True),
+        (r"x\%", "x", False),
+        ("thing", "night", False),
+        ("Monday, Friday", "friday, monday", True),
+        ("487x", "487X", False),
+        # numerals
+        ("1101_2", "1101", True),
+        ("1101_2", "1101_{3}", False),
+        ("1101_2", "13_{10}", True),
+        ("A_1", "A", None),  # a variable with an index
+        (r"\sqrt{2}", "1.4142", None),
+    ],
+)
+def test_compare(gold, answer, verdict):
+    assert compared(gold, answer) is verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "brackets", "expected"),
+    [
+        ("5", "", ["5"]),
+        ("1,234, 5", "", ["1,234", "5"]),
+        ("(1,234)", "()", ["1", "234"]),
+        (r"\{1; 2\}", "{}", ["1", "2"]),
+        ("(1, 2), 3", "", ["(1, 2)", "3"]),
+        ("(1, 2)(3, 4)", "", ["(1, 2)(3, 4)"]),
+        ("f(1, 2)", "", ["f(1, 2)"]),
+        (r"\begin{cases} a, b \end{cases}", "", [r"\begin{cases} a, b \end{cases}"]),
+        ("]0, 1[", "", ["]0, 1["]),
+        (",", "", [","]),
+    ],
+)
+def test_parts(text, brackets, expected):
+    assert parts(text) == (brackets, expected)
