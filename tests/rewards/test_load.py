@@ -8,10 +8,16 @@ import pytest
 from reward_ablation.rewards.load import component_names, load_component
 from reward_ablation.study.errors import StudyError
 
+from .components import EXAMPLE_PARAMETERS
+
 USER_FILE = '''
 def brevity(completions, completion_ids, limit: int = 10, **columns):
     """Shorter is better."""
     return [1.0 if len(ids) <= limit else 0.0 for ids in completion_ids]
+
+def longest(completions, completion_ids, **columns):
+    """Knows nothing of an empty batch."""
+    return [max(len(ids) for ids in completion_ids)] * len(completions)
 
 def _helper():
     pass
@@ -26,21 +32,21 @@ def root(tmp_path):
 
 
 def test_every_component_that_comes_along_loads_by_its_name(root):
-    assert component_names() == ["answer_format", "constant", "correctness", "random_score", "token_length"]
-    parameters = {"token_length": {"target": 40, "width": 20}}
     for name in component_names():
-        assert load_component(name, parameters.get(name, {}), root).__name__ == name
+        assert load_component(name, EXAMPLE_PARAMETERS.get(name, {}), root).__name__ == name
 
 
 def test_parameters_are_set_and_a_column_of_the_same_name_is_not_one(root):
     component = load_component("token_length", {"target": 40, "width": 20}, root)
     assert component(["x"], completion_ids=[[1] * 30], answer=["1"], width=[99]) == [0.5]
+    assert load_component("constant", {}, root)(["x"], value=["a column"]) == [1.0]
 
 
 def test_a_users_file_is_loaded_from_its_path(root):
     component = load_component("mine.py:brevity", {"limit": 2}, root)
     assert component(["x", "y"], completion_ids=[[1, 2], [1, 2, 3]]) == [1.0, 0.0]
     assert (component.__name__, component.__doc__) == ("brevity", "Shorter is better.")
+    assert load_component("mine.py:longest", {}, root)(["x"], completion_ids=[[1, 2]]) == [2]
 
 
 def test_the_name_of_one_component_is_not_the_name_of_another(root):
@@ -53,12 +59,12 @@ def test_the_name_of_one_component_is_not_the_name_of_another(root):
 @pytest.mark.parametrize(
     ("function", "parameters", "message"),
     [
-        ("corectness", {}, "unknown function 'corectness'; functions here: answer_format, constant"),
+        ("corectness", {}, "unknown function 'corectness'; functions here: answer_format, boxed_answer"),
         ("__init__", {}, "unknown function"),
         ("mine.py", {}, "is no path/to/file.py:function"),
         ("mine.py:", {}, "is no path/to/file.py:function"),
         ("absent.py:f", {}, "there is no file absent.py"),
-        ("mine.py:long", {}, "no function 'long'; functions there: brevity"),
+        ("mine.py:long", {}, "no function 'long'; functions there: brevity, longest"),
         ("broken.py:f", {}, "broken.py does not load: SyntaxError"),
         ("constant", {"valeu": 1}, "unknown parameter 'valeu'; parameters of constant: value"),
         (
@@ -68,6 +74,11 @@ def test_the_name_of_one_component_is_not_the_name_of_another(root):
         ),  # a column
         ("token_length", {"target": 40}, "parameter 'width' is missing; parameters of token_length: target, width"),
         ("token_length", {"target": 40, "width": 0}, "width: Input should be greater than 0, not 0"),
+        (
+            "soft_overlong",
+            {"max_completion_len": 256, "soft_punish_cache": 512},
+            "components: soft_overlong: soft_punish_cache: 512 is above max_completion_len, which is 256",
+        ),
         ("correctness", {"answer_format": "boxd"}, "answer_format: Input should be 'boxed'"),
         ("mine.py:brevity", {"limit": "ten"}, "limit: Input should be a valid integer, not 'ten'"),
         ("mine.py:brevity", {"columns": {}}, "unknown parameter 'columns'; parameters of mine.py:brevity: limit"),
@@ -84,8 +95,9 @@ def test_checking_a_config_imports_nothing_heavy(root):
     script = (
         "import sys; from pathlib import Path\n"
         "from reward_ablation.rewards.load import component_names, load_component\n"
+        f"parameters = {EXAMPLE_PARAMETERS}\n"
         "for name in component_names():\n"
-        "    load_component(name, {'target': 1, 'width': 1} if name == 'token_length' else {}, Path('.'))\n"
+        "    load_component(name, parameters.get(name, {}), Path('.'))\n"
         "print([m for m in ('torch', 'transformers', 'sympy', 'math_verify', 'pandas', 'numpy') if m in sys.modules])\n"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"

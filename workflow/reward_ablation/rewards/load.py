@@ -48,15 +48,21 @@ def load_component(function: str, parameters: dict[str, Any], root: Path) -> Rew
     ------
     StudyError
         One line: an unknown name, a missing file or function, a file that cannot be loaded, a
-        parameter that is unknown, missing, or of a wrong type.
+        parameter that is unknown, missing, of a wrong type, or at odds with another one.
     """
-    found = _from_file(function, root) if ":" in function or function.endswith(".py") else _by_name(function)
+    in_a_file = ":" in function or function.endswith(".py")
+    found = _from_file(function, root) if in_a_file else _by_name(function)
     if inspect.iscoroutinefunction(found):
         raise StudyError(f"components: {function}: is async; a component is a plain function")
     _check_parameters(function, found, parameters)
+    if not in_a_file:  # a user's function need not know what to do with no completions
+        _check_together(function, found, parameters)
+
+    # A column of the same name sets no parameter, and no keyword-only one that is left at its default.
+    taken = {*parameters, *(a.name for a in inspect.signature(found).parameters.values() if a.kind is a.KEYWORD_ONLY)}
 
     def component(completions: list, **columns: Any) -> Scores:
-        return found(completions, **{**columns, **parameters})  # a column of the same name does not set a parameter
+        return found(completions, **{key: column for key, column in columns.items() if key not in taken}, **parameters)
 
     component.__name__ = found.__name__
     component.__doc__ = found.__doc__
@@ -118,3 +124,12 @@ def _check_parameters(reference: str, function: RewardFunction, parameters: dict
             TypeAdapter(hints.get(name, Any)).validate_python(value, strict=True)
         except ValidationError as error:
             raise StudyError(f"components: {reference}: {name}: {error.errors()[0]['msg']}, not {value!r}") from error
+
+
+def _check_together(name: str, function: RewardFunction, parameters: dict[str, Any]) -> None:
+    """Refuse parameters that do not go together, by what the component itself says when it scores nothing."""
+    columns = [a.name for a in inspect.signature(function).parameters.values() if a.kind is a.POSITIONAL_OR_KEYWORD]
+    try:
+        function(**{column: [] for column in columns}, **parameters)
+    except StudyError as error:
+        raise StudyError(f"components: {name}: {error}") from None

@@ -31,6 +31,11 @@ def answer_format(
     Returns
     -------
     list of {0.0, 1.0}
+
+    Notes
+    -----
+    Source: this workflow, for the answer formats of MATH (``boxed``), GSM8K (``hash``), simple_grpo (``final``) and
+    DeepSeek-R1 (``tag``; arXiv 2501.12948).
     """
     return [float(_well_formed(after_thinking(text), format)) for text in completion_texts(completions)]
 

@@ -30,5 +30,9 @@ def token_length(
     Returns
     -------
     list of float in [0, 1]
+
+    Notes
+    -----
+    Source: the length reward of rldynamics (`character_length`) in tokens, and with a width of its own.
     """
     return [max(0.0, 1.0 - abs(len(ids) - target) / width) for ids in completion_ids]

@@ -9,7 +9,7 @@ from typing import Any
 from reward_ablation.rewards.completions import Completion, completion_texts
 
 
-def random_score(
+def random(
     completions: list[Completion], problem_id: list[str], *, seed: int = 0, **columns: Any
 ) -> list[float | None]:
     """Uniform score in [0, 1) that depends on the seed, the problem and the text, and on nothing else.
@@ -26,6 +26,12 @@ def random_score(
     Returns
     -------
     list of float in [0, 1)
+        The first 53 bits of a BLAKE2b digest, as a fraction.
+
+    Notes
+    -----
+    Source: spurious rewards as a control are from Shao et al. 2025, arXiv 2506.10947; theirs are 0 or
+    1 by a coin and drawn anew each time.
     """
     return [
         _uniform(seed, problem, text) for problem, text in zip(problem_id, completion_texts(completions), strict=True)

@@ -1,0 +1,89 @@
+"""What holds for every component that comes along."""
+
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.rewards.load import component_names, load_component
+
+from . import EXAMPLE_PARAMETERS
+
+TEXTS = [
+    r"<think>First, 9 * 8.</think><answer>72</answer>",
+    "Step 1: 9 * 8\nso $\\boxed{72}$",
+    "72 eggs\n#### 72",
+    "Final: 72",
+    "",
+]
+COLUMNS = {"answer": "72", "problem_id": "p", "question": "9 * 8?", "solution": "72", "level": None, "subject": None}
+
+MEGABYTE = 1_000_000
+#: Start, unit and end of texts of a megabyte that a careless expression would look at again and again:
+#: in a time that grows with the square of the length, the test would not end.
+HOSTILE = [
+    ("", "a", ""),
+    ("", " ", "x"),
+    ("", "\n", "x"),
+    ("", "\x00", ""),
+    ("", "\ud800", ""),
+    ("", "1", ""),
+    ("", "1,111", ""),
+    ("Final: ", "2", "x"),
+    ("Final: ", "2,222", "x"),
+    ("Final:", "\t", "x"),
+    ("", "Final: 1 ", "\n"),
+    ("", "\nFinal: 1", ""),
+    ("Step ", "3", "."),
+    ("", "Step 1", ""),
+    ("", "\n1.", ""),
+    ("4", "4", ""),
+    ("", "<think>", ""),
+    ("", "<think></think>", "<answer>72</answer>"),
+    ("<think>", "</think><answer>", "</answer>"),
+    ("", "<answer>", ""),
+    ("<answer>", "5", "</answer>"),
+    ("<answer>", "-", "</answer>"),
+    ("<answer>", "1/", "</answer>"),
+    ("", r"\boxed{", ""),
+    ("", r"\boxed{}", ""),
+    ("", r"\boxed 1, ", ""),
+    (r"\boxed", "  ", ""),
+    (r"\boxed{", "{", "}"),
+    (r"\boxed{", "{}", "}"),
+    (r"\boxed{", r"\frac1", "}"),
+    ("", "\\", ""),
+    ("####", " 6", ""),
+]
+
+
+@pytest.fixture(params=component_names())
+def component(request):
+    return load_component(request.param, EXAMPLE_PARAMETERS.get(request.param, {}), Path())
+
+
+def scores_of(component, completions):
+    columns = {name: [value] * len(completions) for name, value in COLUMNS.items()}
+    return component(completions, completion_ids=[[7] * 9 for _ in completions], **columns)
+
+
+def test_a_score_is_a_float_for_each_completion(component):
+    scores = scores_of(component, TEXTS)
+    assert [type(score) for score in scores] == [float] * len(TEXTS)
+    assert scores_of(component, []) == []
+
+
+def test_a_score_does_not_depend_on_the_rest_of_the_batch(component):
+    alone = [scores_of(component, [text])[0] for text in TEXTS]
+    assert scores_of(component, TEXTS) == alone
+    assert scores_of(component, TEXTS[::-1]) == alone[::-1]
+
+
+def test_a_conversation_scores_as_its_text(component):
+    chats = [[{"role": "assistant", "content": text}] for text in TEXTS]
+    assert scores_of(component, chats) == scores_of(component, TEXTS)
+
+
+def test_a_hostile_megabyte_gets_a_score(component):
+    for start, unit, end in HOSTILE:
+        text = start + unit * (MEGABYTE // len(unit)) + end
+        assert [type(score) for score in scores_of(component, [text])] == [float], (start, unit, end)

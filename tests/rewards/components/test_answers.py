@@ -1,0 +1,151 @@
+"""Components of the reference systems that judge the answer, and the mistakes of theirs that are mended."""
+
+import pytest
+
+from reward_ablation.rewards.components.boxed_answer import boxed_answer
+from reward_ablation.rewards.components.character_length import character_length
+from reward_ablation.rewards.components.final_line import final_line
+from reward_ablation.rewards.components.keyword_steps import keyword_steps
+from reward_ablation.rewards.components.signed_answer import signed_answer
+from reward_ablation.rewards.components.three_way_verifier import three_way_verifier
+
+from ..public_data import gsm8k_gold, rows
+
+
+@pytest.mark.parametrize(
+    ("completion", "gold", "score"),
+    [
+        (r"so $\boxed{72}$", "72", 1.0),
+        (r"so \fbox{72}", "72", 1.0),
+        (r"\boxed{\dfrac{1}{2}}", r"\frac{1}{2}", 1.0),  # normalised alike
+        (r"\boxed{\frac12}", r"\dfrac{1}{2}", 1.0),  # and so is the gold
+        (r"\boxed{1} and \fbox{72}", "72", 1.0),  # the last one
+        (r"\boxed{72}, \boxed{1}", "72", 0.0),
+        (r"\boxed{1}, \boxed{72}", "72", 1.0),  # the last one, not a list
+        (r"\boxed{0.25}", r"\frac{1}{4}", 0.0),  # strings, not values
+        (r"\boxed{72", "72", 0.0),
+        (r"\boxed{72} \boxed{1", "72", 0.0),  # cut off before its answer
+        (r"\boxed{}", "72", 0.0),
+        ("72", "72", 0.0),
+        (r"<think>\boxed{72}</think>", "72", 0.0),
+        (r"<think>\boxed{72}", "72", 0.0),
+        (r"<think>\boxed{1}</think>\boxed{72}", "72", 1.0),
+        (r"\boxed{72}", "", None),
+    ],
+)
+def test_boxed_answer(completion, gold, score):
+    assert boxed_answer([completion], [gold], problem_id=["p"]) == [score]
+
+
+def test_every_gold_of_math500_boxed_letter_by_letter_is_right():
+    """Where the gold is not normalised, 75 of the 500 score 0."""
+    golds = [row["answer"] for row in rows("math500.jsonl")]
+    assert boxed_answer([rf"\boxed{{{gold}}}" for gold in golds], golds) == [1.0] * 500
+
+
+def test_rldynamics_total_of_a_terse_right_answer():
+    r"""0.34 · 1 + 0.33 · 0.4 + 0.33 · 10/800 = 0.476, with the 10 characters of \boxed{72}."""
+    terse = [r"\boxed{72}"]
+    scores = boxed_answer(terse, ["72"]) + keyword_steps(terse) + character_length(terse)
+    assert 0.34 * scores[0] + 0.33 * scores[1] + 0.33 * scores[2] == pytest.approx(0.476, abs=5e-4)
+
+
+def test_rldynamics_total_of_a_wrong_answer_that_hacks_it():
+    """0.34 · 0 + 0.33 · 1 + 0.33 · 1 = 0.66: more than a terse right one."""
+    hack = [r"First, second, third, \boxed{}".ljust(800, ".")]
+    scores = boxed_answer(hack, ["72"]) + keyword_steps(hack) + character_length(hack)
+    assert scores == [0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("completion", "gold", "score"),
+    [
+        ("9 * 8 = 72\nFinal: 72", "72", 1.0),
+        ("Final: 72\n\n", "72", 1.0),
+        ("Final:72", "72", 1.0),
+        ("Final: 42.0", "42", 1.0),  # equal as values
+        ("Final: 1234", "1,234", 1.0),  # a gold with a comma can be right
+        ("Final: 1,234", "1234", 1.0),
+        ("Final: -.5", "-1/2", 1.0),
+        ("Final: 71", "72", 0.1),
+        ("Final: 1\nFinal: 72", "72", 1.0),
+        ("Final: " + "9" * 5000, "72", 0.1),  # well-formed; the grader does not read it
+        ("Final: 72\nIs that so?", "72", 0.0),  # does not end the text
+        ("So Final: 72", "72", 0.0),  # not a line of its own
+        ("Final: 72 eggs", "72", 0.0),
+        ("Final: 72.", "72", 0.0),
+        ("Final: 7 2", "72", 0.0),
+        ("Final: 12,34", "1234", 0.0),
+        ("Final:", "72", 0.0),
+        ("final: 72", "72", 0.0),
+        ("72", "72", 0.0),
+        ("", "72", 0.0),
+        ("Final: 72", "", None),
+    ],
+)
+def test_final_line(completion, gold, score):
+    assert final_line([completion], [gold], problem_id=["p"]) == [score]
+
+
+def test_final_line_takes_its_three_scores_as_parameters():
+    completions = ["Final: 72", "Final: 71", "72"]
+    assert final_line(completions, ["72"] * 3, correct=2, well_formed=0.5, malformed=-1) == [2.0, 0.5, -1.0]
+
+
+def test_every_gold_of_gsm8k_can_be_right_on_a_final_line():
+    """Golds with a comma, 79 in the training set and 14 in the test set, among them."""
+    golds = [gsm8k_gold(row) for name in ("gsm8k_train.jsonl", "gsm8k_test.jsonl") for row in rows(name)]
+    assert sum("," in gold for gold in golds) == 93
+    assert set(final_line([f"Final: {gold.replace(',', '')}" for gold in golds], golds)) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("completion", "gold", "score"),
+    [
+        (r"\boxed{72}", "72", 1.0),
+        (r"\boxed{x+1}", "1+x", 1.0),
+        (r"\boxed{71}", "72", -1.0),
+        (r"\boxed{71} no, \boxed{72}", "72", 1.0),  # the last one
+        (r"\boxed{9^{9^{9}}}", "72", -1.0),  # too costly to compare
+        (r"\boxed{" + "(" * 50 + "}", "72", -1.0),  # cannot be read
+        (r"\boxed{}", "72", -0.5),
+        (r"\boxed{  }", "72", -0.5),
+        (r"\boxed{72", "72", -0.5),
+        ("72", "72", -0.5),
+        ("", "72", -0.5),
+        (r"\boxed{72}", "", None),
+    ],
+)
+def test_three_way_verifier(completion, gold, score):
+    assert three_way_verifier([completion], [gold], problem_id=["p"]) == [score]
+
+
+def test_three_way_verifier_takes_its_three_scores_as_parameters():
+    completions = [r"\boxed{72}", r"\boxed{71}", "72"]
+    assert three_way_verifier(completions, ["72"] * 3, correct=2, wrong=0, missing=-1) == [2.0, 0.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    ("completion", "gold", "score"),
+    [
+        ("<think>9 * 8</think><answer>72</answer>", "72", 1.0),
+        ("<answer>He has 3 boxes of 24, so 72 eggs.</answer>", "72", 1.0),  # the last number in the tag
+        ("<answer>72.0</answer>", "72", 1.0),
+        ("<answer>7/2</answer>", "3.5", 1.0),
+        ("<answer>-5</answer>", "-5", 1.0),
+        ("<answer>-5</answer>", "5", -1.0),  # the sign counts
+        ("<answer>1,234</answer>", "1234", 1.0),  # a comma separates thousands
+        ("<answer>1,234</answer>", "234", -1.0),
+        ("<answer>$72</answer>", "72", 1.0),
+        (r"<answer>72\%</answer>", "72", 1.0),  # the number, without the percent sign
+        ("<answer>71</answer>", "72", -1.0),
+        ("72", "72", -1.0),  # not in the tag
+        ("<answer>71</answer> or 72", "72", -1.0),
+        ("<answer>seventy-two</answer>", "72", -1.0),
+        ("<answer>72", "72", -1.0),
+        ("", "72", -1.0),
+        ("<answer>72</answer>", "", None),
+    ],
+)
+def test_signed_answer(completion, gold, score):
+    assert signed_answer([completion], [gold], problem_id=["p"]) == [score]

@@ -1,0 +1,31 @@
+"""rldynamics' length reward: characters against a target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import PositiveFloat
+
+from reward_ablation.rewards.completions import Completion, completion_texts
+
+
+def character_length(
+    completions: list[Completion], *, target: PositiveFloat = 800, **columns: Any
+) -> list[float | None]:
+    """max(0, 1 - |characters / target - 1|): 1 at the target, 0 at no characters and from twice the target on.
+
+    Parameters
+    ----------
+    completions : list of str or of messages
+    target : float
+        In characters, above 0. For a length in tokens there is `token_length`.
+
+    Returns
+    -------
+    list of float in [0, 1]
+
+    Notes
+    -----
+    Source: the length reward of rldynamics, exactly; 800 is its target.
+    """
+    return [max(0.0, 1.0 - abs(len(text) / target - 1.0)) for text in completion_texts(completions)]

@@ -1,0 +1,75 @@
+"""Correctness scaled by length, along a cosine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import FiniteFloat, PositiveInt
+
+from reward_ablation.rewards.completions import Completion, completion_texts
+from reward_ablation.rewards.grading import grade_batch
+
+
+def cosine_length(
+    completions: list[Completion],
+    answer: list[str],
+    completion_ids: list[list[int]],
+    *,
+    max_len: PositiveInt,
+    min_value_wrong: FiniteFloat = -1.0,
+    max_value_wrong: FiniteFloat = -0.5,
+    min_value_correct: FiniteFloat = 0.5,
+    max_value_correct: FiniteFloat = 1.0,
+    answer_format: Literal["boxed", "hash", "final", "tag", "last_number"] = "boxed",
+    **columns: Any,
+) -> list[float | None]:
+    """A right answer scores more the shorter it is, a wrong one more the longer it is.
+
+    long + (short - long) · (1 + cos(π · min(1, tokens / max_len))) / 2, where (short, long) is
+    (`max_value_correct`, `min_value_correct`) for a right answer, and (`min_value_wrong`,
+    `max_value_wrong`) for a wrong one.
+
+    Parameters
+    ----------
+    completions : list of str or of messages
+    answer : list of str
+        The golds.
+    completion_ids : list of lists of int
+        Token ids of each completion, without padding.
+    max_len : int
+        Tokens from which on the score stays as it is; usually the training setting `max_completion_length`.
+    min_value_wrong, max_value_wrong : float
+        Of a wrong answer at length 0, and from `max_len` on.
+    min_value_correct, max_value_correct : float
+        Of a right answer from `max_len` on, and at length 0.
+    answer_format : str
+        Where the answer stands in a completion.
+
+    Returns
+    -------
+    list of float between the two values of its case, or None
+        An answer that is missing, cannot be read, or costs too much to compare is wrong. None
+        where the grader has no verdict (status error).
+
+    Notes
+    -----
+    Source: Yeo et al. 2025, arXiv 2502.03373, appendix C.1; names, defaults and values are those of TRL's
+    ``get_cosine_scaled_reward``. That one is not called, since it compares answers inside the trainer's process, where
+    a hostile one can hang it. The paper's further penalty at the length limit is left out, as in TRL:
+    `soft_overlong` gives one.
+    """
+    statuses = [grade.status for grade in grade_batch(completion_texts(completions), answer, answer_format)]
+    ends = {"correct": (max_value_correct, min_value_correct), "error": None}
+    return [
+        _between(ends.get(status, (min_value_wrong, max_value_wrong)), len(ids) / max_len)
+        for status, ids in zip(statuses, completion_ids, strict=True)
+    ]
+
+
+def _between(ends: tuple[float, float] | None, progress: float) -> float | None:
+    """From the first value to the second along half a cosine."""
+    if ends is None:
+        return None
+    short, long = ends
+    return long + (short - long) * (1.0 + math.cos(math.pi * min(1.0, progress))) / 2

@@ -1,0 +1,63 @@
+"""simple_grpo's reward: a last line with the answer."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from reward_ablation.rewards.completions import Completion, completion_texts
+from reward_ablation.rewards.grading import Status, grade_batch
+
+_NUMBER = r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)"
+_FINAL_LINE = re.compile(rf"[ \t]*Final:[ \t]*{_NUMBER}")
+
+
+def final_line(
+    completions: list[Completion],
+    answer: list[str],
+    *,
+    correct: float = 1.0,
+    well_formed: float = 0.1,
+    malformed: float = 0.0,
+    **columns: Any,
+) -> list[float | None]:
+    """`correct` where the last line gives the right number, `well_formed` where a wrong one, else `malformed`.
+
+    Well-formed is a text that ends in a line ``Final: <number>``: an integer or a decimal, with a sign
+    and thousands separators if need be, and after it nothing but white space: no unit and no stop.
+
+    Parameters
+    ----------
+    completions : list of str or of messages
+    answer : list of str
+        The golds.
+    correct, well_formed, malformed : float
+        The three scores.
+
+    Returns
+    -------
+    list of {malformed, well_formed, correct, None}
+        None where the grader has no verdict (status error). A right number that does not end the
+        text scores `malformed`.
+
+    Notes
+    -----
+    Source: the reward of simple_grpo. Mended there: a gold with a comma could never be right (79 problems
+    of GSM8K's training set, 14 of its test set), and 42.0 was not 42; here the grader compares values.
+    """
+    lines = [_final_line(text) for text in completion_texts(completions)]
+    grades = grade_batch(lines, answer, "final")
+    return [
+        _score(grade.status, correct, well_formed) if line else float(malformed)
+        for line, grade in zip(lines, grades, strict=True)
+    ]
+
+
+def _score(status: Status, correct: float, well_formed: float) -> float | None:
+    return None if status == "error" else float(correct if status == "correct" else well_formed)
+
+
+def _final_line(text: str) -> str:
+    """The last line where it is well-formed, else nothing."""
+    line = text.rstrip().rpartition("\n")[2]
+    return line if _FINAL_LINE.fullmatch(line) else ""

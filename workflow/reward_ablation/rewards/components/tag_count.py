@@ -1,0 +1,32 @@
+"""Open-R1's tag count: partial credit for each of four tags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reward_ablation.rewards.completions import Completion, completion_texts
+
+_TAGS = ("<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>")
+
+
+def tag_count(completions: list[Completion], **columns: Any) -> list[float | None]:
+    r"""0.25 for each of four tags that is there exactly once, each with its line breaks.
+
+    The four are ``<think>\n``, ``\n</think>\n``, ``\n<answer>\n`` and ``\n</answer>``. Their order does
+    not count, and neither does what stands around them.
+
+    Parameters
+    ----------
+    completions : list of str or of messages
+        Where the prompt itself ends in ``<think>``, the completion does not hold it and scores at most 0.75.
+
+    Returns
+    -------
+    list of {0.0, 0.25, 0.5, 0.75, 1.0}
+
+    Notes
+    -----
+    Source: ``tag_count_reward`` of Open-R1 (huggingface/open-r1), exactly. It goes with the format that is written as
+    ``<think>\n…\n</think>\n<answer>\n…\n</answer>``. Two tags that share one line break both count.
+    """
+    return [0.25 * sum(text.count(tag) == 1 for tag in _TAGS) for text in completion_texts(completions)]

@@ -1,0 +1,42 @@
+"""The CS 674 lab's format reward: one pair of think tags, one pair of answer tags, nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reward_ablation.rewards.completions import Completion, completion_texts
+
+_TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+
+
+def think_answer_tags(completions: list[Completion], **columns: Any) -> list[float | None]:
+    """1.25 if the text is exactly ``<think>…</think><answer>…</answer>``, with one pair of each, else -1.
+
+    Exactly: nothing stands before, between or after the pairs, not even a line break. What stands
+    inside them may be anything, or nothing.
+
+    Parameters
+    ----------
+    completions : list of str or of messages
+        Where the prompt itself ends in ``<think>``, or the tokenizer treats the tags as special tokens,
+        the completion does not hold them and always scores -1.
+
+    Returns
+    -------
+    list of {-1.0, 1.25}
+
+    Notes
+    -----
+    Source: the format reward of the CS 674 lab, exactly.
+    """
+    return [1.25 if _is_exact(text) else -1.0 for text in completion_texts(completions)]
+
+
+def _is_exact(text: str) -> bool:
+    """Each tag once, and three of them in place: then the order of all four is given."""
+    return (
+        all(text.count(tag) == 1 for tag in _TAGS)
+        and text.startswith("<think>")
+        and "</think><answer>" in text
+        and text.endswith("</answer>")
+    )

@@ -1,0 +1,50 @@
+"""The GRPO guide's verifier: right, wrong, or no answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reward_ablation.rewards.completions import Completion, completion_texts
+from reward_ablation.rewards.grading import Grade, grade_batch
+
+
+def three_way_verifier(
+    completions: list[Completion],
+    answer: list[str],
+    *,
+    correct: float = 1.0,
+    wrong: float = -1.0,
+    missing: float = -0.5,
+    **columns: Any,
+) -> list[float | None]:
+    r"""`correct` where the last box is right, `wrong` where it is not, `missing` where there is none or an empty one.
+
+    Parameters
+    ----------
+    completions : list of str or of messages
+        A box that is never closed is missing: the text was cut off before its answer.
+    answer : list of str
+        The golds.
+    correct, wrong, missing : float
+        The three scores. By default no answer costs less than a wrong one.
+
+    Returns
+    -------
+    list of {wrong, missing, correct, None}
+        An answer that cannot be read, or costs more to compare than the grader's bounds, is wrong. None
+        where the grader has no verdict (status error).
+
+    Notes
+    -----
+    Source: the verifier of the GRPO RL training guide. The comparison is this workflow's grader.
+    """
+    grades = grade_batch(completion_texts(completions), answer, "boxed")
+    return [_score(grade, correct, wrong, missing) for grade in grades]
+
+
+def _score(grade: Grade, correct: float, wrong: float, missing: float) -> float | None:
+    if grade.status == "error":
+        return None
+    if grade.answer is None:
+        return float(missing)
+    return float(correct if grade.status == "correct" else wrong)
