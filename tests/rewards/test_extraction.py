@@ -41,6 +41,49 @@ def test_boxed(text, answer):
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
+        (r"\boxed{1}, \boxed{2}", "1, 2"),
+        (r"$\boxed{1}$ and $\boxed{2}$", "1, 2"),
+        (r"\boxed{1} or \boxed{2}", "1, 2"),  # a guess is a list, and no list is one value
+        (r"\boxed{1}/\boxed{2}", "1, 2"),
+        (r"\boxed{1}\boxed{2}", "1, 2"),
+        (r"\[\boxed{(1, 2)}, \quad \text{and} \quad \boxed{(2, 1)}\]", "(1, 2), (2, 1)"),
+        (r"$y_1 = \boxed{x+1}$ and $y_2 = \boxed{x-1}$", "x+1, x-1"),
+        ("\\boxed{72}, \\boxed{72}", "72"),  # said twice
+        (r"\boxed{1}, \boxed{", None),
+        ("\\boxed{1}\n\n\\boxed{2}", "2"),  # another paragraph
+        (r"\boxed{1}. Then \boxed{2}", "2"),
+        (r"\boxed{1} and so \boxed{2}", "2"),
+        (r"\boxed{\boxed{2}}", "2"),
+        (r"\boxed{0}, " + r"\boxed{1}, " * 20, ", ".join(["1"])),  # at most twenty are looked at
+    ],
+)
+def test_several_boxes(text, answer):
+    assert extract(text, "boxed") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"so the answer is $\frac{3}{4}x$.", r"\frac{3}{4}x"),
+        (r"so it is \(x^2\), as was to be shown", "x^2"),
+        (r"so \[ x + 1 \]", "x + 1"),
+        (r"so $$x$$ is $$x + 1$$", "x + 1"),
+        (r"$ \frac{3}{4} $ of it", r"\frac{3}{4}"),
+        ("$x + 1$ for all 3 of them", "3"),  # a number after the formula
+        ("16 is the least such $n$", "16"),  # a letter alone is no answer where there is a number
+        ("She pays $5 and gets $3 back", "$3"),  # money
+        ("from $5 to $10", "$10"),
+        (r"it costs \$5 and \$7", "7"),
+        ("no answer", None),
+    ],
+)
+def test_lenient_takes_the_last_formula_or_number(text, answer):
+    assert extract_lenient(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
         ("48 + 24 = 72\n#### 72", "72"),
         ("#### 1\n#### 72", "72"),  # the last marker counts
         ("####72", "72"),
