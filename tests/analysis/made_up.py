@@ -166,6 +166,8 @@ class MadeUpStudy:
                     "status": "correct",
                     "correct_strict": lenient & formatted,
                     "correct_lenient": lenient,
+                    # the second grader reads one question in ten otherwise than the first
+                    "correct_math_paper": (lenient & formatted) != (np.arange(questions) % 10 == 0),
                     "format": formatted,
                     "tokens": tokens,
                     "truncated": tokens > 240,

@@ -45,8 +45,8 @@ def test_rows_are_as_many_as_the_study_has(tables):
     assert rows == {
         "runs": 4 * 2,
         "evaluation_by_run": (4 * 2 + 1) * 2,  # runs and the base model, greedy and sampled
-        "evaluation_by_arm": 5 * 2 * 5,  # arms and the base model, modes, metrics
-        "paired_differences": 3 * 2 * 5,
+        "evaluation_by_arm": 5 * 2 * 9,  # arms and the base model, modes, metrics
+        "paired_differences": 3 * 2 * 9,
         "rewards_by_step": 4 * 2 * 6 * 6,  # steps, three components with total, tokens, truncated
         "similarity_by_step": 4 * 2 * 6 * 6 * 3,  # steps, layers with "all", pairs
     }

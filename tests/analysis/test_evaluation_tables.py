@@ -13,7 +13,8 @@ from reward_ablation.analysis.evaluation import (
 
 def answers(rows: list[tuple[str, str, bool, int]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["mode", "problem_id", "correct_strict", "tokens"])
-    return frame.assign(correct_lenient=True, format=frame["correct_strict"], truncated=False)
+    same = frame["correct_strict"]
+    return frame.assign(correct_lenient=True, correct_math_paper=same, format=same, truncated=False)
 
 
 ONE_SEED = answers(
@@ -48,6 +49,28 @@ def test_rows_of_a_run():
     assert rows.loc["sampled", "accuracy_strict"] == 0.75
     assert rows.loc["sampled", "tokens"] == 27.5
     assert rows["seed"].isna().all()
+
+
+def test_where_the_graders_differ():
+    """Greedy: b is right for the first grader alone. Sampled: one of two answers to a is right for the second alone."""
+    rows = ONE_SEED.assign(correct_math_paper=[False, False, True, True, True, True])
+    means = evaluation_of_run(question_means(rows), "base", None, "gsm8k").set_index("mode")
+    names = ["graders_differ", "correct_only_strict", "correct_only_math_paper", "accuracy_math_paper"]
+    assert means.loc["greedy", names].tolist() == [0.5, 0.5, 0, 0]
+    assert means.loc["sampled", names].tolist() == [0.25, 0, 0.25, 1]
+    assert question_means(rows).loc[("sampled", "a"), "graders_differ"] == 0.5
+
+
+def test_the_rate_of_an_arm_has_an_interval_over_questions():
+    """Differences must not cancel: one question each way is a rate of 1 in each, not of 0."""
+    rows = answers([("greedy", f"q{n}", n % 2 == 0, 1) for n in range(20)])
+    rows["correct_math_paper"] = ~rows["correct_strict"] & (rows.index < 10)
+    table = evaluation_of_arm([question_means(rows)], "base", "gsm8k", 500, 0.95).set_index("metric")
+    assert table.loc["correct_only_strict", "estimate"] == 0.5
+    assert table.loc["correct_only_math_paper", "estimate"] == 0.25
+    assert table.loc["graders_differ", "estimate"] == 0.75
+    assert table.loc["graders_differ", "low"] < 0.75 < table.loc["graders_differ", "high"]
+    assert table.loc["accuracy_strict", "estimate"] - table.loc["accuracy_math_paper", "estimate"] == 0.5 - 0.25
 
 
 def test_arm_is_the_mean_over_its_seeds():

@@ -115,6 +115,27 @@ def test_rows_that_cannot_be_used_are_refused_in_one_line(tmp_path, rows, messag
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.jsonl"]
 
 
+def test_golds_that_fail_are_named_once_in_one_line(tmp_path):
+    golds = ["1", r"\frac{1}{2", "x" * 3000, "a\x00b", "no\n#### 72", "72"]
+    rows = [problem(f"{number}?", gold) for number, gold in enumerate(golds)]
+    with pytest.raises(StudyError) as caught:
+        prepare(spec_of(tmp_path, rows), "train", tmp_path / "out.parquet")
+    unreadable = "unreadable: braces, nesting, length or control characters"
+    assert str(caught.value) == (
+        "train: 4 golds do not grade themselves as correct: "
+        rf"file/mine/1: '\frac{{1}}{{2' ({unreadable}); file/mine/2: '{'x' * 49}…' ({unreadable}); "
+        rf"file/mine/3: 'a\x00b' ({unreadable}), …; "
+        "a gold is the answer alone: mend it in the data, or empty it there to drop its problem"
+    )
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_golds_of_problems_that_are_dropped_need_not_be_right(tmp_path):
+    rows = [problem("x?", "1"), problem("X?", "{"), problem("y?", "")]
+    prepare(spec_of(tmp_path, rows, duplicates="drop"), "set", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet")["answer"].to_pylist() == ["1"]
+
+
 def test_a_file_that_changed_after_planning_is_refused(tmp_path):
     spec_of(tmp_path, [problem("x?")])
     path = tmp_path / "mine.jsonl"

@@ -45,6 +45,12 @@ def test_math(row, gold, number, subject):
     assert problem["question"] == "x?"
 
 
+def test_the_published_gold_is_the_last_box_alone():
+    """As of a problem of MATH, whose solution gives both points."""
+    solution = r"the points of intersection are $\boxed{(-2,18)}$ and $\boxed{(8,38)}$."
+    assert math([{"problem": "x?", "solution": solution}], "math", "train")[0]["answer"] == "(8,38)"
+
+
 def test_math_without_a_box_has_no_gold():
     assert math([{"problem": "x?", "solution": "Clear."}], "math", "train")[0]["answer"] is None
 

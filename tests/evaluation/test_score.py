@@ -1,7 +1,7 @@
 import pytest
 
 from reward_ablation.evaluation.requests import Completion, Request
-from reward_ablation.evaluation.score import SCHEMA, score, score_text
+from reward_ablation.evaluation.score import SCHEMA, score, score_texts
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,33 @@ from reward_ablation.evaluation.score import SCHEMA, score, score_text
     ],
 )
 def test_a_text_is_graded_strictly_and_leniently(text, answer_format, answer, status, lenient):
-    assert score_text(text, "72", answer_format) == {
+    [columns] = score_texts([text], ["72"], answer_format)
+    assert columns.pop("correct_math_paper") == (status == "correct")  # a plain number, or none
+    assert columns == {
         "answer": answer,
         "status": status,
         "correct_strict": status == "correct",
         "correct_lenient": lenient,
         "format": answer is not None,
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "gold", "strict", "math_paper"),
+    [
+        (r"\boxed{\frac12}", r"\frac{1}{2}", True, True),
+        (r"\boxed{72.0}", "72", True, False),  # a value against a string
+        (r"\boxed{1,000}", "1000", True, False),
+        (r"\boxed{5\%}", "5", False, True),  # the published rules drop the sign
+        (r"\boxed{2, 1}", "1, 2", True, False),  # and keep the order
+        (r"\boxed{5}", r"so \boxed{5}", True, True),  # both read the gold without its box
+        ("the answer is 5", "5", False, False),  # no answer: nothing to compare
+        (r"\boxed{}", r"\text{ m}", False, False),  # nor is an empty box the gold that is empty by those rules
+    ],
+)
+def test_the_second_grader_judges_the_strict_answer(text, gold, strict, math_paper):
+    [columns] = score_texts([text], [gold], "boxed")
+    assert (columns["correct_strict"], columns["correct_math_paper"]) == (strict, math_paper)
 
 
 def test_rows_follow_the_requests(tokenizer):
@@ -48,6 +68,7 @@ def test_rows_follow_the_requests(tokenizer):
             "status": "wrong",
             "correct_strict": False,
             "correct_lenient": False,
+            "correct_math_paper": False,
             "format": True,
             "tokens": 7,
             "truncated": False,
@@ -61,6 +82,7 @@ def test_rows_follow_the_requests(tokenizer):
             "status": "unparseable",
             "correct_strict": False,
             "correct_lenient": True,
+            "correct_math_paper": False,
             "format": False,
             "tokens": 4,
             "truncated": True,

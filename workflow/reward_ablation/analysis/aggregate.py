@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from reward_ablation.analysis.evaluation import (
-    METRICS,
+    ANSWER_COLUMNS,
     difference_to_baseline,
     evaluation_of_arm,
     evaluation_of_run,
@@ -52,7 +52,7 @@ def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
 
 def read_question_means(path: Path, base: pd.DataFrame | None) -> pd.DataFrame:
     """Question means of one evaluated model, which must have answered the questions of the base model."""
-    means = question_means(read_columns(path, ["mode", "problem_id", *METRICS.values()]))
+    means = question_means(read_columns(path, ["mode", "problem_id", *ANSWER_COLUMNS]))
     if base is not None and not means.index.equals(base.index):
         raise StudyError(
             f"{path}: answers other questions than the base model did; delete it and run the workflow again"

@@ -1,4 +1,4 @@
-"""Accuracy, format adherence and length from the answers of evaluated models."""
+"""Accuracy, agreement of the graders, format adherence and length from the answers of evaluated models."""
 
 from __future__ import annotations
 
@@ -7,14 +7,42 @@ import pandas as pd
 
 from reward_ablation.analysis.intervals import bootstrap_means, generator, percentile_interval
 
-#: Metric: the column of the answers that it is the mean of.
+#: Columns of the answers that metrics are made of.
+ANSWER_COLUMNS = ["correct_strict", "correct_lenient", "correct_math_paper", "format", "tokens", "truncated"]
+
+#: Metric: the column of `measured` that it is the mean of.
 METRICS = {
     "accuracy_strict": "correct_strict",
     "accuracy_lenient": "correct_lenient",
+    "accuracy_math_paper": "correct_math_paper",
+    "graders_differ": "graders_differ",
+    "correct_only_strict": "correct_only_strict",
+    "correct_only_math_paper": "correct_only_math_paper",
     "format": "format",
     "tokens": "tokens",
     "truncated": "truncated",
 }
+
+
+def measured(answers: pd.DataFrame) -> pd.DataFrame:
+    """Answers as numbers, one column a metric, with where the two graders of the strict answer differ.
+
+    All answers count, also those where nothing was found to compare and both graders say no: so the
+    rates say by how much an accuracy would change with the other grader, and their parts add up,
+    accuracy_strict - accuracy_math_paper = correct_only_strict - correct_only_math_paper.
+
+    Parameters
+    ----------
+    answers : DataFrame
+        With the columns `ANSWER_COLUMNS`.
+    """
+    strict, math_paper = answers["correct_strict"].astype(bool), answers["correct_math_paper"].astype(bool)
+    columns = answers[ANSWER_COLUMNS].assign(
+        graders_differ=strict != math_paper,
+        correct_only_strict=strict & ~math_paper,
+        correct_only_math_paper=~strict & math_paper,
+    )
+    return columns[list(METRICS.values())].astype(float)
 
 
 def question_means(answers: pd.DataFrame) -> pd.DataFrame:
@@ -25,7 +53,7 @@ def question_means(answers: pd.DataFrame) -> pd.DataFrame:
     Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics.
     """
     labels = [answers["mode"], answers["problem_id"]]
-    grouped = answers[list(METRICS.values())].astype(float).groupby(labels, sort=True)
+    grouped = measured(answers).groupby(labels, sort=True)
     means = grouped.mean().set_axis(list(METRICS), axis="columns")
     means.insert(0, "answers", grouped.size())
     return means

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
+from reward_ablation.data.gold_check import check_golds
 from reward_ablation.data.reading import Rows
 from reward_ablation.data.sources import REPOSITORIES, load
 from reward_ablation.study.base import Section
@@ -75,7 +76,8 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
     Raises
     ------
     StudyError
-        The source is unusable, or it has duplicates or an overlap and the spec refuses them.
+        The source is unusable, it has duplicates or an overlap and the spec refuses them, or a gold that is
+        left does not grade itself as correct.
     """
     check_unchanged(spec)
     rows = normalised(load(spec.source), name)
@@ -104,6 +106,7 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
 
     if not kept:
         raise StudyError(f"{name}: none of {len(rows)} problems is left ({_listed(counts)})")
+    check_golds(kept, name)
     write_parquet(to_table(kept, name), output)
     origin = provenance(spec)
     write_json({"rows": len(kept), **counts, "source": origin, "sha256": sha256(output)}, output.with_suffix(".json"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reward_ablation.evaluation.requests import Completion, Request
-from reward_ablation.rewards import extract_lenient, grade, grade_answer
+from reward_ablation.rewards import extract, extract_lenient, grade_answers, grade_batch, math_paper
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -23,6 +23,7 @@ SCHEMA = pa.schema(
         pa.field("status", pa.string(), nullable=False),  # of the strict grade
         pa.field("correct_strict", pa.bool_(), nullable=False),
         pa.field("correct_lenient", pa.bool_(), nullable=False),
+        pa.field("correct_math_paper", pa.bool_(), nullable=False),  # the strict answer, by the second grader
         pa.field("format", pa.bool_(), nullable=False),
         pa.field("tokens", pa.int64(), nullable=False),  # with the end token
         pa.field("truncated", pa.bool_(), nullable=False),
@@ -47,29 +48,39 @@ def score(
         Where the strict grade looks for the answer; the lenient one takes any format, else the last number.
     """
     texts = tokenizer.batch_decode([completion.ids for completion in completions], skip_special_tokens=True)
-    rows = []
-    for request, completion, text in zip(requests, completions, texts, strict=True):
-        rows.append(
-            {
-                "problem_id": request.problem_id,
-                "mode": request.mode,
-                "sample": request.sample,
-                "completion": text,
-                **score_text(text, golds[request.problem_id], answer_format),
-                "tokens": len(completion.ids),
-                "truncated": completion.truncated,
-            }
-        )
+    verdicts = score_texts(texts, [golds[request.problem_id] for request in requests], answer_format)
+    rows = [
+        {
+            "problem_id": request.problem_id,
+            "mode": request.mode,
+            "sample": request.sample,
+            "completion": text,
+            **verdict,
+            "tokens": len(completion.ids),
+            "truncated": completion.truncated,
+        }
+        for request, completion, text, verdict in zip(requests, completions, texts, verdicts, strict=True)
+    ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def score_text(text: str, gold: str, answer_format: str) -> dict[str, Any]:
-    """Columns of one completion that its text decides."""
-    strict = grade(text, gold, answer_format)
-    return {
-        "answer": strict.answer,
-        "status": strict.status,
-        "correct_strict": strict.status == "correct",
-        "correct_lenient": grade_answer(extract_lenient(text), gold).status == "correct",
-        "format": strict.answer is not None,
-    }
+def score_texts(texts: Sequence[str], golds: Sequence[str], answer_format: str) -> list[dict[str, Any]]:
+    """Columns of each completion that its text and its gold decide.
+
+    The second grader judges the answer of the strict extraction: what it checks is how answers are compared, not
+    where they are found. Without an answer both graders say no.
+    """
+    strict = grade_batch(texts, golds, answer_format)
+    lenient = grade_answers([extract_lenient(text) for text in texts], golds)
+    return [
+        {
+            "answer": verdict.answer,
+            "status": verdict.status,
+            "correct_strict": verdict.status == "correct",
+            "correct_lenient": other.status == "correct",
+            "correct_math_paper": verdict.answer is not None
+            and math_paper.equivalent(verdict.answer, extract(gold, "boxed") or gold),
+            "format": verdict.answer is not None,
+        }
+        for verdict, other, gold in zip(strict, lenient, golds, strict=True)
+    ]

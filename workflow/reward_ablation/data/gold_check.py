@@ -1,0 +1,77 @@
+"""Whether a gold can be answered at all: it is put where a completion puts its answer, and graded against itself.
+
+A gold that fails there is wrong for every completion, in training and in evaluation, and nobody would be told.
+"""
+
+from __future__ import annotations
+
+import re
+
+from reward_ablation.data.reading import Rows
+from reward_ablation.study.errors import StudyError
+
+_PUNCTUATION = re.compile(r"""[\s?!.,;:%$'"`_\\\u2026]*""")
+_WHY = {
+    "unparseable": "unreadable: braces, nesting, length or control characters",
+    "error": "nothing in it to compare",
+}
+_NAMED = 3  # failing problems that the message names
+_SHOWN = 50  # characters of a gold that it shows
+
+
+def check_golds(rows: Rows, name: str) -> None:
+    """Refuse golds that do not grade themselves as correct.
+
+    Parameters
+    ----------
+    rows : list of dict
+        With id and answer (the gold).
+    name : str
+        What the message calls the set.
+
+    Raises
+    ------
+    StudyError
+        Names the first failing problems with their golds and reasons.
+    """
+    failing = {row["id"]: (row["answer"], why) for row in rows if (why := why_ungradable(row["answer"]))}
+    if not failing:
+        return
+    first = "; ".join(
+        f"{problem}: {_shortened(gold)} ({why})" for problem, (gold, why) in list(failing.items())[:_NAMED]
+    )
+    count = "1 gold does not grade itself" if len(failing) == 1 else f"{len(failing)} golds do not grade themselves"
+    more = ", …" if len(failing) > _NAMED else ""
+    raise StudyError(
+        f"{name}: {count} as correct: {first}{more}; a gold is the answer alone: mend it in the data, "
+        "or empty it there to drop its problem"
+    )
+
+
+def why_ungradable(gold: str) -> str | None:
+    r"""Reason why no completion could be right by this gold, or None.
+
+    In a box the gold must be extracted whole and graded as correct, which fails where braces do not balance, for
+    control characters, and for what is too long, too deep or nothing after normalisation. Nor may it hold a
+    marker, after which its own answer would stand: then it is a whole solution. Equal strings settle a gold that
+    passes: no parser is started for it.
+    """
+    from reward_ablation.rewards.extraction import extract, marker_spans
+    from reward_ablation.rewards.grading import grade_answer
+
+    if _PUNCTUATION.fullmatch(gold):
+        return "punctuation alone"
+    for answer_format in ("hash", "final", "tag"):
+        for start, end in marker_spans(gold, answer_format):
+            return f"has {gold[start:end].strip()} inside"
+    answer = extract(rf"\boxed{{{gold}}}", "boxed")
+    if answer != (extract(gold, "boxed") or gold.strip()):  # a stray brace, which a parser may forgive
+        return _WHY["unparseable"]
+    status = grade_answer(answer, gold).status
+    return None if status == "correct" else _WHY.get(status, f"{status} in a box")
+
+
+def _shortened(gold: str) -> str:
+    """On one line, quoted, with escapes where there is something that cannot be seen."""
+    short = gold if len(gold) <= _SHOWN else gold[: _SHOWN - 1] + "…"
+    return f"'{short}'" if short.isprintable() else repr(short)
