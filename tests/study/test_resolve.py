@@ -42,6 +42,11 @@ def changed(config, path, value):
         ("components/format/function", "fromat", "components.format: unknown function 'fromat'; functions here:"),
         ("components/format/parameters", {"fmt": 1}, "components.format: answer_format: unknown parameter 'fmt'"),
         ("components/format/function", "no.py:f", "components.format: no.py:f: there is no file no.py"),
+        (
+            "components/format/placement",
+            "last",
+            "components.format.placement: 'last' is not allowed; input should be 'all",
+        ),
         ("arms/arms/b/weights/fromat", 1, "arms.arms.b.weights: unknown component 'fromat'; components here:"),
         ("arms/arms/b/weights/format", float("nan"), "arms.arms.b.weights.format: nan is not allowed"),
         ("arms/arms/b-c", {"weights": {"format": 1}}, "arms.arms.b-c: 'b-c' is not allowed; it must match"),
@@ -73,6 +78,49 @@ def test_a_bad_config_is_one_line(config, path, value, message):
     assert "\n" not in text
 
 
+SEQUENCE = {"importance_sampling_level": "sequence"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (SEQUENCE, "importance_sampling_level: sequence has one ratio a completion: a placement would change nothing"),
+        ({"loss_type": "vespo"}, "loss_type: vespo weighs a completion by the sign of its one advantage"),
+        ({"off_policy_mask_threshold": 0.5}, "off_policy_mask_threshold: keeps or drops a completion by the sign of"),
+    ],
+)
+def test_a_placement_that_trl_cannot_have_is_one_line(config, settings, message):
+    changed(config, "components/format/placement", "last_token")
+    changed(config, "arms/arms/b/training", settings)
+    with pytest.raises(StudyError) as caught:
+        resolve(config, "study.yaml", Path())
+    assert str(caught.value).startswith(f"study.yaml: training (arm b): {message}")
+    assert str(caught.value).endswith("; set components.format.placement: all_tokens, or change the setting")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("components/format/placement", "all_tokens"),
+        ("arms/arms/b/training", {**SEQUENCE, "loss_type": "cispo"}),  # its ratio has no gradient
+        ("arms/arms/b/weights", {"correctness": 1}),  # not trained on, and (below) not measured
+    ],
+)
+def test_the_same_settings_are_fine_where_nothing_is_placed(config, path, value):
+    changed(config, "components/format/placement", "last_token")
+    changed(config, "gradients", {"every": 0})
+    changed(config, "arms/arms/b/training", SEQUENCE)
+    resolve(changed(config, path, value), "study.yaml", Path())
+
+
+def test_a_placement_leaves_evaluation_as_it_is(config):
+    def evaluation(study):
+        return study.answers_folder, study.datasets, study.model_file, study.problems_file, study.evaluation_spec(None)
+
+    before = evaluation(resolve(config, "study.yaml", Path()))
+    assert evaluation(resolve(changed(config, "components/format/placement", "last_token"), "s", Path())) == before
+
+
 def keys_of(config):
     return resolve(config, "study.yaml", Path()).keys
 
@@ -91,6 +139,8 @@ def keys_of(config):
         ("arms/arms/a/training", {"max_steps": 11}, {"a"}),
         ("training/max_steps", 11, {"a", "b"}),
         ("components/format/parameters/format", "boxed", {"a", "b"}),  # all components are scored in all arms
+        ("components/format/placement", "last_token", {"a", "b"}),
+        ("components/format/placement", "all_tokens", set()),
         ("data/train/count", 11, {"a", "b"}),
         ("data/overlap", "drop", {"a", "b"}),
         ("model/steps", 601, {"a", "b"}),

@@ -39,6 +39,8 @@ def spec_with(**changes) -> dict:
     spec = copy.deepcopy(SPEC)
     for key, value in changes.items():
         spec[key] = {**spec[key], **value} if isinstance(value, dict) and isinstance(spec[key], dict) else value
+    for component in spec["components"].values():
+        component.setdefault("placement", "all_tokens")
     return spec
 
 

@@ -13,8 +13,11 @@ from .conftest import spec_with
 pytestmark = pytest.mark.slow
 
 
-def test_two_processes(demo_model, problems, tmp_path):
+@pytest.mark.parametrize("placement", ["all_tokens", "last_token"])
+def test_two_processes(demo_model, problems, tmp_path, placement):
+    length = {"function": "token_length", "parameters": {"target": 20, "width": 20}, "placement": placement}
     spec = spec_with(
+        components={"length": length},
         weights={"correctness": 0, "format": 0, "length": 1},
         training={"per_device_train_batch_size": 4, "max_steps": 2},
     )

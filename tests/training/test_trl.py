@@ -64,6 +64,19 @@ def test_tensors_added_to_the_batch_are_shuffled_and_split_with_it():
     assert "split_tensor_dict" in prepare
 
 
+def test_advantages_may_be_given_by_token():
+    loss = inspect.getsource(GRPOTrainer._compute_loss)
+    assert re.search(r"if advantages\.dim\(\) == 1:\s+advantages = advantages\.unsqueeze\(1\)", loss)
+
+
+@pytest.mark.parametrize("method", ["get_off_policy_mask", "get_gamma_weights"])
+def test_what_goes_by_the_sign_of_one_advantage_is_known(method):
+    """Settings that use them are refused with placed advantages; the loss uses no other such function."""
+    loss = inspect.getsource(GRPOTrainer._compute_loss)
+    assert f"self.{method}(" in loss
+    assert len(re.findall(r"advantages=advantages,", loss)) == 2
+
+
 def test_epsilon_of_the_advantages_is_ours():
     from reward_ablation.training.advantages import EPSILON
 

@@ -95,7 +95,8 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     ------
     ValueError
         A name that the workflow uses itself, an unknown baseline or component, a reward function
-        that cannot be loaded, or settings under which gradients cannot be measured.
+        that cannot be loaded, or settings under which gradients cannot be measured or advantages
+        cannot be placed.
     """
     arms = study.expanded_arms()
     for place, names in (("name", [study.name]), ("arms", arms), ("components", study.components)):
@@ -104,9 +105,13 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
                 raise ValueError(f"{place}: '{name}' is taken by the workflow; not allowed: {', '.join(TAKEN[place])}")
     if study.baseline is not None and study.baseline not in arms:
         raise ValueError(f"baseline: unknown arm '{study.baseline}'; arms here: {', '.join(arms)}")
-    if study.gradients.every:
-        for name, arm in arms.items():
-            check_measurable({**study.training, **arm.training}, name)
+    for name, arm in arms.items():
+        settings = {**study.training, **arm.training}
+        if study.gradients.every:
+            check_measurable(settings, name)
+        for key, component in study.components.items():
+            if component.placement != "all_tokens" and (arm.weights[key] or study.gradients.every):
+                check_placeable(settings, name, key)
     for name, component in study.components.items():
         try:
             load_component(component.function, component.parameters, root)
@@ -131,6 +136,27 @@ def check_measurable(training: dict[str, Any], arm: str) -> None:
     if training.get("fp16"):
         raise ValueError(
             f"training (arm {arm}): fp16: small component gradients would vanish; use bf16, or gradients.every: 0"
+        )
+
+
+def check_placeable(training: dict[str, Any], arm: str, component: str) -> None:
+    """Refuse settings under which TRL asks for one advantage per completion, so that none can be placed on tokens.
+
+    Raises
+    ------
+    ValueError
+    """
+    loss = training.get("loss_type")
+    reason = None
+    if training.get("off_policy_mask_threshold") is not None:
+        reason = "off_policy_mask_threshold: keeps or drops a completion by the sign of its one advantage"
+    elif loss == "vespo":
+        reason = "loss_type: vespo weighs a completion by the sign of its one advantage"
+    elif training.get("importance_sampling_level") == "sequence" and loss != "cispo":
+        reason = "importance_sampling_level: sequence has one ratio a completion: a placement would change nothing"
+    if reason:
+        raise ValueError(
+            f"training (arm {arm}): {reason}; set components.{component}.placement: all_tokens, or change the setting"
         )
 
 

@@ -34,17 +34,26 @@ def component_shares(
     -------
     (N, K) tensor
         Rows sum to TRL's advantage. A component of weight 0 has share 0, and so has a completion
-        that no weighted component could score.
+        that no weighted component could score. The others' shares are what they are without it, bit for bit.
     """
     weighted = weights != 0
-    unscorable = torch.isnan(scores[:, weighted]).all(dim=1)
+    shares = torch.zeros_like(scores)
+    shares[:, weighted] = _weighted_shares(
+        scores[:, weighted], weights[weighted], num_generations, scale_rewards, aggregation
+    )
+    return shares
+
+
+def _weighted_shares(
+    scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str
+) -> Tensor:
+    unscorable = torch.isnan(scores).all(dim=1)
     if aggregation == "normalize_then_sum":
         groups = scores.view(-1, num_generations, scores.shape[1])
         deviation = nanstd(groups, dim=1, keepdim=True) + EPSILON
         scores = ((groups - torch.nanmean(groups, dim=1, keepdim=True)) / deviation).view_as(scores)
         num_generations, scale_rewards = len(scores), "group"  # TRL: then over the whole batch
     parts = torch.nan_to_num(scores * weights, nan=0.0)
-    parts[:, ~weighted] = 0.0
     parts[unscorable] = torch.nan
     groups = parts.view(-1, num_generations, parts.shape[1])
     total = groups.sum(dim=2)

@@ -8,7 +8,10 @@ import pyarrow as pa
 
 
 def rollout_schema(components: list[str]) -> pa.Schema:
-    """Columns of the rollout log; one raw score and one share of the advantage per component."""
+    """Columns of the rollout log; one raw score and one share of the advantage per component.
+
+    An advantage that is placed on some tokens stands here as its mean over all tokens of the completion.
+    """
     return pa.schema(
         [
             ("step", pa.int64()),

@@ -110,6 +110,7 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
     trainer = AblationTrainer(
         components=components,
         weights=spec["weights"],
+        placements={name: component["placement"] for name, component in spec["components"].items()},
         parts=work / "parts",
         measure_every=spec["gradients"]["every"],
         model=str(model),

@@ -22,6 +22,7 @@ from reward_ablation.rewards.completions import completion_texts
 from reward_ablation.training.advantages import alone_advantages, component_shares
 from reward_ablation.training.gradients import ComponentGradients, gram_rows
 from reward_ablation.training.parts import write_part
+from reward_ablation.training.placement import ALL_TOKENS, place, token_weights
 from reward_ablation.training.rollouts import rollout_rows
 
 #: Which advantage a component's gradient is taken with: its own, at weight 1.
@@ -37,6 +38,8 @@ class AblationTrainer(GRPOTrainer):
         All components of the study, by name, with TRL's reward signature.
     weights : dict of str to float
         One weight per component; those of weight 0 are tracked only.
+    placements : dict of str to str
+        One placement per component: the tokens that its advantage acts on.
     parts : Path
         Folder for the parts of the rollout log and the gradients table.
     measure_every : int
@@ -50,17 +53,19 @@ class AblationTrainer(GRPOTrainer):
         *,
         components: dict[str, Callable],
         weights: dict[str, float],
+        placements: dict[str, str],
         parts: Path,
         measure_every: int,
         **kwargs: Any,
     ):
         self.components = components
         self.weights = weights
+        self.placements = placements
         self.parts = parts
         self.measure_every = measure_every
-        trained = [name for name in components if weights[name]]
-        kwargs["args"].reward_weights = [weights[name] for name in trained]
-        super().__init__(reward_funcs=[components[name] for name in trained], **kwargs)
+        self.trained = [name for name in components if weights[name]]
+        kwargs["args"].reward_weights = [weights[name] for name in self.trained]
+        super().__init__(reward_funcs=[components[name] for name in self.trained], **kwargs)
         self._gradients = ComponentGradients(self.model.named_parameters(), list(components))
         self._forward: tuple | None = None  # the training forward pass, while it is being kept or replayed
         self._replaying = False
@@ -84,7 +89,7 @@ class AblationTrainer(GRPOTrainer):
         self._batch = {
             "scores": torch.stack([columns[name] for name in self.components], dim=1),
             "completions": completions,
-            "tokens": [len(ids) for ids in completion_ids_list],
+            "ids": completion_ids_list,
             "truncated": [ids[-1] not in ends for ids in completion_ids_list],
         }
         return trained
@@ -101,10 +106,30 @@ class AblationTrainer(GRPOTrainer):
             self.accelerator.process_index * len(inputs),
             (self.accelerator.process_index + 1) * len(inputs),
         )
-        output["component_advantages"] = alone_advantages(scores, *how)[here]
+        alone = alone_advantages(scores, *how)[here]
         shares = component_shares(scores, weights, *how)[here]
         self._log_rollouts(inputs, scores[here], shares, output["advantages"], first_row=here.start)
+        output["component_advantages"] = alone
+        self._place(output, shares, alone)
         return output
+
+    def _place(self, output: dict[str, Any], shares: Tensor, alone: Tensor) -> None:
+        """Put advantages on tokens, (B,) -> (B, T) and (B, K) -> (B, T, K), where a component's placement asks for it.
+
+        Without one on a trained component TRL's own advantages stay: a tracked component changes nothing.
+        """
+        if set(self.placements.values()) == {ALL_TOKENS}:
+            return
+        width = output["completion_ids"].size(1)
+        weights = {
+            placement: token_weights(placement, self._batch["ids"], width, self._tokenizer).to(shares.device)
+            for placement in set(self.placements.values())
+        }
+        placements = [self.placements[name] for name in self.components]
+        output["component_advantages"] = place(alone, placements, weights)
+        if {self.placements[name] for name in self.trained} != {ALL_TOKENS}:
+            placed = dict(zip(self.components, place(shares, placements, weights).unbind(dim=2), strict=True))
+            output["advantages"] = sum(placed[name] for name in self.trained)
 
     def _log_rollouts(self, inputs, scores: Tensor, shares: Tensor, advantages: Tensor, first_row: int) -> None:
         step = self.state.global_step + 1
@@ -113,7 +138,7 @@ class AblationTrainer(GRPOTrainer):
             problem_ids=[row["problem_id"] for row in inputs],
             rollouts=[(first_row + i) % self.num_generations for i in range(len(inputs))],
             completions=completion_texts(self._batch["completions"]),
-            tokens=self._batch["tokens"],
+            tokens=[len(ids) for ids in self._batch["ids"]],
             truncated=self._batch["truncated"],
             scores=dict(zip(self.components, scores.T.tolist(), strict=True)),
             weights=self.weights,
@@ -156,7 +181,7 @@ class AblationTrainer(GRPOTrainer):
             with self._policy_term_only():
                 self._gradients.add(
                     policy_loss(model, {**inputs, "advantages": advantages})
-                    for advantages in inputs["component_advantages"].T
+                    for advantages in inputs["component_advantages"].unbind(dim=-1)
                 )
         self._forward = None
         return loss

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -14,6 +14,9 @@ class Component(Section):
 
     function: str = Field(description="A function of reward_ablation.rewards.components, or path/to/file.py:function.")
     parameters: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the function.")
+    placement: Literal["all_tokens", "last_token", "answer_span"] = Field(
+        "all_tokens", description="The tokens of a completion that the component's advantage acts on."
+    )
 
 
 class Lora(Section):

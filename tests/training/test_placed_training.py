@@ -1,0 +1,260 @@
+"""Placed advantages in training: gradients against losses written out by hand, and all that must stay as it was."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.study.files import sha256
+
+from .test_run import StopAt, weights_of
+
+REWARDS = """
+import json, pathlib
+
+def length(completions, completion_ids, *, file: str, **columns):
+    pathlib.Path(file).write_text(json.dumps(completion_ids))  # text does not always tokenise back to itself
+    return [max(0.0, 1 - abs(len(ids) - 10) / 10) for ids in completion_ids]
+
+def letters(completions, **columns):
+    return [len(text) % 7 / 6 for text in completions]  # differs within a group, as a tiny model's correctness does not
+"""
+LONGEST = 32  # tokens: some completions are cut off, some give an answer, some end without one
+NAMES = ["correctness", "format", "length"]
+PLACEMENTS = {"correctness": "answer_span", "format": "last_token", "length": "all_tokens"}
+
+
+FORMAT = {"function": "answer_format", "parameters": {"format": "hash"}}
+
+
+def component(answer_format, placement):
+    return {"function": "correctness", "parameters": {"answer_format": answer_format}, "placement": placement}
+
+
+@pytest.fixture
+def placed_run(train, tmp_path):
+    """One step with a component in each placement: `placed_run(**training)` gives the run and its completions' ids."""
+    (tmp_path / "rewards.py").write_text(REWARDS)
+    ids = tmp_path / "ids.json"
+
+    def run(**training):
+        folder = train(
+            "run",
+            components={
+                "correctness": {
+                    "function": f"{tmp_path}/rewards.py:letters",
+                    "parameters": {},
+                    "placement": PLACEMENTS["correctness"],
+                },
+                "format": {**FORMAT, "placement": PLACEMENTS["format"]},
+                "length": {"function": f"{tmp_path}/rewards.py:length", "parameters": {"file": str(ids)}},
+            },
+            training={
+                "max_steps": 1,
+                "per_device_train_batch_size": 16,
+                "max_completion_length": LONGEST,
+                **training,
+            },
+        )
+        return folder, json.loads(ids.read_text())
+
+    return run
+
+
+def hand_weights(name, ids, tokenizer):
+    """Weights of a completion's tokens: the answer's are found by adding up what each token writes."""
+    placement = PLACEMENTS[name]
+    if placement == "all_tokens":
+        return torch.ones(len(ids))
+    written = [tokenizer.decode([token], skip_special_tokens=True) for token in ids]
+    text = "".join(written)
+    start = text.rfind("####")
+    stop = len(text[: text.find("\n", start)]) if "\n" in text[start:] else len(text)
+    chosen, place = [], 0
+    for i, part in enumerate(written):
+        if part and place + len(part) > start and place < stop:
+            chosen.append(i)
+        place += len(part)
+    if placement == "last_token" or start < 0 or not text[start + 4 : stop].strip():
+        chosen = [len(ids) - 1]
+    weights = torch.zeros(len(ids))
+    weights[chosen] = len(ids) / len(chosen)
+    return weights
+
+
+def hand_gradient(demo_model, problems, rollouts, completion_ids, advantages, loss_type="dapo", counted=None):
+    """Gradient of a loss on policy, one completion at a time: -sum_i n_i sum_t A_it log p_it.
+
+    Parameters
+    ----------
+    advantages : list of tensor
+        For each completion, one value per token.
+    counted : list of bool, optional
+        Completions that are not masked.
+
+    The normaliser n_i is what defines TRL's loss types: one over all tokens of the batch (dapo, bnpo, cispo), over
+    the completion's tokens and the batch (grpo, sapo), over the longest allowed (dr_grpo), over the batch (luspo).
+    """
+    tokenizer, model = load_tokenizer(demo_model), load_model(demo_model)
+    questions = pd.read_parquet(problems).set_index("id").question
+    counted = counted or [True] * len(completion_ids)
+    tokens = sum(len(ids) for ids, is_counted in zip(completion_ids, counted, strict=True) if is_counted)
+    loss = 0.0
+    for problem, ids, values, is_counted in zip(rollouts.problem_id, completion_ids, advantages, counted, strict=True):
+        prompt = tokenizer(questions[problem] + "\n")["input_ids"]
+        logits = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
+        logps = torch.log_softmax(logits, dim=-1)[range(len(ids)), ids]
+        per_batch = {"grpo": len(ids), "sapo": len(ids), "dr_grpo": LONGEST, "luspo": 1}
+        normaliser = len(rollouts) * per_batch[loss_type] if loss_type in per_batch else tokens
+        loss = loss - is_counted * (values * logps).sum() / normaliser
+    names = [name for name, _ in model.named_parameters()]
+    return dict(zip(names, torch.autograd.grad(loss, list(model.parameters())), strict=True))
+
+
+def flat(gradient):
+    return torch.cat([part.flatten() for part in gradient.values()]).double()
+
+
+SGD = {"optim": "sgd", "learning_rate": 100.0, "max_grad_norm": 1e9, "lr_scheduler_type": "constant"}
+
+
+CISPO = {"loss_type": "cispo", "epsilon_high": 5.0}  # its ratio is cut at epsilon_high itself, not at one more
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        *({"loss_type": loss_type} for loss_type in ("dapo", "grpo", "bnpo", "dr_grpo", "luspo", "sapo")),
+        CISPO,
+        {**CISPO, "importance_sampling_level": "sequence"},  # its ratio weighs log-probabilities, and has no gradient
+    ],
+    ids=lambda training: "-".join(map(str, training.values())),
+)
+def test_training_takes_the_gradient_of_the_placed_advantages(placed_run, demo_model, problems, training):
+    """One step of plain gradient descent moves the weights by the gradient of the loss written out."""
+    run, completion_ids = placed_run(**training, **SGD)
+    check_step(run, completion_ids, demo_model, problems, training["loss_type"])
+
+
+def test_masked_completions_have_no_part_in_it(placed_run, demo_model, problems):
+    run, completion_ids = placed_run(mask_truncated_completions=True, **SGD)
+    truncated = pd.read_parquet(run / "rollouts.parquet").truncated
+    assert 0 < truncated.sum() < len(truncated)
+    check_step(run, completion_ids, demo_model, problems, "dapo", counted=(~truncated).tolist())
+
+
+def test_placement_survives_padding_shuffling_and_splitting(placed_run, demo_model, problems):
+    run, completion_ids = placed_run(
+        gradient_accumulation_steps=4, per_device_train_batch_size=4, pad_to_multiple_of=8, **SGD
+    )
+    check_step(run, completion_ids, demo_model, problems, "dapo")
+
+
+def check_step(run, completion_ids, demo_model, problems, loss_type, counted=None):
+    rollouts, tokenizer = pd.read_parquet(run / "rollouts.parquet"), load_tokenizer(demo_model)
+    advantages = [
+        sum(row[f"advantage_{name}"] * hand_weights(name, ids, tokenizer) for name in NAMES)
+        for (_, row), ids in zip(rollouts.iterrows(), completion_ids, strict=True)
+    ]
+    assert all((rollouts[f"advantage_{name}"] != 0).any() for name in NAMES)
+    answered = [bool((hand_weights("correctness", ids, tokenizer)[:-1] != 0).any()) for ids in completion_ids]
+    assert 2 < sum(answered) < len(answered) - 2
+    # what the log says of a completion is the mean over its tokens
+    assert [float(values.mean()) for values in advantages] == pytest.approx(rollouts.advantage.tolist(), abs=1e-5)
+    gradient = hand_gradient(demo_model, problems, rollouts, completion_ids, advantages, loss_type, counted)
+    before, after = load_file(demo_model / "model.safetensors"), load_file(run / "model" / "model.safetensors")
+    step = {name: (before[name] - after[name]) / SGD["learning_rate"] for name in gradient}
+    difference = (flat(step) - flat(gradient)).norm() / flat(gradient).norm()
+    assert difference < 1e-3
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_the_gram_matrix_is_that_of_the_placed_advantages(placed_run, demo_model, problems, accumulation):
+    run, completion_ids = placed_run(
+        gradient_accumulation_steps=accumulation, per_device_train_batch_size=16 // accumulation
+    )
+    rollouts, tokenizer = pd.read_parquet(run / "rollouts.parquet"), load_tokenizer(demo_model)
+    gradients = []
+    for name in NAMES:
+        scores = rollouts.groupby("problem_id")[f"score_{name}"]
+        alone = (rollouts[f"score_{name}"] - scores.transform("mean")) / (scores.transform("std") + 1e-4)
+        advantages = [a * hand_weights(name, ids, tokenizer) for a, ids in zip(alone, completion_ids, strict=True)]
+        gradients.append(flat(hand_gradient(demo_model, problems, rollouts, completion_ids, advantages)))
+    stacked = torch.stack(gradients)
+    hand = (stacked @ stacked.T).numpy()
+    rows = pd.read_parquet(run / "gradients.parquet").query("layer == 'all'")
+    dots = {(row.component_a, row.component_b): row.dot for row in rows.itertuples()}
+    assert np.diag(hand).min() > 0
+    measured = np.array([[dots[min(a, b), max(a, b)] for b in NAMES] for a in NAMES])
+    assert measured == pytest.approx(hand, rel=2e-4, abs=1e-6 * np.abs(hand).max())
+
+
+def test_a_step_on_earlier_rollouts_has_their_placement(train):
+    """Where nothing is learnt, the second pass over the same rollouts measures what the first one did."""
+    training = {"num_iterations": 2, "max_steps": 2, "learning_rate": 0.0, "gradient_accumulation_steps": 2}
+    run = train("run", components=placed_components(), training={**training, "per_device_train_batch_size": 4})
+    dots = pd.read_parquet(run / "gradients.parquet").set_index(["step", "layer", "component_a", "component_b"])["dot"]
+    assert dots[1].to_numpy() == pytest.approx(dots[2].to_numpy(), rel=1e-3, abs=1e-9)
+    assert dots[1].max() > 0
+
+
+def placed_components(length="all_tokens"):
+    return {
+        "correctness": component("last_number", PLACEMENTS["correctness"]),
+        "format": {**FORMAT, "placement": PLACEMENTS["format"]},
+        "length": {"function": "token_length", "parameters": {"target": 20, "width": 20}, "placement": length},
+    }
+
+
+def test_all_tokens_by_token_is_all_tokens_by_completion(train):
+    """A constant has no advantage: placing it moves nothing, and takes the other components' by token."""
+
+    def run(name, placement):
+        constant = {"function": "constant", "parameters": {}, "placement": placement}
+        return train(name, components={"format": constant}, training={**SGD, "max_steps": 1})
+
+    by_completion, by_token = (
+        load_file(run(*case) / "model" / "model.safetensors")
+        for case in (("by_completion", "all_tokens"), ("by_token", "last_token"))
+    )
+    assert flat(by_token).numpy() == pytest.approx(flat(by_completion).numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("others", ["all_tokens", "last_token"])
+@pytest.mark.parametrize("tracked", ["last_token", "answer_span"])
+def test_a_tracked_component_changes_nothing_wherever_it_is_placed(train, others, tracked):
+    """Not in training whose advantages are per completion, nor in training whose are per token."""
+    weights = {"correctness": 1, "format": 0.5, "length": 0}
+    components = {**placed_components(), "format": {**FORMAT, "placement": others}}
+    components["correctness"] = component("hash", "all_tokens")
+    components["length"] = {"function": "constant", "parameters": {}}
+    without = train("without", components=components, weights=weights)
+    components["length"] = placed_components(tracked)["length"]
+    with_it = train("with_it", components=components, weights=weights)
+    assert weights_of(with_it) == weights_of(without)
+    same = ["step", "problem_id", "rollout", "completion", "total", "advantage", "score_format", "advantage_format"]
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(with_it / "rollouts.parquet")[same], pd.read_parquet(without / "rollouts.parquet")[same]
+    )
+
+
+def test_a_placement_trains_another_model_and_is_on_record(train):
+    everywhere, last = train("everywhere"), train("last", components=placed_components())
+    assert weights_of(everywhere) != weights_of(last)
+    record = json.loads((last / "run.json").read_text())
+    assert {name: record["spec"]["components"][name]["placement"] for name in NAMES} == PLACEMENTS
+
+
+def test_an_interrupted_run_with_placements_ends_as_an_uninterrupted_one(train):
+    changes = {"components": placed_components(), "training": {"save_strategy": "steps", "save_steps": 2}}
+    whole = train("whole", **changes)
+    with pytest.raises(KeyboardInterrupt):
+        train("broken", callbacks=[StopAt(3)], **changes)
+    resumed = train("broken", **changes)
+    assert json.loads((resumed / "run.json").read_text())["resumed_from"] == 2
+    for file in ("rollouts.parquet", "gradients.parquet", "metrics.parquet", "model/model.safetensors"):
+        assert sha256(whole / file) == sha256(resumed / file), file
