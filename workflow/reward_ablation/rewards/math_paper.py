@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 
-#: The longest answer of MATH has 159 characters. Longer texts than this are compared as they stand.
+#: The longest gold of MATH train has 159 characters. Longer texts than this are compared as they stand.
 MAX_CHARACTERS = 2000
 
 #: Applied from first to last.
