@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reward_ablation.rewards import Grade, extract, extract_lenient, grade, grade_answer
+from reward_ablation.rewards import Grade, extract_lenient, grade
 
 from .public_data import gsm8k_gold, rows
 

@@ -2,9 +2,8 @@
 
 import re
 
-import pytest
-
 from reward_ablation.rewards import extract, extract_lenient, grade_answer
+
 from .public_data import rows
 
 DECIMALS = "a rounded decimal is not the fraction"

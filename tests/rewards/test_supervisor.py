@@ -1,6 +1,7 @@
 """The worker process: started when needed, ended when it must be, replaced without a trace."""
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -34,7 +35,7 @@ def children(pid):
 
 def is_running(pid):
     try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"  # noqa: SIM115
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
@@ -107,7 +108,8 @@ def test_an_answer_whose_child_is_killed_twice_has_no_verdict(worker):
     def kill_children():
         while not done.is_set():
             for child in children(worker.pid):
-                os.kill(child, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
 
     killer = threading.Thread(target=kill_children)
     killer.start()

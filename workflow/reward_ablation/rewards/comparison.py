@@ -6,10 +6,10 @@ that only a parser can tell, and `symbolic.equal` in the worker.
 
 Rules
 -----
-- A bare list ``1, 2`` and a set ``\{1, 2\}`` have no order, and only in a bare list of several single
-  values does it count how often one stands there: ``1/2, 0.5`` is 0.5 said twice, and no guess; ``(1, 2)`` and ``[1, 2]`` have one, and
-  their brackets count: a tuple is not a set, ``(0, 1]`` is not ``[0, 1]``. A tuple without its
-  parentheses is one if its order is right.
+- A bare list ``1, 2`` and a set ``\{1, 2\}`` have no order. Only in a bare list of several single values
+  does it count how often one stands there: ``1/2, 0.5`` is 0.5 said twice, and no guess.
+- ``(1, 2)`` and ``[1, 2]`` have an order, and their brackets count: a tuple is not a set, ``(0, 1]`` is
+  not ``[0, 1]``. A tuple without its parentheses is one if its order is right.
 - ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas.
 - ``x = 5`` says 5 where the other answer is no equation; ``x \in S`` says S; ``-2 \le x < 7`` is the
   interval ``[-2, 7)`` where the other is an interval.

@@ -10,7 +10,7 @@ from reward_ablation.study.errors import StudyError
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{|[-+]?\.?\d)")
 _BARE_BOX = re.compile(r"[-+]?[\d.,]*\d")
-#: Between boxes that give one answer together: "\\boxed{1}, \\boxed{2} and y = \\boxed{3}", but no sentence or paragraph.
+#: Between boxes that give one answer together, "\\boxed{1}, \\boxed{2} and y = \\boxed{3}": no sentence, no paragraph.
 _BETWEEN_BOXES = re.compile(
     r"(?!\s*\n\s*\n)(?:[ \t\n,;$&/]|\\(?:q?quad|[,;: ()\[\]\\])|(?:\\text\s?\{\s?,?\s?)?\b(?:and|or)\b(?:\s?\})?){0,20}"
     r"(?:[A-Za-z](?:_\{?\w\}?)?\s?=\s?[$\\(\[ ]{0,4})?"
@@ -67,8 +67,9 @@ def extract(text: str, answer_format: str) -> str | None:
     Returns
     -------
     str or None
-        Stripped, and a part of the text but for a list of boxes; None where there is no answer, and where the answer is empty. Only the text after
-        the last ``</think>`` counts, and a ``<think>`` that is never closed has no answer after it.
+        Stripped, and a part of the text but for a list of boxes. None where there is no answer, and
+        where the answer is empty. Only the text after the last ``</think>`` counts, and a ``<think>``
+        that is never closed has no answer after it.
 
     Raises
     ------

@@ -199,7 +199,7 @@ def is_prose(normalised: str) -> bool:
 
 
 def is_word(text: str) -> bool:
-    r"""Whether an answer as written is nothing but words in ``\text{}``, of whatever length: no product of variables."""
+    r"""Whether an answer as written is nothing but words in ``\text{}``, and so no product of variables."""
     return _TEXT_WORD.fullmatch(text.strip()) is not None
 
 
