@@ -18,7 +18,7 @@ NO_BOX = "the answer is in no box and no formula, and the text goes on after it"
 CONTROL_CHARACTER = r"the suite's own mistake: an escape turned \frac into a form feed"
 OTHER_VARIABLE = "another variable is another function"
 OTHER_FUNCTION = "W(n) and W(x): a letter is not renamed"
-LABEL = "a ratio of named areas as the label of a ratio"
+LIST = "a comma in a gold separates: 1,22 are two numbers"
 OTHER_SIGN = "the suite's own mistake: 1 - 1/e is not 1 + 1/e"
 SAME_WORDS = "the same words; that suite refuses a gold without a formula"
 NO_FORMULA = "a gold in words: no answer equals it, and that is wrong, not unreadable"
@@ -41,7 +41,7 @@ DIFFERENT = {
     (r"$\\boxed{35 cm} ++++++", "${35 cm,4}$"): WORDS_BETWEEN,
     ("$$(3, 3), (1, 1)$$", r"$$\boxed{(3, 3)} \text{ for part (a)"): WORDS_BETWEEN,
     (r"\boxed{1} papers and", r"$\boxed{1,2}$"): WORDS_BETWEEN,
-    ("$S_{MBCN}:S=7:32$", r"$\boxed{7:32}$"): LABEL,
+    ("1,22", "1.22"): LIST,
     (r"\\boxed{W(n) = 1", "W(x)=1orW(x)=-1"): OTHER_FUNCTION,
     ("$f(x)$", "$f(y)$"): OTHER_VARIABLE,
     (r"$1 - \frac{1}{\mathrm{e}}$", r"$1 + \frac{1}{\mathrm{e}}$"): OTHER_SIGN,

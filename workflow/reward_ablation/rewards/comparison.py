@@ -1,7 +1,7 @@
 r"""When two answers say the same: exact values first, then by their structure, and last expression by expression.
 
-Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text, and what
-is left goes to a function that the caller brings: none in the calling process, which then learns
+Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`),
+and what is left goes to a function that the caller brings: none in the calling process, which then learns
 that only a parser can tell, and `symbolic.equal` in the worker.
 
 Rules
@@ -9,43 +9,51 @@ Rules
 - A bare list ``1, 2`` and a set ``\{1, 2\}`` have no order. Only in a bare list of several single values
   does it count how often one stands there: ``1/2, 0.5`` is 0.5 said twice, and no guess.
 - ``(1, 2)`` and ``[1, 2]`` have an order, and their brackets count: a tuple is not a set, ``(0, 1]`` is
-  not ``[0, 1]``. A tuple without its parentheses is one if its order is right.
+  not ``[0, 1]``. A tuple without its parentheses is one if its order is right, or that of its labels.
 - ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas.
-- ``x = 5`` says 5 where the other answer is no equation; ``x \in S`` says S; ``-2 \le x < 7`` is the
-  interval ``[-2, 7)`` where the other is an interval.
-- ``1101_2`` is 1101 in base two; without the base the digits count.
+- ``x = 5`` says 5 where the other answer is no equation, and ``2x = 10`` does not; of a chain ``AB = 2 + 3 = 5``
+  every side must be right, of ``2\pi \approx 6.28`` the first; ``x \in S`` says S; ``-2 \le x < 7`` is the
+  interval ``[-2, 7)`` where the other is an interval, and a column vector a tuple where the other is a tuple.
+- ``1101`` is ``1101_2`` where the gold says the base; ``3:30 pm`` is ``3:30`` and ``15:30``.
 - Words are compared as words: a parser would read them as products of variables.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 
-from reward_ablation.rewards.normalisation import comparison_key, decimal_comma, exact_value, is_prose, significant
+from reward_ablation.rewards.exact import clock_seconds, decimal_comma, exact_value, significant
+from reward_ablation.rewards.normalisation import comparison_key, is_prose
+from reward_ablation.rewards.structure import (
+    as_interval,
+    column_as_tuple,
+    is_interval,
+    is_name,
+    is_relation,
+    labelled,
+    outer_brackets,
+    parts,
+    sides,
+)
+from reward_ablation.rewards.units import without_unit
 
 #: Whether two expressions are equal (gold, answer); None where that takes a parser.
 Leaf = Callable[[str, str], bool | None]
 
 #: A decimal of so many digits is how a computer prints a value: as that value, rounded.
 ROUNDED_DIGITS = 12
+#: One part in so many is what a double can be off by.
+DOUBLE = 10**15
 
-_NAME = r"(?:\\[a-zA-Z]+|[A-Za-z]{1,3})'?(?:_(?:\w|\{\w+\}))?(?: ?\([a-z](?:, ?[a-z])*\))?"
-_LABEL = re.compile(rf"(?!\\pi|\\infty)(?:{_NAME}|\([a-z](?:, ?[a-z])*\)) ?(=|\\in(?![a-zA-Z])|\\approx(?![a-zA-Z])) ?")
-_RELATIONS = ("=", "<", ">", r"\le", r"\ge", r"\ne", r"\in", r"\approx", r"\equiv")
-_INEQUALITY = re.compile(r"(<|>|\\le(?![a-zA-Z])|\\ge(?![a-zA-Z]))")
-_VARIABLE = re.compile(_NAME)
-_COMMAND = re.compile(r"\\[a-zA-Z]+")
-_BASED = re.compile(r"([A-F]*\d[0-9A-F]*)_\{?(\d{1,2})\}?")
-_TOKEN = re.compile(
-    r"\\[{}]|\\[lr]angle(?![a-zA-Z])|\\[a-zA-Z]+|\\.|[()\[\]{}]|[,;=<>]|(?<![A-Za-z])(?:and|or)(?![A-Za-z])", re.DOTALL
-)
-_OPENING = {"(": "(", "[": "[", "{": "{", r"\{": "{", r"\langle": "("}
-_CLOSING = {")": ")", "]": "]", "}": "}", r"\}": "}", r"\rangle": ")"}
-_DEPTH = dict.fromkeys((*_OPENING, r"\begin"), 1) | dict.fromkeys((*_CLOSING, r"\end"), -1)
-_THOUSANDS = re.compile(r"\d{3}(?!\d)")
-_PLUS_MINUS = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")
+_BASED = re.compile(r"([A-F]*\d[0-9A-F]*) ?_ ?\{? ?(\d{1,2}) ?\}?")
+_COMMANDS_AND_LETTERS = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]")
+_REALS = r"(-\infty, \infty)"
+_INDEXED_NUMBER = re.compile(r"\d ?_")
+_DOTS = r"\ldots"
+#: Parts of a list beyond which its answer must be written as the gold is: pairs would be compared without end.
+MAX_PARTS = 60
 
 
 def compare(gold: str, answer: str, leaf: Leaf) -> bool | None:
@@ -74,15 +82,15 @@ def compare(gold: str, answer: str, leaf: Leaf) -> bool | None:
     if len(gold_parts) == len(answer_parts) == 1 and not gold_brackets and not brackets:
         return _compare_single(gold_parts[0], answer_parts[0], leaf)
     if len(gold_parts) == len(answer_parts) == 1 and {gold_brackets, brackets} <= {"", "()", "{}"}:
-        return compare(gold_parts[0], answer_parts[0], leaf)
+        return r"\emptyset" not in gold + answer and compare(gold_parts[0], answer_parts[0], leaf)
     if {gold_brackets, brackets} <= {"", "{}"}:
-        several = len(gold_parts) > 1 and not all(_outer_brackets(part) for part in gold_parts)
+        several = len(gold_parts) > 1 and not all(outer_brackets(part) for part in gold_parts)
         repeats = several and not (gold_brackets and brackets)
         return _compare_unordered(gold_parts, answer_parts, leaf, repeats=repeats)
     if brackets != gold_brackets and {brackets, gold_brackets} != {"", "()"}:
         # Brackets of one part can belong to an expression, [5] or (1): only a parser can tell.
         return False if len(gold_parts) > 1 or len(answer_parts) > 1 else leaf(gold, answer)
-    return _compare_ordered(gold_parts, answer_parts, leaf)
+    return _compare_ordered(_by_label(gold_parts), _by_label(answer_parts), leaf)
 
 
 def exactly_equal(gold: str, answer: str) -> bool | None:
@@ -90,67 +98,57 @@ def exactly_equal(gold: str, answer: str) -> bool | None:
     if answer == gold or comparison_key(answer) == comparison_key(gold):
         return True
     value, gold_value = exact_value(answer), exact_value(gold)
-    if (value is None) != (gold_value is None):  # 2,74 where the other is a number
-        value = decimal_comma(answer) if value is None else value
-        gold_value = decimal_comma(gold) if gold_value is None else gold_value
+    if value is None and gold_value is not None:  # 2,74 where the gold is a number
+        value = decimal_comma(answer)
     if value is not None and gold_value is not None:
         return value == gold_value or _rounds_to(gold, gold_value, answer, value)
+    times, gold_times = clock_seconds(answer), clock_seconds(gold)
+    if times and gold_times and (":" in gold or ":" in answer):
+        return bool(times & gold_times)
     return _compare_based(gold, answer)
 
 
-def parts(text: str) -> tuple[str, list[str]]:
-    r"""Outer brackets and comma-separated parts of an answer.
-
-    Returns
-    -------
-    brackets : {"", "()", "[]", "(]", "[)", "{}"}
-        Empty for a bare list and for what is no list at all; ``\{`` and ``{`` are "{}".
-    parts : list of str
-        At least one. Commas between digits of a bare number separate thousands.
-    """
-    outer = _outer_brackets(text)
-    if outer is None:
-        return "", _split(_spread_plus_minus(text), thousands=True)
-    opening, closing = outer
-    inner = text[len(opening) : len(text) - len(closing)].strip()
-    return _OPENING[opening] + _CLOSING[closing], _split(_spread_plus_minus(inner), thousands=False)
-
-
 def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
-    if not _is_relation(gold) and _is_relation(answer):
-        exact, *approximate = _sides(answer, r"\approx")
-        if approximate and exact:
-            verdict = compare(gold, exact, leaf)
-            rounds = significant(gold) is not None and exact_value(exact) is None
-            return compare(gold, approximate[-1], leaf) if verdict is False and rounds else verdict
-        if len(sides := _sides(answer, "=")) > 1:
-            return _compare_sides(gold, sides, leaf)
+    if is_relation(answer) and not is_relation(gold):
+        exact, *approximate = sides(answer, r"\approx")
+        if approximate:
+            return _compare_approximation(gold, exact, approximate, leaf)
+        values = [side for side in sides(answer, "=") if not is_name(side)]
+        if [answer] != values and values:  # a chain, each side of which must be right: 1484 = 241 is no guess
+            return _compare_ordered([gold] * len(values), values, leaf)
     if is_prose(gold) or is_prose(answer):
         return False
-    if ("%" in answer) != ("%" in gold):
-        return False
-    letters, gold_letters = _letters(answer), _letters(gold)
-    if letters != gold_letters and {*map(str.lower, letters)} == {*map(str.lower, gold_letters)}:
-        return False  # the parser takes X for x
-    return leaf(gold, answer)
+    return False if _differ_in_signs(gold, answer) else leaf(gold, answer)
 
 
-def _letters(text: str) -> set[str]:
-    """Letters of an answer that are not part of a LaTeX command."""
-    return {character for character in _COMMAND.sub(" ", text) if character.isalpha()}
+def _differ_in_signs(gold: str, answer: str) -> bool:
+    """Whether two expressions differ in what the parser does not see: percent, primes, case, the order of names."""
+    if any((sign in answer) != (sign in gold) for sign in ("%", _DOTS)):
+        return True
+    if gold.count(":") > 1 or answer.count(":") > 1:
+        return True  # the parser multiplies the parts of 1:2:3
+    if gold.count("'") != answer.count("'") or bool(_INDEXED_NUMBER.search(gold)) != bool(
+        _INDEXED_NUMBER.search(answer)
+    ):
+        return True
+    if any(text.isalpha() and (text.isupper() or text in ("no", "on") or len(text) > 2) for text in (gold, answer)):
+        return True  # a choice, points or a word: ABC is not CBA, and E is not 2.718
+    letters, gold_letters = ({*_COMMANDS_AND_LETTERS.findall(text)} for text in (answer, gold))
+    return letters != gold_letters and {*map(str.lower, letters)} == {*map(str.lower, gold_letters)}
 
 
-def _compare_sides(gold: str, sides: list[str], leaf: Leaf) -> bool | None:
-    """Compare a chain such as ``AB = 2 + 3 = 5``: its last side counts, and none that is a number may differ.
-
-    Otherwise ``1484 = 241`` would be right for two golds.
-    """
-    numbers = [side for side in sides[:-1] if side and not _letters(side)]
-    return _compare_ordered([gold] * (len(numbers) + 1), [*numbers, sides[-1]], leaf)
+def _compare_approximation(gold: str, exact: str, approximate: list[str], leaf: Leaf) -> bool | None:
+    r"""``2\pi \approx 6.28``: what is approximated counts; where the gold is a decimal, also what it comes to."""
+    verdict, value = compare(gold, exact, leaf), exact_value(exact)
+    if verdict and value is not None and value.denominator == 1:  # 4308 \approx 4873 is a guess
+        return _compare_ordered([gold] * len(approximate), approximate, leaf)
+    if verdict is False and value is None and significant(gold) is not None:
+        return compare(gold, approximate[-1], leaf)
+    return verdict
 
 
 def _compare_ordered(gold: list[str], answer: list[str], leaf: Leaf) -> bool | None:
-    if len(gold) != len(answer):
+    if len(gold) != len(answer) or len(gold) > MAX_PARTS:
         return False
     verdicts = [compare(*pair, leaf) for pair in zip(gold, answer, strict=True)]
     return False if False in verdicts else None if None in verdicts else True
@@ -160,6 +158,8 @@ def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeat
     """Match each part with one that equals it; equality is transitive, so the first that fits will do."""
     if repeats and len(gold) != len(answer):
         return False
+    if max(len(gold), len(answer)) > MAX_PARTS:
+        return sorted(map(comparison_key, gold)) == sorted(map(comparison_key, answer))
     left, unknown = list(answer), False
     for expected in gold:
         verdicts = [compare(expected, given, leaf) for given in left]
@@ -179,127 +179,46 @@ def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeat
 
 
 def _alike(gold: str, answer: str) -> tuple[str, str]:
-    """Two answers without what only one of them says beside the value: a label, an inequality's variable."""
-    if _is_interval(gold) != _is_interval(answer):
-        gold, answer = _as_interval(gold), _as_interval(answer)
-    labels = [_LABEL.match(text) for text in (gold, answer)]
-    bodies = [text[label.end() :] if label else text for label, text in zip(labels, (gold, answer), strict=True)]
-    if any(_is_relation(body) for body in bodies):
-        return gold, answer
-    if labels[0] and labels[1] and labels[0][0].replace(" ", "") != labels[1][0].replace(" ", ""):
-        return gold, answer
-    return bodies[0], bodies[1]
+    """Two answers without what only one of them says beside the value, and in the notation that one of them has."""
+    both = gold, answer
+    both = both[0].replace(r"\mathbb{R}", _REALS), both[1].replace(r"\mathbb{R}", _REALS)
+    if any(text.startswith(("(", r"\langle")) for text in both):
+        both = column_as_tuple(both[0]), column_as_tuple(both[1])
+    if is_interval(both[0]) != is_interval(both[1]):
+        both = as_interval(both[0]), as_interval(both[1])
+    both = without_unit(both[0]), without_unit(both[1])  # a part of a list may have its own
+    names, bodies = zip(*(labelled(text) for text in both), strict=True)
+    other_names = None not in names and names[0] != names[1] and {*names} != {"y", "f(x)"}
+    return both if other_names or any(is_relation(body) for body in bodies) else bodies
 
 
-def _sides(text: str, relation: str) -> list[str]:
-    """What stands between the signs of a relation, outside of brackets."""
-    return _between(text, [token for token in _top_level(text) if token[0] == relation])
-
-
-def _is_relation(text: str) -> bool:
-    return any(token[0] in _RELATIONS for token in _top_level(text))
-
-
-def _is_interval(text: str) -> bool:
-    text = text[label.end() :] if (label := _LABEL.match(text)) and label[1] != "=" else text
-    return r"\cup" in text or text[:1] in ("(", "[")
-
-
-def _as_interval(text: str) -> str:
-    """An inequality about one variable as an interval, anything else as it is."""
-    pieces = [piece.strip() for piece in _INEQUALITY.split(text)]
-    if len(pieces) == 3 and _VARIABLE.fullmatch(pieces[2]):  # 5 < x: x > 5
-        pieces = [pieces[2], {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}[pieces[1]], pieces[0]]
-    if len(pieces) == 3 and _VARIABLE.fullmatch(pieces[0]):
-        _, relation, bound = pieces
-        if relation in ("<", r"\le"):
-            return rf"(-\infty, {bound}" + (")" if relation == "<" else "]")
-        return ("(" if relation == ">" else "[") + rf"{bound}, \infty)"
-    if len(pieces) == 5 and _VARIABLE.fullmatch(pieces[2]):
-        low, first, _, second, high = pieces
-        if {first, second} <= {">", r"\ge"}:
-            low, first, second, high = high, second, first, low
-        elif not {first, second} <= {"<", r"\le"}:
-            return text
-        return ("(" if first in "<>" else "[") + f"{low}, {high}" + (")" if second in "<>" else "]")
-    return text
-
-
-def _outer_brackets(text: str) -> tuple[str, str] | None:
-    """The bracket that opens a text and the one that closes it, if they enclose all of it."""
-    depth, first, last = 0, None, None
-    for token in _TOKEN.finditer(text):
-        if first is None and (token.start() > 0 or token[0] not in _OPENING):
-            return None
-        first = first or token[0]
-        depth += _DEPTH.get(token[0], 0)
-        if depth == 0 and token[0] in _CLOSING:
-            last = token
-            break
-    if last is None or last.end() != len(text):
-        return None
-    kinds = _OPENING[first] + _CLOSING[last[0]]  # type: ignore[index]
-    return (first, last[0]) if kinds in ("()", "[]", "(]", "[)", "{}") else None  # type: ignore[return-value]
-
-
-def _split(text: str, *, thousands: bool) -> list[str]:
-    """Parts between the commas, semicolons and conjunctions that stand outside of all brackets."""
-    separators = [token for token in _top_level(text) if token[0] in (",", ";", "and", "or")]
-    if thousands:
-        separators = [token for token in separators if not _separates_thousands(text, token)]
-    pairs = [token for token in separators if token[0] == ";"]  # a=1, b=2; a=2, b=1
-    return [part for part in _between(text, pairs or separators) if part] or [text]
-
-
-def _separates_thousands(text: str, token: re.Match[str]) -> bool:
-    return token[0] == "," and text[token.start() - 1].isdigit() and _THOUSANDS.match(text, token.end()) is not None
-
-
-def _top_level(text: str) -> Iterator[re.Match[str]]:
-    """Tokens of a text that stand outside of all brackets."""
-    depth = 0
-    for token in _TOKEN.finditer(text):
-        change = _DEPTH.get(token[0], 0)
-        depth += change
-        if depth == 0 and not change:
-            yield token
-
-
-def _between(text: str, tokens: Iterable[re.Match[str]]) -> list[str]:
-    """What stands before, between and after tokens, stripped."""
-    ends = [0, *(position for token in tokens for position in token.span()), len(text)]
-    return [text[start:end].strip() for start, end in zip(ends[::2], ends[1::2], strict=True)]
-
-
-def _spread_plus_minus(text: str) -> str:
-    r"""Both readings of a text with one ``\pm``, as a list."""
-    if len(_PLUS_MINUS.findall(text)) != 1 or "," in text:
-        return text
-    label = _LABEL.match(text)
-    body = text[label.end() :] if label else text
-    return ", ".join(_PLUS_MINUS.sub(sign, body).strip().removeprefix("+").strip() for sign in "+-")
+def _by_label(values: list[str]) -> list[str]:
+    """Parts of a tuple in the order of their labels, where all have one: y = 1, x = 2 is (2, 1)."""
+    names = [labelled(value).name for value in values]
+    if None in names or len(set(names)) < len(names):
+        return values
+    return [value for _, value in sorted(zip(names, values, strict=True))]
 
 
 def _rounds_to(gold: str, gold_value: Fraction, answer: str, value: Fraction) -> bool:
-    """Whether one is a decimal with many digits and the other no decimal, and rounds to it."""
+    """Whether one is a decimal with many digits and the other a fraction, which rounds to it."""
     for text, rounded, other, exact in ((answer, value, gold, gold_value), (gold, gold_value, answer, value)):
         decimal = significant(text)
         if decimal is not None and decimal.digits >= ROUNDED_DIGITS and significant(other) is None:
-            return abs(rounded - exact) * 2 <= Fraction(1, 10**decimal.places)
+            if 10 ** exact.denominator.bit_length() % exact.denominator == 0:  # it could be written whole
+                return False
+            return abs(rounded - exact) <= max(Fraction(10) ** -decimal.places / 2, abs(exact) / DOUBLE)
     return False
 
 
 def _compare_based(gold: str, answer: str) -> bool | None:
-    """Numerals with a base as subscript; None where there is none or the other is no numeral."""
+    """Numerals with a base as subscript; None where the gold has none or the answer is no numeral."""
     based, other = _BASED.fullmatch(gold), _BASED.fullmatch(answer)
-    if based and other:
-        if based[2] == other[2]:
-            return based[1].lstrip("0") == other[1].lstrip("0")
+    if based and other and based[2] != other[2]:
         try:
             return int(based[1], int(based[2])) == int(other[1], int(other[2]))
         except ValueError:  # a base above 36, or a digit that it does not have
             return False
-    if based or other:
-        digits, plain = (based[1], answer) if based else (other[1], gold)  # type: ignore[index]
-        return digits == plain if plain.isalnum() else None
-    return None
+    if based and (other or answer.isalnum()):
+        return based[1].lstrip("0") == (other[1] if other else answer).lstrip("0")
+    return False if other and gold.isalnum() else None

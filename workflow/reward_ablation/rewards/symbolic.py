@@ -10,17 +10,20 @@ from __future__ import annotations
 from itertools import product
 
 import sympy
+from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse, verify
 from sympy import Basic, Expr, MatrixBase
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
-from reward_ablation.rewards.comparison import ROUNDED_DIGITS
-from reward_ablation.rewards.normalisation import significant
+from reward_ablation.rewards.comparison import DOUBLE, ROUNDED_DIGITS
+from reward_ablation.rewards.exact import significant
 
-_VANISHING = sympy.Float("1e-900")
+#: Functions that grow or flatten as an exponential does.
+_STEEP = (sympy.exp, sympy.factorial, sympy.gamma, sympy.sinh, sympy.cosh, sympy.tanh, sympy.coth)
+_MOST = 5000
 #: Where formulae are compared: no zeros, signs or symmetries that make different ones agree.
-_POINTS = [sympy.Rational(*ratio) for ratio in ((731, 503), (1193, 311), (457, 809), (2111, 1201), (389, 673))]
+_POINTS = [sympy.Rational(*ratio) for ratio in ((731, 503), (1193, 311), (457, 89), (2111, 201), (389, 673))]
 
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
 
@@ -28,7 +31,13 @@ _CONSTANTS = {"i": sympy.I, "e": sympy.E}
 _UNEVALUATED = (AppliedUndef, sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
 
 # LaTeX only: the extraction of plain expressions hands text to sympy's parse_expr, which is eval.
-_LATEX = [LatexExtractionConfig(boxed_match_priority=0)]
+# Units are ours to drop: the parser would drop the variables t, m, s and h with them.
+_LATEX = [
+    LatexExtractionConfig(
+        boxed_match_priority=0,
+        normalization_config=NormalizationConfig(units=False, malformed_operators=True, nits=True),
+    )
+]
 
 
 class Unreadable(Exception):
@@ -43,7 +52,8 @@ def equal(gold: str, answer: str) -> bool:
     expected = read(gold)
     if not expected:
         return False
-    verdict = same(expected[0], given[0], rounded_places(answer))
+    places = rounded_places(answer)
+    verdict = same(expected[0], given[0], rounded_places(gold) if places is None else places)
     return verdict if verdict is not None else verify(expected, given, timeout_seconds=None)
 
 
@@ -54,7 +64,7 @@ def read(text: str) -> list:
 
 
 def rounded_places(answer: str) -> int | None:
-    """Decimal places of an answer that is a decimal with enough digits to be a value, rounded."""
+    """Decimal places of an answer or gold that is a decimal with enough digits to be a value, rounded."""
     decimal = significant(answer)
     return decimal.places if decimal and decimal.digits >= ROUNDED_DIGITS else None
 
@@ -66,7 +76,7 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
     ----------
     expected, given : sympy objects
     places : int, optional
-        `given` is a decimal that may be rounded to so many places.
+        One of them is a decimal that may be rounded to so many places.
     """
     expected, given = without_floats(expected), without_floats(given)
     if any(isinstance(side, Basic) and side.has(sympy.zoo, sympy.nan) for side in (expected, given)):
@@ -78,37 +88,71 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
             return False
         verdicts = [same(*pair) for pair in zip(expected, given, strict=True)]
         return False if False in verdicts else None if None in verdicts else True
-    if any(isinstance(side, Basic) and side.free_symbols and side.has(*_UNEVALUATED) for side in (expected, given)):
-        return None
+    if any(_is_unevaluated(side) for side in (expected, given)):
+        expected, given = expected.doit(), given.doit()
+        if any(_is_unevaluated(side) for side in (expected, given)):
+            return None
     if isinstance(expected, Relational) and isinstance(given, Relational):
         return same_relation(expected, given)
     if not (isinstance(expected, Expr) and isinstance(given, Expr)):
         return None
     expected, given = _with_constants(expected), _with_constants(given)
-    if places is not None and not expected.free_symbols:
-        return bool(abs(sympy.N(expected - given, 30)) * 2 <= sympy.Rational(1, 10**places))
+    if places is not None and not expected.free_symbols and not given.free_symbols:
+        error, value = abs(sympy.N(expected - given, 30)), abs(sympy.N(expected, 30))
+        return bool(error <= max(sympy.Rational(10) ** -places / 2, value / DOUBLE))
     return same_values(expected, given)
 
 
 def same_values(expected: Expr, given: Expr) -> bool | None:
     """Whether two expressions have the same value wherever their symbols are put.
 
-    Equal at all points, with positive and negative values: equal. Unequal at a point of positive
-    values: not. Unequal only at others, as the square root of x squared and x are: None, since that
-    is a matter of what the symbols may be.
+    Equal at points of positive values and at one of negative values: equal. Unequal at a point of
+    positive values: not. Unequal only at the other, as the square root of x squared and x are: None,
+    since that is a matter of what the symbols may be; but equal where it has no real value there, as
+    the square roots of n and of 1/n.
     """
     symbols = sorted(expected.free_symbols | given.free_symbols, key=str)
     if not symbols:
-        return close(expected, given)
-    first = dict(zip(symbols, _POINTS * (len(symbols) // len(_POINTS) + 1), strict=False))
-    second = {
-        symbol: value + sympy.Rational(1, 2 + index) for index, (symbol, value) in enumerate(first.items(), start=1)
-    }
-    positive = [close(expected.subs(point), given.subs(point)) for point in (first, second)]
-    if positive != [True, True]:
-        return False if False in positive and None not in positive else None
-    negative = {symbol: -value for symbol, value in first.items()}
-    return close(expected.subs(negative), given.subs(negative)) or None
+        return close(expected, given, digits_at_stake(expected, given))
+    digits = digits_at_stake(expected, given)
+    exactly = all(side.is_rational_function(*symbols) for side in (expected, given))
+    verdicts = []
+    for shift, sign in ((0, 1), (1, 1), (0, -1)):
+        numbers = [sign * number for number in _points(len(symbols), shift)]
+        point = dict(zip(symbols, numbers if exactly else [sympy.N(n, digits) for n in numbers], strict=True))
+        verdicts.append(close(expected.subs(point), given.subs(point), digits))
+    if verdicts[:2] != [True, True]:
+        return False if False in verdicts[:2] and None not in verdicts[:2] else None
+    return verdicts[2] or not all(_is_real_at(side, point) for side in (expected, given)) or None
+
+
+def _points(count: int, shift: int) -> list[sympy.Rational]:
+    """So many positive numbers; others, of another size, for another shift."""
+    repeated = _POINTS * (count // len(_POINTS) + 1)
+    return [number * (1 + 3 * shift) + shift * index for index, number in enumerate(repeated[:count], start=1)]
+
+
+def _is_real_at(expression: Expr, point: dict) -> bool:
+    """Whether no root or logarithm of a negative number stands in an expression."""
+    arguments = [power.base for power in expression.atoms(sympy.Pow) if not power.exp.is_integer]
+    arguments += [logarithm.args[0] for logarithm in expression.atoms(sympy.log)]
+    return not any(sympy.N(argument.subs(point), 10).is_negative for argument in arguments)
+
+
+def digits_at_stake(*sides: Expr) -> int:
+    """Digits to which expressions must agree to be equal: sixty, and more where large numbers could hide a difference.
+
+    1 + e^{-3000} and 1 differ in the 1,303rd digit. `bounds` limits what can be asked for.
+    """
+    most = 0
+    for side in sides:
+        for number in side.atoms(sympy.Rational):
+            most = max(most, len(str(abs(number.p))), len(str(number.q)))
+        exponents = [power.exp for power in side.atoms(sympy.Pow)]
+        exponents += [function.args[0] for function in side.atoms(*_STEEP)]
+        for exponent in exponents:
+            most = max([most, *(min(int(abs(number)), _MOST) for number in exponent.atoms(sympy.Rational))])
+    return 60 + 2 * most
 
 
 def same_relation(expected: Relational, given: Relational) -> bool | None:
@@ -118,32 +162,30 @@ def same_relation(expected: Relational, given: Relational) -> bool | None:
         return None
     symbols = sorted(left[1].free_symbols | right[1].free_symbols, key=str)
     ratios = []
-    for signs in product((1, -1), repeat=2):
-        values = [sign * point for sign, point in zip(signs * len(symbols), _POINTS * len(symbols), strict=False)]
+    for sign, size in product((1, -1), (1, 3)):
+        values = [sign ** (index + 1) * size * point for index, point in enumerate(_POINTS * len(symbols))]
         point = dict(zip(symbols, values, strict=False))
         above, below = (side.subs(point).doit() for side in (left[1], right[1]))
         if not (above.is_number and below.is_number) or below.is_zero is not False:
             return None
         ratios.append(above / below)
-    if any(close(ratio, ratios[0]) is not True for ratio in ratios[1:]):
-        return None
+    digits = digits_at_stake(left[1], right[1])
+    if any(close(ratio, ratios[0], digits) is not True for ratio in ratios[1:]):
+        return False
     return bool(left[0] in ("==", "!=") or ratios[0].is_positive)
 
 
-def close(expected: Expr, given: Expr) -> bool | None:
-    """Whether two numbers are equal; None where one has no finite value.
-
-    Rational numbers exactly; of others, nothing may be left of their difference in nine hundred
-    digits, which is more than anyone can hide in an answer.
-    """
+def close(expected: Expr, given: Expr, digits: int) -> bool | None:
+    """Whether two numbers are equal, rational ones exactly and others to so many digits; None where one is infinite."""
     expected, given = expected.doit(), given.doit()
     if expected.is_Rational and given.is_Rational:
         return expected == given
-    values = [sympy.N(number, 10) for number in (expected, given)]
-    if not all(value.is_number and value.is_finite for value in values):
+    if not all(value.is_number and value.is_finite for value in (sympy.N(expected, 10), sympy.N(given, 10))):
         return None
-    left = abs(sympy.N(expected - given, 10, maxn=1000))
-    return bool(left <= _VANISHING * max(1, *(abs(value) for value in values)))
+    # Of terms: their sum may be a zero in disguise, of which only noise is seen.
+    largest = max(abs(sympy.N(term, 10)) for side in (expected, given) for term in sympy.Add.make_args(side))
+    difference = abs(sympy.N(expected - given, 10, maxn=digits))
+    return bool(difference <= sympy.Rational(10) ** (30 - digits) * largest)
 
 
 def without_floats(expression: Basic) -> Basic:
@@ -152,6 +194,10 @@ def without_floats(expression: Basic) -> Basic:
         return expression
     floats = expression.atoms(sympy.Float)
     return expression.xreplace({number: sympy.Rational(str(number)) for number in floats}) if floats else expression
+
+
+def _is_unevaluated(side: Basic) -> bool:
+    return isinstance(side, Basic) and bool(side.free_symbols) and side.has(*_UNEVALUATED)
 
 
 def _with_constants(expression: Expr) -> Expr:

@@ -1,75 +1,201 @@
-r"""Units of measurement at the end of an answer.
+r"""Units and other words after a value.
 
-`normalise` drops a unit, since most golds have none. Two answers that both name one must name the
-same: 3 cm is not 3 m. Words that are no unit of measurement (``72 eggs``) say nothing here.
+A unit goes where it is clear-cut, since most golds have none: words in ``\text{}``, or plain words after
+a plain number (``72 eggs``, ``5 cm``). Words that change the value stay (``dozen``, ``squared``). Two answers
+that both name a unit of measurement must name the same: 3 cm is not 3 m. Words that are none say nothing.
 """
 
 from __future__ import annotations
 
 import re
 
+from reward_ablation.rewards.spelling import TEXT_COMMAND
+
+#: Words after a number that are part of its value, or that name it in a way that a unit does not.
+_NOT_UNITS = frozenset(
+    [
+        *(
+            "dozen",
+            "dozens",
+            "hundred",
+            "hundreds",
+            "thousand",
+            "thousands",
+            "million",
+            "millions",
+            "billion",
+            "billions",
+        ),
+        *("trillion", "trillions", "mn", "bn", "k", "lakh", "crore", "score", "gross", "pair", "pairs", "couple"),
+        *("half", "halves", "third", "thirds", "quarter", "quarters", "fourth", "fourths", "fifth", "fifths", "sixth"),
+        *("sixths", "seventh", "sevenths", "eighth", "eighths", "ninth", "ninths", "tenth", "tenths", "hundredth"),
+        *("hundredths", "thousandth", "thousandths", "millionth", "millionths", "ths", "rds", "double", "triple"),
+        *("squared", "cubed", "factorial", "root", "power", "reciprocal", "inverse", "negative", "positive"),
+        *(
+            "percent",
+            "percentage",
+            "pct",
+            "plus",
+            "minus",
+            "times",
+            "over",
+            "divided",
+            "by",
+            "mod",
+            "modulo",
+            "remainder",
+        ),
+        *(
+            "more",
+            "less",
+            "fewer",
+            "under",
+            "above",
+            "below",
+            "most",
+            "least",
+            "maximum",
+            "minimum",
+            "than",
+            "base",
+            "pi",
+        ),
+        *(
+            "is",
+            "are",
+            "not",
+            "no",
+            "wrong",
+            "right",
+            "and",
+            "or",
+            "to",
+            "from",
+            "until",
+            "between",
+            "where",
+            "if",
+            "when",
+        ),
+        *("am", "pm", "i", "m", "b", "x", "y", "e"),
+    ]
+)
+#: Alone in `\text{}`, where a letter is no variable.
+_LETTER_UNITS = frozenset("msglLh")
+_SHORT = r"(?:[ckm]m|[km]g|m[lL]|lbs?|oz|ft|in|yd|mi|mph|kph|hrs?|min|secs?)"
+_POWER = r"(?:\^ ?\{?[23]\}?)?"
+_VALUE = r"(?:[-+]?[\d.,]*\d|[-+]?\d+ ?/ ?\d+|[-+]?\d* ?\\frac\{\d+\}\{\d+\})"
+
+_WORDS_IN_TEXT = re.compile(rf"(?<=[\w)}}!]) ?/? ?{TEXT_COMMAND} ?\{{ ?\(?([A-Za-z][A-Za-z ./-]*)\)? ?\}} ?{_POWER}$")
+_SHORT_UNIT = re.compile(rf"^({_VALUE}) ?{_SHORT}{_POWER}$")
+_COMPOUND_UNIT = re.compile(rf"^({_VALUE}) ?[a-zA-Z]{{1,3}} ?/ ?[a-zA-Z]{{1,3}}{_POWER}$")
+_PLAIN_WORDS = re.compile(rf"^({_VALUE}) \(?((?:[A-Za-z]{{2,}}\.? ?){{1,5}})\)?{_POWER}$")
+_UNIT_AFTER_BRACKET = re.compile(rf"^(.*[)}}]) ([A-Za-z]{{2,}}){_POWER}$")
+_ATTACHED_UNIT = re.compile(rf"^({_VALUE})([A-Za-z]{{3,}})$")
+_FRACTION_OF_UNITS = re.compile(
+    rf" ?\\frac ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}} ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}}$"
+)
+
 #: Spellings by unit; plurals with s are understood, and a power follows.
 _SPELLINGS = {
-    "mm": ("mm", "millimeter", "millimetre"),
-    "cm": ("cm", "centimeter", "centimetre"),
-    "m": ("m", "meter", "metre"),
-    "km": ("km", "kilometer", "kilometre"),
-    "in": ("in", "inch", "inches"),
-    "ft": ("ft", "foot", "feet"),
-    "yd": ("yd", "yard"),
-    "mi": ("mi", "mile"),
-    "mg": ("mg", "milligram"),
-    "g": ("g", "gram"),
-    "kg": ("kg", "kilogram"),
-    "oz": ("oz", "ounce"),
-    "lb": ("lb", "pound"),
-    "ml": ("ml", "mL", "milliliter", "millilitre"),
-    "l": ("L", "liter", "litre"),
-    "s": ("s", "sec", "second"),
-    "min": ("min", "minute"),
-    "h": ("h", "hr", "hour"),
-    "day": ("day",),
-    "week": ("week",),
-    "month": ("month",),
-    "year": ("year", "yr"),
-    "mph": ("mph",),
-    "kph": ("kph", "km/h"),
-    "cent": ("cent",),
-    "dollar": ("dollar",),
-    "radian": ("radian", "rad"),
-    "degree": ("degree",),
+    "mm": "mm millimeter millimetre",
+    "cm": "cm centimeter centimetre",
+    "m": "m meter metre",
+    "km": "km kilometer kilometre",
+    "in": "in inch inches",
+    "ft": "ft foot feet",
+    "yd": "yd yard",
+    "mi": "mi mile",
+    "mg": "mg milligram",
+    "g": "g gram",
+    "kg": "kg kilogram",
+    "oz": "oz ounce",
+    "lb": "lb pound",
+    "ml": "ml mL milliliter millilitre",
+    "l": "L liter litre",
+    "s": "s sec second",
+    "min": "min minute",
+    "h": "h hr hour",
+    "day": "day",
+    "week": "week",
+    "month": "month",
+    "year": "year yr",
+    "mi/h": "mph mi/h",
+    "km/h": "kph km/h",
+    "cent": "cent",
+    "$": "dollar",
+    "radian": "radian rad",
+    "degree": "degree",
 }
-_UNIT_OF = {spelling: unit for unit, spellings in _SPELLINGS.items() for spelling in spellings}
+_UNIT_OF = {spelling: unit for unit, spellings in _SPELLINGS.items() for spelling in spellings.split()}
 _UNIT = re.compile(
-    r"(?P<before>square |cubic |sq\.? )?(?P<word>[A-Za-z]+(?:/h)?)\.?\s*(?:\^?\{?(?P<power>[23])\}?)?$", re.ASCII
+    r"(?P<before>square |cubic |sq\.? )?(?P<word>[A-Za-z]+(?: ?(?:/| per ) ?[A-Za-z]+)?)"
+    r"\.?\s*(?:\^?\{?(?P<power>[23])\}?)?$",
+    re.ASCII,
 )
-_WRAPPED = re.compile(r"\\(?:text|textnormal|textrm|mathrm|mbox|rm) ?\{([^{}]*)\}")
+_WRAPPED = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
 _AFTER_A_VALUE = re.compile(r"[\d)}\s]$")
+_DEGREES = re.compile(r"(?:°|\^ ?\{? ?\\circ ?\}?)\s*\$?$")
+_MONEY = re.compile(r"\\\$|^\$[\d.,]+$")
 _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 
 
+def without_unit(text: str) -> str:
+    """A spelled answer without the unit after its value."""
+    text = _FRACTION_OF_UNITS.sub("", text)
+    while (match := _WORDS_IN_TEXT.search(text)) and _is_unit(match[1], in_text=True):
+        text = text[: match.start()]
+    for pattern in (_SHORT_UNIT, _COMPOUND_UNIT):
+        text = pattern.sub(r"\1", text)
+    match = _PLAIN_WORDS.match(text)
+    if match and _is_unit(match[2], in_text=False):
+        return match[1]
+    if (match := _UNIT_AFTER_BRACKET.match(text)) and _unit(match[2]):
+        return match[1]
+    match = _ATTACHED_UNIT.match(text)
+    return match[1] if match and _unit(match[2]) else text
+
+
 def units_differ(gold: str, answer: str) -> bool:
-    """Whether both answers end in a unit of measurement, and not in the same."""
+    """Whether both answers, as they were written, have a unit of measurement, and not the same."""
     unit = measurement_unit(answer)
     return unit is not None and (measurement_unit(gold) or unit) != unit
 
 
 def measurement_unit(answer: str) -> str | None:
-    r"""Unit at the end of an answer with its power, such as "cm" or "cm^2"; None where there is none.
+    r"""Unit of an answer with its power, such as "cm" or "cm^2"; None where there is none.
 
     A single letter counts only in ``\text{}`` or the like: in ``3m`` it may be a variable.
     """
-    tail = answer[-60:].strip().strip("$").rstrip(" .}$")
-    if not tail or not (tail[-1].isalpha() or tail[-1] in "23"):
-        return None
-    wrapped = _WRAPPED.search(answer[-60:]) is not None
-    tail = _WRAPPED.sub(r" \1 ", answer[-60:]).strip(" .$")
+    tail = answer[-60:].strip()
+    if _DEGREES.search(tail):
+        return "degree"
+    if tail.endswith("¢"):
+        return "cent"
+    wrapped = _WRAPPED.search(tail) is not None
+    tail = _WRAPPED.sub(r" \1 ", tail).strip(" .$")
     match = _UNIT.search(tail)
-    if match is None or not _AFTER_A_VALUE.search(tail[: match.start()]):
-        return None
-    word = match["word"]
-    unit = _UNIT_OF.get(word) or _UNIT_OF.get(word.lower().removesuffix("s"))
-    if unit is None or (len(word) == 1 and not wrapped):
-        return None
+    unit = None
+    if match and _AFTER_A_VALUE.search(tail[: match.start()]):
+        word = re.sub(r" ?(?:/| per ) ?", "/", match["word"])
+        unit = _unit(word) or ("/".join(_unit(part) or part for part in word.split("/")) if "/" in word else None)
+        unit = unit if len(match["word"]) > 1 or wrapped else None
+    if unit is None or match is None:
+        return "$" if _MONEY.search(answer[:60].strip()) else None
     power = match["power"] or _POWERS.get((match["before"] or "").strip(" ."))
     return f"{unit}^{power}" if power else unit
+
+
+def _unit(word: str) -> str | None:
+    """A unit of measurement by any of its spellings."""
+    return _UNIT_OF.get(word) or _UNIT_OF.get(word.lower()) or _UNIT_OF.get(word.lower().removesuffix("s"))
+
+
+def _is_unit(words: str, *, in_text: bool) -> bool:
+    """Whether words after a value leave it as it is."""
+    found = re.findall(r"[A-Za-z]+", words.lower())
+    if in_text and len(words.strip()) == 1:
+        return words.strip() in _LETTER_UNITS
+    if "per" in found:
+        return not {"cent", "mille", "thousand"} & set(found)
+    return not _NOT_UNITS & set(found)

@@ -1,0 +1,114 @@
+r"""The exact value of an answer that is one rational number. Nothing is evaluated: regular expressions and `Fraction`.
+
+Integers, decimals and repeating decimals, ``a/b``, ``\frac{a}{b}``, mixed numbers (``1\frac{1}{2}``, ``1 1/2``),
+``a \times 10^{n}``, ``1.5e3``, ``1.5 million``, "two", each with a sign before and a percent sign after. A comma
+between groups of three digits separates thousands; so does a space.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import NamedTuple
+
+_NUMBER = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d+)(?:\.\d*)?"
+_DECIMAL = re.compile(rf"({_NUMBER})(?: ?\\(?:times|cdot) ?10 ?\^ ?\{{? ?([-+]?\d{{1,3}}) ?\}}?|[eE]([-+]?\d{{1,3}}))?")
+_DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d{1,2}|\d{4,})")
+_PLAIN_DECIMAL = re.compile(
+    r"[-+]?(\d+)\.(\d+)(?: ?\\(?:times|cdot) ?10 ?\^ ?\{? ?([-+]?\d{1,3}) ?\}?|[eE]([-+]?\d{1,3}))?"
+)
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?: ?([ap])m)?|(\d{1,2}) ?([ap])m")
+_REPEATING = re.compile(r"(\d+)\.(\d*)\\overline ?\{ ?(\d+) ?\}")
+_SLASH = re.compile(rf"(?:(\d+) )?({_NUMBER}) ?/ ?({_NUMBER})")
+_LATEX = re.compile(rf"(?:(\d+) ?)?\\frac ?\{{ ?([-+]?) ?({_NUMBER}) ?\}} ?\{{ ?([-+]?) ?({_NUMBER}) ?\}}")
+_SCALED = re.compile(r"(.+?) ?\b(dozen|hundred|thousand|million|billion|trillion)s?")
+_SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+)
+_VALUES = {word: Fraction(value) for value, word in enumerate(_WORDS.split())}
+
+
+class Significant(NamedTuple):
+    """Digits of a decimal: all that count, and those after the point."""
+
+    digits: int
+    places: int
+
+
+def exact_value(normalised: str) -> Fraction | None:
+    """Value of a normalised answer that is one rational number, else None."""
+    sign = -1 if normalised.startswith("-") else 1
+    body = normalised[1:].lstrip() if normalised[:1] in ("-", "+") else normalised
+    percent = body.endswith("%")
+    value = _unsigned_value(body[:-1].rstrip() if percent else body)
+    if value is None:
+        return None
+    return sign * value / (100 if percent else 1)
+
+
+def decimal_comma(normalised: str) -> Fraction | None:
+    """Value of a number whose comma can only be a decimal one: 1000,99 or 2,5, but not 1,234."""
+    match = _DECIMAL_COMMA.fullmatch(normalised)
+    return Fraction(f"{match[1]}.{match[2]}") if match else None
+
+
+def significant(normalised: str) -> Significant | None:
+    """Digits of a decimal such as -0.0833, or 8.33e-2: 3 that count, 4 places; None for anything else."""
+    match = _PLAIN_DECIMAL.fullmatch(normalised)
+    if match is None:
+        return None
+    digits = (match[1] + match[2]).lstrip("0")
+    return Significant(len(digits), len(match[2]) - int(match[3] or match[4] or 0))
+
+
+def clock_seconds(normalised: str) -> set[int]:
+    """Seconds since midnight that a time of day can mean: of 8:34 there are two, of 20:34 and 8:34 pm one."""
+    match = _CLOCK.fullmatch(normalised)
+    if match is None:
+        return set()
+    hours, minutes, seconds = int(match[1] or match[5]), int(match[2] or 0), int(match[3] or 0)
+    half = match[4] or match[6]
+    if hours > 24 or minutes > 59 or seconds > 59 or (half and not 1 <= hours <= 12):
+        return set()
+    if half:
+        return {(hours % 12 + 12 * (half == "p")) * 3600 + minutes * 60 + seconds}
+    afternoon = {hours + 12} if 1 <= hours < 12 else {0, 12} if hours == 12 else set()
+    return {hour * 3600 + minutes * 60 + seconds for hour in {hours, *afternoon}}
+
+
+def _unsigned_value(body: str) -> Fraction | None:
+    if match := _DECIMAL.fullmatch(body):
+        number, *exponents = match.groups()
+        exponent = next((int(text) for text in exponents if text), 0)
+        return _plain(number) * Fraction(10) ** exponent
+    if match := _SLASH.fullmatch(body):
+        whole, numerator, denominator = match.groups()
+        return _ratio(whole, "", numerator, "", denominator)
+    if match := _LATEX.fullmatch(body):
+        return _ratio(*match.groups())
+    if match := _REPEATING.fullmatch(body):
+        whole, fixed, repeated = match.groups()
+        return Fraction(f"{whole}.{fixed or 0}") + Fraction(int(repeated), 10 ** len(fixed) * (10 ** len(repeated) - 1))
+    if body.isalpha():
+        return _VALUES.get(body.lower())
+    if (match := _SCALED.fullmatch(body)) and (value := _unsigned_value(match[1])) is not None:
+        return value * _SCALES[match[2]]
+    return None
+
+
+def _plain(number: str) -> Fraction:
+    return Fraction(number.replace(",", "").replace(" ", "").rstrip("."))
+
+
+def _ratio(whole: str | None, above_sign: str, above: str, below_sign: str, below: str) -> Fraction | None:
+    numerator, denominator = _plain(above), _plain(below)
+    if denominator == 0:
+        return None
+    negative = (above_sign == "-") != (below_sign == "-")
+    if whole is None:
+        return (-numerator if negative else numerator) / denominator
+    # 2 3/2 and 2 (-1/2) are products if anything: not for this path to say.
+    mixed = not above_sign and not below_sign and 0 < numerator < denominator
+    return int(whole) + numerator / denominator if mixed else None

@@ -1,0 +1,192 @@
+r"""LaTeX in one spelling: what is written otherwise and means the same is rewritten.
+
+Dollar signs, ``\left`` and ``\right``, spacing, style and colour commands, Markdown stars and a
+trailing stop go. ``\dfrac`` and ``\frac12`` become ``\frac{1}{2}``, ``\sqrt3`` becomes ``\sqrt{3}``;
+``√3``, ``½``, ``x²``, ``2sqrt(3)``, ``3*x**2``, ``pi`` become LaTeX. Words before an answer
+("The answer is") go, words after it are for `units`.
+
+Callers bound the length of the text first (`bounds.is_malformed`).
+"""
+
+from __future__ import annotations
+
+import re
+
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
+_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+_VULGAR = {"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5"}
+_VULGAR |= {"⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8"}
+
+_CHARACTERS = str.maketrans(
+    {
+        "\u2212": "-",
+        "\u2010": "-",
+        "\u2011": "-",
+        "\u2013": "-",
+        "\u2044": "/",
+        "\u00f7": "/",
+        "\u2215": "/",
+        "\u2236": ":",
+        "\u2032": "'",
+        "\u2019": "'",
+        "\u00d7": r"\times ",
+        "\u00b7": r"\cdot ",
+        "\u22c5": r"\cdot ",
+        "\u03c0": r"\pi ",
+        "\u03b8": r"\theta ",
+        "\u221e": r"\infty ",
+        "\u2264": r"\le ",
+        "\u2265": r"\ge ",
+        "\u2260": r"\ne ",
+        "\u2248": r"\approx ",
+        "\u2208": r"\in ",
+        "\u222a": r"\cup ",
+        "\u2205": r"\emptyset ",
+        "\u211d": r"\mathbb{R}",
+        "\u00b1": r"\pm ",
+        "\u00b0": r"^\circ",
+        "\u27e8": r"\langle ",
+        "\u27e9": r"\rangle ",
+        "\uff05": "%",
+        "\u20ac": "$",
+        "\u00a3": "$",
+        "\u00a2": r"\text{ cents}",
+        "\u200b": "",
+        "\u2060": "",
+        "\ufeff": "",
+    }
+)
+
+TEXT_COMMAND = (
+    r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|boldsymbol|bm|underline"
+    r"|mbox|rm|bf)"
+)
+#: A command after two backslashes is one that was escaped twice: a new row of a matrix does not begin so.
+_ESCAPED_COMMAND = (
+    r"(?<!\\)\\\\(?=(?:[dt]?frac|sqrt|text|mathrm|boxed|left|right|cdot|times|pi|infty|leq?|geq?|neq?|cup|cap|in|begin|end)"
+    r"(?![a-zA-Z]))"
+)
+_FUNCTIONS = "sqrt|arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|ln|log|exp|pi|theta|infty"
+_ARGUMENT = r"(?:\\[a-zA-Z]+(?![a-zA-Z{])|[\dA-Za-z])"  # what a command takes without braces
+
+_REWRITES: list[tuple[re.Pattern[str], str]] = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in [
+        (_ESCAPED_COMMAND, r"\\"),
+        (r"\\{4}", r"\\\\"),
+        (r"^#+ ?", ""),
+        (r"^(['\"`_]+)(.*)\1$", r"\2"),
+        (r"\\(?:begin|end) ?\{(?:align(?:ed)?|equation|gather(?:ed)?|split)\*?\}", ""),
+        (r"\\tag ?\{[^{}]*\}|\\hspace ?\{[^{}]*\}|\{\}", ""),
+        (r" ?\\(?:checkmark|square|blacksquare|qed)(?![a-zA-Z])", ""),
+        (r"(?<!\\)\\! ?", ""),
+        (r"(?<!\\)\\[,;: ]|~|\\q?quad(?![a-zA-Z])", " "),
+        (r"\\?\$", ""),
+        (r"(?<!\\)\\[()\[\]]", ""),
+        (r"\{,\}", ","),
+        (r"\{:\}|\\colon(?![a-zA-Z])", ":"),
+        (r"\\(?:left|right) ?\.", ""),
+        (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])", ""),
+        (
+            r"\\(?:displaystyle|textstyle|scriptstyle|large|Large|LARGE|huge|Huge|small|normalsize|n?o?limits)(?![a-zA-Z])",
+            "",
+        ),
+        (r"\\(?:bf|it|rm|em)(?![a-zA-Z ]*\{)(?![a-zA-Z])|\\(?:emph|framebox|mathcal|mathscr)(?![a-zA-Z])", ""),
+        (r"\\(?:text)?color ?\{[^{}]*\}|\\phantom ?\{[^{}]*\}", ""),
+        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
+        (r"\\(le|ge|ne)q(?:slant)?(?![a-zA-Z])", r"\\\1"),
+        (r"!=|<>", r"\\ne "),
+        (r"<=", r"\\le "),
+        (r">=", r"\\ge "),
+        (r"\\lt(?![a-zA-Z])", "<"),
+        (r"\\gt(?![a-zA-Z])", ">"),
+        (r"\\mid(?![a-zA-Z])", "|"),
+        (r"\\varnothing(?![a-zA-Z])|^\\\{ ?\\\}$", r"\\emptyset"),
+        (r"\\(?:mathbb ?\{? ?R ?\}?|R(?![a-zA-Z])|reals(?![a-zA-Z]))", r"\\mathbb{R}"),
+        (r"\\log_ ?\{? ?e ?\}?(?![a-zA-Z])", r"\\ln "),
+        (r"\\\\ ?\[\d+(?:pt|em|ex|mm)\]", r"\\\\"),
+        (r"\\+$", ""),
+        (rf"{TEXT_COMMAND} ?\{{ ?(?:per ?cent(?:age)?|pct) ?\}}|\b(?:per ?cent(?:age)?|pct)\b|\\%", "%"),
+        (r" +%", "%"),
+        (r"\\degrees?(?![a-zA-Z])|(?<=\d)\^ ?\{? ?o ?\}?(?![a-zA-Z])|\\text ?\{ ?\^\\circ ?\}", r"^\\circ"),
+        (r"\^ ?\{ ?(?:\\text ?\{)?(?:st|nd|rd|th)\}?\}", ""),
+        # dots and congruences
+        (r"(\d\.\d*?)(\d)\2{2,}(?: ?\.\.\.| ?\\[lc]?dots)$", r"\1\\overline{\2}"),
+        (r"\.\.\.|\\[lc]?dots[bc]?(?![a-zA-Z])", r"\\ldots "),
+        (r"\(? ?\\[pb]?mod(?![a-zA-Z]) ?\{? ?([\da-z]+) ?\}? ?\)?", r" mod \1"),
+        (r"\((?:\\text ?\{)? ?mod ?\}? ?(\w+)\)", r" mod \1"),
+        (r"(\d\.\d*)(?:\\(?:bar|dot) ?\{? ?(\d+) ?\}?|\((\d+)\)$)", r"\1\\overline{\2\3}"),
+        # plain text that means mathematics
+        (r"^\*+|\*+$", ""),
+        (r"(?<=[\w)}])\*\*(?=[\w({-])", "^"),
+        (r" ?\*+ ?", r"\\cdot "),
+        (r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z])", r"\\infty "),
+        (rf"(?<![\\A-Za-z])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 "),
+        (r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),
+        (r"\^ ?\(([^()]*)\)", r"^{\1}"),
+        (r"\^ ?(-?\d+)", r"^{\1}"),
+        # arguments without braces
+        (rf"\\frac ?({_ARGUMENT}) ?({_ARGUMENT})", r"\\frac{\1}{\2}"),
+        (rf"\\frac ?({_ARGUMENT}) ?\{{", r"\\frac{\1}{"),
+        (rf"(\\frac ?\{{[^{{}}]*\}}) ?({_ARGUMENT})", r"\1{\2}"),
+        (rf"(\\sqrt ?(?:\[[^\]]*\])?) ?({_ARGUMENT})", r"\1{\2}"),
+        (r"\{ ?([^{}]+?) ?\\choose ?([^{}]+?) ?\}", r"\\binom{\1}{\2}"),
+        (r"(?<!\d)\.(?=\d)", "0."),
+        # numerals and clocks
+        (r"\(([0-9A-F]+)\) ?_", r"\1_"),
+        (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?base ?\}}? ?(\d+)$", r"_{\1}"),
+        (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?\b[aA]\.? ?[mM]\b\.? ?\}}?", " am"),
+        (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{)? ?\b[pP]\.? ?[mM]\b\.? ?\}}?", " pm"),
+        (r"^(\d*?(?:1(?=st)|2(?=nd)|3(?=rd)|1\d(?=th)|[04-9](?=th)))(?:st|nd|rd|th)$", r"\1"),
+        (rf"(?<=\d) ?(?:{TEXT_COMMAND} ?\{{ ?to ?\}}|to) ?(?=\d)", ":"),
+    ]
+]
+_DEGREES = re.compile(r" ?\^ ?\{? ?\\circ ?\}?(?: ?(?:\\(?:text|mathrm) ?\{ ?[CF] ?\}|[CF](?![A-Za-z])))?")
+_ANGLE = re.compile(r"(\d+(?:\.\d+)?|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]+|\([^()]*\)) ?\^ ?\{? ?\\circ ?\}?")
+_TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
+_INTRODUCTION = re.compile(
+    rf"^(?:{TEXT_COMMAND} ?\{{)? ?"
+    r"(?:(?:the )?(?:final )?answer(?: is|:| =| ?:)* ?:?|approximately|about|USD|=|\\approx) ?\}? ?(?=[^a-zA-Z\s])",
+    re.IGNORECASE,
+)
+
+
+def spelled(text: str) -> str:
+    """An answer in one spelling of LaTeX, with single spaces.
+
+    Parameters
+    ----------
+    text : str
+        An answer as extracted.
+    """
+    if not text.isascii():
+        text = _without_unicode(text)
+    text = " ".join(text.split())
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    if r"\begin" not in text:
+        text = text.replace("&", "")  # of an environment that is gone
+    if r"\circ" in text:
+        text = _without_degrees(text)
+    return " ".join(_INTRODUCTION.sub("", text).split()).rstrip(" .,;:")
+
+
+def _without_degrees(text: str) -> str:
+    """An angle without its degree sign, in a trigonometric function as radians; a temperature without its scale."""
+    if _TRIGONOMETRIC.search(text):
+        return _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
+    return _DEGREES.sub("", text)
+
+
+def _without_unicode(text: str) -> str:
+    """Mathematical characters as LaTeX; what has none stays."""
+    text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+", lambda digits: f"^{{{digits[0].translate(_SUPERSCRIPTS)}}}", text)
+    text = re.sub("[₀₁₂₃₄₅₆₇₈₉]+", lambda digits: f"_{{{digits[0].translate(_SUBSCRIPTS)}}}", text)
+    text = re.sub(f"(\\d?) ?([{''.join(_VULGAR)}])", _vulgar_fraction, text)
+    text = re.sub(r"√ ?(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt{\1}", text)
+    text = re.sub(r"∛ ?(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt[3]{\1}", text)
+    return text.translate(_CHARACTERS)
+
+
+def _vulgar_fraction(match: re.Match[str]) -> str:
+    return f"{match[1]} {_VULGAR[match[2]]}" if match[1] else _VULGAR[match[2]]
