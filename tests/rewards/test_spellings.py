@@ -1,0 +1,135 @@
+"""How models write an answer, and what is nearly it: each row is one that was once graded otherwise."""
+
+import pytest
+
+from reward_ablation.rewards import grade_answer
+
+SAME = [
+    # clocks
+    (r"3:30 \text{ p.m.}", "3:30 PM"),
+    (r"10:00 \text{ a.m.}", "10 AM"),
+    ("20:34", r"08:34 \text{P.M.}"),
+    ("20:34", "20:34:00"),
+    # choices
+    ("B", "(B) 12"),
+    ("B", "B. 12"),
+    ("B", r"\textbf{(B)}\ 12"),
+    ("B", r"\text{Option B}"),
+    ("A, C", "A and C"),
+    # Unicode and plain text
+    (r"2\sqrt{3}", "2√3"),
+    (r"2\sqrt{3}", "2sqrt(3)"),
+    (r"\frac{3}{2}", "1½"),
+    ("x^2+2x+1", "x**2+2*x+1"),
+    ("x^{12}", "x¹²"),
+    (r"2\pi", "2pi"),
+    (r"(-\infty, 5)", "(-infinity, 5)"),
+    ("3, -3", "±3"),
+    ("72", "**72**"),
+    ("72", r"\text{The answer is } 72"),
+    ("72", r"\textcolor{red}{72}"),
+    ("5", r"\begin{aligned}x&=5\end{aligned}"),
+    (r"10^{-2}", "10^-2"),
+    (r"\binom{5}{2}", r"{5 \choose 2}"),
+    (r"x \equiv 5 \pmod 7", r"x \equiv 5 \pmod{7}"),
+    (r"1, 2, \ldots, n", "1, 2, ..., n"),
+    (r"\frac{1}{3}", r"0.\bar{3}"),
+    (r"\frac{1}{3}", "0.333..."),
+    ("1000000", r"1 \text{ million}"),
+    ("twelve", "12"),
+    ("3:4", r"3 \text{ to } 4"),
+    # units
+    (r"36\text{ km/h}", "36 kilometers per hour"),
+    (r"72", r"72^\circ \text{F}"),
+    ("10", "10weeks"),
+    (r"8\sqrt{3}", r"8\sqrt{3} cm"),
+    # structure
+    (r"\begin{pmatrix} -18 \\ -49 \\ 96 \end{pmatrix}", "(-18, -49, 96)"),
+    ("(5, 7)", r"\begin{cases} x=5 \\ y=7 \end{cases}"),
+    (r"(-\infty, 1) \cup (2, \infty)", r"x < 1 \text{ or } x > 2"),
+    (r"(-\infty, 1) \cup (1, \infty)", r"x \ne 1"),
+    (r"(-\infty, \infty)", r"\mathbb{R}"),
+    ("f(x) = 2x + 3", "y = 2x + 3"),
+    ("72", r"m\angle ABC = 72^\circ"),
+    # formulae
+    (r"\frac{1}{2}", r"\sin 30^\circ"),
+    (r"\cos(x)", r"\sin(90^{\circ} - x)"),
+    ("3ab", "3ba"),
+    (r"\sqrt{ab}", r"\sqrt{a}\sqrt{b}"),
+    (r"\ln x^2", r"2\ln x"),
+    (r"a^{x+y}", "a^x a^y"),
+    (r"\binom{2n}{n}", r"\frac{(2n)!}{(n!)^2}"),
+    ("(n-1)!", r"\frac{n!}{n}"),
+    (r"\sin 2x", r"2\sin x\cos x"),
+    (r"\frac{1}{432}", r"2.314814814815 \times 10^{-3}"),
+    (r"\frac{\sqrt{3}}{2}", "0.8660254037844386"),
+]
+
+DIFFERENT = [
+    # variables that a parser takes for units
+    ("10", "10t"),
+    ("3m", "3g"),
+    (r"\sqrt{2}", r"\sqrt{2}m"),
+    ("y=2x+3t", "y=2x+3"),
+    # equations and inequalities that are even in all variables
+    ("x^2+y^2=4", "x^2+y^2=2"),
+    (r"\frac{x^2}{9}+\frac{y^2}{4}=1", r"\frac{x^2}{4}+\frac{y^2}{9}=1"),
+    ("|x|+|y|=1", "|x|+|y|=2"),
+    ("x=5", "x^3=5x^2"),
+    # an equation is no label
+    ("5", "2x=5"),
+    ("9", "x^2=9"),
+    ("4308", r"4308 \approx 4873"),
+    # letters
+    ("ABC", "CBA"),
+    ("TTH", "HTT"),
+    ("no", "on"),
+    ("AB", "ab"),
+    ("E", "2.718281828459045"),
+    ("f'(x)", "f(x)"),
+    (r"\Delta", r"\delta"),
+    (r"\text{(A) and (B)}", r"\text{(A)}"),
+    # words that change a number
+    ("72", "72 squared"),
+    ("72", r"72\text{ per cent}"),
+    ("72", "72 is wrong"),
+    ("4", r"4\text{ths}"),
+    ("5", r"5\text{ M}"),
+    # units
+    (r"30\text{ km/h}", r"30\text{ m/s}"),
+    (r"\$5", "5 cents"),
+    (r"30^\circ", r"30\text{ radians}"),
+    (r"\sin 30^\circ", r"\sin 30"),
+    # numerals, clocks, ratios
+    ("72", "72_8"),
+    ("5", "5_a"),
+    ("0:30", "0:45"),
+    ("29:1706:289", "29:289:1706"),
+    ("1, 5", "1.5"),
+    # labels out of order
+    ("(1, 2)", "y=1, x=2"),
+    (r"\emptyset", r"\{\emptyset\}"),
+    # formulae
+    ("x", r"x+e^{-3000}"),
+    (r"\sqrt{2}\cdot 10^{2000}", r"\sqrt{2}\cdot 10^{2000}+1"),
+    ("1", r"\lfloor |x| \rfloor"),
+    ("1", "0.9999999999999999999"),
+]
+
+
+@pytest.mark.parametrize(("gold", "answer"), SAME)
+def test_says_the_same(gold, answer):
+    assert grade_answer(answer, gold).status == "correct"
+
+
+@pytest.mark.parametrize(("gold", "answer"), DIFFERENT)
+def test_is_only_like_it(gold, answer):
+    assert grade_answer(answer, gold).status == "wrong"
+
+
+@pytest.mark.parametrize("count", [500, 990])
+def test_a_long_list_is_compared_with_its_like_in_no_time(count):
+    """Pair by pair would take minutes, and in this process."""
+    numbers = [str(number % 10) for number in range(count)]
+    assert grade_answer(",".join(reversed(numbers)), ",".join(numbers)).status == "correct"
+    assert grade_answer(",".join(["5", *numbers[1:]]), ",".join(numbers)).status == "wrong"
