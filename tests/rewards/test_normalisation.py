@@ -140,3 +140,12 @@ def test_any_text_is_normalised_without_an_error(text):
 def test_normalising_twice_changes_no_answer_of_math(name):
     once = [normalise(row["answer"]) for row in rows(name)]
     assert [normalise(text) for text in once] == once
+
+
+@pytest.mark.parametrize("sign", ["", "-", "+"])
+@pytest.mark.parametrize("number", ["72", "1,234", "1,234.50", "0.5", "12345678", "1,2"])
+@pytest.mark.parametrize("dollar", ["", "$", r"\$"])
+@pytest.mark.parametrize("end", ["", ".", "%", r"\%", r"\%."])
+def test_the_short_cut_for_plain_numbers_is_what_the_rules_give(sign, number, dollar, end):
+    text = dollar + sign + number + end
+    assert normalise(text) == normalise(f" {text} ")  # a space is no plain number

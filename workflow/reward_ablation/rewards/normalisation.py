@@ -15,6 +15,7 @@ import re
 from reward_ablation.rewards.spelling import TEXT_COMMAND, spelled
 from reward_ablation.rewards.units import without_unit
 
+_PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%))?\.?", re.ASCII)
 _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\[a-zA-Z]+")
 _WORD = re.compile(r"[A-Za-z]{4,}|\d ?[ap]m\b")
 _TEXT_WORD = re.compile(rf"\$?{TEXT_COMMAND} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
@@ -40,8 +41,8 @@ def normalise(text: str) -> str:
         By the rules at the head of this module; empty where nothing is left. Applying it twice
         changes nothing more for the answers of MATH and GSM8K.
     """
-    if text.isdecimal() and text.isascii():  # most answers of GSM8K
-        return text
+    if match := _PLAIN_NUMBER.fullmatch(text):  # most answers of GSM8K: none of the rules below has more to say
+        return match[1] + (match[2] or "")
     text = without_unit(spelled(text))
     text = _TEXT.sub(r"\1", _CONJUNCTION.sub(r" \1 ", text))
     text = _ARTICLE.sub("", " ".join(text.split()).strip(" .,;:"))
