@@ -10,17 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
 
-from reward_ablation.rewards.bounds import is_malformed, is_too_costly
-from reward_ablation.rewards.comparison import compare
+from reward_ablation.rewards.bounds import is_malformed
 from reward_ablation.rewards.extraction import extract
-from reward_ablation.rewards.normalisation import is_word, normalise
+from reward_ablation.rewards.settling import Status, settle
 from reward_ablation.rewards.supervisor import math_worker
-from reward_ablation.rewards.units import units_differ
 
-Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
+#: Characters of an answer that is looked at in this process, which nothing could end; the longest gold of MATH has 159.
+MAX_HERE = 300
 
 
 @dataclass(frozen=True)
@@ -99,41 +96,28 @@ def grade_answer(answer: str | None, gold: str) -> Grade:
 
 def grade_answers(answers: Sequence[str | None], golds: Sequence[str], workers: int | None = None) -> list[Grade]:
     """Compare extracted answers with their golds; as `grade_batch`."""
-    verdicts = [_settle(answer, gold) for answer, gold in zip(answers, golds, strict=True)]
-    pairs = [verdict for verdict in verdicts if not isinstance(verdict, str)]
+    statuses = [_without_parser(answer, gold) for answer, gold in zip(answers, golds, strict=True)]
+    pairs = [
+        (gold, answer)
+        for status, answer, gold in zip(statuses, answers, golds, strict=True)
+        if status is None and answer is not None
+    ]
     judged = iter(math_worker.judge(pairs, workers or _default_workers()) if pairs else ())
     return [
-        Grade(verdict if isinstance(verdict, str) else next(judged), answer)  # type: ignore[arg-type]
-        for verdict, answer in zip(verdicts, answers, strict=True)
+        Grade(next(judged) if status is None else status, answer)
+        for status, answer in zip(statuses, answers, strict=True)
     ]
 
 
-def _settle(answer: str | None, gold: str) -> Status | tuple[str, str]:
-    """Status of an answer, or the normalised gold and answer where it takes a parser to tell."""
+def _without_parser(answer: str | None, gold: str) -> Status | None:
+    """Status of an answer that needs no parser; None where it does."""
     if answer is None or is_malformed(answer):
         return "unparseable"
-    expected, given = _normalised_gold(gold), normalise(answer)
-    if not expected:
-        return "error"
-    if not given:
-        return "unparseable"
-    if units_differ(gold, answer):
-        return "wrong"
-    verdict = compare(expected, given, _undecided)
-    if verdict is None and (is_word(gold) or is_word(answer)):
-        return "wrong"
-    if verdict is not None:
-        return "correct" if verdict else "wrong"
-    return "timeout" if is_too_costly(given) else (expected, given)
+    return None if len(answer) > MAX_HERE else settle(gold, answer, _undecided)
 
 
 def _undecided(gold: str, answer: str) -> None:
     """Leaf of a comparison without a parser."""
-
-
-@lru_cache(maxsize=4096)
-def _normalised_gold(gold: str) -> str:
-    return normalise(extract(gold, "boxed") or extract(gold, "hash") or gold)
 
 
 def _default_workers() -> int:

@@ -75,7 +75,7 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (_ESCAPED_COMMAND, r"\\"),
         (r"\\{4}", r"\\\\"),
         (r"^#+ ?", ""),
-        (r"^(['\"`_]+)(.*)\1$", r"\2"),
+        (r"^(['\"`_])(.*)\1$", r"\2"),
         (r"\\(?:begin|end) ?\{(?:align(?:ed)?|equation|gather(?:ed)?|split)\*?\}", ""),
         (r"\\tag ?\{[^{}]*\}|\\hspace ?\{[^{}]*\}|\{\}", ""),
         (r" ?\\(?:checkmark|square|blacksquare|qed)(?![a-zA-Z])", ""),
@@ -146,7 +146,7 @@ _ANGLE = re.compile(r"(\d+(?:\.\d+)?|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
 _INTRODUCTION = re.compile(
     rf"^(?:{TEXT_COMMAND} ?\{{)? ?"
-    r"(?:(?:the )?(?:final )?answer(?: is|:| =| ?:)* ?:?|approximately|about|USD|=|\\approx) ?\}? ?(?=[^a-zA-Z\s])",
+    r"(?:(?:the )?(?:final )?answer(?: ?(?:is|:|=))*+|approximately|about|USD|=|\\approx) ?\}? ?(?=[^a-zA-Z\s])",
     re.IGNORECASE,
 )
 

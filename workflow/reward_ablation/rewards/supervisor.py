@@ -21,13 +21,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from reward_ablation.rewards import worker
+from reward_ablation.rewards.settling import Status
 
 START_SECONDS = 120.0  # imports on a busy network file system
 REPLY_SECONDS = 4 * worker.WALL_SECONDS  # the worker ends each answer itself; this one holds if it cannot
 BATCH = 256  # answers in one request
 CACHE = 1 << 14  # verdicts that are kept
 
-Pair = tuple[str, str]
+Pair = tuple[str, str]  # gold, answer
 
 
 class MathWorker:
@@ -36,7 +37,7 @@ class MathWorker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: _Process | None = None
-        self._known: dict[Pair, str] = {}
+        self._known: dict[Pair, Status] = {}
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.close)
 
@@ -45,19 +46,19 @@ class MathWorker:
         """Process id of the running worker; None before the first question and after a kill."""
         return self._process.pid if self._process else None
 
-    def judge(self, pairs: Sequence[Pair], at_once: int) -> list[str]:
+    def judge(self, pairs: Sequence[Pair], at_once: int) -> list[Status]:
         """Statuses of answers by math-verify, in the order of the pairs.
 
         Parameters
         ----------
         pairs : sequence of (gold, answer)
-            Normalised LaTeX.
+            As extracted.
         at_once : int
             Answers that are judged side by side, each in a process of its own. It decides no verdict.
 
         Returns
         -------
-        list of {"correct", "wrong", "unparseable", "timeout", "error"}
+        list of Status
             timeout: the bound on CPU time, memory or wall time was reached. error: two processes
             were ended by something else before they replied.
 
@@ -81,16 +82,16 @@ class MathWorker:
         with self._lock:
             self._stop()
 
-    def _judge_batch(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
-        found: dict[Pair, str] = {}
+    def _judge_batch(self, pairs: list[Pair], at_once: int) -> dict[Pair, Status]:
+        found: dict[Pair, Status] = {}
         for _ in range(2):  # what was killed may have been so through no fault of the answer
             if left := [pair for pair in pairs if pair not in found]:
                 found |= self._ask(left, at_once)
         return {pair: found.get(pair, "error") for pair in pairs}
 
-    def _ask(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
+    def _ask(self, pairs: list[Pair], at_once: int) -> dict[Pair, Status]:
         """Replies to one request; those are missing that were killed, or not given before the worker ended."""
-        found: dict[Pair, str] = {}
+        found: dict[Pair, Status] = {}
         try:
             process = self._process = self._process or _Process()
             process.send({"pairs": pairs, "at_once": at_once})

@@ -84,12 +84,12 @@ _NOT_UNITS = frozenset(
 _LETTER_UNITS = frozenset("msglLh")
 _SHORT = r"(?:[ckm]m|[km]g|m[lL]|lbs?|oz|ft|in|yd|mi|mph|kph|hrs?|min|secs?)"
 _POWER = r"(?:\^ ?\{?[23]\}?)?"
-_VALUE = r"(?:[-+]?[\d.,]*\d|[-+]?\d+ ?/ ?\d+|[-+]?\d* ?\\frac\{\d+\}\{\d+\})"
+_VALUE = r"(?:[-+]?[\d.,]*+(?<=\d)|[-+]?\d+ ?/ ?\d+|[-+]?\d* ?\\frac\{\d+\}\{\d+\})"
 
-_WORDS_IN_TEXT = re.compile(rf"(?<=[\w)}}!]) ?/? ?{TEXT_COMMAND} ?\{{ ?\(?([A-Za-z][A-Za-z ./-]*)\)? ?\}} ?{_POWER}$")
+_WORDS_IN_TEXT = re.compile(rf"(?<=[\w)}}!]) ?/? ?{TEXT_COMMAND} ?\{{ ?\(?([A-Za-z][A-Za-z ./-]*+)\)?\}} ?{_POWER}$")
 _SHORT_UNIT = re.compile(rf"^({_VALUE}) ?{_SHORT}{_POWER}$")
 _COMPOUND_UNIT = re.compile(rf"^({_VALUE}) ?[a-zA-Z]{{1,3}} ?/ ?[a-zA-Z]{{1,3}}{_POWER}$")
-_PLAIN_WORDS = re.compile(rf"^({_VALUE}) \(?((?:[A-Za-z]{{2,}}\.? ?){{1,5}})\)?{_POWER}$")
+_PLAIN_WORDS = re.compile(rf"^({_VALUE}) \(?((?:[A-Za-z]{{2,}}+\.? ?){{1,5}}+)\)?{_POWER}$")
 _UNIT_AFTER_BRACKET = re.compile(rf"^(.*[)}}]) ([A-Za-z]{{2,}}){_POWER}$")
 _ATTACHED_UNIT = re.compile(rf"^({_VALUE})([A-Za-z]{{3,}})$")
 _FRACTION_OF_UNITS = re.compile(

@@ -43,14 +43,14 @@ Judge = Callable[[str, str], str]
 
 def load_judge() -> Judge:
     """Import math-verify and return a function (gold, answer) -> status."""
-    from reward_ablation.rewards.comparison import compare
+    from reward_ablation.rewards.settling import settle
     from reward_ablation.rewards.symbolic import Unreadable, equal
 
     logging.disable()  # math-verify logs each time that it is not to set an alarm
 
     def judge(gold: str, answer: str) -> str:
         try:
-            return "correct" if compare(gold, answer, equal) else "wrong"
+            return settle(gold, answer, equal) or "unparseable"
         except MemoryError:
             return "timeout"
         except Unreadable:
