@@ -14,7 +14,7 @@ import pytest
 
 from reward_ablation.rewards.supervisor import MathWorker
 
-ENDLESS = r"(9^{9^{9}})!"
+ENDLESS = r"\int_0^1\int_0^1\int_0^1 \frac{\sin(xyz)}{x+y+z} dx dy dz"
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def test_works_in_an_interpreter_that_blocks_the_signals():
         "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGXCPU})\n"
         "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
         "from reward_ablation.rewards import grade\n"
-        f"print(grade(r'\\boxed{{2^{{{ENDLESS}}}}}', '72').status)\n"
+        f"print(grade(r'\\boxed{{{ENDLESS}}}', '72').status)\n"
     )
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert output == "timeout\n"
