@@ -51,6 +51,7 @@ SAME = [
     (r"(-\infty, \infty)", r"\mathbb{R}"),
     ("f(x) = 2x + 3", "y = 2x + 3"),
     ("72", r"m\angle ABC = 72^\circ"),
+    (r"\text{no solution}", "no solutions"),
     # formulae
     (r"\frac{1}{2}", r"\sin 30^\circ"),
     (r"\cos(x)", r"\sin(90^{\circ} - x)"),
@@ -84,6 +85,7 @@ DIFFERENT = [
     ("ABC", "CBA"),
     ("TTH", "HTT"),
     ("no", "on"),
+    (r"\text{Venus}", "Venu"),
     ("AB", "ab"),
     ("E", "2.718281828459045"),
     ("f'(x)", "f(x)"),

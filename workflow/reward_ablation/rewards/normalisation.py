@@ -60,7 +60,7 @@ def comparison_key(normalised: str) -> str:
     key = re.sub(r"([_^])\{(\w)\}", r"\1\2", key)
     one_word = key.isalpha() and len(key) > 1 and key[1:].islower()
     if is_prose(normalised):
-        return key.casefold().removesuffix("s")  # no solution, no solutions
+        return key.casefold().removesuffix("s" if " " in normalised else "")  # no solution, no solutions
     return key.casefold() if one_word else key
 
 
