@@ -1,0 +1,186 @@
+"""What holds for any text, and for any number in any notation."""
+
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from reward_ablation.rewards import extract, extract_lenient, grade, grade_batch
+from reward_ablation.rewards.exact import exact_value
+from reward_ablation.rewards.normalisation import comparison_key, is_prose, normalise
+
+from .hostile_answers import marked, notations
+
+#: The same examples in every run; a busy machine is no failure.
+fixed = settings(derandomize=True, deadline=None)
+
+FORMATS = ["boxed", "hash", "final", "tag"]
+
+characters = st.characters(exclude_categories=())  # with lone surrogates
+pieces = st.sampled_from(
+    [
+        *r"\{}$#<>/ ,.-%1a",
+        "\n",
+        "\\boxed",
+        "\\fbox{",
+        "\\boxed{7}",
+        "####",
+        "Final:",
+        "<answer>",
+        "</answer>",
+        "and",
+        "or",
+    ]
+)
+texts = st.lists(st.one_of(pieces, st.sampled_from(["<think>", "</think>"]), characters), max_size=40).map("".join)
+#: Text that may stand before an answer: anything but a thought that does not end.
+before = texts.map(lambda text: text.replace("<think>", "<thin>"))
+integers = st.integers(-(10**12), 10**12)
+fractions = st.one_of(
+    integers.map(Fraction),
+    st.builds(Fraction, integers, st.sampled_from([2, 4, 5, 8, 20, 125, 1000, 10**6])),
+    st.builds(Fraction, st.integers(-999, 999), st.integers(1, 999)),
+)
+spelled = fractions.flatmap(lambda value: st.sampled_from(notations(value)).map(lambda text: (value, text)))
+two_spellings = fractions.flatmap(lambda value: st.tuples(*[st.sampled_from(notations(value))] * 2))
+balanced = st.recursive(
+    st.sampled_from(["1", "x", r"\{", r"\}", r"\\", " y", "+", r"\sqrt"]),
+    lambda inner: st.lists(inner).map(lambda parts: "{" + "".join(parts) + "}"),
+    max_leaves=20,
+)
+
+
+@fixed
+@pytest.mark.parametrize("answer_format", [*FORMATS, "last_number"])
+@given(text=texts)
+def test_any_text_has_a_stripped_answer_from_it_or_none(answer_format, text):
+    answer = extract(text, answer_format)
+    assert answer is None or (answer and answer == answer.strip())
+    boxes = len(re.findall(r"\\(?:boxed|fbox)", text))  # several that are joined become one list
+    assert answer is None or answer in text or (answer_format == "boxed" and boxes > 1)
+
+
+@fixed
+@given(text=texts)
+def test_lenient_finds_what_any_format_finds(text):
+    found = [extract(text, name) for name in (*FORMATS, "last_number")]
+    assert (extract_lenient(text) is None) == (found == [None] * 5)
+
+
+@fixed
+@given(before=before, content=balanced, after=st.text(alphabet=" .}{x", max_size=9))
+def test_what_is_put_in_the_last_box_comes_out(before, content, after):
+    assert extract(f"{before} so \\boxed{{x{content}}}{after}", "boxed") == f"x{content}".strip()
+
+
+@fixed
+@pytest.mark.parametrize("answer_format", ["hash", "final", "tag"])
+@given(before=before, answer=st.text(st.characters(exclude_characters="<\n#"), min_size=1))
+def test_what_is_put_after_the_last_marker_comes_out(answer_format, before, answer):
+    assume(answer.strip())
+    assert extract(f"{before} so {marked(answer, answer_format)}", answer_format) == answer.strip()
+
+
+@fixed
+@pytest.mark.parametrize("answer_format", FORMATS)
+@given(before=before, answer=integers.map(str), thought=before)
+def test_nothing_in_a_thought_counts(answer_format, before, answer, thought):
+    thought = thought.replace("</think>", "")
+    assert extract(f"<think>{thought} {marked(answer, answer_format)}</think>", answer_format) is None
+    assert extract(f"{marked(answer, answer_format)}</think> that is it", answer_format) is None
+    assert extract(f"<think>{thought}</think>{marked(answer, answer_format)}", answer_format) == answer
+
+
+@fixed
+@given(text=texts)
+def test_any_text_is_read_without_an_error(text):
+    normalised = normalise(text)
+    comparison_key(normalised)
+    exact_value(normalised)
+    is_prose(normalised)
+
+
+@fixed
+@given(spelled=spelled)
+def test_every_notation_is_read_back_exactly(spelled):
+    value, text = spelled
+    assert exact_value(normalise(text)) == value
+
+
+@fixed
+@given(spelled=spelled)
+def test_normalising_twice_is_normalising_once(spelled):
+    once = normalise(spelled[1])
+    assert normalise(once) == once
+
+
+@fixed
+@given(spelled=spelled, minus=st.sampled_from(["-", "\u2212", "\u2013", "- "]))
+def test_a_sign_before_a_number_negates_it(spelled, minus):
+    value, text = spelled
+    assume(value >= 0)
+    assert exact_value(normalise(minus + text)) == -value
+
+
+@fixed
+@given(
+    spelled=spelled,
+    wrap=st.sampled_from(["${}$", "$ {} $", r"\({}\)", " {} ", "{}.", "**{}**"]),
+)
+def test_what_surrounds_a_number_does_not_change_it(spelled, wrap):
+    value, text = spelled
+    assert grade(marked(wrap.replace("{}", text), "tag"), str(value), "tag").status == "correct"
+
+
+@fixed
+@given(pair=two_spellings)
+def test_a_number_is_correct_in_any_two_notations(pair):
+    answer, gold = pair
+    assert grade(marked(answer, "boxed"), gold).status == grade(marked(gold, "boxed"), answer).status == "correct"
+
+
+@fixed
+@given(one=spelled, other=spelled)
+def test_another_number_is_wrong_in_any_notation(one, other):
+    assume(one[0] != other[0])
+    assert grade(marked(one[1], "boxed"), other[1]).status == "wrong"
+    assert grade(marked(other[1], "boxed"), one[1]).status == "wrong"
+
+
+@fixed
+@given(spelled=spelled, change=st.sampled_from([Fraction(1, 10**30), Fraction(1), Fraction(-1, 7)]))
+def test_a_number_beside_it_is_wrong(spelled, change):
+    value, text = spelled
+    other = value + change
+    assert grade(rf"\boxed{{\frac{{{other.numerator}}}{{{other.denominator}}}}}", text).status == "wrong"
+
+
+@fixed
+@pytest.mark.parametrize("answer_format", FORMATS)
+@given(before=before, spelled=spelled, gold=spelled)
+def test_text_before_the_answer_changes_nothing(answer_format, before, spelled, gold):
+    answer = marked(spelled[1], answer_format)
+    alone = grade(answer, gold[1], answer_format)
+    assert grade(f"{before} so it is {answer}", gold[1], answer_format) == alone
+
+
+@fixed
+@given(numbers=st.lists(st.integers(-99, 99), min_size=2, max_size=5, unique=True), data=st.data())
+def test_sets_have_no_order_and_tuples_have_one(numbers, data):
+    shuffled = data.draw(st.permutations(numbers))
+    inner, gold = ", ".join(map(str, shuffled)), ", ".join(map(str, numbers))
+    assert grade(rf"\boxed{{\{{{inner}\}}}}", rf"\{{{gold}\}}").status == "correct"
+    assert grade(rf"\boxed{{{inner}}}", gold).status == "correct"
+    assert grade(rf"\boxed{{\{{{inner}\}}}}", f"({gold})").status == "wrong"
+    same = "correct" if shuffled == numbers else "wrong"
+    assert grade(rf"\boxed{{({inner})}}", f"({gold})").status == same
+
+
+@fixed
+@given(pairs=st.lists(st.tuples(spelled, spelled), max_size=12))
+def test_a_batch_has_the_grades_of_its_members(pairs):
+    completions, golds = [marked(one[1], "boxed") for one, _ in pairs], [other[1] for _, other in pairs]
+    alone = [grade(completion, gold) for completion, gold in zip(completions, golds, strict=True)]
+    assert grade_batch(completions, golds) == alone
