@@ -2,7 +2,7 @@
 
     python benchmarks/hostile.py --json FILE [--count 50000] [--turns 12]
 
-Grades generated adversarial completions (tests/rewards/hostile.py) one call at a time, and times each.
+Grades generated adversarial completions (tests/rewards/grading/hostile.py) one call at a time, and times each.
 Then grades batches of 64 ordinary completions, and the same batches with one of them replaced by a
 hostile one, in turns. Each batch has a process of its own, whose cache knows nothing.
 """
@@ -24,10 +24,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the generator is the tests' own
 
 from reward_ablation.rewards import grade, grade_batch
-from reward_ablation.rewards.supervisor import math_worker
-from reward_ablation.rewards.worker import CPU_SECONDS
-from rewards.hostile import hostile_cases
-from rewards.hostile_text import CANARY
+from reward_ablation.rewards.grading.supervisor import math_worker
+from reward_ablation.rewards.grading.worker import CPU_SECONDS
+from rewards.grading.hostile import hostile_cases
+from rewards.grading.hostile_text import CANARY
 
 ROOT = Path(__file__).parents[1]
 SECONDS_GOAL = 2.0

@@ -75,6 +75,6 @@ def test_every_function_that_training_imports_counts():
         "reward_ablation.data.prompts",
         "reward_ablation.models.load",
         "reward_ablation.rewards.grading",
-        "reward_ablation.rewards.worker",
+        "reward_ablation.rewards.grading.worker",
     } <= closure
     assert not [name for name in closure if name.split(".")[1:2] in (["analysis"], ["figures"], ["evaluation"])]

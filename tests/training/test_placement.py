@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from trl.trainer.utils import shuffle_sequence_dict, split_tensor_dict
 
 from reward_ablation.models.demo import build_tokenizer
-from reward_ablation.rewards.extraction import extract
+from reward_ablation.rewards.grading.extraction import extract
 from reward_ablation.training.placement import MARKED, answer_span, answer_tokens, place, token_weights
 
 

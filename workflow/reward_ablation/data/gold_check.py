@@ -56,8 +56,8 @@ def why_ungradable(gold: str) -> str | None:
     marker, after which its own answer would stand: then it is a whole solution. Equal strings settle a gold that
     passes: no parser is started for it.
     """
-    from reward_ablation.rewards.extraction import extract, marker_spans
     from reward_ablation.rewards.grading import grade_answer
+    from reward_ablation.rewards.grading.extraction import extract, marker_spans
 
     if _PUNCTUATION.fullmatch(gold):
         return "punctuation alone"

@@ -116,7 +116,7 @@ def last_box(solution: str) -> str | None:
 
     A completion's answer may be several boxes together: ``\boxed{1} and \boxed{9}``.
     """
-    from reward_ablation.rewards.extraction import extract, marker_spans
+    from reward_ablation.rewards.grading.extraction import extract, marker_spans
 
     boxes = marker_spans(solution, "boxed")
     return extract(solution[boxes[-1][0] :], "boxed") if boxes else None

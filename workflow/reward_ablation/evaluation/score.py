@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reward_ablation.evaluation.requests import Completion, Request
-from reward_ablation.rewards import extract, extract_lenient, grade_answers, grade_batch, math_paper
+from reward_ablation.rewards import extract, extract_lenient, grade_answers, grade_batch
+from reward_ablation.rewards.grading import math_paper
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

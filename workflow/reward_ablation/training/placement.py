@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from reward_ablation.rewards.extraction import after_thinking, closing_brace, extract, marker_spans
+from reward_ablation.rewards.grading.extraction import after_thinking, closing_brace, extract, marker_spans
 
 #: The placement that training knows without this module: one advantage for a whole completion.
 ALL_TOKENS = "all_tokens"

@@ -6,7 +6,7 @@ import re
 from typing import Any, Literal
 
 from reward_ablation.rewards.completions import Completion, completion_texts
-from reward_ablation.rewards.extraction import after_thinking, closing_brace, extract, marker_spans
+from reward_ablation.rewards.grading.extraction import after_thinking, closing_brace, extract, marker_spans
 
 #: White space, punctuation, and what closes a formula: `$`, `\)`, `\]`, and Markdown stars.
 _CLOSING = re.compile(r"(?:[\s.!*$]|\\[)\]])*")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reward_ablation.rewards.completions import Completion, completion_texts
-from reward_ablation.rewards.extraction import after_thinking, extract, marker_spans
-from reward_ablation.rewards.math_paper import equivalent
+from reward_ablation.rewards.grading.extraction import after_thinking, extract, marker_spans
+from reward_ablation.rewards.grading.math_paper import equivalent
 
 
 def boxed_answer(completions: list[Completion], answer: list[str], **columns: Any) -> list[float | None]:

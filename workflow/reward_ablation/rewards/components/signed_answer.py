@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reward_ablation.rewards.completions import Completion, completion_texts
-from reward_ablation.rewards.extraction import extract
 from reward_ablation.rewards.grading import grade_batch
+from reward_ablation.rewards.grading.extraction import extract
 
 
 def signed_answer(completions: list[Completion], answer: list[str], **columns: Any) -> list[float | None]:

@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from reward_ablation.rewards import extract, extract_lenient, grade, grade_batch
-from reward_ablation.rewards.exact import exact_value
-from reward_ablation.rewards.normalisation import comparison_key, is_prose, normalise
+from reward_ablation.rewards.grading.exact import exact_value
+from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
 
 from .hostile_answers import marked, notations
 

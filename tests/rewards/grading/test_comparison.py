@@ -2,8 +2,8 @@ r"""When two answers say the same, without a parser: None is what only a parser 
 
 import pytest
 
-from reward_ablation.rewards.comparison import compare, parts
-from reward_ablation.rewards.normalisation import normalise
+from reward_ablation.rewards.grading.comparison import compare, parts
+from reward_ablation.rewards.grading.normalisation import normalise
 
 
 def compared(gold, answer):

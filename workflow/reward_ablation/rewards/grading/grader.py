@@ -11,10 +11,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reward_ablation.rewards.bounds import is_malformed
-from reward_ablation.rewards.extraction import extract
-from reward_ablation.rewards.settling import Status, settle
-from reward_ablation.rewards.supervisor import math_worker
+from reward_ablation.rewards.grading.bounds import is_malformed
+from reward_ablation.rewards.grading.extraction import extract
+from reward_ablation.rewards.grading.settling import Status, settle
+from reward_ablation.rewards.grading.supervisor import math_worker
 
 #: Characters of an answer that is looked at in this process, which nothing could end; the longest gold of MATH has 159.
 MAX_HERE = 300

@@ -1,7 +1,7 @@
 import pytest
 
 from reward_ablation.rewards import grade_answer
-from reward_ablation.rewards.units import measurement_unit
+from reward_ablation.rewards.grading.units import measurement_unit
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import re
 
 from reward_ablation.rewards import extract, extract_lenient, grade_answer
 
-from .public_data import rows
+from ..public_data import rows
 
 DECIMALS = "a rounded decimal is not the fraction"
 PERCENT = "a percent sign counts: 28% is not 28"

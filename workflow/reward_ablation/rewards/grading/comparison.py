@@ -24,9 +24,9 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from reward_ablation.rewards.exact import clock_seconds, decimal_comma, exact_value, significant
-from reward_ablation.rewards.normalisation import comparison_key, is_prose
-from reward_ablation.rewards.structure import (
+from reward_ablation.rewards.grading.exact import clock_seconds, decimal_comma, exact_value, significant
+from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose
+from reward_ablation.rewards.grading.structure import (
     as_interval,
     column_as_tuple,
     is_interval,
@@ -37,7 +37,7 @@ from reward_ablation.rewards.structure import (
     parts,
     sides,
 )
-from reward_ablation.rewards.units import without_unit
+from reward_ablation.rewards.grading.units import without_unit
 
 #: Whether two expressions are equal (gold, answer); None where that takes a parser.
 Leaf = Callable[[str, str], bool | None]

@@ -43,8 +43,8 @@ Judge = Callable[[str, str], str]
 
 def load_judge() -> Judge:
     """Import math-verify and return a function (gold, answer) -> status."""
-    from reward_ablation.rewards.settling import settle
-    from reward_ablation.rewards.symbolic import Unreadable, equal
+    from reward_ablation.rewards.grading.settling import settle
+    from reward_ablation.rewards.grading.symbolic import Unreadable, equal
 
     logging.disable()  # math-verify logs each time that it is not to set an alarm
 

@@ -16,8 +16,8 @@ from sympy import Basic, Expr, MatrixBase
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
-from reward_ablation.rewards.comparison import DOUBLE, ROUNDED_DIGITS
-from reward_ablation.rewards.exact import significant
+from reward_ablation.rewards.grading.comparison import DOUBLE, ROUNDED_DIGITS
+from reward_ablation.rewards.grading.exact import significant
 
 #: Functions that grow or flatten as an exponential does.
 _STEEP = (sympy.exp, sympy.factorial, sympy.gamma, sympy.sinh, sympy.cosh, sympy.tanh, sympy.coth)

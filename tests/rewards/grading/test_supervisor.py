@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from reward_ablation.rewards.supervisor import MathWorker
+from reward_ablation.rewards.grading.supervisor import MathWorker
 
 ENDLESS = r"\int_0^1\int_0^1\int_0^1 \frac{\sin(xyz)}{x+y+z} dx dy dz"
 
@@ -125,7 +125,7 @@ def test_a_child_that_only_waits_ends_at_the_deadline():
     """It uses no CPU time: the deadline of the worker ends it."""
     script = (
         "import time\n"
-        "from reward_ablation.rewards import worker\n"
+        "from reward_ablation.rewards.grading import worker\n"
         "worker.WALL_SECONDS = 0.2\n"
         "judge = lambda gold, answer: time.sleep(600) or 'correct' if answer == 'wait' else 'correct'\n"
         "print(sorted(worker.judged([['1', 'wait'], ['1', '2']], 2, judge)))\n"
@@ -144,7 +144,7 @@ def test_a_child_that_only_waits_ends_at_the_deadline():
 )
 def test_a_child_ends_at_its_bounds(code, status):
     script = (
-        "from reward_ablation.rewards import symbolic, worker\n"
+        "from reward_ablation.rewards.grading import symbolic, worker\n"
         f"symbolic.read = lambda text: {code}\n"
         "worker._WARM_UP.clear()\n"
         "worker.limit_process()\n"
@@ -158,7 +158,7 @@ def test_a_worker_that_stalls_is_replaced(worker, monkeypatch):
     judge(worker, "1", "x")
     stopped = worker.pid
     os.kill(stopped, signal.SIGSTOP)
-    monkeypatch.setattr("reward_ablation.rewards.supervisor.REPLY_SECONDS", 5)
+    monkeypatch.setattr("reward_ablation.rewards.grading.supervisor.REPLY_SECONDS", 5)
     assert judge(worker, "x+17", "17+x") == "correct"
     assert worker.pid != stopped
     assert not is_running(stopped)
@@ -208,7 +208,7 @@ def test_memory_is_bounded(worker):
 def test_the_worker_does_not_import_torch():
     script = (
         "import sys\n"
-        "from reward_ablation.rewards.worker import load_judge\n"
+        "from reward_ablation.rewards.grading.worker import load_judge\n"
         "load_judge()\n"
         "print([m for m in ('torch', 'transformers', 'snakemake', 'pandas') if m in sys.modules])\n"
     )
@@ -229,7 +229,7 @@ def test_a_forked_child_starts_its_own_worker(worker):
 def test_ends_with_its_parent_even_if_that_is_killed():
     script = (
         "import os, sys\n"
-        "from reward_ablation.rewards.supervisor import math_worker\n"
+        "from reward_ablation.rewards.grading.supervisor import math_worker\n"
         "math_worker.judge([('x+1', '1+x')], 1)\n"
         "print(math_worker.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from reward_ablation.rewards.spelling import TEXT_COMMAND
+from reward_ablation.rewards.grading.spelling import TEXT_COMMAND
 
 #: Words after a number that are part of its value, or that name it in a way that a unit does not.
 _NOT_UNITS = frozenset(

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.rewards import grade, grade_batch, grading
-from reward_ablation.rewards.supervisor import MathWorker
+from reward_ablation.rewards import grade, grade_batch
+from reward_ablation.rewards.grading import grader
+from reward_ablation.rewards.grading.supervisor import MathWorker
 
 from .hostile import hostile_case, hostile_cases
 from .hostile_text import CANARY
@@ -38,7 +39,7 @@ def status(case):
 def own_worker(monkeypatch):
     """A worker that remembers no verdict."""
     worker = MathWorker()
-    monkeypatch.setattr(grading, "math_worker", worker)
+    monkeypatch.setattr(grader, "math_worker", worker)
     yield worker
     worker.close()
 
@@ -58,7 +59,7 @@ def test_every_status_is_allowed_and_no_code_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     graded = zip(CASES, statuses(CASES), strict=True)
     assert [(case.family, case.completion[:200], case.gold, s) for case, s in graded if s not in case.allowed] == []
-    assert not any((folder / CANARY).exists() for folder in (tmp_path, Path.home(), Path(grading.__file__).parent))
+    assert not any((folder / CANARY).exists() for folder in (tmp_path, Path.home(), Path(grader.__file__).parent))
 
 
 def test_one_worker_and_four_in_any_order_agree(own_worker, expected):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reward_ablation.rewards.symbolic import Unreadable, equal
+from reward_ablation.rewards.grading.symbolic import Unreadable, equal
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Literal
 
-from reward_ablation.rewards.bounds import is_too_costly
-from reward_ablation.rewards.comparison import Leaf, compare
-from reward_ablation.rewards.extraction import extract
-from reward_ablation.rewards.normalisation import is_word, normalise
-from reward_ablation.rewards.units import units_differ
+from reward_ablation.rewards.grading.bounds import is_too_costly
+from reward_ablation.rewards.grading.comparison import Leaf, compare
+from reward_ablation.rewards.grading.extraction import extract
+from reward_ablation.rewards.grading.normalisation import is_word, normalise
+from reward_ablation.rewards.grading.units import units_differ
 
 Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 
-from reward_ablation.rewards.spelling import TEXT_COMMAND, spelled
-from reward_ablation.rewards.units import without_unit
+from reward_ablation.rewards.grading.spelling import TEXT_COMMAND, spelled
+from reward_ablation.rewards.grading.units import without_unit
 
 _PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%))?\.?", re.ASCII)
 _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\[a-zA-Z]+")

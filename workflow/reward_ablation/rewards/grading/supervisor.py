@@ -20,8 +20,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from reward_ablation.rewards import worker
-from reward_ablation.rewards.settling import Status
+from reward_ablation.rewards.grading import worker
+from reward_ablation.rewards.grading.settling import Status
 
 START_SECONDS = 120.0  # imports on a busy network file system
 REPLY_SECONDS = 4 * worker.WALL_SECONDS  # the worker ends each answer itself; this one holds if it cannot

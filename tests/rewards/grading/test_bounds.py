@@ -2,7 +2,7 @@
 
 import pytest
 
-from reward_ablation.rewards.bounds import is_malformed, is_too_costly
+from reward_ablation.rewards.grading.bounds import is_malformed, is_too_costly
 
 
 @pytest.mark.parametrize(
