@@ -22,7 +22,7 @@ _CORNERS = [
 
 def nesting(rng: Random) -> str:
     """Brackets, fractions, roots and the like inside each other, mostly far deeper than any answer."""
-    depth = rng.choices((rng.randint(2, 7), rng.randint(21, 60), rng.randint(61, 600)), (0.45, 0.35, 0.2))[0]
+    depth = rng.choices((rng.randint(2, 20), rng.randint(21, 60), rng.randint(61, 600)), (0.45, 0.35, 0.2))[0]
     pairs = [
         ("(", ")"),
         ("{", "}"),
@@ -30,6 +30,9 @@ def nesting(rng: Random) -> str:
         (r"\left(", r"\right)"),
         (r"\left\{", r"\right\}"),
         ("|", "|"),
+        (r"\{1, ", r"\}"),
+        ("(1, ", ", 2)"),
+        ("{2, ", ", 1}"),
         (r"\frac{1}{", "}"),
         (r"\frac{", "}{3}"),
         (r"\sqrt{", "}"),

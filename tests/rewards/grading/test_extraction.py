@@ -54,6 +54,7 @@ def test_boxed(text, answer):
         (r"\boxed{1}. Then \boxed{2}", "2"),
         (r"\boxed{1} and so \boxed{2}", "2"),
         (r"\boxed{\boxed{2}}", "2"),
+        (r"\boxed{}, \boxed{2}", "2"),
         (r"\boxed{0}, " + r"\boxed{1}, " * 20, ", ".join(["1"])),  # at most twenty are looked at
     ],
 )

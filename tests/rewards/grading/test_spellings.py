@@ -97,6 +97,14 @@ DIFFERENT = [
     ("72", "72 is wrong"),
     ("4", r"4\text{ths}"),
     ("5", r"5\text{ M}"),
+    ("3", "3 billionths"),
+    ("3", "3 twelfths"),
+    ("5", "5 tens"),
+    ("72", r"72 \text{ maybe seventy one}"),
+    ("5", r"5 \text{ choose two}"),
+    ("B", "B. or C"),
+    ("B", "(B) or (C)"),
+    ("1", r"\{1, \{1\}\}"),
     # units
     (r"30\text{ km/h}", r"30\text{ m/s}"),
     (r"\$5", "5 cents"),
@@ -115,6 +123,9 @@ DIFFERENT = [
     ("x", r"x+e^{-3000}"),
     (r"\sqrt{2}\cdot 10^{2000}", r"\sqrt{2}\cdot 10^{2000}+1"),
     ("1", r"\lfloor |x| \rfloor"),
+    ("1", r"1+e^{-4!\cdot 4}"),
+    ("1", r"1+e^{-\pi^4}"),
+    ("1", r"1+e^{-e^{9}}"),
     ("1", "0.9999999999999999999"),
 ]
 
@@ -135,3 +146,17 @@ def test_a_long_list_is_compared_with_its_like_in_no_time(count):
     numbers = [str(number % 10) for number in range(count)]
     assert grade_answer(",".join(reversed(numbers)), ",".join(numbers)).status == "correct"
     assert grade_answer(",".join(["5", *numbers[1:]]), ",".join(numbers)).status == "wrong"
+
+
+@pytest.mark.parametrize("brackets", [r"\{%s\}", "{%s}", "(%s)", "[%s]", r"\langle %s \rangle"])
+def test_lists_in_lists_are_compared_part_by_part(brackets):
+    """Nested as deep as is allowed; a comparison that looks twice at each level would never end."""
+    answer = gold = "1"
+    for level in range(19):
+        answer, gold = brackets % f"1, {answer}", brackets % f"1, {gold}"
+        assert grade_answer(answer, gold).status == "correct"
+        assert grade_answer(answer, "7").status == "wrong"
+        assert grade_answer(answer.replace("1", "7", 1), gold).status == "wrong", level
+    for _ in range(3):
+        answer = brackets % f"1, {answer}"
+    assert grade_answer(answer, "1").status == "unparseable"

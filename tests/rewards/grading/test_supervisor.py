@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -131,7 +132,7 @@ def test_a_child_that_only_waits_ends_at_the_deadline():
         "print(sorted(worker.judged([['1', 'wait'], ['1', '2']], 2, judge)))\n"
     )
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert output == "[(0, 'timeout'), (1, 'correct')]\n"
+    assert output == "[(0, 'late'), (1, 'correct')]\n"  # late: a timeout that may be the machine's fault
 
 
 @pytest.mark.parametrize(
@@ -162,6 +163,32 @@ def test_a_worker_that_stalls_is_replaced(worker, monkeypatch):
     assert judge(worker, "x+17", "17+x") == "correct"
     assert worker.pid != stopped
     assert not is_running(stopped)
+
+
+def test_a_worker_that_takes_no_request_is_replaced(worker, monkeypatch):
+    """A request larger than the pipe cannot be written to a worker that does not read."""
+    judge(worker, "1", "x")
+    stopped = worker.pid
+    os.kill(stopped, signal.SIGSTOP)
+    monkeypatch.setattr("reward_ablation.rewards.grading.supervisor.REPLY_SECONDS", 5)
+    pairs = [(f"x+{n}", f"{n}+x" + " " * 1900) for n in range(50)]
+    assert worker.judge(pairs, at_once=2) == ["correct"] * 50
+    assert not is_running(stopped)
+
+
+def test_a_worker_that_starts_too_slowly_says_so(monkeypatch):
+    monkeypatch.setattr("reward_ablation.rewards.grading.supervisor.START_SECONDS", 0.01)
+    with pytest.raises(RuntimeError, match="did not start: no sign of life"):
+        judge(MathWorker(), "x+1", "1+x")
+
+
+def test_a_worker_that_cannot_fork_says_so(worker):
+    """No verdict for want of processes is the machine's fault: it must not look like an answer's."""
+    judge(worker, "1", "x")
+    resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (3, 3))  # nor a pipe to a child
+    with pytest.raises(RuntimeError, match=r"the grading worker failed: .*Too many open files"):
+        judge(worker, "x+71", "71+x")
+    assert judge(worker, "x+71", "71+x") == "correct"
 
 
 def test_works_in_threads(worker):

@@ -61,9 +61,10 @@ def why_ungradable(gold: str) -> str | None:
 
     if _PUNCTUATION.fullmatch(gold):
         return "punctuation alone"
-    for answer_format in ("hash", "final", "tag"):
-        for start, end in marker_spans(gold, answer_format):
-            return f"has {gold[start:end].strip()} inside"
+    markers = [span for answer_format in ("hash", "final", "tag") for span in marker_spans(gold, answer_format)]
+    if markers:
+        start, end = markers[0]
+        return f"has {gold[start:end].strip()} inside"
     answer = extract(rf"\boxed{{{gold}}}", "boxed")
     if answer != (extract(gold, "boxed") or gold.strip()):  # a stray brace, which a parser may forgive
         return _WHY["unparseable"]

@@ -92,6 +92,8 @@ def math(raw: Rows, source: str, split: str) -> Rows:
 
     Some copies have it as `answer` and others only inside `solution`; some say `subject` and others `type`.
     """
+    from reward_ablation.rewards.grading.extraction import last_box
+
     rows = []
     for index, row in enumerate(raw):
         where = f"{source} row {index}"
@@ -109,17 +111,6 @@ def math(raw: Rows, source: str, split: str) -> Rows:
             }
         )
     return rows
-
-
-def last_box(solution: str) -> str | None:
-    r"""Content of the last box alone, which is what the published golds are.
-
-    A completion's answer may be several boxes together: ``\boxed{1} and \boxed{9}``.
-    """
-    from reward_ablation.rewards.grading.extraction import extract, marker_spans
-
-    boxes = marker_spans(solution, "boxed")
-    return extract(solution[boxes[-1][0] :], "boxed") if boxes else None
 
 
 def user_file(source: FileData) -> Rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reward_ablation.rewards.completions import Completion, completion_texts
-from reward_ablation.rewards.grading.extraction import after_thinking, extract, marker_spans
+from reward_ablation.rewards.grading.extraction import after_thinking, last_box
 from reward_ablation.rewards.grading.math_paper import equivalent
 
 
@@ -41,10 +41,5 @@ def boxed_answer(completions: list[Completion], answer: list[str], **columns: An
 def _score(text: str, gold: str) -> float | None:
     if not gold.strip():
         return None
-    content = _last_box(after_thinking(text))
-    return float(content is not None and equivalent(content, gold))
-
-
-def _last_box(text: str) -> str | None:
-    boxes = marker_spans(text, "boxed")
-    return extract(text[boxes[-1][0] :], "boxed") if boxes else None
+    content = last_box(after_thinking(text))
+    return float(content is not None and equivalent(content, last_box(gold) or gold))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import FiniteFloat
+
 from reward_ablation.rewards.completions import Completion
 
 
-def constant(completions: list[Completion], *, value: float = 1.0, **columns: Any) -> list[float | None]:
+def constant(completions: list[Completion], *, value: FiniteFloat = 1.0, **columns: Any) -> list[float | None]:
     """`value` for every completion: no advantage and no gradient, whatever its weight.
 
     Parameters

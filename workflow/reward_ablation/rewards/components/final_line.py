@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pydantic import FiniteFloat
+
 from reward_ablation.rewards.completions import Completion, completion_texts
 from reward_ablation.rewards.grading import Status, grade_batch
 
@@ -16,9 +18,9 @@ def final_line(
     completions: list[Completion],
     answer: list[str],
     *,
-    correct: float = 1.0,
-    well_formed: float = 0.1,
-    malformed: float = 0.0,
+    correct: FiniteFloat = 1.0,
+    well_formed: FiniteFloat = 0.1,
+    malformed: FiniteFloat = 0.0,
     **columns: Any,
 ) -> list[float | None]:
     """`correct` where the last line gives the right number, `well_formed` where a wrong one, else `malformed`.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import FiniteFloat
+
 from reward_ablation.rewards.completions import Completion, completion_texts
 from reward_ablation.rewards.grading import Grade, grade_batch
 
@@ -12,9 +14,9 @@ def three_way_verifier(
     completions: list[Completion],
     answer: list[str],
     *,
-    correct: float = 1.0,
-    wrong: float = -1.0,
-    missing: float = -0.5,
+    correct: FiniteFloat = 1.0,
+    wrong: FiniteFloat = -1.0,
+    missing: FiniteFloat = -0.5,
     **columns: Any,
 ) -> list[float | None]:
     r"""`correct` where the last box is right, `wrong` where it is not, `missing` where there is none or an empty one.

@@ -19,6 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _DIGIT_RUN = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
 _EXPONENT = re.compile(r"(?:\^|\*\*)[\s{(+-]*(\d+)")
 _TOWER = re.compile(r"(?:\^|\*\*)[\s{(+-]*(\d+)[\s)}]*(?:\^|\*\*)[\s{(+-]*(\d+)")
+_BRACKET = re.compile(r"\\[{}]|\\[lr]angle|[()\[\]{}]")
 _REPEATED_FACTORIAL = re.compile(r"![\s)}]*![\s)}]*!|[\^!][^()]*\)\s*!")  # 5!!!, (3!)!, (2^{9})!
 _NESTED_EXPONENT = re.compile(r"\^\s*\{[^{}]*(?:\d\d!|\^[^{}]*\^|\^\s*\{[^{}]*\^)")  # 2^{50!}, e^{e^{e^{9}}}
 _FACTORIAL = re.compile(r"(\d+)[\s)}]*!")
@@ -49,13 +50,10 @@ def is_too_costly(answer: str) -> bool:
 def _depth(text: str) -> int:
     """Deepest nesting of brackets of any kind; -1 where braces do not balance (other brackets need not: [0, 1))."""
     depth = deepest = braces = 0
-    for character in re.sub(r"\\[{}]", "", text):
-        if character in "([{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in ")]}":
-            depth -= 1
-        braces += {"{": 1, "}": -1}.get(character, 0)
+    for token in _BRACKET.findall(text):
+        depth += 1 if token[-1] in "([{" or token == r"\langle" else -1
+        deepest = max(deepest, depth)
+        braces += {"{": 1, "}": -1}.get(token, 0)
         if braces < 0:
             return -1
     return deepest if braces == 0 else -1

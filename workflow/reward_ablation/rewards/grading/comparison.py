@@ -56,7 +56,7 @@ _DOTS = r"\ldots"
 MAX_PARTS = 60
 
 
-def compare(gold: str, answer: str, leaf: Leaf) -> bool | None:
+def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool | None:
     """Whether two normalised answers are equal.
 
     Parameters
@@ -65,6 +65,8 @@ def compare(gold: str, answer: str, leaf: Leaf) -> bool | None:
         As `normalise` leaves them.
     leaf : callable (gold, answer) -> bool or None
         Decides on what is neither a number nor taken apart here.
+    nested : bool
+        They are parts of lists or sets: there 1 and {1} are not the same.
 
     Returns
     -------
@@ -76,9 +78,11 @@ def compare(gold: str, answer: str, leaf: Leaf) -> bool | None:
         return verdict
     alike = _alike(gold, answer)
     if alike != (gold, answer):
-        return compare(*alike, leaf)
+        return compare(*alike, leaf, nested=nested)
     gold_brackets, gold_parts = parts(gold)
     brackets, answer_parts = parts(answer)
+    if nested and "{}" in (gold_brackets, brackets) and gold_brackets != brackets:
+        return False
     if len(gold_parts) == len(answer_parts) == 1 and not gold_brackets and not brackets:
         return _compare_single(gold_parts[0], answer_parts[0], leaf)
     if len(gold_parts) == len(answer_parts) == 1 and {gold_brackets, brackets} <= {"", "()", "{}"}:
@@ -150,8 +154,7 @@ def _compare_approximation(gold: str, exact: str, approximate: list[str], leaf: 
 def _compare_ordered(gold: list[str], answer: list[str], leaf: Leaf) -> bool | None:
     if len(gold) != len(answer) or len(gold) > MAX_PARTS:
         return False
-    verdicts = [compare(*pair, leaf) for pair in zip(gold, answer, strict=True)]
-    return False if False in verdicts else None if None in verdicts else True
+    return _all_true([compare(*pair, leaf, nested=True) for pair in zip(gold, answer, strict=True)])
 
 
 def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeats: bool) -> bool | None:
@@ -160,22 +163,24 @@ def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeat
         return False
     if max(len(gold), len(answer)) > MAX_PARTS:
         return sorted(map(comparison_key, gold)) == sorted(map(comparison_key, answer))
-    left, unknown = list(answer), False
-    for expected in gold:
-        verdicts = [compare(expected, given, leaf) for given in left]
-        if True in verdicts:
-            if repeats:
-                del left[verdicts.index(True)]
-        elif None in verdicts:
-            unknown = True
-        else:
-            return False
-    if not repeats and not unknown:  # as sets: nothing in the answer that is not in the gold
-        covered = [[compare(expected, given, leaf) for expected in gold] for given in answer]
-        if any(True not in verdicts and None not in verdicts for verdicts in covered):
-            return False
-        unknown = any(True not in verdicts for verdicts in covered)
-    return None if unknown else True
+    verdicts = [[compare(expected, given, leaf, nested=True) for given in answer] for expected in gold]
+    if not repeats:  # as sets: each part has its like on the other side
+        lines = [*verdicts, *zip(*verdicts, strict=True)]
+        found = [True if True in line else None if None in line else False for line in lines]
+        return _all_true(found)
+    taken: set[int] = set()
+    matched = []
+    for line in verdicts:
+        free = {index: verdict for index, verdict in enumerate(line) if index not in taken}
+        same = next((index for index, verdict in free.items() if verdict), None)
+        if same is not None:
+            taken.add(same)
+        matched.append(True if same is not None else None if None in free.values() else False)
+    return _all_true(matched)
+
+
+def _all_true(verdicts: list[bool | None]) -> bool | None:
+    return False if False in verdicts else None if None in verdicts else True
 
 
 def _alike(gold: str, answer: str) -> tuple[str, str]:

@@ -82,6 +82,12 @@ def extract(text: str, answer_format: str) -> str | None:
     return answer.strip() or None if answer else None
 
 
+def last_box(text: str) -> str | None:
+    r"""Content of the last ``\boxed`` or ``\fbox`` alone, which is what the golds of MATH are."""
+    box = _last(_BOX, text)
+    return (_content(text, box.end())[1] or "").strip() or None if box else None
+
+
 def extract_lenient(text: str) -> str | None:
     r"""Answer by the first of boxed, hash, tag and final that finds one, else the last formula or number.
 
@@ -133,7 +139,8 @@ def _boxed(text: str) -> str | None:
         end, content = _content(text, box.end())
         if content is None or (answers and not _BETWEEN_BOXES.fullmatch(text, end, start)):
             break
-        answers.insert(0, content.strip())
+        if content.strip():
+            answers.insert(0, content.strip())
         start = box.start()
     return ", ".join(dict.fromkeys(answers)) or None
 

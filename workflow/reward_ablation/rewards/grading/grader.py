@@ -113,7 +113,7 @@ def _without_parser(answer: str | None, gold: str) -> Status | None:
     """Status of an answer that needs no parser; None where it does."""
     if answer is None or is_malformed(answer):
         return "unparseable"
-    return None if len(answer) > MAX_HERE else settle(gold, answer, _undecided)
+    return None if len(answer) > MAX_HERE and answer != gold else settle(gold, answer, _undecided)
 
 
 def _undecided(gold: str, answer: str) -> None:

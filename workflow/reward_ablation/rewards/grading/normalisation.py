@@ -21,9 +21,8 @@ _WORD = re.compile(r"[A-Za-z]{4,}|\d ?[ap]m\b")
 _TEXT_WORD = re.compile(rf"\$?{TEXT_COMMAND} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
 _CONJUNCTION = re.compile(rf"{TEXT_COMMAND} ?\{{ ?,? ?(and|or) ?\}}")
 _TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
-_CHOICE = re.compile(
-    r"\(?([A-J])\)|(?:[Oo]ption|[Cc]hoice|[Aa]nswer) \(?([A-J])\)?|([A-J])[.:)] .+|\(([A-J])\) (?!and|or|,)[^()]+"
-)
+_CHOICE = re.compile(r"\(?([A-J])\)|(?:[Oo]ption|[Cc]hoice|[Aa]nswer) \(?([A-J])\)?|([A-J])[.:)] (.+)|\(([A-J])\) (.+)")
+_OTHER_CHOICE = re.compile(r"\b(?:and|or|not)\b|[,/&]|\([A-J]\)|\b[B-J]\b")
 _ARTICLE = re.compile(r"^(?:an?|[Tt]he) (?=[A-Za-z]{3})")
 
 
@@ -46,8 +45,17 @@ def normalise(text: str) -> str:
     text = without_unit(spelled(text))
     text = _TEXT.sub(r"\1", _CONJUNCTION.sub(r" \1 ", text))
     text = _ARTICLE.sub("", " ".join(text.split()).strip(" .,;:"))
-    choice = _CHOICE.fullmatch(text)
-    return next(filter(None, choice.groups())) if choice else without_unit(text)
+    return _choice(text) or without_unit(text)
+
+
+def _choice(text: str) -> str | None:
+    """Letter of one choice, with or without what it says; None for anything else, such as two of them."""
+    match = _CHOICE.fullmatch(text)
+    if match is None:
+        return None
+    bracketed, named, stopped, content, enclosed, other = match.groups()
+    rest = content or other or ""
+    return None if _OTHER_CHOICE.search(rest) else bracketed or named or stopped or enclosed
 
 
 def comparison_key(normalised: str) -> str:

@@ -37,7 +37,7 @@ class MathWorker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: _Process | None = None
-        self._known: dict[Pair, Status] = {}
+        self._known: dict[Pair, str] = {}
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.close)
 
@@ -65,38 +65,41 @@ class MathWorker:
         Raises
         ------
         RuntimeError
-            The worker cannot start: this installation cannot grade, and every status would be false.
+            The worker cannot start, or cannot fork: nothing can be graded here, and every status would be false.
         """
         with self._lock:
             found = {pair: self._known[pair] for pair in pairs if pair in self._known}
             new = [pair for pair in dict.fromkeys(pairs) if pair not in found]
             for start in range(0, len(new), BATCH):
                 found |= self._judge_batch(new[start : start + BATCH], at_once)
-            self._known |= {pair: found[pair] for pair in new if found[pair] != "error"}
+            # A deadline in wall time may be the machine's fault, as an error is.
+            self._known |= {pair: found[pair] for pair in new if found[pair] not in ("error", "late")}
             while len(self._known) > CACHE:
                 del self._known[next(iter(self._known))]
-        return [found[pair] for pair in pairs]
+        return ["timeout" if found[pair] == "late" else found[pair] for pair in pairs]  # type: ignore[misc]
 
     def close(self) -> None:
         """End the worker; the next question starts another."""
         with self._lock:
             self._stop()
 
-    def _judge_batch(self, pairs: list[Pair], at_once: int) -> dict[Pair, Status]:
-        found: dict[Pair, Status] = {}
+    def _judge_batch(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
+        found: dict[Pair, str] = {}
         for _ in range(2):  # what was killed may have been so through no fault of the answer
             if left := [pair for pair in pairs if pair not in found]:
                 found |= self._ask(left, at_once)
         return {pair: found.get(pair, "error") for pair in pairs}
 
-    def _ask(self, pairs: list[Pair], at_once: int) -> dict[Pair, Status]:
+    def _ask(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
         """Replies to one request; those are missing that were killed, or not given before the worker ended."""
-        found: dict[Pair, Status] = {}
+        found: dict[Pair, str] = {}
         try:
             process = self._process = self._process or _Process()
-            process.send({"pairs": pairs, "at_once": at_once})
+            process.send({"pairs": pairs, "at_once": at_once}, REPLY_SECONDS)
             for _ in pairs:
                 reply = process.receive(REPLY_SECONDS)
+                if "failed" in reply:
+                    raise RuntimeError(f"the grading worker failed: {reply['failed']}")
                 if reply["status"] != "killed":
                     found[pairs[reply["index"]]] = reply["status"]
         except (BrokenPipeError, EOFError, TimeoutError):
@@ -126,16 +129,21 @@ class _Process:
             [sys.executable, "-P", worker.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=0,
             stderr=subprocess.DEVNULL,  # the parser prints what it could not read
             env={**os.environ, "PYTHONHASHSEED": "0"},  # sympy orders by hash: the same answer each time
             start_new_session=True,  # an interrupt at the terminal is for the parent; and a group to kill
         )
         self.pid = self._popen.pid
+        self._input, self._output = self._popen.stdin.fileno(), self._popen.stdout.fileno()  # type: ignore[union-attr]
+        os.set_blocking(self._input, False)  # a write may take part of a line
         self._received = b""
         try:
             reply = self.receive(START_SECONDS)
         except EOFError:
             reply = {"failed": "it ended at once"}
+        except TimeoutError:
+            reply = {"failed": f"no sign of life in {START_SECONDS:.0f} s"}
         except BaseException:
             self.kill()
             raise
@@ -143,21 +151,20 @@ class _Process:
             self.kill()
             raise RuntimeError(f"the grading worker did not start: {reply['failed']}")
 
-    def send(self, request: dict[str, Any]) -> None:
-        """Write one line; BrokenPipeError where the worker has ended."""
-        self._popen.stdin.write(json.dumps(request).encode() + b"\n")  # type: ignore[union-attr]
-        self._popen.stdin.flush()  # type: ignore[union-attr]
+    def send(self, request: dict[str, Any], seconds: float) -> None:
+        """Write one line; TimeoutError where it was not taken in so many seconds, BrokenPipeError without a worker."""
+        line = memoryview(json.dumps(request).encode() + b"\n")
+        deadline = time.monotonic() + seconds
+        while line:
+            _wait(self._input, select.POLLOUT, deadline)
+            line = line[os.write(self._input, line) :]
 
     def receive(self, seconds: float) -> dict[str, Any]:
         """Read one line; TimeoutError where none came in so many seconds, EOFError where the worker has ended."""
-        descriptor = self._popen.stdout.fileno()  # type: ignore[union-attr]
-        poll = select.poll()  # not select.select, which refuses descriptors above 1,023
-        poll.register(descriptor, select.POLLIN)
         deadline = time.monotonic() + seconds
         while b"\n" not in self._received:
-            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                raise TimeoutError
-            part = os.read(descriptor, 65536)
+            _wait(self._output, select.POLLIN, deadline)
+            part = os.read(self._output, 65536)
             if not part:
                 raise EOFError
             self._received += part
@@ -170,8 +177,15 @@ class _Process:
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
         for pipe in (self._popen.stdin, self._popen.stdout):
-            with contextlib.suppress(BrokenPipeError):  # closing flushes
-                pipe.close()  # type: ignore[union-attr]
+            pipe.close()  # type: ignore[union-attr]
+
+
+def _wait(descriptor: int, event: int, deadline: float) -> None:
+    """Wait until a pipe is ready; TimeoutError at the deadline."""
+    poll = select.poll()  # not select.select, which refuses descriptors above 1,023
+    poll.register(descriptor, event)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        raise TimeoutError
 
 
 math_worker = MathWorker()

@@ -20,8 +20,18 @@ from reward_ablation.rewards.grading.comparison import DOUBLE, ROUNDED_DIGITS
 from reward_ablation.rewards.grading.exact import significant
 
 #: Functions that grow or flatten as an exponential does.
-_STEEP = (sympy.exp, sympy.factorial, sympy.gamma, sympy.sinh, sympy.cosh, sympy.tanh, sympy.coth)
-_MOST = 5000
+_STEEP = (
+    sympy.exp,
+    sympy.factorial,
+    sympy.gamma,
+    sympy.sinh,
+    sympy.cosh,
+    sympy.tanh,
+    sympy.coth,
+    sympy.atan,
+    sympy.erf,
+)
+_MOST = 10_000
 #: Where formulae are compared: no zeros, signs or symmetries that make different ones agree.
 _POINTS = [sympy.Rational(*ratio) for ratio in ((731, 503), (1193, 311), (457, 89), (2111, 201), (389, 673))]
 
@@ -38,6 +48,10 @@ _LATEX = [
         normalization_config=NormalizationConfig(units=False, malformed_operators=True, nits=True),
     )
 ]
+
+
+class TooCostly(Exception):
+    """No verdict within the bounds: a difference could be hidden deeper than can be looked."""
 
 
 class Unreadable(Exception):
@@ -140,7 +154,7 @@ def _is_real_at(expression: Expr, point: dict) -> bool:
 
 
 def digits_at_stake(*sides: Expr) -> int:
-    """Digits to which expressions must agree to be equal: sixty, and more where large numbers could hide a difference.
+    """Digits to which expressions must agree to be equal: ninety, and more where large numbers could hide a difference.
 
     1 + e^{-3000} and 1 differ in the 1,303rd digit. `bounds` limits what can be asked for.
     """
@@ -151,8 +165,17 @@ def digits_at_stake(*sides: Expr) -> int:
         exponents = [power.exp for power in side.atoms(sympy.Pow)]
         exponents += [function.args[0] for function in side.atoms(*_STEEP)]
         for exponent in exponents:
-            most = max([most, *(min(int(abs(number)), _MOST) for number in exponent.atoms(sympy.Rational))])
-    return 60 + 2 * most
+            numbers = [exponent] if exponent.is_number else exponent.atoms(sympy.Rational)
+            most = max([most, *(_size(number) for number in numbers)])
+    return 90 + 2 * most
+
+
+def _size(number: Expr) -> int:
+    """Size of an exponent; `TooCostly` above what can be looked at."""
+    value = abs(sympy.N(number, 10))
+    if not value.is_finite or value > _MOST:
+        raise TooCostly
+    return int(value)
 
 
 def same_relation(expected: Relational, given: Relational) -> bool | None:

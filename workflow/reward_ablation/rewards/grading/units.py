@@ -12,73 +12,19 @@ import re
 from reward_ablation.rewards.grading.spelling import TEXT_COMMAND
 
 #: Words after a number that are part of its value, or that name it in a way that a unit does not.
-_NOT_UNITS = frozenset(
-    [
-        *(
-            "dozen",
-            "dozens",
-            "hundred",
-            "hundreds",
-            "thousand",
-            "thousands",
-            "million",
-            "millions",
-            "billion",
-            "billions",
-        ),
-        *("trillion", "trillions", "mn", "bn", "k", "lakh", "crore", "score", "gross", "pair", "pairs", "couple"),
-        *("half", "halves", "third", "thirds", "quarter", "quarters", "fourth", "fourths", "fifth", "fifths", "sixth"),
-        *("sixths", "seventh", "sevenths", "eighth", "eighths", "ninth", "ninths", "tenth", "tenths", "hundredth"),
-        *("hundredths", "thousandth", "thousandths", "millionth", "millionths", "ths", "rds", "double", "triple"),
-        *("squared", "cubed", "factorial", "root", "power", "reciprocal", "inverse", "negative", "positive"),
-        *(
-            "percent",
-            "percentage",
-            "pct",
-            "plus",
-            "minus",
-            "times",
-            "over",
-            "divided",
-            "by",
-            "mod",
-            "modulo",
-            "remainder",
-        ),
-        *(
-            "more",
-            "less",
-            "fewer",
-            "under",
-            "above",
-            "below",
-            "most",
-            "least",
-            "maximum",
-            "minimum",
-            "than",
-            "base",
-            "pi",
-        ),
-        *(
-            "is",
-            "are",
-            "not",
-            "no",
-            "wrong",
-            "right",
-            "and",
-            "or",
-            "to",
-            "from",
-            "until",
-            "between",
-            "where",
-            "if",
-            "when",
-        ),
-        *("am", "pm", "i", "m", "b", "x", "y", "e"),
-    ]
+_NOT_UNIT_WORDS = """
+dozen dozens mn bn k lakh crore score gross pair pairs couple half halves third thirds quarter quarters double triple
+ths rds squared cubed factorial root power reciprocal inverse negative positive percent percentage pct ppm ppb
+plus minus times over divided by choose mod modulo remainder base more less fewer under above below most least maximum
+minimum than is are not no wrong right maybe perhaps rather and or to from until between where if when am pm
+pi i m b x y e
+"""
+_NOT_UNITS = frozenset(_NOT_UNIT_WORDS.split())
+#: Numbers in words, and their parts and multiples: 3 twelfths, 5 tens, seventy one.
+_NUMBER_WORD = re.compile(
+    r"(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|\w+teen|\w+tie|hundred|thousand|\w+illion)ths?|(?:hundred|thousand)s?|\w*(?:illion|teen)s?"
+    r"|tens|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
 )
 #: Alone in `\text{}`, where a letter is no variable.
 _LETTER_UNITS = frozenset("msglLh")
@@ -198,4 +144,4 @@ def _is_unit(words: str, *, in_text: bool) -> bool:
         return words.strip() in _LETTER_UNITS
     if "per" in found:
         return not {"cent", "mille", "thousand"} & set(found)
-    return not _NOT_UNITS & set(found)
+    return not _NOT_UNITS & set(found) and not any(_NUMBER_WORD.fullmatch(word) for word in found)

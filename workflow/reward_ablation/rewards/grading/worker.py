@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-MEMORY_BYTES = 1 << 30  # address space; sympy needs about 200 MB
+MEMORY_BYTES = 1 << 30  # address space; the parser alone takes about 70 MB
 CPU_SECONDS = 1  # for one answer; ordinary ones take some hundredths
 WALL_SECONDS = 8.0  # CPU time is the bound that counts; this one holds on a stalled machine
 
@@ -44,14 +44,14 @@ Judge = Callable[[str, str], str]
 def load_judge() -> Judge:
     """Import math-verify and return a function (gold, answer) -> status."""
     from reward_ablation.rewards.grading.settling import settle
-    from reward_ablation.rewards.grading.symbolic import Unreadable, equal
+    from reward_ablation.rewards.grading.symbolic import TooCostly, Unreadable, equal
 
     logging.disable()  # math-verify logs each time that it is not to set an alarm
 
     def judge(gold: str, answer: str) -> str:
         try:
             return settle(gold, answer, equal) or "unparseable"
-        except MemoryError:
+        except (MemoryError, TooCostly):
             return "timeout"
         except Unreadable:
             return "unparseable"
@@ -107,7 +107,9 @@ def reap(process: int, pipe: int, *, kill: bool) -> str:
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     if status:
         return status
-    return "timeout" if kill or -code in _BOUNDS else "killed"
+    if kill:
+        return "late"
+    return "timeout" if -code in _BOUNDS else "killed"
 
 
 def limit_process() -> None:
@@ -127,8 +129,8 @@ def main() -> None:
     def reply(**message: Any) -> None:
         print(json.dumps(message), file=replies)
 
-    limit_process()
     try:
+        limit_process()
         judge = load_judge()
     except Exception as error:
         reply(failed=f"{type(error).__name__}: {error}")
@@ -138,8 +140,12 @@ def main() -> None:
     reply(ready=True)
     for line in sys.stdin:
         request = json.loads(line)
-        for index, status in judged(request["pairs"], request["at_once"], judge):
-            reply(index=index, status=status)
+        try:
+            for index, status in judged(request["pairs"], request["at_once"], judge):
+                reply(index=index, status=status)
+        except OSError as error:  # no process or no pipe is to be had
+            reply(failed=str(error))
+            return
 
 
 if __name__ == "__main__":
