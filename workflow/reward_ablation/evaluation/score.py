@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reward_ablation.evaluation.requests import Completion, Request
-from reward_ablation.rewards import extract, extract_lenient, grade_answers, grade_batch
+from reward_ablation.rewards import extract_lenient, grade_answers, grade_batch
 from reward_ablation.rewards.grading import math_paper
+from reward_ablation.rewards.grading.extraction import bare_gold
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -79,8 +80,7 @@ def score_texts(texts: Sequence[str], golds: Sequence[str], answer_format: str) 
             "status": verdict.status,
             "correct_strict": verdict.status == "correct",
             "correct_lenient": other.status == "correct",
-            "correct_math_paper": verdict.answer is not None
-            and math_paper.equivalent(verdict.answer, extract(gold, "boxed") or gold),
+            "correct_math_paper": verdict.answer is not None and math_paper.equivalent(verdict.answer, bare_gold(gold)),
             "format": verdict.answer is not None,
         }
         for verdict, other, gold in zip(strict, lenient, golds, strict=True)

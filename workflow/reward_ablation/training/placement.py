@@ -14,13 +14,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from reward_ablation.rewards.grading.extraction import after_thinking, closing_brace, extract, marker_spans
+from reward_ablation.rewards.grading.extraction import after_thinking, answer_end, extract, marker_spans, thinking_end
 
 #: The placement that training knows without this module: one advantage for a whole completion.
 ALL_TOKENS = "all_tokens"
 #: The formats that mark an answer, as lenient grading looks for them; a bare last number has no marker.
 MARKED = ("boxed", "hash", "tag", "final")
-_THINK_CLOSE, _ANSWER_CLOSE = "</think>", "</answer>"
 
 
 def answer_span(text: str) -> tuple[int, int] | None:
@@ -38,27 +37,15 @@ def answer_span(text: str) -> tuple[int, int] | None:
         that make one answer together are one span. None without an answer, or without a marker.
     """
     rest = after_thinking(text)
-    offset = text.rfind(_THINK_CLOSE) + len(_THINK_CLOSE) if _THINK_CLOSE in text else 0
+    offset = thinking_end(text)
     for answer_format in MARKED:
         answer = extract(rest, answer_format)
         markers = marker_spans(rest, answer_format)
         if answer is not None and markers:
             # The text from a marker on has the same answer up to the marker where this answer starts, and no further.
             others = bisect_left(markers, True, key=lambda marker: extract(rest[marker[0] :], answer_format) != answer)
-            return offset + markers[max(others - 1, 0)][0], offset + _end(rest, markers[-1], answer_format)
+            return offset + markers[max(others - 1, 0)][0], offset + answer_end(rest, markers[-1][1], answer_format)
     return None
-
-
-def _end(text: str, marker: tuple[int, int], answer_format: str) -> int:
-    """End of the answer that the last marker opens, with the brace or tag that closes it."""
-    start, opened = marker
-    if answer_format == "boxed" and text[opened] == "{":
-        closed = closing_brace(text, opened)
-        return len(text) if closed is None else closed + 1
-    if answer_format == "tag":
-        return text.find(_ANSWER_CLOSE, opened) + len(_ANSWER_CLOSE)
-    answer = extract(text[start:], answer_format) or ""
-    return text.find(answer, opened) + len(answer)
 
 
 def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:

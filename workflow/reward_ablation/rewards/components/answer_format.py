@@ -6,7 +6,7 @@ import re
 from typing import Any, Literal
 
 from reward_ablation.rewards.completions import Completion, completion_texts
-from reward_ablation.rewards.grading.extraction import after_thinking, closing_brace, extract, marker_spans
+from reward_ablation.rewards.grading.extraction import after_thinking, answer_end, extract, marker_spans
 
 #: White space, punctuation, and what closes a formula: `$`, `\)`, `\]`, and Markdown stars.
 _CLOSING = re.compile(r"(?:[\s.!*$]|\\[)\]])*")
@@ -44,13 +44,4 @@ def _well_formed(text: str, format: str) -> bool:
     markers = marker_spans(text, format)
     if len(markers) != 1 or extract(text, format) is None:
         return False
-    return _CLOSING.fullmatch(text, _answer_end(text, markers[0][1], format)) is not None
-
-
-def _answer_end(text: str, start: int, format: str) -> int:
-    """Index after the answer that follows the marker, which is known to be there."""
-    if format == "boxed":
-        brace = closing_brace(text, start) if text[start] == "{" else None
-        return start + len(extract(text, format) or "") if brace is None else brace + 1
-    end = text.find("</answer>" if format == "tag" else "\n", start)
-    return len(text) if end < 0 else end + (len("</answer>") if format == "tag" else 0)
+    return _CLOSING.fullmatch(text, answer_end(text, markers[0][1], format)) is not None

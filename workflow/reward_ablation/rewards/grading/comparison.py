@@ -24,7 +24,14 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from reward_ablation.rewards.grading.exact import clock_seconds, decimal_comma, exact_value, significant
+from reward_ablation.rewards.grading.exact import (
+    DOUBLE,
+    clock_seconds,
+    decimal_comma,
+    exact_value,
+    rounded_places,
+    significant,
+)
 from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose
 from reward_ablation.rewards.grading.structure import (
     as_interval,
@@ -41,11 +48,6 @@ from reward_ablation.rewards.grading.units import without_unit
 
 #: Whether two expressions are equal (gold, answer); None where that takes a parser.
 Leaf = Callable[[str, str], bool | None]
-
-#: A decimal of so many digits is how a computer prints a value: as that value, rounded.
-ROUNDED_DIGITS = 12
-#: One part in so many is what a double can be off by.
-DOUBLE = 10**15
 
 _BASED = re.compile(r"([A-F]*\d[0-9A-F]*) ?_ ?\{? ?(\d{1,2}) ?\}?")
 _COMMANDS_AND_LETTERS = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]")
@@ -154,7 +156,7 @@ def _compare_approximation(gold: str, exact: str, approximate: list[str], leaf: 
 def _compare_ordered(gold: list[str], answer: list[str], leaf: Leaf) -> bool | None:
     if len(gold) != len(answer) or len(gold) > MAX_PARTS:
         return False
-    return _all_true([compare(*pair, leaf, nested=True) for pair in zip(gold, answer, strict=True)])
+    return all_true([compare(*pair, leaf, nested=True) for pair in zip(gold, answer, strict=True)])
 
 
 def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeats: bool) -> bool | None:
@@ -167,7 +169,7 @@ def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeat
     if not repeats:  # as sets: each part has its like on the other side
         lines = [*verdicts, *zip(*verdicts, strict=True)]
         found = [True if True in line else None if None in line else False for line in lines]
-        return _all_true(found)
+        return all_true(found)
     taken: set[int] = set()
     matched = []
     for line in verdicts:
@@ -176,10 +178,11 @@ def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeat
         if same is not None:
             taken.add(same)
         matched.append(True if same is not None else None if None in free.values() else False)
-    return _all_true(matched)
+    return all_true(matched)
 
 
-def _all_true(verdicts: list[bool | None]) -> bool | None:
+def all_true(verdicts: list[bool | None]) -> bool | None:
+    """Whether all parts are equal: False where one is not, None where that cannot be told."""
     return False if False in verdicts else None if None in verdicts else True
 
 
@@ -208,11 +211,11 @@ def _by_label(values: list[str]) -> list[str]:
 def _rounds_to(gold: str, gold_value: Fraction, answer: str, value: Fraction) -> bool:
     """Whether one is a decimal with many digits and the other a fraction, which rounds to it."""
     for text, rounded, other, exact in ((answer, value, gold, gold_value), (gold, gold_value, answer, value)):
-        decimal = significant(text)
-        if decimal is not None and decimal.digits >= ROUNDED_DIGITS and significant(other) is None:
+        places = rounded_places(text)
+        if places is not None and significant(other) is None:
             if 10 ** exact.denominator.bit_length() % exact.denominator == 0:  # it could be written whole
                 return False
-            return abs(rounded - exact) <= max(Fraction(10) ** -decimal.places / 2, abs(exact) / DOUBLE)
+            return abs(rounded - exact) <= max(Fraction(10) ** -places / 2, abs(exact) / DOUBLE)
     return False
 
 

@@ -30,6 +30,12 @@ _WORDS = (
 _VALUES = {word: Fraction(value) for value, word in enumerate(_WORDS.split())}
 
 
+#: A decimal of so many digits is how a computer prints a value: as that value, rounded.
+ROUNDED_DIGITS = 12
+#: One part in so many is what a double can be off by.
+DOUBLE = 10**15
+
+
 class Significant(NamedTuple):
     """Digits of a decimal: all that count, and those after the point."""
 
@@ -61,6 +67,12 @@ def significant(normalised: str) -> Significant | None:
         return None
     digits = (match[1] + match[2]).lstrip("0")
     return Significant(len(digits), len(match[2]) - int(match[3] or match[4] or 0))
+
+
+def rounded_places(normalised: str) -> int | None:
+    """Decimal places of a decimal with enough digits to be a value, rounded; None for anything else."""
+    decimal = significant(normalised)
+    return decimal.places if decimal and decimal.digits >= ROUNDED_DIGITS else None
 
 
 def clock_seconds(normalised: str) -> set[int]:

@@ -16,6 +16,7 @@ _BETWEEN_BOXES = re.compile(
     r"(?:[A-Za-z](?:_\{?\w\}?)?\s?=\s?[$\\(\[ ]{0,4})?"
 )
 _MOST_BOXES = 20
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _HASH = re.compile(r"(?<!#)####(?!#)")
 _FINAL = re.compile(r"^[ \t]*Final:", re.MULTILINE)
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
@@ -107,14 +108,32 @@ def marker_spans(text: str, answer_format: str) -> list[tuple[int, int]]:
 
 def after_thinking(text: str) -> str:
     """Text after the last ``</think>``, up to a ``<think>`` that is never closed."""
-    rest = text[text.rfind(_THINK_CLOSE) + len(_THINK_CLOSE) :] if _THINK_CLOSE in text else text
-    return rest.partition(_THINK_OPEN)[0]
+    return text[thinking_end(text) :].partition(_THINK_OPEN)[0]
+
+
+def thinking_end(text: str) -> int:
+    """Index after the last ``</think>``; 0 without one."""
+    return text.rfind(_THINK_CLOSE) + len(_THINK_CLOSE) if _THINK_CLOSE in text else 0
+
+
+def bare_gold(gold: str) -> str:
+    """A gold without the box or the ``####`` that it may come in."""
+    return extract(gold, "boxed") or extract(gold, "hash") or gold
+
+
+def answer_end(text: str, opened: int, answer_format: str) -> int:
+    """Index after the answer of a marker that ends at `opened`, with the brace or tag that closes it."""
+    if answer_format == "boxed":
+        return _content(text, opened)[0]
+    if answer_format == "tag":
+        return text.find(_ANSWER_CLOSE, opened) + len(_ANSWER_CLOSE)
+    return opened + len(text[opened:].partition("\n")[0].rstrip())
 
 
 def closing_brace(text: str, opening: int) -> int | None:
     """Index of the brace that closes the one at `opening`, or None; a backslash hides the character after it."""
     depth, position = 0, opening
-    for match in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, opening):
+    for match in _BRACE.finditer(text, opening):
         position = match.start()
         depth += {"{": 1, "}": -1}.get(match[0], 0)
         if depth == 0 and match[0] == "}":

@@ -7,7 +7,7 @@ from typing import Literal
 
 from reward_ablation.rewards.grading.bounds import is_too_costly
 from reward_ablation.rewards.grading.comparison import Leaf, compare
-from reward_ablation.rewards.grading.extraction import extract
+from reward_ablation.rewards.grading.extraction import bare_gold
 from reward_ablation.rewards.grading.normalisation import is_word, normalise
 from reward_ablation.rewards.grading.units import units_differ
 
@@ -67,4 +67,4 @@ def _never(gold: str, answer: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _normalised_gold(gold: str) -> str:
-    return normalise(extract(gold, "boxed") or extract(gold, "hash") or gold)
+    return normalise(bare_gold(gold))

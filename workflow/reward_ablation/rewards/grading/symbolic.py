@@ -16,8 +16,8 @@ from sympy import Basic, Expr, MatrixBase
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
-from reward_ablation.rewards.grading.comparison import DOUBLE, ROUNDED_DIGITS
-from reward_ablation.rewards.grading.exact import significant
+from reward_ablation.rewards.grading.comparison import all_true
+from reward_ablation.rewards.grading.exact import DOUBLE, rounded_places
 
 #: Functions that grow or flatten as an exponential does.
 _STEEP = (
@@ -75,12 +75,6 @@ def read(text: str) -> list:
     return parse(boxed, _LATEX, fallback_mode="no_fallback", parsing_timeout=None)
 
 
-def rounded_places(answer: str) -> int | None:
-    """Decimal places of an answer or gold that is a decimal with enough digits to be a value, rounded."""
-    decimal = significant(answer)
-    return decimal.places if decimal and decimal.digits >= ROUNDED_DIGITS else None
-
-
 def same(expected: Basic, given: Basic, places: int | None = None) -> bool | None:
     """Whether two sympy objects are equal as values; None where they have none to compare.
 
@@ -98,8 +92,7 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
     if isinstance(expected, MatrixBase) and isinstance(given, MatrixBase):
         if expected.shape != given.shape:
             return False
-        verdicts = [same(*pair) for pair in zip(expected, given, strict=True)]
-        return False if False in verdicts else None if None in verdicts else True
+        return all_true([same(*pair) for pair in zip(expected, given, strict=True)])
     if any(_is_unevaluated(side) for side in (expected, given)):
         expected, given = expected.doit(), given.doit()
         if any(_is_unevaluated(side) for side in (expected, given)):
@@ -124,9 +117,9 @@ def same_values(expected: Expr, given: Expr) -> bool | None:
     the square roots of n and of 1/n.
     """
     symbols = sorted(expected.free_symbols | given.free_symbols, key=str)
-    if not symbols:
-        return close(expected, given, digits_at_stake(expected, given))
     digits = digits_at_stake(expected, given)
+    if not symbols:
+        return close(expected, given, digits)
     exactly = all(side.is_rational_function(*symbols) for side in (expected, given))
     verdicts = []
     for shift, sign in ((0, 1), (1, 1), (0, -1)):
