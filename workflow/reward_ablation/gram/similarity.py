@@ -1,0 +1,282 @@
+"""What follows from sample Gram matrices: similarities of gradients, their parts and their intervals.
+
+The gradients that are compared are weighted sums of the gradients of single completions, so that all
+their inner products follow from the inner products of the completions' gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import stdtrit
+
+#: Name of the layer that sums over all layers.
+ALL_LAYERS = "all"
+
+#: Parts of a cosine that tell prompts apart; what is left is `across_blocks`.
+PARTS = ["self", "same_prompt", "cross_prompt"]
+
+#: Confidence of the intervals of one step.
+CONFIDENCE = 0.95
+
+#: A squared norm that falls below this share of its size when a prompt is left out is zero up to rounding.
+ROUNDING = 1e-12
+
+_INTERVALS = [f"{value}_{end}" for value in ["cosine", *PARTS] for end in ("low", "high")]
+
+#: Columns of `gradients.parquet`. A cosine is the sum of `self` (a completion with itself), `same_prompt` (with
+#: another completion of its prompt), `cross_prompt` and `across_blocks` (where prompts are not told apart).
+SCHEMA = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("layer", pa.string()),
+        ("component_a", pa.string()),
+        ("component_b", pa.string()),
+        ("definition", pa.string()),
+        ("dot", pa.float64()),
+        *((name, pa.float32()) for name in ["cosine", "norm_a", "norm_b", *PARTS, "across_blocks", *_INTERVALS]),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The completions of one step whose gradients' inner products are all known.
+
+    Parameters
+    ----------
+    grams : (L, R, R) array
+        Inner products of the R rows in each of L layers, symmetric. A row is the gradient of one completion's loss
+        at advantage 1.
+    coefficients : (V, R) array
+        Vector v is the sum over rows r of coefficients[v, r] times row r.
+    completions : (R,) int array
+        Rows of one completion have one number, unique within the step.
+    prompts : (R,) int array
+        Rows of one prompt have one number, in all blocks of the step.
+    """
+
+    grams: np.ndarray
+    coefficients: np.ndarray
+    completions: np.ndarray
+    prompts: np.ndarray
+
+
+def gram_cosine(gram: np.ndarray) -> np.ndarray:
+    """Cosine similarities from a Gram matrix.
+
+    Parameters
+    ----------
+    gram : (..., K, K) array
+        Inner products of K gradients, symmetric, positive semi-definite.
+
+    Returns
+    -------
+    (..., K, K) array in [-1, 1]; NaN in the row and column of a gradient that is zero,
+    which has no direction to compare.
+    """
+    return np.clip(gram * inverse_norms(gram), -1.0, 1.0)
+
+
+def inverse_norms(gram: np.ndarray) -> np.ndarray:
+    """Factors that turn (..., K, K) inner products into cosines; NaN for a gradient that is zero."""
+    squares = np.diagonal(gram, axis1=-2, axis2=-1)
+    inverse = 1 / np.sqrt(np.where(squares > 0, squares, np.nan))
+    return inverse[..., :, None] * inverse[..., None, :]
+
+
+def parts_by_prompt(blocks: list[Block], vectors: slice | np.ndarray, prompts: np.ndarray) -> np.ndarray:
+    """Inner products of vectors, split by part and by the prompt of the first factor.
+
+    Parameters
+    ----------
+    vectors : slice or int array
+        Which V of the blocks' vectors.
+    prompts : (G,) int array
+        The prompts of all blocks, sorted.
+
+    Returns
+    -------
+    (3, L, G, V, V) array
+        Parts as in `PARTS`; [..., a, b] is the sum over rows r of the prompt and rows s of the same block of
+        coefficients[a, r] * gram[r, s] * coefficients[b, s].
+    """
+    layers, size = len(blocks[0].grams), len(blocks[0].coefficients[vectors])
+    parts = np.zeros((len(PARTS), layers, len(prompts), size, size))
+    for block in blocks:
+        coefficients = np.asarray(block.coefficients[vectors], dtype=np.float64)
+        own = block.completions[:, None] == block.completions
+        same = block.prompts[:, None] == block.prompts
+        masks = np.stack([own, same & ~own, ~same])[:, None]
+        weighted = (block.grams * masks) @ coefficients.T  # (3, L, R, V)
+        for place in np.unique(np.searchsorted(prompts, block.prompts)):
+            rows = np.flatnonzero(block.prompts == prompts[place])
+            parts[:, :, place] += coefficients[:, rows] @ weighted[:, :, rows]
+    return parts
+
+
+def without_each_prompt(parts: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Inner products by part when one prompt is left out, for each prompt.
+
+    Parameters
+    ----------
+    parts : (3, L, G, V, V) array
+        Of `parts_by_prompt`.
+    total : (3, L, V, V) array
+        Their sum over prompts.
+
+    Returns
+    -------
+    (3, L, G, V, V) array.
+    """
+    removed = parts.copy()
+    removed[PARTS.index("cross_prompt")] += parts[PARTS.index("cross_prompt")].swapaxes(-1, -2)
+    return total[:, :, None] - removed
+
+
+def jackknife_margin(left_out: np.ndarray) -> np.ndarray:
+    """Half the width of a confidence interval from estimates with one of G units left out.
+
+    The delete-one jackknife (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11):
+    the squared standard error is (G - 1) / G times the sum of squared deviations of the estimates from their
+    mean. With Student's t of G - 1 degrees of freedom, since units are few.
+
+    Parameters
+    ----------
+    left_out : (..., G, V, V) array
+
+    Returns
+    -------
+    (..., V, V) array; NaN with fewer than two units, and where leaving one out leaves nothing to estimate.
+    """
+    units = left_out.shape[-3]
+    if units < 2:
+        return np.full(left_out.shape[:-3] + left_out.shape[-2:], np.nan)
+    deviations = left_out - left_out.mean(axis=-3, keepdims=True)
+    error = np.sqrt((units - 1) / units * np.square(deviations).sum(axis=-3))
+    return stdtrit(units - 1, (1 + CONFIDENCE) / 2) * error
+
+
+def similarity(parts: np.ndarray, across: np.ndarray) -> dict[str, np.ndarray]:
+    """Inner products, cosines with their parts, and intervals, of vectors of one definition.
+
+    The intervals leave out one prompt at a time: its rows from every block. `across` is held fixed, as it is not
+    known by prompt. In simulations of 64 completions in 2 to 16 blocks, 95 % intervals of the cosine held the truth
+    in 91 to 95 % of steps where completions' gradients were nearly orthogonal, as they are in language models, and
+    in 98 % (twice as wide as with one block) where they had a cosine of .2.
+
+    Parameters
+    ----------
+    parts : (3, L, G, V, V) array
+        Of `parts_by_prompt`.
+    across : (L, V, V) array
+        Inner products over the pairs of rows of different blocks.
+
+    Returns
+    -------
+    dict of str to (L, V, V) array
+        Columns of `SCHEMA`; NaN where a gradient is zero. A part may lie outside [-1, 1], the cosine may not.
+    """
+    total = parts.sum(axis=2)
+    dots = total.sum(axis=0) + across
+    scale = inverse_norms(dots)
+    norms = np.sqrt(np.maximum(np.diagonal(dots, axis1=-2, axis2=-1), 0.0))
+    columns = {
+        "dot": dots,
+        "cosine": np.clip(dots * scale, -1.0, 1.0),
+        "norm_a": np.broadcast_to(norms[:, :, None], dots.shape),
+        "norm_b": np.broadcast_to(norms[:, None, :], dots.shape),
+        **dict(zip(PARTS, total * scale, strict=True)),
+        "across_blocks": across * scale,
+    }
+    left_out = without_each_prompt(parts, total)
+    left_dots = left_out.sum(axis=0) + across[:, None]
+    squares = np.diagonal(left_dots, axis1=-2, axis2=-1)
+    zero = squares <= ROUNDING * np.square(norms)[:, None]
+    left_scale = np.where(zero[..., :, None] | zero[..., None, :], np.nan, inverse_norms(left_dots))
+    estimates = np.concatenate([np.clip(left_dots * left_scale, -1.0, 1.0)[None], left_out * left_scale])
+    for name, margin in zip(["cosine", *PARTS], jackknife_margin(estimates), strict=True):
+        ends = columns[name] - margin, columns[name] + margin
+        low, high = np.clip(ends, -1.0, 1.0) if name == "cosine" else ends
+        columns[f"{name}_low"], columns[f"{name}_high"] = low, high
+    return columns
+
+
+def with_all_layers(by_layer: np.ndarray, axis: int) -> np.ndarray:
+    """Put the sum over layers before the layers."""
+    return np.concatenate([by_layer.sum(axis=axis, keepdims=True), by_layer], axis=axis)
+
+
+def definitions(vectors: list[tuple[str, str]]) -> Iterator[tuple[str, np.ndarray]]:
+    """Each definition with the places of its vectors, in order of first appearance."""
+    for definition in dict.fromkeys(definition for definition, _ in vectors):
+        yield definition, np.flatnonzero([definition == other for other, _ in vectors])
+
+
+def gradient_rows(
+    step: int,
+    layers: list[str],
+    vectors: list[tuple[str, str]],
+    blocks: list[Block],
+    across: np.ndarray | None = None,
+) -> pa.Table:
+    """Similarities of the gradients of one step, as rows of `gradients.parquet`.
+
+    Parameters
+    ----------
+    layers : list of str
+        The L layers in the model's order.
+    vectors : list of (str, str)
+        Definition and component of each of V vectors; only vectors of one definition are compared.
+    blocks : list of Block
+        All the completions of the step.
+    across : (L, V, V) array, optional
+        Inner products summed over the pairs of rows of different blocks, in both orders; none with one block.
+
+    Returns
+    -------
+    Table with columns `SCHEMA`, a row for each layer (`all` first), definition and pair a <= b in the vectors' order.
+    Null where a gradient is zero; intervals are also null with fewer than two prompts, and where a gradient is zero
+    without one of them.
+    """
+    between = np.zeros((len(layers), len(vectors), len(vectors))) if across is None else np.asarray(across, float)
+    prompts = np.unique(np.concatenate([block.prompts for block in blocks]))
+    rows = [ALL_LAYERS, *layers]
+    tables = []
+    for definition, places in definitions(vectors):
+        parts = with_all_layers(parts_by_prompt(blocks, places, prompts), axis=1)
+        columns = similarity(parts, with_all_layers(between[:, places[:, None], places], axis=0))
+        tables.append(pair_table(step, rows, definition, [vectors[place][1] for place in places], columns))
+    pairs = [len(table) // len(rows) for table in tables]
+    by_layer = [
+        table.slice(n * size, size) for n in range(len(rows)) for table, size in zip(tables, pairs, strict=True)
+    ]
+    return pa.concat_tables(by_layer).combine_chunks()
+
+
+def pair_table(
+    step: int, layers: list[str], definition: str, names: list[str], columns: dict[str, np.ndarray]
+) -> pa.Table:
+    """(L, V, V) arrays as rows by layer and pair; NaN as null."""
+    first, second = np.triu_indices(len(names))
+    rows = len(layers) * len(first)
+    labels = {
+        "step": pa.array(np.full(rows, step)),
+        "layer": repeated(layers, np.repeat(np.arange(len(layers)), len(first))),
+        "component_a": repeated(names, np.tile(first, len(layers))),
+        "component_b": repeated(names, np.tile(second, len(layers))),
+        "definition": repeated([definition], np.zeros(rows, dtype=np.int64)),
+    }
+    values = {
+        name: pa.array(array[:, first, second].ravel(), from_pandas=True).cast(SCHEMA.field(name).type)
+        for name, array in columns.items()
+    }
+    return pa.table({**labels, **values}).select(SCHEMA.names).cast(SCHEMA)
+
+
+def repeated(words: list[str], places: np.ndarray) -> pa.Array:
+    """Words at places, as strings."""
+    return pa.DictionaryArray.from_arrays(places.astype(np.int32), pa.array(words, pa.string())).cast(pa.string())
