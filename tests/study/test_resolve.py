@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.resolve import resolve
+from reward_ablation.study.resolve import resolve, second_pass
 
 REMOVE = object()
 
@@ -57,15 +57,18 @@ def changed(config, path, value):
         ("training/loss_type", "gspo", "training: loss_type: 'gspo' is not allowed; allowed: grpo, dapo"),
         ("training/seed", 1, "training: seed: not to be set here; write it under seeds"),
         (
-            "training/gradient_checkpointing_kwargs",
-            {"use_reentrant": True},
-            "training (arm a): gradient_checkpointing_kwargs: use_reentrant: true allows no second backward pass",
+            "arms/arms/b/training",
+            {"gradient_checkpointing_kwargs": {"use_reentrant": True}, "beta": 0.1},
+            "training (arm b): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, and beta",
         ),
+        ("training/fsdp", "full_shard", "training (arm a): fsdp: layers hold parts of their weights"),
+        ("gradients", {"every": "often"}, "gradients.every: 'often' is not allowed"),
         ("arms/arms/b/training", {"fp16": True}, "training (arm b): fp16: small component gradients would vanish"),
         ("training/num_generations", 1, "training: num_generations: GRPO compares completions of one prompt"),
         ("evaluation/greedy", False, "evaluation: nothing to evaluate: set greedy: true or samples above 0"),
         ("arms/arms/base", {"weights": {"format": 1}}, "arms: 'base' is taken by the workflow"),
         ("components/total", {"function": "constant"}, "components: 'total' is taken by the workflow"),
+        ("components/kl", {"function": "constant"}, "components: 'kl' is taken by the workflow"),
         ("baseline", "c", "baseline: unknown arm 'c'; arms here: a, b"),
     ],
 )
@@ -251,3 +254,24 @@ def test_files_are_keyed_by_what_decides_their_content(config):
         after = files(changed(config, path, value))
         assert [index for index in range(4) if before[index] != after[index]] == [number]
         before = after
+
+
+@pytest.mark.parametrize("off", [0, False, "off"])
+def test_gradients_are_switched_off_in_any_spelling(config, off):
+    study = resolve(changed(config, "gradients", {"every": off}), "study.yaml", Path())
+    assert study.config.gradients.every == 0
+
+
+@pytest.mark.parametrize(
+    ("training", "reason"),
+    [
+        ({}, None),
+        ({"gradient_accumulation_steps": 4, "steps_per_generation": 4}, None),
+        ({"steps_per_generation": 2}, "steps_per_generation"),
+        ({"num_iterations": 2}, "num_iterations"),
+        ({"entropy_coef": 0.01}, "entropy_coef"),
+    ],
+)
+def test_what_takes_a_second_backward_pass(training, reason):
+    assert second_pass(training, {"all_tokens"}) == reason
+    assert second_pass(training, {"all_tokens", "last_token"}) == "a placement other than all_tokens"

@@ -28,7 +28,7 @@ SPEC = {
     },
     "prompt": {"system": None, "template": "{question}\n", "chat": False},
     "lora": None,
-    "gradients": {"every": 1},
+    "gradients": {"every": 1, "whole": []},
     "gpus": 0,
     "seed": 0,
 }

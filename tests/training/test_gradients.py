@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reward_ablation.models.load import load_model, load_tokenizer
-from reward_ablation.training.gradients import gram_cosine, gram_rows, layer_of
+from reward_ablation.training.gradients.recorder import layer_of
 
 
 @pytest.mark.parametrize(
@@ -27,27 +27,10 @@ def test_layer_of(parameter, layer):
     assert layer_of(parameter) == layer
 
 
-def test_gram_cosine_of_hand_worked_gradients():
-    gradients = np.array([[1.0, 0.0], [1.0, 1.0], [-2.0, 0.0], [0.0, 0.0]])
-    cosine = gram_cosine(gradients @ gradients.T)
-    assert cosine[0, 1] == pytest.approx(2**-0.5)
-    assert cosine[0, 2] == -1
-    assert np.isnan(cosine[3]).all()
-    assert np.isnan(cosine[:, 3]).all()
-    assert np.isfinite(cosine[:3, :3]).all()  # a zero gradient spoils no other pair
-
-
-def test_gram_rows_have_each_pair_once_and_null_for_no_direction():
-    rows = gram_rows(7, {"all": np.array([[4.0, 0.0], [0.0, 0.0]])}, ["a", "b"], "alone").to_pylist()
-    assert [(row["component_a"], row["component_b"], row["dot"], row["cosine"]) for row in rows] == [
-        ("a", "a", 4.0, 1.0),
-        ("a", "b", 0.0, None),
-        ("b", "b", 0.0, None),
-    ]
-
-
 def first_step_gram(run):
-    gradients = pd.read_parquet(run / "gradients.parquet").query("step == 1 and layer == 'all'")
+    gradients = pd.read_parquet(run / "gradients.parquet").query(
+        "step == 1 and layer == 'all' and definition == 'alone'"
+    )
     names = ["correctness", "format", "length"]
     dots = {(row.component_a, row.component_b): row.dot for row in gradients.itertuples()}
     return np.array([[dots[min(a, b), max(a, b)] for b in names] for a in names])

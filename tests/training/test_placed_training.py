@@ -186,7 +186,7 @@ def test_the_gram_matrix_is_that_of_the_placed_advantages(placed_run, demo_model
         gradients.append(flat(hand_gradient(demo_model, problems, rollouts, completion_ids, advantages)))
     stacked = torch.stack(gradients)
     hand = (stacked @ stacked.T).numpy()
-    rows = pd.read_parquet(run / "gradients.parquet").query("layer == 'all'")
+    rows = pd.read_parquet(run / "gradients.parquet").query("layer == 'all' and definition == 'alone'")
     dots = {(row.component_a, row.component_b): row.dot for row in rows.itertuples()}
     assert np.diag(hand).min() > 0
     measured = np.array([[dots[min(a, b), max(a, b)] for b in NAMES] for a in NAMES])

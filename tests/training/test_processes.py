@@ -32,6 +32,8 @@ def test_two_processes(demo_model, problems, tmp_path, placement):
     assert [len(group) for group in groups] == [4, 4, 4, 4]
     assert all(group == [0, 1, 2, 3] for group in groups)
     # with one component of weight 1, its gradient over both processes is the one that the optimiser takes
-    gradients = pd.read_parquet(run / "gradients.parquet").query("layer == 'all' and component_a == 'length'")
+    gradients = pd.read_parquet(run / "gradients.parquet").query(
+        "layer == 'all' and component_a == 'length' and component_b == 'length' and definition == 'alone'"
+    )
     norms = gradients["dot"].to_numpy() ** 0.5
     assert norms == pytest.approx(pd.read_parquet(run / "metrics.parquet").grad_norm.to_numpy(), rel=1e-4)

@@ -160,8 +160,11 @@ def test_run_json_says_what_was_trained_and_lists_its_files(train):
         "gradients.parquet",
         "metrics.parquet",
         "model",
+        "projections.parquet",
         "rollouts.parquet",
         "run.json",
+        "sample_gram_rows.parquet",
+        "sample_grams.parquet",
     ]
 
 

@@ -22,7 +22,7 @@ from reward_ablation.study.study import Run, Study, owners_of
 TAKEN = {
     "name": ("benchmarks", "data", "evaluation", "figures", "logs", "models", "runs", "tables"),
     "arms": ("base",),
-    "components": ("total", "tokens", "truncated"),
+    "components": ("total", "tokens", "truncated", "kl"),
 }
 
 
@@ -107,10 +107,11 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
         raise ValueError(f"baseline: unknown arm '{study.baseline}'; arms here: {', '.join(arms)}")
     for name, arm in arms.items():
         settings = {**study.training, **arm.training}
-        if study.gradients.every:
-            check_measurable(settings, name)
+        measured = study.gradients.every or study.gradients.whole
+        if measured:
+            check_measurable(settings, {component.placement for component in study.components.values()}, name)
         for key, component in study.components.items():
-            if component.placement != "all_tokens" and (arm.weights[key] or study.gradients.every):
+            if component.placement != "all_tokens" and (arm.weights[key] or measured):
                 check_placeable(settings, name, key)
     for name, component in study.components.items():
         try:
@@ -120,7 +121,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     return arms
 
 
-def check_measurable(training: dict[str, Any], arm: str) -> None:
+def check_measurable(training: dict[str, Any], placements: set[str], arm: str) -> None:
     """Refuse settings under which component gradients would be wrong or impossible.
 
     Raises
@@ -129,14 +130,32 @@ def check_measurable(training: dict[str, Any], arm: str) -> None:
     """
     kwargs = training.get("gradient_checkpointing_kwargs")
     if isinstance(kwargs, dict) and kwargs.get("use_reentrant"):
-        raise ValueError(
-            f"training (arm {arm}): gradient_checkpointing_kwargs: use_reentrant: true allows no second backward pass; "
-            "set it to false, or gradients.every: 0"
-        )
+        reason = second_pass(training, placements)
+        if reason:
+            raise ValueError(
+                f"training (arm {arm}): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, "
+                f"and {reason} takes more to be measured; set it to false, or gradients.every: off"
+            )
     if training.get("fp16"):
         raise ValueError(
-            f"training (arm {arm}): fp16: small component gradients would vanish; use bf16, or gradients.every: 0"
+            f"training (arm {arm}): fp16: small component gradients would vanish; use bf16, or gradients.every: off"
         )
+    if training.get("fsdp"):
+        raise ValueError(
+            f"training (arm {arm}): fsdp: layers hold parts of their weights, of which gradients are not measured; "
+            "use DeepSpeed, or set gradients.every: off"
+        )
+
+
+def second_pass(training: dict[str, Any], placements: set[str]) -> str | None:
+    """What asks for more than the training step's own backward pass to measure gradients, if anything."""
+    if placements != {"all_tokens"}:
+        return "a placement other than all_tokens"
+    for name, ordinary in (("beta", 0), ("entropy_coef", 0), ("use_adaptive_entropy", False), ("num_iterations", 1)):
+        if training.get(name, ordinary) != ordinary:
+            return name
+    accumulation = training.get("gradient_accumulation_steps", 1)
+    return "steps_per_generation" if (training.get("steps_per_generation") or accumulation) > accumulation else None
 
 
 def check_placeable(training: dict[str, Any], arm: str, component: str) -> None:

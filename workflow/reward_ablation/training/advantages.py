@@ -68,11 +68,17 @@ def _weighted_shares(
 def alone_advantages(scores: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
     """Advantages that each component would give if it were the only one, at weight 1.
 
-    Parameters and shapes as in `component_shares`; defined for ablated components too.
+    Parameters and shapes as in `component_shares`; defined for ablated components too. A group whose scores are
+    all alike has advantages of 0 here. TRL's are what rounding leaves of them, over a deviation of nearly 0: small,
+    and of a direction that means nothing.
     """
     one = torch.ones(1, dtype=scores.dtype, device=scores.device)
     columns = [
         component_shares(scores[:, [k]], one, num_generations, scale_rewards, aggregation)
         for k in range(scores.shape[1])
     ]
-    return torch.cat(columns, dim=1)
+    groups = scores.view(-1, num_generations, scores.shape[1])
+    highest = torch.nan_to_num(groups, nan=-torch.inf).amax(1, keepdim=True)
+    lowest = torch.nan_to_num(groups, nan=torch.inf).amin(1, keepdim=True)
+    alike = (highest <= lowest).expand_as(groups).reshape(scores.shape)
+    return torch.cat(columns, dim=1).masked_fill(alike, 0.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reward_ablation.study.files import write_parquet
+from reward_ablation.study.files import atomic_path, write_parquet
 
 
 def write_part(table: pa.Table, folder: Path, name: str, step: int, batch: int = 0, process: int = 0) -> None:
@@ -30,3 +30,10 @@ def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None
     """Join the parts in order of step, batch and process; without any, the table has its columns and no row."""
     parts = [pq.read_table(path, schema=schema) for path in sorted(folder.glob(f"{name}-*.parquet"))]
     write_parquet(pa.concat_tables([schema.empty_table(), *parts]).combine_chunks(), output)
+
+
+def join_large_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
+    """As `join_parts`, with one part in memory at a time, each a row group: a step is read without the others."""
+    with atomic_path(output) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for path in sorted(folder.glob(f"{name}-*.parquet")):
+            writer.write_table(pq.read_table(path, schema=schema))

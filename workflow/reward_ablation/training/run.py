@@ -14,6 +14,7 @@ from accelerate import PartialState
 from transformers import PrinterCallback, TrainerCallback
 
 from reward_ablation.data.prompts import render_prompt, tokenize_prompts
+from reward_ablation.gram import similarity, store
 from reward_ablation.models.load import load_tokenizer
 from reward_ablation.rewards.load import load_component
 from reward_ablation.study.errors import StudyError
@@ -21,9 +22,8 @@ from reward_ablation.study.files import write_json, write_parquet
 from reward_ablation.study.sections.prompt import Prompt
 from reward_ablation.training.checkpoints import claim, step_of
 from reward_ablation.training.dataset import training_dataset
-from reward_ablation.training.gradients import SCHEMA
 from reward_ablation.training.metrics import metrics_table
-from reward_ablation.training.parts import drop_parts_after, join_parts
+from reward_ablation.training.parts import drop_parts_after, join_large_parts, join_parts
 from reward_ablation.training.progress import ProgressCallback
 from reward_ablation.training.record import run_record
 from reward_ablation.training.rollouts import rollout_schema
@@ -32,6 +32,13 @@ from reward_ablation.training.trainer import AblationTrainer
 
 #: Folder of an unfinished run: checkpoints, and the parts of its tables.
 WORK = ".work"
+
+#: Tables of arrays, with their columns.
+ARRAYS = {
+    "sample_grams": store.GRAM_SCHEMA,
+    "sample_gram_rows": store.ROW_SCHEMA,
+    "projections": store.PROJECTION_SCHEMA,
+}
 
 
 def train_run(
@@ -113,6 +120,7 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
         placements={name: component["placement"] for name, component in spec["components"].items()},
         parts=work / "parts",
         measure_every=spec["gradients"]["every"],
+        whole_at=spec["gradients"]["whole"],
         model=str(model),
         args=grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0),
         train_dataset=training_dataset(problems, lambda question: render_prompt(question, prompt)),
@@ -128,7 +136,12 @@ def move_into_place(trainer: AblationTrainer, run_dir: Path) -> None:
     """Join the parts and move tables and model to their final names."""
     work = run_dir / WORK
     join_parts(work / "parts", "rollouts", rollout_schema(list(trainer.components)), run_dir / "rollouts.parquet")
-    join_parts(work / "parts", "gradients", SCHEMA, run_dir / "gradients.parquet")
+    join_parts(work / "parts", "gradients", similarity.SCHEMA, run_dir / "gradients.parquet")
+    for name, schema in ARRAYS.items():
+        join_large_parts(work / "parts", name, schema, run_dir / f"{name}.parquet")
+    trainer.finish_writing()
+    for path in (work / "parts").glob("gradients_step_*.npz"):
+        os.replace(path, run_dir / path.name)
     write_parquet(metrics_table(trainer.state.log_history), run_dir / "metrics.parquet")
     (work / "model" / "training_args.bin").unlink(missing_ok=True)  # a pickle; run.json says it all
     shutil.rmtree(run_dir / "model", ignore_errors=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from reward_ablation.study.base import Section
 
@@ -28,10 +28,20 @@ class Lora(Section):
     target_modules: str | list[str] = "all-linear"
 
 
+def _steps_between(every: Any) -> Any:
+    """`off` is 0; YAML reads a bare `off` as false."""
+    return 0 if every in ("off", False) else every
+
+
 class Gradients(Section):
     """Gram matrix of the components' gradients."""
 
-    every: NonNegativeInt = Field(1, description="Measure each n-th step; 0: never.")
+    every: Annotated[NonNegativeInt, BeforeValidator(_steps_between)] = Field(
+        1, description="Measure each n-th step; off or 0: never."
+    )
+    whole: list[PositiveInt] = Field(
+        default_factory=list, description="Steps at which the components' whole gradients are written, too."
+    )
 
 
 class Launch(Section):

@@ -1,0 +1,187 @@
+"""Tiny models in float64, micro-batches made by hand, and the reference: plain autograd through TRL's own loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, PreTrainedModel, Qwen2Config, Qwen3Config
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
+from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
+from trl import GRPOTrainer
+
+from reward_ablation.models.load import load_tokenizer
+from reward_ablation.training.settings import grpo_config, lora_config
+from reward_ablation.training.trainer import AblationTrainer
+
+COMPONENTS = ["correctness", "format", "length"]
+WEIGHTS = {"correctness": 1.0, "format": 0.5, "length": 0.0}
+PROMPT, COMPLETION = 7, 9  # tokens, with padding
+SMALL = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+CONFIGS = {
+    "llama": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2, tie_word_embeddings=True),
+    "qwen2": lambda words: Qwen2Config(**SMALL, vocab_size=words, num_key_value_heads=2, tie_word_embeddings=False),
+    "qwen3": lambda words: Qwen3Config(
+        **SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4, tie_word_embeddings=False
+    ),
+    "gpt2": lambda words: GPT2Config(
+        n_embd=16, n_layer=2, n_head=4, n_positions=32, vocab_size=words, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+    ),
+    "dropout": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2, attention_dropout=0.3),
+}
+
+
+def tiny_model(name: str, words: int) -> PreTrainedModel:
+    """Random weights, biases and norms too, so that no gradient is there by chance."""
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_config(CONFIGS[name](words), attn_implementation="sdpa").double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn_like(parameter)
+    return model
+
+
+class PlainTrainer(GRPOTrainer):
+    """TRL's loss on log-probabilities of the model's own, untouched forward pass."""
+
+    def _get_per_token_logps_and_entropies(self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs):
+        logits = model(input_ids=input_ids, attention_mask=attention_mask).logits[:, -logits_to_keep - 1 : -1]
+        log_probs = torch.log_softmax(logits / self.temperature, dim=-1)
+        entropies = -(log_probs.exp() * log_probs).sum(-1)
+        chosen = log_probs.gather(2, input_ids[:, -logits_to_keep:, None])[:, :, 0]
+        mask = attention_mask[:, -logits_to_keep:].bool()
+        return chosen.masked_fill(~mask, 0.0), entropies.masked_fill(~mask, 0.0), None
+
+
+def batch_of(rows: int, words: int, seed: int = 0, pad: int = 0) -> dict[str, Tensor]:
+    """A micro-batch as the loss gets it: with padding, words that come again, and a group without a signal."""
+    generator = torch.Generator().manual_seed(seed)
+    prompt = torch.randint(3, words, (rows, PROMPT), generator=generator)
+    completion = torch.randint(3, min(words, 12), (rows, COMPLETION), generator=generator)  # words that come again
+    prompt_mask = torch.arange(PROMPT) >= torch.randint(0, PROMPT - 2, (rows, 1), generator=generator)
+    completion_mask = torch.arange(COMPLETION) < torch.randint(2, COMPLETION + 1, (rows, 1), generator=generator)
+    alone = torch.randn(rows, len(COMPONENTS), generator=generator, dtype=torch.float64)
+    shares = alone * torch.tensor(list(WEIGHTS.values()), dtype=torch.float64)
+    shares[:2] = 0.0  # a group without a training signal, which components may yet tell apart
+    return {
+        "prompt_ids": prompt.masked_fill(~prompt_mask, pad),
+        "prompt_mask": prompt_mask.long(),
+        "completion_ids": completion.masked_fill(~completion_mask, pad),
+        "completion_mask": completion_mask.long(),
+        "advantages": shares.sum(1),
+        "num_items_in_batch": completion_mask.sum(),
+        "alone": alone,
+        "shares": shares,
+        "row": torch.arange(rows) + 100 * seed,
+    }
+
+
+@dataclass
+class Pair:
+    """Our trainer and the reference on models with the same weights."""
+
+    ours: AblationTrainer
+    plain: PlainTrainer
+
+    def named(self, trainer: GRPOTrainer) -> dict[str, nn.Parameter]:
+        return {name: part for name, part in trainer.model.named_parameters() if part.requires_grad}
+
+    def step(self, trainer: GRPOTrainer, batches: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Gradients that a training step over micro-batches leaves."""
+        trainer.model.zero_grad()
+        for batch in batches:
+            torch.manual_seed(5)
+            loss = trainer._compute_loss(trainer.model, dict(batch))
+            loss.backward()
+            if isinstance(trainer, AblationTrainer):
+                trainer.keep_block()
+        return {name: part.grad.clone() for name, part in self.named(trainer).items()}
+
+    def gradient(self, batches: list[dict[str, Tensor]], column: Any, kl: bool = False) -> dict[str, Tensor]:
+        """Plain autograd's gradient of the policy term at other advantages, or of the KL term."""
+        beta, bonus = self.plain.beta, self.plain._entropy_bonus_enabled
+        self.plain.beta, self.plain._entropy_bonus_enabled = beta if kl else 0.0, False
+        try:
+            return self.step(self.plain, [{**batch, "advantages": column(batch)} for batch in batches])
+        finally:
+            self.plain.beta, self.plain._entropy_bonus_enabled = beta, bonus
+
+
+def norm_in_full(self, hidden_states: Tensor) -> Tensor:
+    """Transformers' RMSNorm, but for its cast to float32."""
+    variance = hidden_states.pow(2).mean(-1, keepdim=True)
+    return self.weight * hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+
+
+@pytest.fixture
+def pair(demo_model, tmp_path, monkeypatch):
+    """Both trainers: `pair(model, lora=..., placements=..., whole=..., **training)`."""
+    tokenizer = load_tokenizer(demo_model)
+    for norm in (LlamaRMSNorm, Qwen2RMSNorm, Qwen3RMSNorm):
+        monkeypatch.setattr(norm, "forward", norm_in_full)
+
+    def make(model: str = "llama", lora=None, placements=None, measure_every=1, whole_at=(), **training) -> Pair:
+        training.setdefault("num_generations", 2)
+        settings = {"max_completion_length": COMPLETION, "per_device_train_batch_size": 8, **training}
+        args = [grpo_config(dict(settings), tmp_path, seed=0, on_cpu=True) for _ in range(2)]
+        data = Dataset.from_list([{"prompt": "a", "problem_id": "p"}] * 8)
+        words = len(tokenizer)
+        functions = {name: _function(name) for name in COMPONENTS}
+        common = {"train_dataset": data, "processing_class": tokenizer}
+
+        def wrapped(seed: int = 3):
+            torch.manual_seed(seed)
+            policy = tiny_model(model, words)
+            policy.save_pretrained(tmp_path / "reference")  # TRL loads the reference model of a KL term from its path
+            policy.config._name_or_path = str(tmp_path / "reference")
+            return {"model": policy, "peft_config": lora_config(lora)}
+
+        ours = AblationTrainer(
+            components=functions,
+            weights=WEIGHTS,
+            placements=placements or dict.fromkeys(COMPONENTS, "all_tokens"),
+            parts=Path(tmp_path / "parts"),
+            measure_every=measure_every,
+            whole_at=whole_at,
+            args=args[0],
+            **wrapped(),
+            **common,
+        )
+        plain = PlainTrainer(reward_funcs=[functions["correctness"]], args=args[1], **wrapped(), **common)
+        for trainer in (ours, plain):
+            trainer.model.train()
+            trainer.model.double()
+            trainer.current_gradient_accumulation_steps = settings.get("gradient_accumulation_steps", 1)
+        _same_weights(ours.model, plain.model)
+        if settings.get("gradient_checkpointing"):
+            ours.model.gradient_checkpointing_enable(settings["gradient_checkpointing_kwargs"])
+        return Pair(ours, plain)
+
+    return make
+
+
+def _function(name: str):
+    def score(completions, **columns):
+        return [0.0] * len(completions)
+
+    score.__name__ = name
+    return score
+
+
+def _same_weights(ours: nn.Module, plain: nn.Module) -> None:
+    """Give adapters, which start at zero, weights of their own; the two models the same."""
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for (name, first), (other, second) in zip(ours.named_parameters(), plain.named_parameters(), strict=True):
+            assert name == other
+            if "lora_" in name:
+                first += 0.3 * torch.randn_like(first)
+                second.copy_(first)
+            assert torch.equal(first, second)

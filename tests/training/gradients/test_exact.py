@@ -1,0 +1,247 @@
+"""In float64, all that is measured equals separate passes of plain autograd through TRL's own loss, to rounding."""
+
+import numpy as np
+import pytest
+import torch
+
+from reward_ablation.training.gradients.recorder import layer_of
+from reward_ablation.training.gradients.step import Completion
+
+from .conftest import COMPLETION, COMPONENTS, WEIGHTS, batch_of
+
+LIMIT = 1e-10
+TRAINED = [name for name in COMPONENTS if WEIGHTS[name]]
+
+
+def off_policy(batch, spread=0.4, seed=9):
+    """Log-probabilities of an older model: far enough that both ends clip, for some tokens of some completions."""
+    generator = torch.Generator().manual_seed(seed)
+    shift = spread * torch.randn(batch["completion_ids"].shape, generator=generator, dtype=torch.float64)
+    shift[::3] = 0.0  # completions that no clipping touches
+    return shift
+
+
+def place(batch, placements):
+    """Token weights of placements, and advantages by token where a trained component has one."""
+    lengths = batch["completion_mask"].sum(1)
+    tokens = torch.arange(COMPLETION)
+    weights = {
+        "all_tokens": batch["completion_mask"].double(),
+        "last_token": (tokens == lengths[:, None] - 1) * lengths[:, None].double(),
+        "answer_span": ((tokens > 0) & (tokens < 3) & (tokens < lengths[:, None])) * lengths[:, None] / 2.0,
+    }
+    batch.update({f"placement_{name}": weights[name] for name in set(placements.values()) - {"all_tokens"}})
+    if {placements[name] for name in TRAINED} != {"all_tokens"}:
+        columns = [batch["shares"][:, k, None] * weights[placements[name]] for k, name in enumerate(COMPONENTS)]
+        batch["advantages"] = sum(column for column, name in zip(columns, COMPONENTS, strict=True) if WEIGHTS[name])
+    return weights
+
+
+def check(pair, batches, weights=None, placements=None):
+    """Training gradient, inner products by layer, their parts' sum, and shares, against plain autograd."""
+    ours, plain = pair.ours, pair.plain
+    for batch in batches:
+        for row in batch["row"].tolist():
+            ours._completions[row] = Completion(1, f"problem{row // 2}", row % 2, row, row // 2)
+    trained = pair.step(ours, batches)
+    reference = pair.step(plain, batches)
+    largest = max(part.abs().max() for part in reference.values())
+    assert largest > 0
+    for name, part in reference.items():
+        assert (trained[name] - part).abs().max() < LIMIT * largest, name
+
+    def column(kind, k):
+        def advantages(batch):
+            if weights is None or placements[COMPONENTS[k]] == "all_tokens":
+                return batch[kind][:, k]
+            return batch[kind][:, k, None] * weights[batches.index(batch)][placements[COMPONENTS[k]]]
+
+        return advantages
+
+    alone = {("alone", name): pair.gradient(batches, column("alone", k)) for k, name in enumerate(COMPONENTS)}
+    shares = {
+        ("share", name): pair.gradient(batches, column("shares", k))
+        for k, name in enumerate(COMPONENTS)
+        if WEIGHTS[name]
+    }
+    if plain.beta:
+        zero = lambda batch: torch.zeros_like(batch["shares"][:, 0])  # noqa: E731
+        shares["share", "kl"] = pair.gradient(batches, zero, kl=True)
+    vectors = {**alone, **shares}
+    tables = ours._gradients.tables(1, lambda part: part, lambda blocks: blocks)
+    rows = tables["gradients"].to_pandas().set_index(["layer", "definition", "component_a", "component_b"])
+    names = list(reference)
+    layers = list(dict.fromkeys(map(layer_of, names)))
+    for layer in ["all", *layers]:
+        chosen = [name for name in names if layer in ("all", layer_of(name))]
+        flat = {key: torch.cat([gradient[name].flatten() for name in chosen]) for key, gradient in vectors.items()}
+        for (definition, first), a in flat.items():
+            for (other, second), b in flat.items():
+                if definition != other or (layer, definition, first, second) not in rows.index:
+                    continue
+                row = rows.loc[(layer, definition, first, second)]
+                assert abs(row["dot"] - float(a @ b)) <= LIMIT * float(a.norm() * b.norm()), (layer, first, second)
+                parts = row[["self", "same_prompt", "cross_prompt", "across_blocks"]].sum()
+                assert parts == pytest.approx(row["cosine"], abs=1e-5)
+    assert len(rows.loc["all"]) == 6 + len(shares) * (len(shares) + 1) // 2
+    if not plain._entropy_bonus_enabled:
+        total = sum(torch.cat([gradient[name].flatten() for name in names]) for gradient in shares.values())
+        wanted = torch.cat([reference[name].flatten() for name in names])
+        assert (total - wanted).norm() < LIMIT * wanted.norm()
+    return tables
+
+
+def batches_of(pair, count=1, rows=6):
+    words = len(pair.ours.processing_class)
+    batches = [batch_of(rows, words, seed, pair.ours._tokenizer.pad_token_id) for seed in range(count)]
+    total = sum(batch["num_items_in_batch"] for batch in batches)
+    for batch in batches:
+        batch["num_items_in_batch"] = total
+    return batches
+
+
+@pytest.mark.parametrize("model", ["llama", "qwen2", "qwen3", "gpt2", "dropout"])
+def test_models(pair, model):
+    """Tied and untied heads, biases, norms of hidden states and of heads, GPT-2's transposed layers, dropout."""
+    pair = pair(model)
+    check(pair, batches_of(pair))
+
+
+@pytest.mark.parametrize("loss_type", ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"])
+def test_losses(pair, loss_type):
+    pair = pair(loss_type=loss_type)
+    check(pair, batches_of(pair))
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        *({"loss_type": loss_type} for loss_type in ("grpo", "dapo", "cispo", "sapo", "vespo")),
+        {"loss_type": "grpo", "importance_sampling_level": "sequence"},
+        {"loss_type": "dapo", "delta": 1.5},
+        {"loss_type": "dapo", "off_policy_mask_threshold": 0.05},
+        {"loss_type": "dapo", "top_entropy_quantile": 0.5},
+        {"loss_type": "dapo", "beta": 0.1},
+    ],
+    ids=lambda training: "-".join(map(str, training.values())),
+)
+def test_rollouts_of_an_older_model(pair, training):
+    """Clipping goes by the sign of each component's own advantage."""
+    pair = pair(**training)
+    batches = batches_of(pair)
+    for batch in batches:
+        with torch.no_grad():
+            present, _, _ = pair.plain._get_per_token_logps_and_entropies(
+                pair.plain.model,
+                torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1),
+                torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1),
+                COMPLETION,
+            )
+        batch["old_per_token_logps"] = present + off_policy(batch)
+        batch["ref_per_token_logps"] = present + 0.1 * off_policy(batch, seed=11)
+    tables = check(pair, batches)
+    families = set(tables["sample_gram_rows"]["family"].to_pylist())
+    clips_by_sign = {"cispo": False}.get(training["loss_type"], True)
+    assert ("all_tokens/-" in families) == clips_by_sign
+
+
+@pytest.mark.parametrize(
+    "lora",
+    [
+        {"r": 2, "lora_alpha": 4, "lora_dropout": 0.0, "target_modules": "all-linear"},
+        {"r": 2, "lora_alpha": 4, "lora_dropout": 0.3, "target_modules": ["q_proj", "down_proj"]},
+    ],
+)
+def test_adapters(pair, lora):
+    pair = pair(lora=lora)
+    check(pair, batches_of(pair))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_gradient_checkpointing(pair, reentrant):
+    pair = pair(gradient_checkpointing=True, gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+    check(pair, batches_of(pair))
+
+
+@pytest.mark.parametrize("training", [{"beta": 0.2}, {"entropy_coef": 0.1}, {"beta": 0.2, "entropy_coef": 0.1}])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_other_terms_of_the_loss(pair, training, checkpointing):
+    if checkpointing:
+        training = {
+            **training,
+            "gradient_checkpointing": True,
+            "gradient_checkpointing_kwargs": {"use_reentrant": False},
+        }
+    pair = pair(**training)
+    batches = batches_of(pair)
+    for batch in batches:
+        generator = torch.Generator().manual_seed(2)
+        batch["ref_per_token_logps"] = -3 + torch.randn(6, COMPLETION, generator=generator, dtype=torch.float64)
+    check(pair, batches)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.2])
+@pytest.mark.parametrize(
+    "placements",
+    [
+        ("answer_span", "last_token", "all_tokens"),
+        ("all_tokens", "all_tokens", "last_token"),  # a tracked component's placement
+        ("last_token", "last_token", "last_token"),
+    ],
+)
+def test_placements(pair, placements, beta):
+    placements = dict(zip(COMPONENTS, placements, strict=True))
+    pair = pair(placements=placements, beta=beta)
+    batches = batches_of(pair)
+    weights = [place(batch, placements) for batch in batches]
+    for batch in batches:
+        batch["ref_per_token_logps"] = torch.full((6, COMPLETION), -2.0, dtype=torch.float64)
+    check(pair, batches, weights, placements)
+
+
+@pytest.mark.parametrize("model", ["llama", "qwen2"])
+def test_several_micro_batches(pair, model):
+    """Terms between micro-batches are there; parameters of this size are kept whole, and these terms exact."""
+    pair = pair(model, gradient_accumulation_steps=3)
+    tables = check(pair, batches_of(pair, 3, rows=4))
+    rows = tables["gradients"].to_pandas().query("layer == 'all' and component_a != component_b")
+    assert (rows.across_blocks.abs() > 1e-3).any()
+
+
+def test_a_step_that_is_not_measured_trains_the_same(pair):
+    """Bit for bit: weight gradients are added up by completion whether products are taken or not."""
+    measured, not_measured = pair(), pair(measure_every=0)
+    gradients = []
+    for one in (measured, not_measured):
+        batches = batches_of(one)
+        for row in batches[0]["row"].tolist():
+            one.ours._completions[row] = Completion(1, "p", row % 2, row, row // 2)
+        gradients.append(one.step(one.ours, batches))
+    assert measured.ours._gradients.blocks
+    assert not not_measured.ours._gradients.blocks
+    assert all(torch.equal(gradients[0][name], gradients[1][name]) for name in gradients[0])
+
+
+def test_whole_gradients(pair):
+    one = pair(whole_at=[1], gradient_accumulation_steps=2)
+    batches = batches_of(one, 2)
+    for batch in batches:
+        for row in batch["row"].tolist():
+            one.ours._completions[row] = Completion(1, "p", row % 2, row, row // 2)
+    one.step(one.ours, batches)
+    for k in range(len(COMPONENTS)):
+        wanted = one.gradient(batches, lambda batch, k=k: batch["alone"][:, k])
+        for name, part in wanted.items():
+            found = one.ours._gradients.whole[name][k].view(part.shape)
+            assert (found - part).abs().max() < LIMIT * max(1e-3, float(part.abs().max())), name
+
+
+def test_projections_are_of_the_components_gradients(pair):
+    """A projection of 509 numbers of a layer with fewer parameters than that keeps all inner products."""
+    one = pair()
+    tables = check(one, batches_of(one))
+    rows = tables["gradients"].to_pandas().query("layer == 'norm' and definition == 'alone'")
+    projections = tables["projections"].to_pandas().query("layer == 'norm'").set_index("component")
+    for row in rows.itertuples():
+        a, b = (np.array(projections.direction[name], float) for name in (row.component_a, row.component_b))
+        assert a @ b == pytest.approx(row.cosine, abs=2e-3)  # of half precision

@@ -1,0 +1,58 @@
+"""Projections keep inner products: exactly where they are large enough, within the stated error where they are not."""
+
+import pytest
+import torch
+
+from reward_ablation.training.gradients.projection import add_projected_rows, add_projection, offset_of
+
+
+def projected(values, size, parts=1, start_of=0):
+    sums = torch.zeros(len(values), size, dtype=values.dtype)
+    for part in torch.arange(values.size(1)).chunk(parts):
+        add_projection(sums, values[:, part], int(part[0]) + start_of, offset_of("weight"))
+    return sums
+
+
+def vectors(count, size, seed=0):
+    return torch.randn(count, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("size", [1000, 1003])
+def test_a_projection_of_full_size_is_exact(size):
+    values = vectors(3, 1000)
+    sums = projected(values, size)
+    assert torch.allclose(sums @ sums.T, values @ values.T, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("parts", [2, 7])
+def test_parts_add_up_to_the_whole(parts):
+    values = vectors(3, 5000)
+    assert torch.allclose(projected(values, 509, parts), projected(values, 509), atol=1e-12)
+
+
+def test_rows_of_a_matrix_are_projected_as_its_contiguous_parts_are():
+    values = vectors(2, 40 * 32).view(2, 40, 32)
+    rows = torch.randperm(40, generator=torch.Generator().manual_seed(1))
+    sums = torch.zeros(2, 101, dtype=torch.float64)
+    add_projected_rows(sums, values[:, rows], rows, offset_of("weight"))
+    assert torch.allclose(sums, projected(values.flatten(1), 101), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["dense", "outer products", "few large columns"])
+def test_error_is_that_of_a_count_sketch(kind):
+    """Root mean square error of an inner product below 1.5 |a||b| / sqrt(size), also for gradients of low rank."""
+    errors = []
+    for seed in range(40):
+        values = vectors(2, 300 * 128, seed)
+        if kind == "outer products":
+            left, right = vectors(2, 300, seed), vectors(1, 128, seed + 1)
+            values = (left[:, :, None] * right[:, None, :]).flatten(1)
+        if kind == "few large columns":
+            values.view(2, 300, 128)[:, :, :3] *= 30
+        sums = torch.zeros(2, 509, dtype=torch.float64)
+        add_projection(sums, values, 0, offset_of(f"weight {seed}"))
+        norms = values.norm(dim=1)
+        errors.append(float((sums[0] @ sums[1] - values[0] @ values[1]) / (norms[0] * norms[1])))
+    errors = torch.tensor(errors)
+    assert errors.square().mean().sqrt() < 1.5 / 509**0.5
+    assert errors.mean().abs() < 3 * errors.std() / len(errors) ** 0.5

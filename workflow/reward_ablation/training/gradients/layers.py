@@ -1,0 +1,273 @@
+"""Backward passes of layers that see the gradient of one completion at a time.
+
+A weight gradient is a sum over completions. Forming the terms first and adding them up afterwards costs
+as many multiplications, and the terms are what inner products between completions are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from reward_ablation.study.errors import StudyError
+from reward_ablation.training.gradients.projection import add_folded_rows, fold_units, offset_of, units_kept
+from reward_ablation.training.gradients.recorder import Measurement, Recorder, wide
+
+Forward = Callable[..., Tensor]
+#: Makes the forward pass of a module whose parameters have these names.
+Kind = Callable[[Any, dict[str, str], Recorder], Forward]
+
+
+def watch(model: PreTrainedModel, recorder: Recorder) -> None:
+    """Give every layer that has trained parameters a backward pass that reports to the recorder.
+
+    The language model's head is not among them (`lm_head`).
+
+    Raises
+    ------
+    StudyError
+        A trained parameter belongs to a kind of layer whose gradient cannot be told apart by completion. The
+        model is as it was.
+    """
+    names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    seen = {id(parameter) for parameter in head.parameters(recurse=False)}
+    forwards: list[tuple[nn.Module, Forward]] = []
+    for module in model.modules():
+        own = {key: names.get(id(parameter), "") for key, parameter in module.named_parameters(recurse=False)}
+        if module is not head and any(own.values()) and (kind := _kind_of(module)) is not None:
+            forwards.append((module, _guarded(module, kind(module, own, recorder), own, recorder)))
+            seen.update(id(parameter) for parameter in module.parameters(recurse=False))
+    missing = [name for parameter, name in names.items() if parameter not in seen]
+    if missing:
+        raise StudyError(
+            f"gradients: the gradient of {missing[0]} ({len(missing)} such parameters) cannot be told apart by "
+            "completion: not a linear, embedding or norm layer; set gradients.every: off"
+        )
+    recorder.head_shares_embedding = head.weight is embedding.weight
+    for module, forward in forwards:
+        module.__dict__["forward"] = forward
+
+
+def _kind_of(module: nn.Module) -> Kind | None:
+    """What makes the forward pass of a kind of module, by the forward pass that it has; None for an unknown one."""
+    kinds: dict[Any, Kind] = {
+        nn.Linear.forward: _linear,
+        Conv1D.forward: _linear,
+        nn.Embedding.forward: _embedding,
+        nn.LayerNorm.forward: _layer_norm,
+    }
+    if type(module).forward in kinds:
+        return kinds[type(module).forward]
+    own = [(name, parameter.dim()) for name, parameter in module.named_parameters(recurse=False)]
+    return _rms_norm if type(module).__name__.endswith("RMSNorm") and own == [("weight", 1)] else None
+
+
+def _guarded(module: nn.Module, watched: Forward, names: dict[str, str], recorder: Recorder) -> Forward:
+    """The watched forward pass in training steps, the module's own elsewhere."""
+    plain = module.forward
+
+    def forward(inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not recorder.active or not torch.is_grad_enabled() or args or kwargs:
+            return plain(inputs, *args, **kwargs)
+        if inputs.size(0) not in (1, recorder.batch):
+            raise StudyError(
+                f"gradients: {next(iter(names.values()))} gets tokens of several completions mixed, as in a "
+                "mixture of experts: gradients cannot be told apart by completion; set gradients.every: off"
+            )
+        return watched(inputs)
+
+    return forward
+
+
+def _linear(module: nn.Linear | Conv1D, names: dict[str, str], recorder: Recorder) -> Forward:
+    units_first = isinstance(module, nn.Linear)
+
+    def forward(inputs: Tensor) -> Tensor:
+        operands = (_as_computed(operand, inputs.device) for operand in (inputs, module.weight, module.bias))
+        return _Linear.apply(*operands, recorder, names, units_first)
+
+    return forward
+
+
+def _embedding(module: nn.Embedding, names: dict[str, str], recorder: Recorder) -> Forward:
+    def forward(ids: Tensor) -> Tensor:
+        # Positions are the same for all completions of a batch, and come once.
+        ids = ids.expand(recorder.batch, -1) if ids.size(0) == 1 else ids
+        return _Embedding.apply(ids, module.weight, module.padding_idx, recorder, names["weight"])
+
+    return forward
+
+
+def _layer_norm(module: nn.LayerNorm, names: dict[str, str], recorder: Recorder) -> Forward:
+    def forward(inputs: Tensor) -> Tensor:
+        normal = F.layer_norm(inputs, module.normalized_shape, None, None, module.eps)
+        affine = {
+            key: _OneEach.apply(parameter, inputs.dim(), recorder, names[key])
+            for key, parameter in module.named_parameters(recurse=False)
+        }
+        return normal * affine["weight"] + affine.get("bias", 0.0)
+
+    return forward
+
+
+def _rms_norm(module: nn.Module, names: dict[str, str], recorder: Recorder) -> Forward:
+    plain = module.forward
+
+    def forward(inputs: Tensor) -> Tensor:
+        # An attribute of the instance hides the parameter of its name.
+        module.__dict__["weight"] = _OneEach.apply(module.weight, inputs.dim(), recorder, names["weight"])
+        try:
+            return plain(inputs)
+        finally:
+            del module.__dict__["weight"]
+
+    return forward
+
+
+def _as_computed(tensor: Tensor | None, device: torch.device) -> Tensor | None:
+    """The tensor in the format that autocast would compute with."""
+    if tensor is None or not torch.is_autocast_enabled(device.type) or tensor.dtype == torch.float64:
+        return tensor
+    return tensor.to(torch.get_autocast_dtype(device.type))
+
+
+class _Linear(torch.autograd.Function):
+    """inputs @ weight.T + bias, or inputs @ weight + bias where the weight has its units last."""
+
+    @staticmethod
+    def forward(ctx, inputs, weight, bias, recorder, names, units_first):
+        ctx.save_for_backward(inputs, weight)
+        ctx.recorder, ctx.names, ctx.units_first = recorder, names, units_first
+        return F.linear(inputs, weight if units_first else weight.T, bias)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        inputs, weight = ctx.saved_tensors
+        recorder, names = ctx.recorder, ctx.names
+        wants_inputs, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        to_inputs = gradient @ (weight if ctx.units_first else weight.T) if wants_inputs else None
+        to_weight = to_bias = None
+        if recorder.plain:
+            if wants_weight:
+                left, right = (gradient, inputs) if ctx.units_first else (inputs, gradient)
+                to_weight = left.flatten(0, -2).T @ right.flatten(0, -2)
+            if wants_bias:
+                to_bias = gradient.flatten(0, -2).sum(0)
+        else:
+            passes = recorder.factors(names["weight"] or names["bias"], gradient)
+            if passes and wants_weight:
+                to_weight = _matrix(recorder, names["weight"], passes, inputs, ctx.units_first)
+            if passes and wants_bias:
+                rows = joined([part.flatten(1, -2).sum(1) for part in passes])
+                to_bias = _like(gradient, _vector(recorder, names["bias"], rows))
+        return to_inputs, to_weight, to_bias, None, None, None
+
+
+def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor, units_first: bool) -> Tensor | None:
+    """Gradients of a matrix by completion, block by block; their sum where it is wanted."""
+    inputs = inputs.flatten(1, -2)
+    passes = [part.flatten(1, -2) for part in passes]
+    lefts, rights = (passes, [inputs] * len(passes)) if units_first else ([inputs] * len(passes), passes)
+    units, width = lefts[0].size(2), rights[0].size(2)
+    total = None if recorder.scales is None else wide(inputs.new_empty(units, width))
+    if recorder.measurement is not None:
+        sums, offset = units_kept(units), offset_of(name)
+        folded = [fold_units(left, sums, 0, offset).mT @ right for left, right in zip(lefts, rights, strict=True)]
+        recorder.measurement.project(name, joined(folded))
+    step = recorder.units_at_once(width, len(passes))
+    for start in range(0, units, step):
+        parts = [left[:, :, start : start + step].mT @ right for left, right in zip(lefts, rights, strict=True)]
+        block = recorder.collect(name, units * width, joined(parts).flatten(1), start * width)
+        if total is not None:
+            total[start : start + step] = block.view(-1, width)
+    return _like(inputs, total)
+
+
+def _vector(recorder: Recorder, name: str, rows: Tensor) -> Tensor | None:
+    """Take in gradients of a vector by completion, (R, n)."""
+    if recorder.measurement is not None:
+        recorder.measurement.project(name, rows)
+    return recorder.collect(name, rows.size(1), rows, 0)
+
+
+def joined(parts: list[Tensor]) -> Tensor:
+    """Tensors one after another; one alone is not copied."""
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+
+def _like(tensor: Tensor, value: Tensor | None) -> Tensor | None:
+    return None if value is None else value.to(tensor.dtype)
+
+
+class _OneEach(torch.autograd.Function):
+    """A vector of parameters, one copy for each completion, to be broadcast against (B, ..., d) inputs."""
+
+    @staticmethod
+    def forward(ctx, parameter, dims, recorder, name):
+        ctx.recorder, ctx.name = recorder, name
+        return parameter.expand(recorder.batch, *[1] * (dims - 2), len(parameter))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        recorder = ctx.recorder
+        rows = gradient.flatten(1)
+        if recorder.plain:
+            return rows.sum(0), None, None, None
+        passes = recorder.factors(ctx.name, rows)
+        total = _vector(recorder, ctx.name, joined(passes)) if passes else None
+        return _like(gradient, total), None, None, None
+
+
+class _Embedding(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, ids, weight, padding, recorder, name):
+        ctx.save_for_backward(ids)
+        ctx.shape, ctx.padding, ctx.recorder, ctx.name = weight.shape, padding, recorder, name
+        return F.embedding(ids, weight)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (ids,) = ctx.saved_tensors
+        recorder = ctx.recorder
+        if ctx.padding is not None:
+            gradient = gradient.masked_fill((ids == ctx.padding)[:, :, None], 0.0)
+        passes = [] if recorder.plain else recorder.factors(ctx.name, gradient)
+        if passes and recorder.measurement is not None:
+            _measure_embedding(recorder, recorder.measurement, ctx.name, ctx.shape, passes, ids)
+        if not recorder.plain and recorder.scales is None:
+            return None, None, None, None, None
+        scaled = gradient if recorder.plain else gradient * recorder.scales[:, None, None].to(gradient.dtype)
+        total = gradient.new_zeros(ctx.shape).index_add_(0, ids.flatten(), scaled.flatten(0, 1))
+        return None, total, None, None, None
+
+
+def _measure_embedding(
+    recorder: Recorder, measurement: Measurement, name: str, shape: torch.Size, passes: list[Tensor], ids: Tensor
+) -> None:
+    """Gradients of the rows of tokens that occur; with the head's part where the two share their weight."""
+    folded = [part.new_zeros(len(part), units_kept(shape[0]), shape[1]) for part in passes]
+    for part, of_part in zip(folded, passes, strict=True):
+        add_folded_rows(part, of_part, ids, offset_of(name))
+    measurement.project(name, joined(folded))
+    occurring, places = torch.unique(ids, return_inverse=True)
+    head = recorder.head if recorder.head is not None and recorder.head.name == name else None
+    step = recorder.units_at_once(shape[1], len(passes))
+    for start in range(0, len(occurring), step):
+        tokens = occurring[start : start + step]
+        inside = ((places >= start) & (places < start + len(tokens)))[:, :, None]
+        columns = (places - start).clamp(0, len(tokens) - 1)[:, :, None].expand_as(passes[0])
+        parts = []
+        for number, part in enumerate(passes):
+            if head is None:
+                rows = part.new_zeros(len(part), len(tokens), shape[1])
+            else:
+                rows = (head.to_logits[number][:, :, start : start + step].mT @ head.inputs).to(part.dtype)
+            parts.append(rows.scatter_add_(1, columns, part * inside))
+        measurement.add(name, shape.numel(), joined(parts), tokens)

@@ -1,0 +1,220 @@
+"""What one micro-batch's backward passes leave behind: Gram matrices by layer, and a few numbers for each gradient."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from reward_ablation.training.gradients.projection import add_projected_rows, add_projection, offset_of
+
+#: Bytes of one block of rows: large enough for matrix products, small enough for a cache.
+BLOCK_BYTES = 16 * 2**20
+#: Numbers by layer that stand for a gradient where steps, seeds and arms are compared. A prime: neither rows
+#: nor columns of a weight line up with the sums.
+PROJECTED = 509
+#: Parameters up to this size are kept whole where terms between blocks are added up; larger ones are folded...
+WHOLE = 65_536
+#: ...to one number for this many.
+FOLD = 16
+
+_BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")
+
+
+def layer_of(parameter: str) -> str:
+    """Layer of a parameter by its name: `layers.3` for a block, else the module, such as `embed_tokens`."""
+    block = _BLOCK.search(f".{parameter}")
+    if block:
+        return f"layers.{block[2]}"
+    path = [part for part in parameter.split(".") if part not in {"weight", "bias", "default"}]
+    return path[-1] if not path[-1].startswith("lora_") else path[-2]
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """The tensor in a format to add up in: float32, or float64 where it came in that."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def products(rows: Tensor) -> Tensor:
+    """Inner products of all pairs of rows, (R, P) -> (R, R), added up in float32 or float64."""
+    if rows.is_cuda and rows.dtype in (torch.bfloat16, torch.float16):
+        return torch.mm(rows, rows.T, out_dtype=torch.float32)
+    rows = wide(rows)
+    return rows @ rows.T
+
+
+def combined(coefficients: Tensor, rows: Tensor) -> Tensor:
+    """Weighted sums of rows, (V, R) and (R, P) -> (V, P), added up in float32 or float64."""
+    if rows.is_cuda and rows.dtype == torch.bfloat16:
+        # Two bfloat16 numbers hold a coefficient to 16 bits: one alone would round an advantage to 8.
+        high = coefficients.bfloat16()
+        low = (coefficients - high.to(coefficients.dtype)).bfloat16()
+        return torch.mm(torch.cat([high, low]), rows, out_dtype=torch.float32).unflatten(0, (2, -1)).sum(0)
+    rows = wide(rows)
+    return coefficients.to(rows.dtype) @ rows
+
+
+@dataclass
+class Measurement:
+    """Sums of one micro-batch's measured pass.
+
+    Attributes
+    ----------
+    coefficients : (V, R) tensor
+        Vector v is the sum over r of coefficients[v, r] times row r.
+    projected : int
+        The first so many vectors are projected.
+    folded : bool
+        Keep sums for products with other blocks.
+    whole : bool
+        Keep the first `projected` vectors themselves.
+    grams : dict of str to (R, R) tensor
+        By layer.
+    projections : dict of str to (V', 509) tensor
+        By layer.
+    sums : dict of str to (V, M) tensor
+        By parameter; empty where the step has one block.
+    vectors : dict of str to (V', P) tensor
+        By parameter, where asked for.
+    """
+
+    coefficients: Tensor
+    projected: int
+    folded: bool
+    whole: bool
+    grams: dict[str, Tensor] = field(default_factory=dict)
+    projections: dict[str, Tensor] = field(default_factory=dict)
+    sums: dict[str, Tensor] = field(default_factory=dict)
+    vectors: dict[str, Tensor] = field(default_factory=dict)
+
+    def add(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> None:
+        """Take in rows of part of a parameter.
+
+        Parameters
+        ----------
+        parameter : str
+        size : int
+            Its count of numbers.
+        rows : (R, n) or (R, U, H) tensor
+            Gradients of all rows with respect to n numbers in a row, or to U rows of a matrix.
+        place : int or (U,) tensor of int
+            Where the n numbers start, or which rows of the matrix these are.
+        """
+        flat = rows.flatten(1)
+        layer = layer_of(parameter)
+        self.grams[layer] = self.grams[layer] + products(flat) if layer in self.grams else products(flat)
+        if not self.folded and not self.whole:
+            return
+        coefficients = self.coefficients if self.folded else self.coefficients[: self.projected]
+        vectors = combined(coefficients, flat).unflatten(1, rows.shape[1:])
+        if self.folded:
+            numbers = size if size <= WHOLE else size // FOLD | 1
+            _project(self.sums, parameter, numbers, vectors, place, parameter)
+        if self.whole:
+            chosen = vectors[: self.projected]
+            kept = self.vectors.setdefault(parameter, vectors.new_zeros(self.projected, size))
+            if isinstance(place, int):
+                kept[:, place : place + chosen.size(1)] += chosen
+            else:
+                kept.view(self.projected, -1, rows.size(2))[:, place] += chosen
+
+    def project(self, parameter: str, rows: Tensor, place: int = 0) -> None:
+        """Take in rows of a parameter's folded gradients from a place on, (R, ...), for the projections."""
+        vectors = combined(self.coefficients[: self.projected], rows.flatten(1))
+        _project(self.projections, layer_of(parameter), PROJECTED, vectors, place, f"folded {parameter}")
+
+
+def _project(
+    sums: dict[str, Tensor], key: str, size: int, vectors: Tensor, place: int | Tensor, parameter: str
+) -> None:
+    if key not in sums:
+        sums[key] = vectors.new_zeros(len(vectors), size)
+    if isinstance(place, int):
+        add_projection(sums[key], vectors, place, offset_of(parameter))
+    else:
+        add_projected_rows(sums[key], vectors, place, offset_of(parameter))
+
+
+@dataclass(frozen=True)
+class HeadGradient:
+    """What the embedding needs of a head that shares its weight.
+
+    Attributes
+    ----------
+    name : str
+        Of the weight.
+    to_logits : list of (B, T, U) tensor
+        For each pass, gradients of the logits of the words that occur in the batch.
+    inputs : (B, T, H) tensor
+    """
+
+    name: str
+    to_logits: list[Tensor]
+    inputs: Tensor
+
+
+class Recorder:
+    """What the layers' backward passes are asked for, and where they leave what they find.
+
+    A layer's backward pass does one of three things: what autograd would do (`plain`); keep the gradients
+    of its outputs for a later pass (`keeping`); or form the gradients of single completions, in blocks
+    (`by_completion`), which add up to the weight gradient with `scales` and go to `measurement`.
+
+    Attributes
+    ----------
+    active : bool
+        Whether the layers' forward passes belong to a training step.
+    batch : int
+        Completions B of the micro-batch.
+    scales : (B,) tensor or None
+        Advantages by which the completions' gradients add up to the training gradient.
+    measurement : Measurement or None
+    keeping : bool
+    kept : dict of str to list of tensors
+        By parameter, one of each earlier pass.
+    """
+
+    def __init__(self) -> None:
+        self.active = False
+        self.batch = 0
+        self.width = 0  # of the completions, in tokens
+        self.tokens = torch.empty(0)  # (B, L), prompts and completions
+        self.scored = torch.empty(0)  # (B, L - 1), positions whose next token counts
+        self.head_shares_embedding = False
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget a micro-batch."""
+        self.active = False
+        self.scales = None
+        self.measurement: Measurement | None = None
+        self.keeping = False
+        self.kept: dict[str, list[Tensor]] = {}
+        self.head: HeadGradient | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether layers do what autograd would do."""
+        return not self.keeping and self.scales is None and self.measurement is None
+
+    def factors(self, name: str, gradient: Tensor) -> list[Tensor]:
+        """Gradients of a module's outputs in all passes, this one last; empty while they are being kept."""
+        if self.keeping:
+            self.kept.setdefault(name, []).append(gradient)
+            return []
+        return [*(self.kept.pop(name, []) if self.measurement is not None else []), gradient]
+
+    def units_at_once(self, width: int, passes: int) -> int:
+        """How many output units to take at once, each with `width` numbers."""
+        return max(1, BLOCK_BYTES // (4 * width * self.batch * passes))
+
+    def collect(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> Tensor | None:
+        """Take in rows (R, ...); return their sum over completions with the training's advantages, where wanted."""
+        if self.measurement is not None:
+            self.measurement.add(parameter, size, rows, place)
+        if self.scales is None:
+            return None
+        own = rows[-self.batch :]
+        return combined(self.scales[None], own.flatten(1)).view(own.shape[1:])

@@ -1,0 +1,148 @@
+"""The measurements of one optimiser step, block by block, and what is written of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor, nn
+
+from reward_ablation.gram.similarity import Block, gradient_rows
+from reward_ablation.gram.store import gram_table, projection_table, row_table
+from reward_ablation.training.gradients.recorder import PROJECTED, Measurement, layer_of
+from reward_ablation.training.gradients.seeds import Family
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Where a row of a Gram matrix is found in the rollout log."""
+
+    generation_step: int
+    problem_id: str
+    rollout: int
+    place: int  # in the generation batch, over all processes
+    group: int
+
+
+class StepMeasurement:
+    """Blocks of one optimiser step on one process.
+
+    Parameters
+    ----------
+    model : Module
+        Its trained parameters give the layers and their order.
+    vectors : list of (str, str)
+        Definition and component of each gradient.
+    projected : int
+        The first so many are projected.
+    processes : int
+        The optimiser takes the mean of the processes' gradients.
+    """
+
+    def __init__(self, model: nn.Module, vectors: list[tuple[str, str]], projected: int, processes: int):
+        named = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        self.layers = list(dict.fromkeys(layer_of(name) for name in named))
+        self.vectors = vectors
+        self.projected = projected
+        self.processes = processes
+        self.clear()
+
+    def clear(self) -> None:
+        """Start the next step."""
+        self.blocks: list[tuple[Block, list[tuple]]] = []
+        self.projections: dict[str, Tensor] = {}
+        self.sums: dict[str, Tensor] = {}
+        self.inside: dict[str, Tensor] = {}
+        self.whole: dict[str, Tensor] = {}
+
+    def add(
+        self, measurement: Measurement, families: list[Family], completions: list[Completion], tokens: Tensor
+    ) -> None:
+        """Take in a block.
+
+        Parameters
+        ----------
+        measurement : Measurement
+        families : list of Family
+            In the order of the measurement's rows.
+        completions : list of Completion
+            The micro-batch.
+        tokens : (B,) tensor
+            Their lengths.
+        """
+        present = np.concatenate([~np.isnan(family.sign.cpu().numpy()) for family in families])
+        size = len(present)
+        empty = torch.zeros(size, size)
+        grams = [measurement.grams.get(layer, empty).double().cpu().numpy() for layer in self.layers]
+        stacked = np.stack(grams)[:, present][:, :, present] / self.processes**2
+        weights = [(-family.seeds.sum(1) / tokens.clamp(min=1)).tolist() for family in families]
+        rows = [
+            (completion.generation_step, completion.problem_id, completion.rollout, label, weight / self.processes)
+            for family, of_family in zip(families, weights, strict=True)
+            for completion, label, weight in zip(completions, family.labels(), of_family, strict=True)
+        ]
+        block = Block(
+            grams=stacked,
+            coefficients=measurement.coefficients.double().cpu().numpy()[:, present],
+            completions=np.array([completion.place for completion in completions] * len(families))[present],
+            prompts=np.array([completion.group for completion in completions] * len(families))[present],
+        )
+        self.blocks.append((block, [row for row, is_here in zip(rows, present, strict=True) if is_here]))
+        _add(self.projections, measurement.projections)
+        _add(self.whole, measurement.vectors)
+        _add(self.sums, measurement.sums)
+        _add(self.inside, _grams_by_layer(measurement.sums))
+
+    def tables(
+        self, step: int, reduce: Callable[[Tensor], Tensor], gather: Callable[[list], list]
+    ) -> dict[str, pa.Table]:
+        """All that is written of the step; empties the measurement.
+
+        Parameters
+        ----------
+        step : int
+        reduce : callable
+            Mean of a tensor over the processes.
+        gather : callable
+            Lists of all processes, joined.
+        """
+        blocks, rows = zip(*gather(self.blocks), strict=True)
+        across = None
+        if self.sums:
+            # Terms between blocks: what all blocks' sums give together, less what each gives by itself.
+            total = _grams_by_layer({name: reduce(self.sums[name]) for name in self.sums})
+            for layer, inside in self.inside.items():
+                total[layer] -= reduce(inside) / self.processes
+            empty = torch.zeros(len(self.vectors), len(self.vectors))
+            across = np.stack([total.get(layer, empty).double().cpu().numpy() for layer in self.layers])
+        none = torch.zeros(self.projected, PROJECTED)
+        projections = np.stack(
+            [reduce(self.projections.get(layer, none)).double().cpu().numpy() for layer in self.layers]
+        )
+        tables = {
+            "gradients": gradient_rows(step, self.layers, self.vectors, list(blocks), across),
+            "sample_grams": pa.concat_tables(
+                gram_table(step, number, self.layers, block.grams) for number, block in enumerate(blocks)
+            ),
+            "sample_gram_rows": pa.concat_tables(
+                row_table(step, number, *zip(*row, strict=True)) for number, row in enumerate(rows)
+            ),
+            "projections": projection_table(step, self.layers, self.vectors[: self.projected], projections),
+        }
+        self.clear()
+        return tables
+
+
+def _add(sums: dict[str, Tensor], parts: dict[str, Tensor]) -> None:
+    for key, part in parts.items():
+        sums[key] = sums[key] + part if key in sums else part
+
+
+def _grams_by_layer(sums: dict[str, Tensor]) -> dict[str, Tensor]:
+    grams: dict[str, Tensor] = {}
+    for name, part in sums.items():
+        _add(grams, {layer_of(name): part @ part.T})
+    return grams
