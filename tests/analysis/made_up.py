@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from reward_ablation.gram.similarity import SCHEMA
 from reward_ablation.study.files import write_json, write_parquet
 
 FOUR_ARMS = {
@@ -133,18 +134,44 @@ class MadeUpStudy:
         )
 
     def _gradients(self, rng: np.random.Generator, weights: dict[str, float]) -> pd.DataFrame:
-        rows = []
         measured = range(1, self.steps + 1, self.gradients_every) if self.gradients_every else []
-        for step in measured:
-            for depth, layer in enumerate(self.layer_names):
-                for a, b in combinations_with_replacement(self.components, 2):
-                    turning = np.cos(3 * step / self.steps + weights[a]) * (0.3 + 0.7 * depth / len(self.layer_names))
-                    cosine = 1.0 if a == b else float(np.clip(turning + rng.normal(0, 0.05), -1, 1))
-                    if self.constant_from and step >= self.constant_from and self.components[1] in (a, b):
-                        cosine = np.nan
-                    rows.append((step, layer, a, b, "alone", 0.0 if np.isnan(cosine) else 2.0 * cosine, cosine))
-        columns = ["step", "layer", "component_a", "component_b", "definition", "dot", "cosine"]
-        return pd.DataFrame(rows, columns=columns)
+        pairs = list(combinations_with_replacement(self.components, 2))
+        labels = pd.DataFrame(
+            [
+                (step, layer, a, b, definition, depth)
+                for step in measured
+                for depth, layer in enumerate(self.layer_names)
+                for definition in ("alone", "share")
+                for a, b in pairs
+            ],
+            columns=["step", "layer", "component_a", "component_b", "definition", "depth"],
+        ).astype({"step": int, "depth": int})
+        turning = np.cos(3 * labels["step"] / self.steps + labels["component_a"].map(weights).astype(float))
+        turning *= 0.3 + 0.7 * labels["depth"] / len(self.layer_names)
+        noise = rng.normal(0, [[0.05], [0.03], [0.02]], (3, len(labels)))
+        own = labels["component_a"] == labels["component_b"]
+        cosine = np.where(own, 1.0, np.clip(turning + noise[0], -0.95, 0.95))
+        cosine[labels["definition"] == "share"] *= -1  # so that a figure of the wrong definition shows
+        if self.constant_from:
+            constant = (labels["component_a"] == self.components[1]) | (labels["component_b"] == self.components[1])
+            cosine[(labels["step"] >= self.constant_from) & constant] = np.nan
+        same, cross = 0.05 * cosine + noise[1], 0.03 + noise[2]
+        known = np.where(np.isnan(cosine), np.nan, 1.0)
+        columns = {
+            "dot": 2.0 * np.nan_to_num(cosine),
+            "cosine": cosine,
+            "norm_a": known * 2**0.5,
+            "norm_b": known * 2**0.5,
+            "self": cosine - same - cross,
+            "same_prompt": same,
+            "cross_prompt": known * cross,
+            "across_blocks": known * 0.0,
+            **{f"{name}_{end}": known for name in ("self", "same_prompt", "cross_prompt") for end in ("low", "high")},
+            "cosine_low": np.clip(cosine - 0.1, -1, 1),
+            "cosine_high": np.clip(cosine + 0.1, -1, 1),
+        }
+        table = pd.concat([labels, pd.DataFrame(columns)], axis=1)[SCHEMA.names]
+        return table.astype(dict.fromkeys(SCHEMA.names[6:], "float32"))
 
     def _answers(self, rng: np.random.Generator, weights: dict[str, float], level: float, dataset: str) -> pd.DataFrame:
         questions = self.datasets[dataset]

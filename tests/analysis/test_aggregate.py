@@ -48,7 +48,8 @@ def test_rows_are_as_many_as_the_study_has(tables):
         "evaluation_by_arm": 5 * 2 * 9,  # arms and the base model, modes, metrics
         "paired_differences": 3 * 2 * 9,
         "rewards_by_step": 4 * 2 * 6 * 6,  # steps, three components with total, tokens, truncated
-        "similarity_by_step": 4 * 2 * 6 * 6 * 3,  # steps, layers with "all", pairs
+        "similarity_by_step": 4 * 2 * 6 * 6 * 2 * 3,  # steps, layers with "all", definitions, pairs
+        "similarity_by_arm": 4 * 6 * 2 * 3 * 5,  # layers, definitions, pairs, the cosine and its parts
     }
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from reward_ablation.analysis.rewards_by_step import rewards_by_step
 from reward_ablation.analysis.runs import first_difference
-from reward_ablation.analysis.similarity_by_step import similarity_by_step
+from reward_ablation.analysis.similarity_by_step import GRADIENT_COLUMNS, similarity_by_step
 
 
 def test_rewards_by_step():
@@ -34,18 +34,17 @@ def test_rewards_by_step():
 
 
 def test_similarity_keeps_pairs_and_their_order():
-    gradients = pd.DataFrame(
-        [
-            (1, "layers.1", "a", "a", "alone", 4.0, 1.0),
-            (1, "layers.1", "a", "b", "alone", 0.0, None),  # a zero gradient
-            (1, "layers.0", "a", "b", "alone", -2.0, -0.5),
-            (1, "layers.0", "a", "b", "other", 9.0, 0.9),
-        ],
-        columns=["step", "layer", "component_a", "component_b", "definition", "dot", "cosine"],
-    )
+    labels = [
+        (1, "layers.1", "a", "a", "alone", 4.0, 1.0),
+        (1, "layers.1", "a", "b", "alone", 0.0, None),  # a zero gradient
+        (1, "layers.0", "a", "b", "alone", -2.0, -0.5),
+        (1, "layers.0", "a", "b", "share", 9.0, 0.9),
+    ]
+    gradients = pd.DataFrame(labels, columns=GRADIENT_COLUMNS[:7]).reindex(columns=[*GRADIENT_COLUMNS, "self_low"])
     table = similarity_by_step(gradients)
-    assert list(table["layer"]) == ["layers.1", "layers.0"]
-    assert list(table["dot"]) == [0.0, -2.0]
+    assert list(table["layer"]) == ["layers.1", "layers.0", "layers.0"]
+    assert list(table["definition"]) == ["alone", "alone", "share"]
+    assert list(table["dot"]) == [0.0, -2.0, 9.0]
     assert np.isnan(table["cosine"].iloc[0])
 
 

@@ -4,6 +4,7 @@ TABLES = [
     "paired_differences",
     "rewards_by_step",
     "similarity_by_step",
+    "similarity_by_arm",
 ]
 
 

@@ -16,7 +16,8 @@ from reward_ablation.analysis.evaluation import (
 )
 from reward_ablation.analysis.rewards_by_step import rewards_by_step
 from reward_ablation.analysis.runs import present_inputs, read_run, run_row
-from reward_ablation.analysis.similarity_by_step import similarity_by_step
+from reward_ablation.analysis.similarity_by_arm import similarity_by_arm
+from reward_ablation.analysis.similarity_by_step import GRADIENT_COLUMNS, similarity_by_step
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
 from reward_ablation.study.errors import StudyError
@@ -31,9 +32,8 @@ def read_columns(path: Path, columns: list[str]) -> pd.DataFrame:
 
 
 def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
-    """Tables of what happened in training: runs, rewards_by_step, similarity_by_step."""
+    """Tables of what happened in training: runs, rewards_by_step, similarity_by_step, similarity_by_arm."""
     rollout_columns = ["step", "total", "tokens", "truncated", *(f"score_{name}" for name in study.components)]
-    gradient_columns = ["step", "layer", "component_a", "component_b", "definition", "dot", "cosine"]
     runs, rewards, similarities = [], [], []
     inputs = present_inputs(study, root)
     for run in study.runs:
@@ -41,12 +41,18 @@ def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
         folder = root / run.folder
         rollouts = read_columns(folder / "rollouts.parquet", rollout_columns)
         rewards.append(rewards_by_step(rollouts, study.components).assign(arm=run.arm, seed=run.seed))
-        gradients = read_columns(folder / "gradients.parquet", gradient_columns)
+        gradients = read_columns(folder / "gradients.parquet", GRADIENT_COLUMNS)
         similarities.append(similarity_by_step(gradients).assign(arm=run.arm, seed=run.seed))
+    by_step = joined("similarity_by_step", similarities)
+    by_arm = [
+        similarity_by_arm(by_step[by_step["arm"] == arm], arm, study.bootstrap, study.confidence)
+        for arm in study.arm_names
+    ]
     return {
         "runs": joined("runs", [pd.DataFrame(runs)]),
         "rewards_by_step": joined("rewards_by_step", rewards),
-        "similarity_by_step": joined("similarity_by_step", similarities),
+        "similarity_by_step": by_step,
+        "similarity_by_arm": joined("similarity_by_arm", by_arm),
     }
 
 

@@ -66,7 +66,29 @@ def bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator
     return np.clip(np.concatenate(means), values.min(axis=(1, 2)), values.max(axis=(1, 2)))
 
 
+def bootstrap_means_of_known(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Means of resampled studies as `bootstrap_means` has them, over the values that are not NaN.
+
+    Returns
+    -------
+    (resamples, metrics) array; NaN where a resample drew no value.
+    """
+    known = ~np.isnan(values)
+    sums = bootstrap_means(np.concatenate([np.where(known, values, 0.0), known]), resamples, rng)
+    filled, shares = np.split(sums, 2, axis=1)
+    return np.divide(filled, shares, out=np.full_like(filled, np.nan), where=shares > 0)
+
+
 def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the central interval that holds `confidence` of the resampled means, for each column."""
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    """Ends of the central interval that holds `confidence` of the resampled means, for each column.
+
+    Means that are NaN are left out; a column of nothing else has NaN for both ends.
+    """
+    levels = [(1 - confidence) / 2, (1 + confidence) / 2]
+    gaps = np.isnan(means).any(axis=0)
+    low, high = np.quantile(means, levels, axis=0)
+    for column in np.flatnonzero(gaps):
+        known = means[~np.isnan(means[:, column]), column]
+        if len(known):
+            low[column], high[column] = np.quantile(known, levels)
     return low, high

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import pandas as pd
 
+#: Columns of a run's gradients that the table has too.
+GRADIENT_COLUMNS = [
+    "step",
+    "layer",
+    "component_a",
+    "component_b",
+    "definition",
+    "dot",
+    "cosine",
+    "cosine_low",
+    "cosine_high",
+    "norm_a",
+    "norm_b",
+    "self",
+    "same_prompt",
+    "cross_prompt",
+    "across_blocks",
+]
+
 
 def similarity_by_step(gradients: pd.DataFrame) -> pd.DataFrame:
-    """Cosine and inner product of each pair of different components, by step and layer.
+    """Similarity of each pair of different gradients, by step, layer and definition.
 
     Parameters
     ----------
     gradients : DataFrame
-        Entries of the Gram matrices; those of a component with itself and those of other
-        definitions than "alone" (the gradient of the component as the only reward) are left out.
+        `GRADIENT_COLUMNS`. Pairs of a component with itself are left out.
 
     Returns
     -------
-    Rows (step, layer, component_a, component_b) in their order in the run, which is that of the
-    model's layers. `cosine` is null where a gradient is zero and has no direction.
+    Rows (step, layer, definition, component_a, component_b) in their order in the run, which is that of the
+    model's layers. `cosine`, its parts and its interval are null where a gradient is zero and has no direction.
     """
-    pairs = (gradients["component_a"] != gradients["component_b"]) & (gradients["definition"] == "alone")
-    return gradients.loc[pairs, ["step", "layer", "component_a", "component_b", "cosine", "dot"]]
+    return gradients.loc[gradients["component_a"] != gradients["component_b"], GRADIENT_COLUMNS]

@@ -71,8 +71,32 @@ SCHEMAS: dict[str, pa.Schema] = {
             "layer": TEXT,
             "component_a": TEXT,
             "component_b": TEXT,
-            "cosine": NUMBER,
+            "definition": TEXT,
             "dot": NUMBER,
+            "cosine": NUMBER,
+            "cosine_low": NUMBER,
+            "cosine_high": NUMBER,
+            "norm_a": NUMBER,
+            "norm_b": NUMBER,
+            "self": NUMBER,
+            "same_prompt": NUMBER,
+            "cross_prompt": NUMBER,
+            "across_blocks": NUMBER,
+        }
+    ),
+    "similarity_by_arm": pa.schema(
+        {
+            "arm": TEXT,
+            "definition": TEXT,
+            "layer": TEXT,
+            "component_a": TEXT,
+            "component_b": TEXT,
+            "part": TEXT,
+            "estimate": NUMBER,
+            "low": NUMBER,
+            "high": NUMBER,
+            "seeds": COUNT,
+            "steps": COUNT,
         }
     ),
 }

@@ -1,0 +1,302 @@
+"""What other weights would have done, against explicit gradients and a policy whose expected scores are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from reward_ablation.analysis.advantages import component_shares
+from reward_ablation.analysis.what_if import read_measured_step, what_if
+from reward_ablation.gram.similarity import SCHEMA
+from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import write_json, write_parquet
+
+NAMES = ["correctness", "format", "length"]
+OWN = {"correctness": 1.0, "format": 0.0, "length": 0.5}  # format is ablated
+PROMPTS, ACTIONS = 4, 5
+
+
+@dataclass
+class Policy:
+    """A softmax over a few answers to each of a few prompts, with an answer's own logit and one shared by prompts.
+
+    Two layers: (PROMPTS, ACTIONS) own logits and (ACTIONS,) shared ones.
+    """
+
+    own: np.ndarray
+    shared: np.ndarray
+    scores: np.ndarray  # (PROMPTS, ACTIONS, K)
+
+    def chances(self) -> np.ndarray:
+        logits = np.exp(self.own + self.shared)
+        return logits / logits.sum(axis=1, keepdims=True)
+
+    def expected_scores(self) -> np.ndarray:
+        return np.einsum("pa,pak->k", self.chances(), self.scores) / PROMPTS
+
+    def log_gradient(self, prompt: int, action: int) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient of the log-probability of an answer, by layer."""
+        gradient = np.zeros((PROMPTS, ACTIONS))
+        gradient[prompt] = np.eye(ACTIONS)[action] - self.chances()[prompt]
+        return gradient.ravel(), gradient[prompt]
+
+    def stepped(self, own: np.ndarray, shared: np.ndarray) -> Policy:
+        return Policy(self.own + own.reshape(PROMPTS, ACTIONS), self.shared + shared, self.scores)
+
+
+@dataclass
+class Run:
+    """One sampled step of the policy, its files and its explicit gradients."""
+
+    folder: Path
+    policy: Policy
+    gradients: list[np.ndarray]  # (N, P) of each layer: a row is -token_weight * gradient of the log-probability
+    token_weights: np.ndarray
+    scores: np.ndarray
+    prompts: np.ndarray
+    how: tuple[int, str, str]
+
+    def direction(self, weights: dict[str, float]) -> list[np.ndarray]:
+        """Minus the gradient of the loss under some weights, by layer."""
+        shares = component_shares(self.scores, np.array([weights.get(name, 0.0) for name in NAMES]), *self.how)
+        return [-shares.sum(axis=1) @ rows for rows in self.gradients]
+
+
+def make_run(folder: Path, group: int = 8, blocks: int = 1, seed: int = 0, gaps: float = 0.0, **changes) -> Run:
+    rng = np.random.default_rng(seed)
+    scores = rng.choice([0.0, 0.5, 1.0], size=(PROMPTS, ACTIONS, 3))
+    # chances that are multiples of 1 / group, and every answer as often as its chance says: a sample without noise
+    counts = 1 + rng.multinomial(group - ACTIONS, np.full(ACTIONS, 1 / ACTIONS), size=PROMPTS)
+    shared = rng.normal(size=ACTIONS)
+    policy = Policy(np.log(counts) - shared, shared, scores)
+    prompts = np.repeat(np.arange(PROMPTS), group)
+    actions = np.concatenate([np.repeat(np.arange(ACTIONS), of_prompt) for of_prompt in counts])
+    size = len(prompts)
+    token_weights = rng.uniform(0.5, 2, size) / size
+    layers = zip(*(policy.log_gradient(*where) for where in zip(prompts, actions, strict=True)), strict=True)
+    gradients = [-token_weights[:, None] * np.array(rows) for rows in layers]
+    given = scores[prompts, actions]
+    given[rng.random(given.shape) < gaps] = np.nan
+    training = {"scale_rewards": "group", "multi_objective_aggregation": "sum_then_normalize"}
+    training |= changes.get("training", {})
+    how = (group, training["scale_rewards"], training["multi_objective_aggregation"])
+    shares = component_shares(given, np.array(list(OWN.values())), *how)
+    rollouts = pd.DataFrame({"step": 7, "problem_id": [f"p{prompt}" for prompt in prompts]})
+    rollouts["rollout"] = np.tile(np.arange(group), PROMPTS)
+    rollouts = rollouts.assign(**{f"score_{name}": given[:, k] for k, name in enumerate(NAMES)})
+    rollouts = rollouts.assign(**{f"advantage_{name}": shares[:, k] for k, name in enumerate(NAMES)})
+    other = rollouts.assign(step=8)
+    write_parquet(pd.concat([rollouts, other]).sample(frac=1, random_state=0), folder / "rollouts.parquet")
+    write_json({"spec": {"weights": OWN, "training": training}}, folder / "run.json")
+    tables = []
+    order = rng.permutation(size)
+    for block in range(blocks):
+        here = order[block::blocks]
+        grams = np.stack([rows[here] @ rows[here].T for rows in gradients])
+        labels = rollouts.iloc[here]
+        families = changes.get("families", ["all_tokens"] * size)
+        rows = row_table(
+            7,
+            block,
+            [7] * len(here),
+            list(labels["problem_id"]),
+            list(labels["rollout"]),
+            families[: len(here)],
+            token_weights[here],
+        )
+        tables.append((gram_table(7, block, ["own", "shared"], grams), rows))
+    for name, parts in zip((GRAMS_FILE, ROWS_FILE), zip(*tables, strict=True), strict=True):
+        write_parquet(pa.concat_tables(parts).combine_chunks(), folder / name)
+    return Run(folder, policy, gradients, token_weights, given, prompts, how)
+
+
+OTHER = {"format": 1.0, "length": -0.3}  # on the ablated component, and none on correctness
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"scale_rewards": "group"},
+        {"scale_rewards": "batch"},
+        {"scale_rewards": "none"},
+        {"multi_objective_aggregation": "normalize_then_sum"},
+    ],
+)
+@pytest.mark.parametrize("gaps", [0.0, 0.2])
+def test_similarity_under_other_weights_is_that_of_the_gradients(tmp_path, training, gaps):
+    run = make_run(tmp_path, training=training, gaps=gaps)
+    table = what_if(OTHER, read_measured_step(tmp_path, 7)).similarity
+    assert list(table.columns) == SCHEMA.names
+    rows = table.set_index(["layer", "component_a", "component_b"])
+    shares = component_shares(run.scores, np.array([0.0, 1.0, -0.3]), *run.how)
+    vectors = {name: [shares[:, k] @ rows for rows in run.gradients] for k, name in enumerate(NAMES)}
+    vectors["total"] = [shares.sum(axis=1) @ rows for rows in run.gradients]
+    for layer, some in (("all", (0, 1)), ("own", (0,)), ("shared", (1,))):
+        for a, b in (("format", "length"), ("format", "total"), ("format", "format")):
+            dot = sum(vectors[a][n] @ vectors[b][n] for n in some)
+            norms = [sum(vectors[name][n] @ vectors[name][n] for n in some) ** 0.5 for name in (a, b)]
+            row = rows.loc[(layer, a, b)]
+            # half precision of the stored cosines
+            assert row["dot"] == pytest.approx(dot, abs=2e-3 * norms[0] * norms[1])
+            assert (row["norm_a"], row["norm_b"]) == pytest.approx(norms, rel=2e-3)
+    assert rows.loc[("all", "correctness", "format"), "cosine"] is not None
+    assert np.isnan(rows.loc[("all", "correctness", "format"), "cosine"])  # weight 0: no share
+
+
+def test_effects_are_those_of_the_definition(tmp_path):
+    """Gradient of each expected score with the leave-one-out baseline, by plain loops."""
+    run = make_run(tmp_path)
+    effect = what_if(OTHER, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"])
+    direction = run.direction(OTHER)
+    length = sum(part @ part for part in direction) ** 0.5
+    for k, name in enumerate(NAMES):
+        by_layer = []
+        for rows, step in zip(run.gradients, direction, strict=True):
+            gradient = 0.0
+            for i, row in enumerate(rows):
+                others = [j for j in range(len(rows)) if run.prompts[j] == run.prompts[i] and j != i]
+                baseline = np.mean(run.scores[others, k])
+                gradient = gradient + (run.scores[i, k] - baseline) * -row / run.token_weights[i] / len(rows)
+            by_layer.append(gradient @ step)
+        for layer, expected in (("all", sum(by_layer)), ("own", by_layer[0]), ("shared", by_layer[1])):
+            row = effect.loc[(layer, name)]
+            assert row["effect"] == pytest.approx(expected, abs=3e-3 * abs(effect["effect"]).max())
+            assert row["per_length"] == pytest.approx(row["effect"] / length, rel=2e-3)
+            assert row["self"] + row["same_prompt"] + row["cross_prompt"] == pytest.approx(row["effect"])
+            assert row["per_length_low"] < row["per_length"] < row["per_length_high"]
+
+
+def test_intervals_of_effects_leave_out_a_prompt_at_a_time(tmp_path):
+    run = make_run(tmp_path)
+    found = what_if(OTHER, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"])
+    shares = component_shares(run.scores, np.array([0.0, 1.0, -0.3]), *run.how).sum(axis=1)
+    rows = np.concatenate(run.gradients, axis=1)
+    others = [np.delete(np.flatnonzero(run.prompts == run.prompts[i]), i % 8) for i in range(len(rows))]
+    for k, name in enumerate(NAMES):
+        against = np.array([run.scores[i, k] - run.scores[others[i], k].mean() for i in range(len(rows))])
+        gradients = against[:, None] * -rows / run.token_weights[:, None]
+        estimates = []
+        for kept in (run.prompts != prompt for prompt in range(PROMPTS)):
+            step = -shares[kept] @ rows[kept]
+            estimates.append(gradients[kept].mean(axis=0) @ step / np.linalg.norm(step))
+        error = (3 / 4 * np.sum((np.array(estimates) - np.mean(estimates)) ** 2)) ** 0.5
+        row = found.loc[("all", name)]
+        margin = 3.182446 * error  # Student's t with 3 degrees of freedom, .975
+        assert row["per_length_high"] - row["per_length"] == pytest.approx(margin, rel=0.02)
+        assert row["per_length"] - row["per_length_low"] == pytest.approx(margin, rel=0.02)
+
+
+@pytest.mark.parametrize("weights", [OWN, OTHER, {"length": 1.0}])
+def test_effects_are_what_a_small_step_does_to_the_expected_scores(tmp_path, weights):
+    """Finite differences of the expected scores, which are known for this policy, along the step.
+
+    Every answer was drawn as often as its chance says, so that only the baseline differs: it leaves one of 20 out.
+    """
+    run = make_run(tmp_path, group=20, training={"scale_rewards": "none"})
+    found = what_if(weights, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"]).loc["all"]
+    direction = run.direction(weights)
+    rate = 1e-4
+    after = run.policy.stepped(*(rate * part for part in direction)).expected_scores()
+    true = (after - run.policy.expected_scores()) / rate
+    assert list(found.loc[NAMES, "effect"] * 19 / 20) == pytest.approx(list(true), abs=2e-3 * np.abs(true).max())
+    rewarded = max(weights, key=lambda name: weights[name])
+    assert found.loc[rewarded, "effect"] > 0
+
+
+def test_self_counts_in_favour_of_the_step(tmp_path):
+    make_run(tmp_path, group=5)
+    effect = what_if({"format": 1.0}, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"])
+    assert effect.loc[("all", "format"), "self"] > 0
+
+
+def test_terms_between_blocks_are_left_out(tmp_path):
+    run = make_run(tmp_path, blocks=2)
+    effect = what_if(OWN, read_measured_step(tmp_path, 7))
+    whole = sum(part @ part for part in run.direction(OWN))
+    total = effect.similarity.set_index(["layer", "component_a", "component_b"]).loc[("all", "total", "total")]
+    assert total["across_blocks"] == 0
+    assert abs(total["dot"] - whole) > 0.01 * whole
+
+
+def test_a_step_of_a_larger_generation_batch_has_its_advantages(tmp_path):
+    """Groups count whole where the step took some of their completions only."""
+    make_run(tmp_path, blocks=2)
+    for name in (GRAMS_FILE, ROWS_FILE):
+        path = tmp_path / name
+        write_parquet(pd.read_parquet(path).query("block == 0"), path)
+    # pandas loses the half precision of lists, which is of no account here
+    measured = read_measured_step(tmp_path, 7)
+    assert [len(block.rows) for block in measured.blocks] == [16]
+    assert len(measured.rollouts) == 32
+    assert np.isfinite(what_if(OWN, measured).effect["effect"]).all()
+
+
+def test_weights_of_zero_make_no_step(tmp_path):
+    make_run(tmp_path)
+    found = what_if({}, read_measured_step(tmp_path, 7))
+    assert (found.effect["effect"] == 0).all()
+    assert found.effect["per_length"].isna().all()
+    assert found.similarity["cosine"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("weights", "told"),
+    [
+        ({"fromat": 1.0}, "weights: unknown component 'fromat'; components here: correctness, format, length"),
+        ({"format": float("nan")}, "weights.format: nan is not a finite number"),
+    ],
+)
+def test_weights_that_mean_nothing_are_refused(tmp_path, weights, told):
+    make_run(tmp_path)
+    with pytest.raises(StudyError) as error:
+        what_if(weights, read_measured_step(tmp_path, 7))
+    assert str(error.value) == told
+
+
+@pytest.mark.parametrize(
+    ("changes", "step", "told"),
+    [
+        ({}, 6, "step 6 was not measured"),
+        ({"families": ["all_tokens", "last_token"] * 16}, 7, "has gradients of last_token; other weights"),
+    ],
+)
+def test_steps_that_cannot_answer_are_refused(tmp_path, changes, step, told):
+    make_run(tmp_path, **changes)
+    with pytest.raises(StudyError, match=told) as error:
+        read_measured_step(tmp_path, step)
+    assert "\n" not in str(error.value)
+
+
+def test_advantages_that_do_not_follow_from_the_scores_are_refused(tmp_path):
+    make_run(tmp_path)
+    path = tmp_path / "rollouts.parquet"
+    rollouts = pd.read_parquet(path)
+    write_parquet(rollouts.assign(advantage_length=rollouts["advantage_length"] * 1.1), path)
+    with pytest.raises(StudyError, match="the advantages of step 7 do not follow from its scores"):
+        read_measured_step(tmp_path, 7)
+
+
+def test_a_problem_that_occurs_twice_is_refused(tmp_path):
+    make_run(tmp_path)
+    path = tmp_path / "rollouts.parquet"
+    rollouts = pd.read_parquet(path)
+    write_parquet(pd.concat([rollouts, rollouts]), path)
+    with pytest.raises(StudyError, match="a problem occurs twice"):
+        read_measured_step(tmp_path, 7)
+
+
+def test_many_weights_can_be_asked_about(tmp_path):
+    """A map of 231 weight vectors takes seconds, not minutes."""
+    make_run(tmp_path, group=16)  # 64 completions
+    measured = read_measured_step(tmp_path, 7)
+    start = perf_counter()
+    for share in range(10):
+        what_if({"format": share / 10, "length": 1 - share / 10}, measured)
+    assert (perf_counter() - start) / 10 < 0.2

@@ -1,0 +1,98 @@
+"""Shares of the advantage under any weights, in NumPy: what `training/advantages.py` does with torch, in float64.
+
+The analysis imports no torch; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: Added to standard deviations by TRL before dividing.
+EPSILON = 1e-4
+
+
+def mean_of_known(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    """Mean over those that are not NaN, along axes that stay; NaN where there is none."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        return np.where(known, values, 0.0).sum(axis=axis, keepdims=True) / known.sum(axis=axis, keepdims=True)
+
+
+def deviation_of_known(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    """Standard deviation with n - 1 over those that are not NaN, along axes that stay; NaN with fewer than two."""
+    known = (~np.isnan(values)).sum(axis=axis, keepdims=True)
+    variance = mean_of_known(np.square(values - mean_of_known(values, axis)), axis)
+    return np.sqrt(variance * np.where(known > 1, known / np.maximum(known - 1, 1), np.nan))
+
+
+def component_shares(
+    scores: np.ndarray, weights: np.ndarray, num_generations: int, scale_rewards: str, aggregation: str
+) -> np.ndarray:
+    """Part of each completion's advantage that each component contributes.
+
+    Parameters
+    ----------
+    scores : (N, K) array
+        Raw scores, NaN where a component gave none; groups of `num_generations` rows in a row.
+    weights : (K,) array
+    num_generations : int
+        Group size; N is a multiple of it.
+    scale_rewards : {"group", "batch", "none"}
+    aggregation : {"sum_then_normalize", "normalize_then_sum"}
+        GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's `multi_objective_aggregation`.
+
+    Returns
+    -------
+    (N, K) array
+        Rows sum to TRL's advantage. A component of weight 0 has share 0, and so has a completion that no
+        weighted component could score.
+    """
+    weighted = weights != 0
+    shares = np.zeros(scores.shape)
+    shares[:, weighted] = _weighted_shares(
+        scores[:, weighted], weights[weighted], num_generations, scale_rewards, aggregation
+    )
+    return shares
+
+
+def _weighted_shares(
+    scores: np.ndarray, weights: np.ndarray, num_generations: int, scale_rewards: str, aggregation: str
+) -> np.ndarray:
+    unscorable = np.isnan(scores).all(axis=1)
+    if aggregation == "normalize_then_sum":
+        groups = scores.reshape(len(scores) // num_generations, num_generations, scores.shape[1])
+        scaled = (groups - mean_of_known(groups, 1)) / (deviation_of_known(groups, 1) + EPSILON)
+        scores = scaled.reshape(scores.shape)
+        num_generations, scale_rewards = len(scores), "group"  # TRL: then over the whole batch
+    parts = np.nan_to_num(scores * weights, nan=0.0)
+    parts[unscorable] = np.nan
+    groups = parts.reshape(len(parts) // num_generations, num_generations, parts.shape[1])
+    total = groups.sum(axis=2, keepdims=True)
+    centred = groups - mean_of_known(groups, 1)
+    if scale_rewards == "group":
+        centred = centred / (deviation_of_known(total, 1) + EPSILON)
+    elif scale_rewards == "batch":
+        centred = centred / (deviation_of_known(total, (0, 1, 2)) + EPSILON)
+    return np.nan_to_num(centred.reshape(parts.shape), nan=0.0)
+
+
+def against_the_others(scores: np.ndarray, num_generations: int) -> np.ndarray:
+    """Score of each completion less the mean score of the others of its group.
+
+    Their product with the gradient of the completion's log-probability is an unbiased estimate of the gradient of
+    the expected score (the leave-one-out baseline; Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a
+    baseline for free!", 2019).
+
+    Parameters
+    ----------
+    scores : (N, K) array
+        As in `component_shares`.
+
+    Returns
+    -------
+    (N, K) array; 0 for a completion without a score, and where no other of its group has one.
+    """
+    groups = scores.reshape(len(scores) // num_generations, num_generations, scores.shape[1])
+    known = (~np.isnan(groups)).sum(axis=1, keepdims=True)
+    from_mean = groups - mean_of_known(groups, 1)
+    return np.nan_to_num(from_mean * known / np.where(known > 1, known - 1, np.nan), nan=0.0).reshape(scores.shape)

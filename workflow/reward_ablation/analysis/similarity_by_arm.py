@@ -1,0 +1,72 @@
+"""Similarity of the components' gradients in each arm, over its steps and seeds, with intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from reward_ablation.analysis.intervals import bootstrap_means_of_known, generator, percentile_interval
+
+#: A cosine and the parts that add up to it.
+PARTS = ["cosine", "self", "same_prompt", "cross_prompt", "across_blocks"]
+
+
+def similarity_by_arm(similarities: pd.DataFrame, arm: str, resamples: int, confidence: float) -> pd.DataFrame:
+    """Mean cosine and mean parts over the measured steps and seeds of one arm, with bootstrap intervals.
+
+    Resamples draw seeds, and steps once for all seeds. Steps are taken as independent: each has rollouts of its own,
+    but a policy that changes slowly makes neighbours alike, and then intervals are too narrow.
+
+    Parameters
+    ----------
+    similarities : DataFrame
+        The arm's rows of `similarity_by_step`.
+
+    Returns
+    -------
+    Rows (definition, component_a, component_b, layer, part), layers in the model's order. Steps at which a gradient
+    is zero are left out; with no other step, the estimate is null. `steps` counts the measured steps.
+    """
+    tables = []
+    for labels, of_pair in similarities.groupby(["definition", "component_a", "component_b"], sort=False):
+        definition, first, second = map(str, labels)
+        table = part_means(of_pair, (arm, definition, first, second), resamples, confidence)
+        tables.append(table.assign(arm=arm, definition=definition, component_a=first, component_b=second))
+    return pd.concat(tables) if tables else pd.DataFrame()
+
+
+def part_means(of_pair: pd.DataFrame, labels: tuple[str, ...], resamples: int, confidence: float) -> pd.DataFrame:
+    """Means of one pair of components: a row for each layer and part.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        What is estimated; it decides the random numbers.
+    """
+    values = by_layer_seed_and_step(of_pair)
+    parts, layers, seeds, steps = values.shape
+    flat = values.reshape(-1, seeds, steps)
+    low, high = percentile_interval(bootstrap_means_of_known(flat, resamples, generator(*labels)), confidence)
+    known = (~np.isnan(flat)).sum(axis=(1, 2))
+    means = np.nansum(flat, axis=(1, 2)) / np.where(known, known, np.nan)
+    return pd.DataFrame(
+        {
+            "layer": np.tile(of_pair["layer"].unique(), parts),
+            "part": np.repeat(PARTS, layers),
+            "estimate": means,
+            "low": low,
+            "high": high,
+            "seeds": seeds,
+            "steps": steps,
+        }
+    )
+
+
+def by_layer_seed_and_step(of_pair: pd.DataFrame) -> np.ndarray:
+    """Values of `PARTS` as (parts, layers, seeds, steps) array; NaN where there is none."""
+    (layer, layers), (seed, seeds), (step, steps) = (
+        pd.factorize(of_pair[column], sort=column != "layer") for column in ("layer", "seed", "step")
+    )
+    values = np.full((len(PARTS), len(layers), len(seeds), len(steps)), np.nan)
+    values[:, layer, seed, step] = of_pair[PARTS].to_numpy(dtype=float).T
+    return values

@@ -1,0 +1,280 @@
+"""What one step of training would have been under other weights: from the stored Gram matrices, without a model.
+
+The similarities of the components' shares, and what a small step along the gradient does to each component's
+expected score, both under any weights: also on components that the run did not train on::
+
+    measured = read_measured_step(runs / "equal-1a2b3c4d/seed1", 50)
+    what_if({"correctness": 1, "length": 0.5}, measured).effect
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from reward_ablation.analysis.advantages import against_the_others, component_shares
+from reward_ablation.gram.similarity import (
+    ALL_LAYERS,
+    PARTS,
+    Block,
+    gradient_rows,
+    jackknife_margin,
+    parts_by_prompt,
+    with_all_layers,
+    without_each_prompt,
+)
+from reward_ablation.gram.store import StoredBlock, read_grams
+from reward_ablation.study.errors import StudyError
+
+#: Name of the gradient that all shares add up to; no component may be called so.
+TOTAL = "total"
+
+#: What a row stands for when an advantage acts on a whole completion, on policy.
+ALL_TOKENS = "all_tokens"
+
+#: Columns that name a completion in `rollouts.parquet`, there with the step that generated it.
+COMPLETION = ["generation_step", "problem_id", "rollout"]
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """What is stored of one step of one run.
+
+    Parameters
+    ----------
+    step : int
+    weights : dict of str to float
+        Of the run, for all its components.
+    scale_rewards, aggregation : str
+        How TRL made advantages of scores.
+    blocks : list of StoredBlock
+    rollouts : DataFrame
+        The completions of every batch that the step took completions from, group by group: `COMPLETION`, and
+        score_<component> and advantage_<component> for each component.
+    """
+
+    step: int
+    weights: dict[str, float]
+    scale_rewards: str
+    aggregation: str
+    blocks: list[StoredBlock]
+    rollouts: pd.DataFrame
+
+    @property
+    def components(self) -> list[str]:
+        """In the run's order."""
+        return list(self.weights)
+
+    def by_group(self, columns: str) -> list[tuple[np.ndarray, int]]:
+        """Values of `columns` + each component as (N, K) array, and the size of a group, for each batch."""
+        names = [columns + name for name in self.components]
+        batches = []
+        for _, batch in self.rollouts.groupby("generation_step", sort=True):
+            batches.append((batch[names].to_numpy(dtype=float), batch.groupby("problem_id").size().iloc[0]))
+        return batches
+
+    def shares(self, weights: Mapping[str, float]) -> np.ndarray:
+        """(N, K) shares of the advantages of all `rollouts` under `weights`."""
+        vector = np.array([float(weights.get(name, 0.0)) for name in self.components])
+        how = self.scale_rewards, self.aggregation
+        return np.concatenate(
+            [component_shares(scores, vector, size, *how) for scores, size in self.by_group("score_")]
+        )
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Answers for one weight vector.
+
+    Parameters
+    ----------
+    similarity : DataFrame
+        Columns of `gradients.parquet`: the components' shares under the weights, and their sum, `total`.
+    effect : DataFrame
+        Rows (layer, component); columns:
+
+        effect
+            Change of the component's expected score per unit of the learning rate of a step of plain gradient
+            descent, to first order: the inner product of the gradient of the expected score and the step.
+        self, same_prompt, cross_prompt
+            Its parts: how much comes from completions with themselves, with others of their prompt, and with
+            those of other prompts.
+        per_length, per_length_low, per_length_high
+            The same per unit of the length of the step in all layers, with a 95 % interval (delete one prompt).
+            Comparable between weights; optimisers that rescale, such as Adam, decide the length themselves.
+    """
+
+    similarity: pd.DataFrame
+    effect: pd.DataFrame
+
+
+def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
+    """Read what a run stored of one step.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Of the run, with run.json, rollouts.parquet and the sample Gram matrices.
+
+    Raises
+    ------
+    StudyError
+        The step was not measured, or what is stored does not say what other advantages would have done: rows of
+        other families than all_tokens (a placement on some tokens, clipped ratios), or advantages that
+        do not follow from the scores.
+    """
+    folder = Path(folder)
+    blocks = read_grams(folder, step)
+    blocks = [block.without("kl") for block in blocks]
+    families = sorted(set().union(*(block.rows["family"] for block in blocks)) - {ALL_TOKENS})
+    if families:
+        raise StudyError(
+            f"{folder}: step {step} has gradients of {', '.join(families)}; other weights can be asked about only "
+            f"where every gradient is one of {ALL_TOKENS}"
+        )
+    spec = json.loads((folder / "run.json").read_text())["spec"]
+    training = spec["training"]
+    generation_steps = sorted(set().union(*(block.rows["generation_step"] for block in blocks)))
+    measured = MeasuredStep(
+        step=step,
+        weights=spec["weights"],
+        scale_rewards=training.get("scale_rewards", "group"),
+        aggregation=training.get("multi_objective_aggregation", "sum_then_normalize"),
+        blocks=blocks,
+        rollouts=read_rollouts(folder / "rollouts.parquet", generation_steps, list(spec["weights"])),
+    )
+    stored = np.concatenate([advantages for advantages, _ in measured.by_group("advantage_")])
+    if not np.allclose(measured.shares(measured.weights), stored, rtol=1e-3, atol=1e-3):
+        raise StudyError(
+            f"{folder}: the advantages of step {step} do not follow from its scores, as with several batches of "
+            "rollouts in one step under scale_rewards: batch; other weights cannot be asked about"
+        )
+    return measured
+
+
+def read_rollouts(path: Path, generation_steps: list[int], components: list[str]) -> pd.DataFrame:
+    """Completions of some steps, group by group; refused unless all groups of a step have one size."""
+    names = [f"{column}_{name}" for column in ("score", "advantage") for name in components]
+    table = pq.read_table(
+        path, columns=["step", "problem_id", "rollout", *names], filters=[("step", "in", generation_steps)]
+    )
+    rollouts = table.to_pandas().rename(columns={"step": "generation_step"})
+    rollouts = rollouts.sort_values(COMPLETION, kind="stable", ignore_index=True)
+    sizes = rollouts.groupby(COMPLETION[:2])["rollout"].agg(["size", "nunique"])
+    uneven = (sizes["size"].groupby("generation_step").nunique() > 1).any()
+    if uneven or (sizes["size"] != sizes["nunique"]).any():
+        raise StudyError(f"{path}: a problem occurs twice among the rollouts of a step; groups cannot be told apart")
+    return rollouts
+
+
+def rows_in_rollouts(measured: MeasuredStep) -> list[np.ndarray]:
+    """Place in `rollouts` of each row of each block."""
+    index = pd.MultiIndex.from_frame(measured.rollouts[COMPLETION])
+    places = [index.get_indexer(pd.MultiIndex.from_frame(block.rows[COMPLETION])) for block in measured.blocks]
+    if any((of_block < 0).any() for of_block in places):
+        raise StudyError(f"step {measured.step}: some of its completions are not in rollouts.parquet")
+    return places
+
+
+def what_if(weights: Mapping[str, float], measured: MeasuredStep) -> WhatIf:
+    """Similarities and first-order effects of one step under other weights.
+
+    The advantages are those that TRL would have given the same completions. The effect of a step on the expected
+    score of component k is <grad J_k, -g>, with g the gradient of the loss under `weights` and grad J_k the mean over
+    completions of (score - mean score of the others of the group) * grad log-probability.
+
+    What the numbers leave out: they are of first order, for the one step whose completions and policy they come from,
+    and of the policy term only. Terms between blocks (micro-batches, processes) are missing, as the file does not have
+    them: exact for steps of one block, and else short of the terms between nearly orthogonal gradients. One set of
+    completions gives both the step and its effect, so that `self` is counted in the step's favour: it says that what
+    was scored becomes likelier; `cross_prompt` alone says what completions of one prompt do to others. A completion
+    that the loss masks out has no gradient stored and counts neither way.
+
+    Parameters
+    ----------
+    weights : mapping of str to float
+        By component; those not named have weight 0.
+    measured : MeasuredStep
+        Of `read_measured_step`. Many weight vectors can be asked about one after another, at some milliseconds each.
+
+    Raises
+    ------
+    StudyError
+        A component is unknown, or a weight is not a finite number.
+    """
+    check_weights(weights, measured.components)
+    places = rows_in_rollouts(measured)
+    shares = measured.shares(weights).T
+    vectors = np.concatenate([shares, shares.sum(axis=0, keepdims=True)])
+    labels = measured.rollouts.groupby(COMPLETION[:2]).ngroup().to_numpy()
+    blocks = [
+        Block(stored.grams, vectors[:, here], here, labels[here])
+        for stored, here in zip(measured.blocks, places, strict=True)
+    ]
+    layers = measured.blocks[0].layers
+    names = [("share", name) for name in [*measured.components, TOTAL]]
+    similarity = gradient_rows(measured.step, layers, names, blocks).to_pandas()
+    return WhatIf(similarity, effects(measured, layers, blocks))
+
+
+def check_weights(weights: Mapping[str, float], components: list[str]) -> None:
+    """Refuse weights of components that the run does not have, and weights that are no numbers."""
+    for name, weight in weights.items():
+        if name not in components:
+            raise StudyError(f"weights: unknown component {name!r}; components here: {', '.join(components)}")
+        if not math.isfinite(weight):
+            raise StudyError(f"weights.{name}: {weight} is not a finite number")
+
+
+def gradients_of_scores(measured: MeasuredStep, blocks: list[Block]) -> list[np.ndarray]:
+    """Gradient of each component's expected score as (K, R) coefficients of the rows of each block.
+
+    A row is -token_weight times the gradient of the completion's log-probability; `completions` of the blocks
+    are places in `rollouts`.
+    """
+    baselined = np.concatenate([against_the_others(scores, size) for scores, size in measured.by_group("score_")]).T
+    weights = [stored.rows["token_weight"].to_numpy(dtype=float) for stored in measured.blocks]
+    seen = sum((of_block > 0).sum() for of_block in weights)
+    inverse = [np.divide(1, of_block, out=np.zeros_like(of_block), where=of_block > 0) for of_block in weights]
+    return [
+        -baselined[:, block.completions] * of_block / max(seen, 1)
+        for block, of_block in zip(blocks, inverse, strict=True)
+    ]
+
+
+def effects(measured: MeasuredStep, layers: list[str], blocks: list[Block]) -> pd.DataFrame:
+    """Effects of a step along minus the last vector of `blocks`; columns as in `WhatIf`."""
+    asked = [
+        Block(block.grams, np.concatenate([rows, -block.coefficients[-1:]]), block.completions, block.prompts)
+        for block, rows in zip(blocks, gradients_of_scores(measured, blocks), strict=True)
+    ]
+    prompts, sizes = np.unique(np.concatenate([block.prompts for block in blocks]), return_counts=True)
+    parts = with_all_layers(parts_by_prompt(asked, slice(None), prompts), axis=1)
+    total = parts.sum(axis=2)
+    dots = total.sum(axis=0)
+    left_dots = without_each_prompt(parts, total).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_length = dots[:, :-1, -1:] / np.sqrt(dots[:1, -1:, -1:])
+        left_out = left_dots[:, :, :-1, -1:] / np.sqrt(left_dots[:1, :, -1:, -1:])
+        left_out *= (sizes.sum() / (sizes.sum() - sizes))[:, None, None]  # a mean over fewer completions
+    margin = jackknife_margin(left_out)
+    columns = {
+        "effect": dots[:, :-1, -1],
+        **{name: part[:, :-1, -1] for name, part in zip(PARTS, total, strict=True)},
+        "per_length": per_length[..., 0],
+        "per_length_low": (per_length - margin)[..., 0],
+        "per_length_high": (per_length + margin)[..., 0],
+    }
+    names = [ALL_LAYERS, *layers]
+    labels = {
+        "layer": np.repeat(names, len(measured.components)),
+        "component": np.tile(measured.components, len(names)),
+    }
+    return pd.DataFrame({**labels, **{name: values.ravel() for name, values in columns.items()}})
