@@ -43,6 +43,9 @@ STUDIES = {
     "many layers": MadeUpStudy(steps=1, rollouts=2, seeds=(0,), layers=40),
     "many steps": MadeUpStudy(steps=250, rollouts=2, gradients_every=1, layers=0),
     "one of everything": MadeUpStudy(arms={"only": {"a": 1.0, "b": -2.5}}, seeds=(4,), steps=1, rollouts=2),
+    "ten pairs": MadeUpStudy(
+        arms={f"arm_{n}": {f"component_{k}": (n + k) / 10 for k in range(5)} for n in range(6)}, steps=3, rollouts=2
+    ),
     "gradients off": MadeUpStudy(gradients_every=0, steps=2),
     "one component": MadeUpStudy(arms={"only": {"a": 1.0}}, steps=2),
 }

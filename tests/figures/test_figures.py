@@ -17,6 +17,7 @@ from reward_ablation.figures.curves import MOST_POINTS, thinned
 from reward_ablation.figures.evaluation import evaluation
 from reward_ablation.figures.rewards import rewards
 from reward_ablation.figures.similarity_layers import layer_places, layers_in_order, similarity_layers
+from reward_ablation.figures.similarity_parts import similarity_parts
 from reward_ablation.figures.similarity_steps import similarity_steps
 from reward_ablation.figures.simplex import positions
 from reward_ablation.figures.style import COLOURS, STYLE, looks, wrapped
@@ -226,31 +227,90 @@ def test_similarity_steps_leaves_gaps_where_there_is_no_direction(made_up):
 
 
 def test_a_value_between_two_gaps_has_a_marker(made_up):
-    rows = [("equal_weights", 0, step, "all", "correctness", "format", cosine, 0.0) for step, cosine in
-            enumerate([np.nan] * 20 + [0.5] + [np.nan] * 20, start=1)]  # fmt: skip
-    table = pd.DataFrame(rows, columns=list(made_up("four arms").tables["similarity_by_step"].columns))
+    cosines = [np.nan] * 20 + [0.5] + [np.nan] * 20
+    table = pd.DataFrame({"step": range(1, 42), "cosine": cosines}).assign(
+        arm="equal_weights", seed=0, layer="all", component_a="correctness", component_b="format", definition="alone"
+    )
     figure = similarity_steps(table, made_up("four arms").study)
     assert 20 in line(figure.axes[0], "equal_weights").get_markevery()
 
 
-@pytest.mark.parametrize("figure", [similarity_steps, similarity_layers])
-def test_a_pair_without_any_direction_is_said_in_words(made_up, figure):
-    table = made_up("four arms").tables["similarity_by_step"]
-    table = table.assign(cosine=table["cosine"].where(table["component_b"] != "format"))
-    first, second, _ = figure(table, made_up("four arms").study).axes
+@pytest.mark.parametrize(
+    ("figure", "table", "values"),
+    [
+        (similarity_steps, "similarity_by_step", ["cosine"]),
+        (similarity_layers, "similarity_by_arm", ["estimate", "low", "high"]),
+        (similarity_parts, "similarity_by_arm", ["estimate", "low", "high"]),
+    ],
+)
+def test_a_pair_without_any_direction_is_said_in_words(made_up, figure, table, values):
+    rows = made_up("four arms").tables[table].copy()
+    rows.loc[rows["component_b"] == "format", values] = np.nan
+    first, second, _ = figure(rows, made_up("four arms").study).axes
     assert "zero at every step" in first.texts[0].get_text()
     assert not second.texts
 
 
-def test_similarity_layers_shows_the_mean_over_steps(made_up):
+def test_similarity_steps_shows_the_gradients_of_components_alone(made_up):
     table = made_up("four arms").tables["similarity_by_step"]
-    figure = similarity_layers(table, made_up("four arms").study)
-    rows = table[
-        (table["arm"] == "format_only") & (table["component_a"] == "correctness") & (table["component_b"] == "length")
-    ]
-    expected = rows.groupby(["layer", "seed"])["cosine"].mean().groupby("layer").mean()
+    rows = table[(table["arm"] == "format_only") & (table["layer"] == "all") & (table["definition"] == "alone")]
+    rows = rows[(rows["component_a"] == "correctness") & (rows["component_b"] == "length")]
+    figure = draw(made_up, "four arms", "similarity_steps")
+    drawn = line(figure.axes[1], "format_only").get_ydata()
+    np.testing.assert_allclose(drawn, rows.groupby("step")["cosine"].mean(), rtol=1e-6)
+
+
+def of_arm(made_up, arm: str, **labels) -> pd.DataFrame:
+    table = made_up("four arms").tables["similarity_by_arm"]
+    labels |= {"arm": arm, "definition": "alone", "component_a": "correctness", "component_b": "length"}
+    for column, value in labels.items():
+        table = table[table[column] == value]
+    return table
+
+
+def test_similarity_layers_shows_estimates_and_intervals(made_up):
+    panel = draw(made_up, "four arms", "similarity_layers").axes[1]
     layers = ["embed_tokens", "layers.0", "layers.1", "norm", "lm_head"]
-    np.testing.assert_allclose(line(figure.axes[1], "format_only").get_ydata(), expected[layers])
+    rows = of_arm(made_up, "format_only", part="cosine").set_index("layer").loc[layers]
+    drawn = line(panel, "format_only")
+    np.testing.assert_allclose(drawn.get_ydata(), rows["estimate"])
+    band = next(band for band in panel.collections if band.get_label() == "format_only").get_paths()[0].vertices
+    for place, low, high in zip(drawn.get_xdata(), rows["low"], rows["high"], strict=True):
+        values = band[band[:, 0] == place, 1]
+        assert (values.min(), values.max()) == pytest.approx((low, high))
+
+
+def test_similarity_parts_shows_estimates_and_intervals(made_up):
+    panel = draw(made_up, "four arms", "similarity_parts").axes[1]
+    assert panel.get_title(loc="left") == "correctness · length"
+    assert [label.get_text() for label in panel.get_xticklabels()] == [
+        "cosine", "self", "same\nprompt", "across\nprompts",
+    ]  # fmt: skip
+    rows = of_arm(made_up, "format_only", layer="all").set_index("part")
+    rows = rows.loc[["cosine", "self", "same_prompt", "cross_prompt"]]
+    points, _, (bars,) = next(bar for bar in panel.containers if bar.get_label() == "format_only")
+    np.testing.assert_allclose(points.get_ydata(), rows["estimate"])
+    np.testing.assert_allclose([ends[:, 1] for ends in bars.get_segments()], rows[["low", "high"]])
+    assert list(np.round(points.get_xdata())) == [0, 1, 2, 3]
+    places = [bar[0].get_xdata()[1] for bar in panel.containers]
+    assert len(set(places)) == 4  # arms stand side by side
+    low, high = panel.get_ylim()
+    assert low == -high
+    assert high > np.abs(rows[["low", "high"]]).max(axis=None)
+
+
+def test_terms_between_batches_are_shown_where_there_are_some(made_up):
+    rows = made_up("four arms").tables["similarity_by_arm"].copy()
+    rows.loc[rows["part"] == "across_blocks", ["estimate", "low", "high"]] = (0.3, 0.2, 0.4)
+    figure = similarity_parts(rows, made_up("four arms").study)
+    assert figure.axes[0].get_xticklabels()[4].get_text() == "between batches"
+    assert "between micro-batches" in figure.legends[0].get_title().get_text().replace("\n", " ")
+    check_texts(figure)
+
+
+def test_many_pairs_and_arms_have_room(made_up):
+    check_texts(draw(made_up, "ten pairs", "similarity_parts"))
+    assert len(draw(made_up, "ten pairs", "similarity_parts").axes) == 10
 
 
 def test_layers_are_in_model_order():
@@ -267,7 +327,7 @@ def test_layers_are_in_model_order():
         ("one component", "nothing to compare: the study has one component"),
     ],
 )
-@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers"])
+@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers", "similarity_parts"])
 def test_no_similarity_is_said_in_words(made_up, name, words, figure):
     assert words in [text.get_text() for text in draw(made_up, name, figure).findobj(Text)]
 

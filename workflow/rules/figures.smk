@@ -4,6 +4,7 @@ FIGURES = [
     "evaluation",
     "arms",
     "similarity_steps",
+    "similarity_parts",
     "similarity_layers",
 ]
 
@@ -116,7 +117,28 @@ use rule figure_rewards as figure_similarity_steps with:
         code=study.code_of("figures"),
 
 
-use rule figure_similarity_steps as figure_similarity_layers with:
+use rule figure_rewards as figure_similarity_parts with:
+    input:
+        study="<results>/study.json",
+        tables=["<results>/tables/similarity_by_arm.parquet"],
+    output:
+        pdf="<results>/figures/similarity_parts.pdf",
+        png=report(
+            "<results>/figures/similarity_parts.png",
+            category="Gradients",
+            caption="../report/similarity_parts.rst",
+            labels={"figure": "parts of the similarity"},
+        ),
+    log:
+        "<logs>/figures/similarity_parts.log",
+    benchmark:
+        "<benchmarks>/figures/similarity_parts.tsv"
+    params:
+        figure="similarity_parts",
+        code=study.code_of("figures"),
+
+
+use rule figure_similarity_parts as figure_similarity_layers with:
     output:
         pdf="<results>/figures/similarity_layers.pdf",
         png=report(

@@ -15,6 +15,7 @@ from reward_ablation.figures.files import merge, save_pdf, save_png
 from reward_ablation.figures.length import length
 from reward_ablation.figures.rewards import rewards
 from reward_ablation.figures.similarity_layers import similarity_layers
+from reward_ablation.figures.similarity_parts import similarity_parts
 from reward_ablation.figures.similarity_steps import similarity_steps
 from reward_ablation.figures.title_page import title_page
 from reward_ablation.study.errors import one_line_errors
@@ -26,7 +27,8 @@ FIGURES = {
     "evaluation": (evaluation, "evaluation_by_arm"),
     "arms": (arms, "evaluation_by_arm"),
     "similarity_steps": (similarity_steps, "similarity_by_step"),
-    "similarity_layers": (similarity_layers, "similarity_by_step"),
+    "similarity_parts": (similarity_parts, "similarity_by_arm"),
+    "similarity_layers": (similarity_layers, "similarity_by_arm"),
 }
 
 

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.curves import arm_groups, curve_panels, draw_arms, finish, panel_title, seeds_note
-from reward_ablation.figures.similarity_steps import cosine_axis, of_pair, why_not_measured
-from reward_ablation.figures.style import STYLE, page_of_words
+from reward_ablation.figures.curves import arm_groups, curve_panels, draw_curve, finish, panel_title
+from reward_ablation.figures.similarity_steps import alone, cosine_axis, of_pair, why_not_measured
+from reward_ablation.figures.style import STYLE, looks, page_of_words
+from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: Most labels of layers under one panel.
 MOST_LABELS = 12
@@ -35,7 +36,7 @@ def layers_in_order(layers: list[str]) -> list[str]:
             return 1, int(layer.rsplit(".", 1)[-1])
         return (0, 0) if layer.startswith("embed") else (2, 0)
 
-    return sorted((layer for layer in layers if layer != "all"), key=place)
+    return sorted((layer for layer in layers if layer != ALL_LAYERS), key=place)
 
 
 def layer_places(layers: list[str]) -> dict[str, float]:
@@ -63,25 +64,59 @@ def layer_axis(axes: Axes, places: dict[str, float]) -> None:
     axes.set_xlabel("layer")
 
 
+def draw_layers(
+    axes: Axes, estimates: pd.DataFrame, study: StudyFile, arms: list[str], places: dict[str, float]
+) -> None:
+    """Draw a line over layers and the band of its interval for each of `arms`.
+
+    Parameters
+    ----------
+    estimates : DataFrame
+        arm, layer, estimate, low and high of one pair of components.
+    """
+    look = looks(study)
+    for place, arm in enumerate(arms):
+        curve = estimates[estimates["arm"] == arm].rename(columns={"estimate": "mean"})
+        curve = curve.assign(x=curve["layer"].map(places)).sort_values("x", ignore_index=True)
+        draw_curve(axes, curve, arm, look[arm], place, len(arms))
+
+
+def estimates_note(study: StudyFile, similarity_by_arm: pd.DataFrame, mark: str, span: str) -> str:
+    """Say what estimates and intervals of similarities are.
+
+    Parameters
+    ----------
+    mark, span : str
+        What shows the estimate and what its interval, such as Line and Band.
+    """
+    seeds, steps = similarity_by_arm["seeds"].max(), similarity_by_arm["steps"].max()
+    of_seeds = "the one seed" if seeds == 1 else f"{seeds} seeds"
+    resampled = "steps" if seeds == 1 else "seeds and steps"
+    level = f"{100 * study.confidence:g}\u00a0%"
+    few = " With so few seeds intervals tend to be too short." if 1 < seeds < 10 else ""
+    return (
+        f"{mark}: mean over the measured steps ({steps}) of {of_seeds}. {span}: {level} bootstrap interval "
+        f"over {resampled}, steps taken as independent.{few}"
+    )
+
+
 @rc_context(STYLE)
-def similarity_layers(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figure:
-    """Panels for each pair of components: cosine by layer, its mean over all measured steps, by arm."""
+def similarity_layers(similarity_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+    """Panels for each pair of components: cosine by layer, its mean over all measured steps and seeds, by arm."""
     heading = "Gradient similarity of components by layer"
-    places = layer_places(layers_in_order(list(similarity_by_step["layer"].unique())))
+    cosines = alone(similarity_by_arm[similarity_by_arm["part"] == "cosine"])
+    places = layer_places(layers_in_order(list(cosines["layer"].unique())))
     if not places:
         return page_of_words(heading, why_not_measured(study))
     pairs = list(combinations(study.components, 2))
     figure, rows = curve_panels(study, len(pairs), height=2.6)
     for row, pair in zip(rows, pairs, strict=True):
-        table = of_pair(similarity_by_step[similarity_by_step["layer"] != "all"], *pair)
-        means = table.groupby(["arm", "seed", "layer"])["cosine"].mean().reset_index()
-        means["place"] = means["layer"].map(places)
+        estimates = of_pair(cosines[cosines["layer"] != ALL_LAYERS], *pair)
         for panel, arms in zip(row, arm_groups(study), strict=True):
-            draw_arms(panel, means, study, arms, "place", "cosine")
+            draw_layers(panel, estimates, study, arms, places)
             cosine_axis(panel)
             panel_title(panel, " · ".join(pair), study, arms)
             layer_axis(panel, places)
         row[0].set_ylabel("cosine of gradients")
-    note = f"Each seed: mean over its measured steps ({similarity_by_step['step'].nunique()}). {seeds_note(study)}"
-    finish(figure, study, heading, note)
+    finish(figure, study, heading, estimates_note(study, cosines, "Line", "Band"))
     return figure

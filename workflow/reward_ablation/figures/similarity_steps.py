@@ -23,12 +23,18 @@ from reward_ablation.figures.curves import (
     thinned,
 )
 from reward_ablation.figures.style import STYLE, page_of_words
+from reward_ablation.gram.similarity import ALL_LAYERS
 
 
-def of_pair(similarity_by_step: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+def alone(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the gradients that components give as the only reward, which every arm has for every component."""
+    return table[table["definition"] == "alone"]
+
+
+def of_pair(table: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     """Rows of one pair of components, in whichever order the table names them."""
-    a, b = similarity_by_step["component_a"], similarity_by_step["component_b"]
-    return similarity_by_step[((a == first) & (b == second)) | ((a == second) & (b == first))]
+    a, b = table["component_a"], table["component_b"]
+    return table[((a == first) & (b == second)) | ((a == second) & (b == first))]
 
 
 def cosine_axis(axes: Axes) -> None:
@@ -53,7 +59,7 @@ def why_not_measured(study: StudyFile) -> str:
 def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figure:
     """One panel per pair of components: cosine over all parameters, by arm."""
     heading = "Gradient similarity of components over training"
-    table = similarity_by_step[similarity_by_step["layer"] == "all"]
+    table = alone(similarity_by_step[similarity_by_step["layer"] == ALL_LAYERS])
     if table.empty:
         return page_of_words(heading, why_not_measured(study))
     pairs = list(combinations(study.components, 2))
