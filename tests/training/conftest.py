@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,8 @@ import pytest
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.study.sections.model import DemoModel
 from reward_ablation.study.spec import canonical
+
+from . import given
 
 SPEC = {
     "components": {
@@ -74,3 +79,39 @@ def train(demo_model, problems, tmp_path):
         return folder
 
     return run
+
+
+@pytest.fixture(scope="session")
+def given_completions(demo_model, problems) -> given.Completions:
+    return given.sample(demo_model, problems, SPEC["training"]["num_generations"], 16)
+
+
+@pytest.fixture(scope="session")
+def one_process(demo_model, problems, given_completions, tmp_path_factory) -> Path:
+    """Folder of `given.RUNS`, trained in this process."""
+    from trl import GRPOTrainer
+
+    from reward_ablation.training.run import train_run
+
+    folder = tmp_path_factory.mktemp("one_process")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GRPOTrainer, "_generate_single_turn", given.give(given_completions))
+        for name, spec in given.specs(1, spec_with).items():
+            train_run(canonical(spec), "code", demo_model, problems, folder / name)
+    return folder
+
+
+@pytest.fixture
+def two_processes(demo_model, problems, given_completions, tmp_path):
+    """Train `given.RUNS` in two processes: `two_processes(launcher)`, a module and its options, gives their folder."""
+
+    def train(launcher: list[str]) -> Path:
+        runs = {str(tmp_path / name): canonical(spec) for name, spec in given.specs(2, spec_with).items()}
+        jobs = {"completions": given_completions, "model": str(demo_model), "problems": str(problems), "runs": runs}
+        (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+        command = [sys.executable, "-m", *launcher, given.__file__, str(tmp_path / "jobs.json")]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0, result.stderr
+        return tmp_path
+
+    return train

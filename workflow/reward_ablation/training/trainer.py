@@ -24,6 +24,7 @@ from reward_ablation.study.errors import StudyError
 from reward_ablation.training.advantages import alone_advantages, component_shares
 from reward_ablation.training.gradients.layers import watch
 from reward_ablation.training.gradients.lm_head import watched_head
+from reward_ablation.training.gradients.passes import measuring_pass, watch_log_probs
 from reward_ablation.training.gradients.recorder import Measurement, Recorder
 from reward_ablation.training.gradients.seeds import (
     KL,
@@ -90,7 +91,8 @@ class AblationTrainer(GRPOTrainer):
         self._vectors = [("alone", name) for name in components] + [("share", name) for name in self.trained]
         self._vectors += [("share", KL)] if self.beta else []
         self._gradients = StepMeasurement(self.model, self._vectors, len(components), self.accelerator.num_processes)
-        shapes = {name: tuple(part.shape) for name, part in self.model.named_parameters()}
+        # ZeRO-3 holds a slice of each parameter, and its shape besides.
+        shapes = {name: tuple(getattr(part, "ds_shape", part.shape)) for name, part in self.model.named_parameters()}
         self._writer = GradientWriter(parts, shapes)
         self._forward: Any = None  # log-probabilities, entropies and auxiliary loss of the training step
         self._given: Tensor | None = None  # log-probabilities that take the place of the forward pass
@@ -205,6 +207,7 @@ class AblationTrainer(GRPOTrainer):
             return False
         try:
             watch(self.model, self._recorder)
+            watch_log_probs(self.model, self._recorder)
         except StudyError:
             if must:
                 raise
@@ -282,11 +285,10 @@ class AblationTrainer(GRPOTrainer):
             whole=self.state.global_step + 1 in self.whole_at,
         )
         self._measured = measurement, families, inputs
-        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         for family in families[:-1] if fused else families:
             self._recorder.keeping = family is not families[-1]
             self._recorder.measurement = None if self._recorder.keeping else measurement
-            torch.autograd.grad(self._forward[0], parameters, family.seeds, retain_graph=True, allow_unused=True)
+            measuring_pass(self.model, self._recorder.log_probs, family.seeds)
         self._recorder.keeping = False
         self._recorder.measurement = measurement if fused else None
 

@@ -40,7 +40,9 @@ def watched_head(recorder: Recorder, name: str | None) -> Iterator[None]:
         def backward(ctx, to_log_probs, to_entropy, *others):
             if (recorder.plain or name is None) and ctx.compute_dtype != torch.float64:
                 return ChunkedLogProbFunction.backward(ctx, to_log_probs, to_entropy, *others)
-            return (*_by_completion(ctx, to_log_probs, to_entropy, recorder, name), *[None] * 6)
+            _, weight, bias, *_ = ctx.saved_tensors
+            with utils.maybe_gather_lm_head_ctx(weight, bias):
+                return (*_by_completion(ctx, to_log_probs, to_entropy, recorder, name), *[None] * 6)
 
     original = utils._ChunkedLogProbFunction
     utils._ChunkedLogProbFunction = WatchedLogProbs  # type: ignore[misc]
@@ -112,13 +114,12 @@ def _by_completion(
     step = recorder.units_at_once(weight.shape[1], max(1, len(passes)))
     step = -(-step // units_kept(len(weight))) * units_kept(len(weight))  # as `fold_units` wants it
     to_inputs = torch.zeros_like(wide(inputs))
-    with utils.maybe_gather_lm_head_ctx(weight, bias):
-        for start in range(0, len(weight), step):
-            part = weight[start : start + step].to(ctx.compute_dtype)
-            tiles = _tiles(ctx, inputs, [*passes[:-1], seeds], to_entropy, recorder, start, part)
-            to_inputs += tiles[-1] @ part
-            if sums is not None:
-                sums.add(tiles, start)
+    for start in range(0, len(weight), step):
+        part = weight[start : start + step].to(ctx.compute_dtype)
+        tiles = _tiles(ctx, inputs, [*passes[:-1], seeds], to_entropy, recorder, start, part)
+        to_inputs += tiles[-1] @ part
+        if sums is not None:
+            sums.add(tiles, start)
     return (
         _unpadded(to_inputs.to(hidden.dtype), hidden, recorder),
         *((None, None) if sums is None else sums.finish()),

@@ -189,6 +189,7 @@ class Recorder:
         """Forget a micro-batch."""
         self.active = False
         self.scales = None
+        self.log_probs: Tensor | None = None  # (B, L - 1), of the model's own forward pass
         self.measurement: Measurement | None = None
         self.keeping = False
         self.kept: dict[str, list[Tensor]] = {}

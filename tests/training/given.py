@@ -1,0 +1,144 @@
+"""Runs on given completions, in this process or in several: what they train on is the same, and so is what comes out.
+
+torchrun --nproc-per-node 2 tests/training/given.py JOBS.json
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+Completions = dict[str, list[list[int]]]
+
+SGD = {"optim": "sgd", "learning_rate": 0.3, "max_steps": 2}  # Adam makes much of gradients that are next to nothing
+LENGTH = {"function": "character_length", "parameters": {"target": 30}}
+#: Changes of the spec of each run. Where there is a KL term, a placement, or an older model's rollouts, gradients are
+#: measured in backward passes of their own.
+RUNS: dict[str, dict[str, Any]] = {
+    "one_pass": {"training": SGD, "gradients": {"whole": [1]}},
+    "accumulation": {"training": {**SGD, "loss_type": "grpo", "gradient_accumulation_steps": 2}},
+    "many_passes": {
+        "components": {"correctness": {**LENGTH, "placement": "last_token"}},
+        "training": {**SGD, "beta": 0.1, "num_iterations": 2, "epsilon": 0.05, "gradient_accumulation_steps": 2},
+        "gradients": {"whole": [2]},
+    },
+}
+#: Completions of a batch, over all processes.
+BATCH = 8
+
+
+def specs(processes: int, spec_with: Callable[..., dict]) -> dict[str, dict]:
+    """The runs' specs for a number of processes."""
+    runs = copy.deepcopy(RUNS)
+    for changes in runs.values():
+        changes.setdefault("components", {}).setdefault("correctness", LENGTH)  # the model gives no right answer
+        changes["training"]["per_device_train_batch_size"] = BATCH // processes
+    return {name: spec_with(**changes) for name, changes in runs.items()}
+
+
+def sample(model: Path, problems: Path, count: int, tokens: int) -> Completions:
+    """Completions of every problem by the model, cut after the end token, by the tokens of the prompt."""
+    from reward_ablation.models.load import load_model, load_tokenizer
+
+    tokenizer, policy = load_tokenizer(model), load_model(model)
+    torch.manual_seed(0)
+    completions = {}
+    for question in pd.read_parquet(problems).question:
+        prompt = tokenizer(question + "\n", return_tensors="pt")
+        rows = policy.generate(**prompt, do_sample=True, num_return_sequences=count, max_new_tokens=tokens)
+        rows = rows[:, prompt["input_ids"].size(1) :].tolist()
+        ends = [row.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in row else tokens for row in rows]
+        completions[str(prompt["input_ids"][0].tolist())] = [row[:end] for row, end in zip(rows, ends, strict=True)]
+    return completions
+
+
+def give(completions: Completions) -> Callable:
+    """What takes the place of `GRPOTrainer._generate_single_turn`."""
+
+    def generate(trainer, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
+        first = trainer.accelerator.process_index * len(prompt_ids)
+        places = [(first + i) % num_generations for i in range(len(prompt_ids))]
+        return [completions[str(prompt)][place] for prompt, place in zip(prompt_ids, places, strict=True)], None
+
+    return generate
+
+
+def assert_same(one: Path, several: Path) -> None:
+    """Two runs measured and trained the same, but for rounding."""
+    keys = ["step", "layer", "definition", "component_a", "component_b"]
+    first, second = (pd.read_parquet(run / "gradients.parquet").set_index(keys) for run in (one, several))
+    assert list(first.index) == list(second.index)
+    # the KL term is zero at the first step
+    assert (first.norm_a > 0).mean() > 0.7
+    assert ((first["dot"] - second["dot"]).abs() <= 2e-5 * first.norm_a * first.norm_b).all()
+    parts = second[["self", "same_prompt", "cross_prompt", "across_blocks"]].sum(axis=1, skipna=False)
+    assert parts.to_numpy() == pytest.approx(second.cosine.to_numpy(), abs=1e-5, nan_ok=True)
+    assert second.across_blocks.abs().max() > 0.01
+    for first, second in zip(_projections(one), _projections(several), strict=True):
+        assert np.abs(first - second).max() < 1e-3 * np.linalg.norm(first)  # kept in half precision
+    names = sorted(path.name for path in one.glob("gradients_step_*.npz"))
+    assert names == sorted(path.name for path in several.glob("gradients_step_*.npz"))
+    for name in names:
+        _assert_same_arrays(np.load(one / name), np.load(several / name))
+    assert _norms(several) == pytest.approx(_norms(one), rel=1e-5)
+    from safetensors.numpy import load_file
+
+    weights, others = (load_file(run / "model/model.safetensors") for run in (one, several))
+    assert all(np.abs(weights[name] - others[name]).max() < 1e-6 for name in weights)
+
+
+def assert_shares_are_the_training_gradient(run: Path, step: int) -> None:
+    """The shares add up to the gradient whose norm the optimiser logs."""
+    rows = pd.read_parquet(run / "gradients.parquet").query(
+        "step == @step and layer == 'all' and definition == 'share'"
+    )
+    square = (rows["dot"] * np.where(rows.component_a == rows.component_b, 1, 2)).sum()
+    assert square**0.5 == pytest.approx(_norms(run)[step - 1], rel=1e-5)
+
+
+def _norms(run: Path) -> list[float]:
+    return pd.read_parquet(run / "metrics.parquet").grad_norm.tolist()
+
+
+def _projections(run: Path) -> list[np.ndarray]:
+    table = pd.read_parquet(run / "projections.parquet").sort_values(["step", "layer", "component"])
+    return [np.asarray(row.direction, float) * row.norm for row in table.itertuples()]
+
+
+def _assert_same_arrays(first, second) -> None:
+    assert first.files == second.files
+    for name in first.files:
+        assert first[name].shape == second[name].shape
+        assert np.abs(first[name] - second[name]).max() < 2e-5 * np.abs(first[name]).max(), name
+
+
+def main() -> None:
+    from trl import GRPOTrainer
+
+    from reward_ablation.training.run import train_run
+
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED"):
+        import deepspeed
+
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # it would be compiled first
+    jobs = json.loads(Path(sys.argv[1]).read_text())
+    GRPOTrainer._generate_single_turn = give(jobs["completions"])  # type: ignore[method-assign]
+    for run, spec in jobs["runs"].items():
+        train_run(spec, "code", Path(jobs["model"]), Path(jobs["problems"]), Path(run))
+    torch.distributed.barrier()
+    sys.stdout.flush()
+    os._exit(0)  # DeepSpeed's processes may abort while they are taken down
+
+
+if __name__ == "__main__":
+    main()

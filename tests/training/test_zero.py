@@ -1,0 +1,35 @@
+"""DeepSpeed's ZeRO in two processes: gradients, or weights too, are in slices, and what is measured is as in one."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+from .given import RUNS, assert_same, assert_shares_are_the_training_gradient
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("deepspeed") is None, reason="DeepSpeed is not installed"),
+]
+
+ZERO = {
+    2: {"stage": 2},
+    3: {
+        "stage": 3,
+        "stage3_gather_16bit_weights_on_model_save": True,
+        "stage3_param_persistence_threshold": 0,  # small weights would be kept whole
+    },
+}
+
+
+@pytest.mark.parametrize("stage", ZERO)
+def test_zero_is_as_one_process(one_process, two_processes, tmp_path, stage):
+    config = tmp_path / "deepspeed.json"
+    settings = ["gradient_accumulation_steps", "train_micro_batch_size_per_gpu", "gradient_clipping"]
+    config.write_text(json.dumps({"zero_optimization": ZERO[stage], **dict.fromkeys(settings, "auto")}))
+    launcher = ["accelerate.commands.launch", "--use_deepspeed", "--deepspeed_config_file", str(config)]
+    launcher += ["--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    folder = two_processes([*launcher, "--main_process_port", "0"])
+    for name in RUNS:
+        assert_same(one_process / name, folder / name)
+        assert_shares_are_the_training_gradient(folder / name, step=1)
