@@ -13,12 +13,20 @@ LIMIT = 1e-10
 TRAINED = [name for name in COMPONENTS if WEIGHTS[name]]
 
 
-def off_policy(batch, spread=0.4, seed=9):
+def off_policy(pair, batch, spread=0.4):
     """Log-probabilities of an older model: far enough that both ends clip, for some tokens of some completions."""
-    generator = torch.Generator().manual_seed(seed)
-    shift = spread * torch.randn(batch["completion_ids"].shape, generator=generator, dtype=torch.float64)
-    shift[::3] = 0.0  # completions that no clipping touches
-    return shift
+    with torch.no_grad():
+        present, _, _ = pair.plain._get_per_token_logps_and_entropies(
+            pair.plain.model,
+            torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1),
+            torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1),
+            COMPLETION,
+        )
+    generator = torch.Generator().manual_seed(9)
+    shift = spread * torch.randn(present.shape, generator=generator, dtype=torch.float64)
+    shift[0] = shift[5] = 0.0  # completions that no clipping touches
+    batch["old_per_token_logps"] = present + shift
+    batch["ref_per_token_logps"] = present + 0.1 * shift.flip(0)
 
 
 def place(batch, placements):
@@ -50,20 +58,32 @@ def check(pair, batches, weights=None, placements=None):
     for name, part in reference.items():
         assert (trained[name] - part).abs().max() < LIMIT * largest, name
 
-    def column(kind, k):
-        def advantages(batch):
-            if weights is None or placements[COMPONENTS[k]] == "all_tokens":
-                return batch[kind][:, k]
-            return batch[kind][:, k, None] * weights[batches.index(batch)][placements[COMPONENTS[k]]]
+    def placed(batch, kind, k):
+        if weights is None or placements[COMPONENTS[k]] == "all_tokens":
+            return batch[kind][:, k]
+        number = next(place for place, one in enumerate(batches) if one["row"] is batch["row"])
+        return batch[kind][:, k, None] * weights[number][placements[COMPONENTS[k]]]
 
-        return advantages
+    def share(k):
+        """With the training's clipping: the loss is linear in an advantage as long as it has the training's sign."""
 
-    alone = {("alone", name): pair.gradient(batches, column("alone", k)) for k, name in enumerate(COMPONENTS)}
-    shares = {
-        ("share", name): pair.gradient(batches, column("shares", k))
+        def along(direction):
+            def advantages(batch):
+                advantage = placed(batch, "shares", k)
+                signs = torch.where(batch["advantages"] < 0, -1.0, 1.0)
+                advantage = advantage[:, None] if advantage.dim() < signs.dim() else advantage
+                return signs * (direction * signs * advantage).clamp(min=0)
+
+            return pair.gradient(batches, advantages)
+
+        with_sign, against = along(1.0), along(-1.0)
+        return {name: with_sign[name] - against[name] for name in with_sign}
+
+    alone = {
+        ("alone", name): pair.gradient(batches, lambda batch, k=k: placed(batch, "alone", k))
         for k, name in enumerate(COMPONENTS)
-        if WEIGHTS[name]
     }
+    shares = {("share", name): share(k) for k, name in enumerate(COMPONENTS) if WEIGHTS[name]}
     if plain.beta:
         zero = lambda batch: torch.zeros_like(batch["shares"][:, 0])  # noqa: E731
         shares["share", "kl"] = pair.gradient(batches, zero, kl=True)
@@ -93,7 +113,8 @@ def check(pair, batches, weights=None, placements=None):
 
 def batches_of(pair, count=1, rows=6):
     words = len(pair.ours.processing_class)
-    batches = [batch_of(rows, words, seed, pair.ours._tokenizer.pad_token_id) for seed in range(count)]
+    pad = pair.ours._tokenizer.pad_token_id
+    batches = [batch_of(rows, words, seed, pad) for seed in range(2, 2 + count)]
     total = sum(batch["num_items_in_batch"] for batch in batches)
     for batch in batches:
         batch["num_items_in_batch"] = total
@@ -130,19 +151,12 @@ def test_rollouts_of_an_older_model(pair, training):
     pair = pair(**training)
     batches = batches_of(pair)
     for batch in batches:
-        with torch.no_grad():
-            present, _, _ = pair.plain._get_per_token_logps_and_entropies(
-                pair.plain.model,
-                torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1),
-                torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1),
-                COMPLETION,
-            )
-        batch["old_per_token_logps"] = present + off_policy(batch)
-        batch["ref_per_token_logps"] = present + 0.1 * off_policy(batch, seed=11)
+        shares = batch["shares"][1:5, : len(TRAINED)]
+        assert (shares.prod(1) < 0).any(), "no completion with shares of both signs that may be clipped"
+        off_policy(pair, batch)
     tables = check(pair, batches)
     families = set(tables["sample_gram_rows"]["family"].to_pylist())
-    clips_by_sign = {"cispo": False}.get(training["loss_type"], True)
-    assert ("all_tokens/-" in families) == clips_by_sign
+    assert ("all_tokens/-" in families) == (training["loss_type"] != "cispo")  # whose clip goes by no sign
 
 
 @pytest.mark.parametrize(
@@ -180,7 +194,9 @@ def test_other_terms_of_the_loss(pair, training, checkpointing):
     check(pair, batches)
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.2])
+@pytest.mark.parametrize(
+    "training", [{}, {"beta": 0.2}, {"num_iterations": 2}, {"num_iterations": 2, "beta": 0.2}], ids=str
+)
 @pytest.mark.parametrize(
     "placements",
     [
@@ -189,13 +205,15 @@ def test_other_terms_of_the_loss(pair, training, checkpointing):
         ("last_token", "last_token", "last_token"),
     ],
 )
-def test_placements(pair, placements, beta):
+def test_placements(pair, placements, training):
     placements = dict(zip(COMPONENTS, placements, strict=True))
-    pair = pair(placements=placements, beta=beta)
+    pair = pair(placements=placements, **training)
     batches = batches_of(pair)
     weights = [place(batch, placements) for batch in batches]
     for batch in batches:
-        batch["ref_per_token_logps"] = torch.full((6, COMPLETION), -2.0, dtype=torch.float64)
+        off_policy(pair, batch)
+        if "num_iterations" not in training:
+            del batch["old_per_token_logps"]
     check(pair, batches, weights, placements)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from accelerate.utils import gather_object
 from torch import Tensor
 from trl import GRPOTrainer
@@ -28,6 +29,7 @@ from reward_ablation.training.gradients.passes import measuring_pass, watch_log_
 from reward_ablation.training.gradients.recorder import Measurement, Recorder
 from reward_ablation.training.gradients.seeds import (
     KL,
+    TRAINED,
     Family,
     coefficients,
     derivative,
@@ -252,7 +254,7 @@ class AblationTrainer(GRPOTrainer):
         advantages = inputs["advantages"]
         fused = advantages.dim() == 1 and not (self.beta or self._entropy_bonus_enabled or self.aux_loss_enabled)
         if fused or self._measures_now():
-            signs = signs_of(advantages if fused else torch.zeros_like(inputs["shares"][:, 0]))
+            signs = signs_of(advantages)
             seeds = self._policy_seeds(model, inputs, signs)
             if self._measures_now():
                 self._measure(model, inputs, signs, seeds, fused)
@@ -271,15 +273,17 @@ class AblationTrainer(GRPOTrainer):
         names = sorted(set(self.placements.values()), key=lambda name: name == ALL_TOKENS)
         families = policy_families(own, other, signs, {name: inputs.get(f"placement_{name}") for name in names})
         placements = [self.placements[component] for _, component in self._vectors if component != KL]
-        advantages = torch.cat([inputs["alone"], inputs["shares"][:, self._trained_columns]], dim=1)
+        alone, shares = inputs["alone"], inputs["shares"][:, self._trained_columns]
+        clips = torch.cat([(alone >= 0).long(), torch.full_like(shares, TRAINED, dtype=torch.long)], dim=1)
+        advantages = torch.cat([alone, shares], dim=1)
         if self.beta:
-            without = torch.zeros_like(signs)
-            seeds = self._seeds(model, inputs, without, ("_entropy_bonus_enabled", "aux_loss_enabled"))
-            families.insert(0, Family(KL, seeds, without))
+            seeds = self._seeds(model, inputs, alone[:, 0] * 0.0, ("_entropy_bonus_enabled", "aux_loss_enabled"))
+            families.insert(0, Family.for_all(KL, seeds))
             placements.append(KL)
-            advantages = torch.cat([advantages, torch.ones_like(without)[:, None]], dim=1)
+            clips = F.pad(clips, (0, 1), value=TRAINED)
+            advantages = F.pad(advantages, (0, 1), value=1.0)
         measurement = Measurement(
-            coefficients=coefficients(advantages, placements, families),
+            coefficients=coefficients(advantages, clips, placements, families),
             projected=len(self.components),
             folded=self.accelerator.num_processes * self.current_gradient_accumulation_steps > 1,
             whole=self.state.global_step + 1 in self.whole_at,
@@ -294,9 +298,8 @@ class AblationTrainer(GRPOTrainer):
 
     def _policy_seeds(self, model, inputs, signs: Tensor) -> Tensor:
         """Derivatives of the policy term for advantages of 1, clipped as by `signs`, (B, T)."""
-        return (
-            self._seeds(model, inputs, signs, ("beta", "_entropy_bonus_enabled", "aux_loss_enabled")) * signs[:, None]
-        )
+        seeds = self._seeds(model, inputs, signs, ("beta", "_entropy_bonus_enabled", "aux_loss_enabled"))
+        return seeds * (signs[:, None] if signs.dim() == 1 else signs)
 
     def _seeds(self, model, inputs, advantages: Tensor, without: tuple[str, ...]) -> Tensor:
         """Derivatives of TRL's loss, less the terms `without`; no trace is left in metrics or controllers."""

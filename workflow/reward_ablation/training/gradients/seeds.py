@@ -29,17 +29,29 @@ class Family:
         The placement whose tokens it is about, or `kl`.
     seeds : (B, T) tensor
         Derivatives of the loss with respect to log-probabilities, for advantages of 1.
-    sign : (B,) tensor
-        Whose advantages it is for: +1 the positive, -1 the negative, 0 any, NaN none.
+    serves : (B, 3) tensor of bool
+        For each completion, whether it is for gradients that clip as a negative advantage, as a positive one, and as
+        the advantages that are trained on do.
     """
 
     name: str
     seeds: Tensor
-    sign: Tensor
+    serves: Tensor
+
+    @classmethod
+    def for_all(cls, name: str, seeds: Tensor) -> Family:
+        """A family for gradients that clip in any way."""
+        return cls(name, seeds, torch.ones(len(seeds), 3, dtype=torch.bool, device=seeds.device))
 
     def labels(self) -> list[str]:
-        """Name of each row: the family's, with the sign where the other sign has other derivatives."""
-        return [self.name + {1.0: "/+", -1.0: "/-"}.get(sign, "") for sign in self.sign.tolist()]
+        """Name of each row: the family's, with the way that it clips where ways differ."""
+        endings = {(True, True, True): "", (False, True, False): "/+", (True, False, False): "/-"}
+        endings |= {(False, True, True): "/+", (True, False, True): "/-", (False, False, True): "/trained"}
+        return [self.name + endings.get(tuple(served), "") for served in self.serves.tolist()]
+
+
+#: Columns of `Family.serves`.
+NEGATIVE, POSITIVE, TRAINED = 0, 1, 2
 
 
 def derivative(loss: Callable[[Tensor], Tensor], log_probs: Tensor) -> Tensor:
@@ -67,7 +79,7 @@ def policy_families(
     ----------
     own, other : (B, T) tensors
         Derivatives for advantages of 1, as `signs` clips, and as the opposite signs clip (None: the same).
-    signs : (B,) tensor
+    signs : (B,) or (B, T) tensor
         Of the advantages that are trained on.
     placements : dict of str to (B, T) tensor or None
         What a placement multiplies each token's advantage by; None for 1.
@@ -75,27 +87,41 @@ def policy_families(
     Returns
     -------
     list of Family
-        The training signs' come after the opposite ones', in the placements' order.
+        Those that clip as the training does come last, in the placements' order.
     """
     if other is None:
-        return _placed(own, torch.zeros_like(signs), placements)
+        return [Family.for_all(name, seeds) for name, seeds in _placed(own, placements)]
     two = differ(own, other)
-    return [
-        *_placed(other * two[:, None], torch.where(two, -signs, torch.nan), placements),
-        *_placed(own, torch.where(two, signs, 0.0), placements),
+    no = torch.zeros_like(two)
+    if signs.dim() == 1:
+        up = signs > 0
+        extra = [(other, torch.stack([two & up, two & ~up, no], 1))]
+        served = torch.stack([~(two & up), ~(two & ~up), ~no], 1)
+    else:
+        # One completion has tokens of both signs: each way of clipping takes a pass of its own.
+        positive, negative = torch.where(signs > 0, own, other), torch.where(signs > 0, other, own)
+        extra = [(positive, torch.stack([no, two, no], 1)), (negative, torch.stack([two, no, no], 1))]
+        served = torch.stack([~two, ~two, ~no], 1)
+    families = [
+        Family(name, placed * serves.any(1)[:, None], serves)
+        for seeds, serves in extra
+        for name, placed in _placed(seeds, placements)
     ]
+    return families + [Family(name, seeds, served) for name, seeds in _placed(own, placements)]
 
 
-def _placed(seeds: Tensor, sign: Tensor, placements: dict[str, Tensor | None]) -> list[Family]:
-    return [Family(name, seeds if weights is None else seeds * weights, sign) for name, weights in placements.items()]
+def _placed(seeds: Tensor, placements: dict[str, Tensor | None]) -> list[tuple[str, Tensor]]:
+    return [(name, seeds if weights is None else seeds * weights) for name, weights in placements.items()]
 
 
-def coefficients(advantages: Tensor, placements: Sequence[str], families: Sequence[Family]) -> Tensor:
+def coefficients(advantages: Tensor, clips: Tensor, placements: Sequence[str], families: Sequence[Family]) -> Tensor:
     """What each family's row of each completion counts for each gradient.
 
     Parameters
     ----------
     advantages : (B, V) tensor
+    clips : (B, V) tensor of int
+        How each gradient clips: `NEGATIVE`, `POSITIVE` or `TRAINED`.
     placements : sequence of V str
         Name of the family that each gradient is made of.
     families : sequence of F Family
@@ -107,7 +133,6 @@ def coefficients(advantages: Tensor, placements: Sequence[str], families: Sequen
     """
     columns = []
     for family in families:
-        fits = (family.sign[:, None] == 0) | (family.sign[:, None] == signs_of(advantages))
         named = torch.tensor([placement == family.name for placement in placements], device=advantages.device)
-        columns.append((advantages * fits * named).T)
+        columns.append((advantages * family.serves.gather(1, clips) * named).T)
     return torch.cat(columns, dim=1)

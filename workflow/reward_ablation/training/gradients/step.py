@@ -73,7 +73,7 @@ class StepMeasurement:
         tokens : (B,) tensor
             Their lengths.
         """
-        present = np.concatenate([~np.isnan(family.sign.cpu().numpy()) for family in families])
+        present = np.concatenate([family.serves.any(1).cpu().numpy() for family in families])
         size = len(present)
         empty = torch.zeros(size, size)
         grams = [measurement.grams.get(layer, empty).double().cpu().numpy() for layer in self.layers]
