@@ -30,8 +30,13 @@ demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures
 	$(BIN)/snakemake --configfile config/demo.yaml --report results/demo/report.html
 	@echo "figures: results/demo/figures/all.pdf   report: results/demo/report.html   tables: results/demo/tables/"
 
-test: test-fast ## All tests, the fast ones first
+test: test-fast $(VENV)/deepspeed ## All tests, the fast ones first
 	$(BIN)/pytest -m slow
+
+# For the tests of ZeRO alone.
+$(VENV)/deepspeed: envs/deepspeed.txt $(READY)
+	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/deepspeed.txt
+	touch $@
 
 test-fast: $(READY) ## The tests that start no whole study
 	$(BIN)/pytest -m "not slow"

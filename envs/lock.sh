@@ -15,3 +15,7 @@ trap 'rm -f "$resolved"' EXIT
 { header "torch 2.13.0 with CUDA, vLLM, DeepSpeed"; cat "$resolved"; } >envs/gpu.txt
 "${resolve[@]}" --constraint envs/gpu.txt >"$resolved"
 { header "no CUDA packages"; grep -vE '^(nvidia-|cuda-|triton==)' "$resolved"; } >envs/cpu.txt
+# DeepSpeed for the tests on a CPU is installed beside that lock's packages: where it is among them, every run
+# imports it.
+{ header "DeepSpeed and what it needs beside cpu.txt"
+    grep -E '^(deepspeed|einops|hjson|msgpack|ninja|py-cpuinfo)==' envs/gpu.txt; } >envs/deepspeed.txt

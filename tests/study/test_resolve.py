@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from reward_ablation.study.checks import second_pass
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.resolve import resolve, second_pass
+from reward_ablation.study.resolve import resolve
 
 REMOVE = object()
 

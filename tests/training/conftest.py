@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -103,14 +104,21 @@ def one_process(demo_model, problems, given_completions, tmp_path_factory) -> Pa
 
 @pytest.fixture
 def two_processes(demo_model, problems, given_completions, tmp_path):
-    """Train `given.RUNS` in two processes: `two_processes(launcher)`, a module and its options, gives their folder."""
+    """Train `given.RUNS` in two processes: `two_processes(launcher, packages)` gives their folder.
 
-    def train(launcher: list[str]) -> Path:
+    `launcher` is a module and its options, `packages` a folder of more packages for them.
+    """
+
+    def train(launcher: list[str], packages: str = "") -> Path:
         runs = {str(tmp_path / name): canonical(spec) for name, spec in given.specs(2, spec_with).items()}
         jobs = {"completions": given_completions, "model": str(demo_model), "problems": str(problems), "runs": runs}
         (tmp_path / "jobs.json").write_text(json.dumps(jobs))
         command = [sys.executable, "-m", *launcher, given.__file__, str(tmp_path / "jobs.json")]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")])),
+        }
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
         assert result.returncode == 0, result.stderr
         return tmp_path
 

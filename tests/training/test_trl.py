@@ -1,13 +1,15 @@
-"""The private parts of TRL that `training/trainer.py` overrides or reads: when one changes, this says which."""
+"""The private parts of TRL that `training/trainer.py` and `lm_head.py` use: when one changes, this says which."""
 
 import inspect
 import re
 
 import pytest
 from trl import GRPOTrainer
-from trl.trainer import grpo_trainer
+from trl.kernels.chunked_logprob import ChunkedLogProbFunction
+from trl.trainer import grpo_trainer, utils
 
 SOURCE = inspect.getsource(GRPOTrainer)
+HEAD = inspect.getsource(ChunkedLogProbFunction)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +77,29 @@ def test_what_goes_by_the_sign_of_one_advantage_is_known(method):
     loss = inspect.getsource(GRPOTrainer._compute_loss)
     assert f"self.{method}(" in loss
     assert len(re.findall(r"advantages=advantages,", loss)) == 2
+
+
+def test_losses_are_those_that_are_tested_to_be_linear_in_an_advantage_of_one_sign():
+    """`tests/training/gradients/test_exact.py` goes through them."""
+    loss = inspect.getsource(GRPOTrainer._compute_loss)
+    named = set(re.findall(r'"(\w+)"', " ".join(re.findall(r"self\.loss_type (?:==|in) .*", loss))))
+    assert named == {"grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"}
+
+
+def test_the_fused_head_is_one_function_looked_up_by_name():
+    assert "_ChunkedLogProbFunction.apply(" in inspect.getsource(utils.add_fused_lm_head)
+    assert utils._ChunkedLogProbFunction is ChunkedLogProbFunction
+    assert callable(utils.maybe_gather_lm_head_ctx)
+
+
+def test_the_fused_head_keeps_for_its_backward_pass_what_we_read():
+    assert "ctx.save_for_backward(hidden, weight, bias, targets, log_z," in HEAD
+    assert "ctx.compute_dtype = compute_dtype" in HEAD
+    assert "ctx.kernel_args = kernel_args" in HEAD
+    assert all(f'"{name}":' in HEAD for name in ("logit_scale", "softcap", "inv_t", "HAS_SOFTCAP"))
+    arguments = list(inspect.signature(ChunkedLogProbFunction.forward).parameters)
+    assert arguments[1:5] == ["hidden", "weight", "bias", "targets"]
+    assert len(arguments) == 10, "the backward pass returns one gradient for each argument"
 
 
 def test_epsilon_of_the_advantages_is_ours():

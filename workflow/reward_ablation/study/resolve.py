@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from reward_ablation.rewards.load import load_component
+from reward_ablation.study.checks import check_measurable, check_placeable
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.config_errors import describe
@@ -119,64 +120,6 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     return arms
-
-
-def check_measurable(training: dict[str, Any], placements: set[str], arm: str) -> None:
-    """Refuse settings under which component gradients would be wrong or impossible.
-
-    Raises
-    ------
-    ValueError
-    """
-    kwargs = training.get("gradient_checkpointing_kwargs")
-    if isinstance(kwargs, dict) and kwargs.get("use_reentrant"):
-        reason = second_pass(training, placements)
-        if reason:
-            raise ValueError(
-                f"training (arm {arm}): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, "
-                f"and {reason} takes more to be measured; set it to false, or gradients.every: off"
-            )
-    if training.get("fp16"):
-        raise ValueError(
-            f"training (arm {arm}): fp16: small component gradients would vanish; use bf16, or gradients.every: off"
-        )
-    if training.get("fsdp"):
-        raise ValueError(
-            f"training (arm {arm}): fsdp: layers hold parts of their weights, of which gradients are not measured; "
-            "use DeepSpeed, or set gradients.every: off"
-        )
-
-
-def second_pass(training: dict[str, Any], placements: set[str]) -> str | None:
-    """What asks for more than the training step's own backward pass to measure gradients, if anything."""
-    if placements != {"all_tokens"}:
-        return "a placement other than all_tokens"
-    for name, ordinary in (("beta", 0), ("entropy_coef", 0), ("use_adaptive_entropy", False), ("num_iterations", 1)):
-        if training.get(name, ordinary) != ordinary:
-            return name
-    accumulation = training.get("gradient_accumulation_steps", 1)
-    return "steps_per_generation" if (training.get("steps_per_generation") or accumulation) > accumulation else None
-
-
-def check_placeable(training: dict[str, Any], arm: str, component: str) -> None:
-    """Refuse settings under which TRL asks for one advantage per completion, so that none can be placed on tokens.
-
-    Raises
-    ------
-    ValueError
-    """
-    loss = training.get("loss_type")
-    reason = None
-    if training.get("off_policy_mask_threshold") is not None:
-        reason = "off_policy_mask_threshold: keeps or drops a completion by the sign of its one advantage"
-    elif loss == "vespo":
-        reason = "loss_type: vespo weighs a completion by the sign of its one advantage"
-    elif training.get("importance_sampling_level") == "sequence" and loss != "cispo":
-        reason = "importance_sampling_level: sequence has one ratio a completion: a placement would change nothing"
-    if reason:
-        raise ValueError(
-            f"training (arm {arm}): {reason}; set components.{component}.placement: all_tokens, or change the setting"
-        )
 
 
 def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[str]:

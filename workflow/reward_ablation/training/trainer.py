@@ -21,6 +21,7 @@ from torch import Tensor
 from trl import GRPOTrainer
 
 from reward_ablation.rewards.completions import completion_texts
+from reward_ablation.study.checks import second_pass
 from reward_ablation.study.errors import StudyError
 from reward_ablation.training.advantages import alone_advantages, component_shares
 from reward_ablation.training.gradients.layers import watch
@@ -85,6 +86,7 @@ class AblationTrainer(GRPOTrainer):
         kwargs["args"].reward_weights = [weights[name] for name in self.trained]
         super().__init__(reward_funcs=[components[name] for name in self.trained], **kwargs)
         self.whole_at = whole_at
+        self._check_passes()
         self._recorder = Recorder()
         self._by_completion = self._can_watch(must=bool(measure_every or whole_at))
         trained_names = {id(part): name for name, part in self.model.named_parameters() if part.requires_grad}
@@ -202,6 +204,19 @@ class AblationTrainer(GRPOTrainer):
             self.reward_funcs, self.reward_func_names, self.reward_processing_classes = saved
 
     # ------------------------------------------------------------------ gradients
+
+    def _check_passes(self) -> None:
+        """Refuse to measure in several passes where TRL has chosen checkpointing that allows one, as it may."""
+        reentrant = (self.args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
+        if not self.args.gradient_checkpointing or not reentrant or not (self.measure_every or self.whole_at):
+            return
+        reason = second_pass(vars(self.args), set(self.placements.values()))
+        if reason:
+            raise StudyError(
+                f"gradients: {reason} takes more than one backward pass to be measured, and TRL checkpoints "
+                "activations with use_reentrant: true, which allows one; set gradient_checkpointing: false, "
+                "or gradients.every: off"
+            )
 
     def _can_watch(self, must: bool) -> bool:
         """Watch the model's layers; where they cannot be watched and nothing is measured, TRL trains as it is."""
