@@ -74,8 +74,8 @@ class Measurement:
         By layer.
     projections : dict of str to (V', 509) tensor
         By layer.
-    sums : dict of str to (V, M) tensor
-        By parameter; empty where the step has one block.
+    sums : dict of str to (V, M) or (R, M) tensor
+        By parameter, of vectors or of rows, whichever are fewer; empty where the step has one block.
     vectors : dict of str to (V', P) tensor
         By parameter, where asked for.
     """
@@ -105,20 +105,29 @@ class Measurement:
         flat = rows.flatten(1)
         layer = layer_of(parameter)
         self.grams[layer] = self.grams[layer] + products(flat) if layer in self.grams else products(flat)
-        if not self.folded and not self.whole:
-            return
-        coefficients = self.coefficients if self.folded else self.coefficients[: self.projected]
-        vectors = combined(coefficients, flat).unflatten(1, rows.shape[1:])
         if self.folded:
+            folded = (
+                wide(rows) if self._fewer_rows() else combined(self.coefficients, flat).unflatten(1, rows.shape[1:])
+            )
             numbers = size if size <= WHOLE else size // FOLD | 1
-            _project(self.sums, parameter, numbers, vectors, place, parameter)
+            _project(self.sums, parameter, numbers, folded, place, parameter)
         if self.whole:
-            chosen = vectors[: self.projected]
+            vectors = combined(self.coefficients[: self.projected], flat).unflatten(1, rows.shape[1:])
             kept = self.vectors.setdefault(parameter, vectors.new_zeros(self.projected, size))
             if isinstance(place, int):
-                kept[:, place : place + chosen.size(1)] += chosen
+                kept[:, place : place + vectors.size(1)] += vectors
             else:
-                kept.view(self.projected, -1, rows.size(2))[:, place] += chosen
+                kept.view(self.projected, -1, rows.size(2))[:, place] += vectors
+
+    def _fewer_rows(self) -> bool:
+        """Whether rows are fewer than vectors, so that folding them is less work."""
+        return self.coefficients.size(1) < self.coefficients.size(0)
+
+    def folded_vectors(self) -> dict[str, Tensor]:
+        """Sums of the vectors' numbers for products with other blocks, (V, M) by parameter."""
+        if not self._fewer_rows():
+            return self.sums
+        return {name: combined(self.coefficients, sums) for name, sums in self.sums.items()}
 
     def project(self, parameter: str, rows: Tensor, place: int = 0) -> None:
         """Take in rows of a parameter's folded gradients from a place on, (R, ...), for the projections."""

@@ -93,8 +93,9 @@ class StepMeasurement:
         self.blocks.append((block, [row for row, is_here in zip(rows, present, strict=True) if is_here]))
         _add(self.projections, measurement.projections)
         _add(self.whole, measurement.vectors)
-        _add(self.sums, measurement.sums)
-        _add(self.inside, _grams_by_layer(measurement.sums))
+        sums = measurement.folded_vectors()
+        _add(self.sums, sums)
+        _add(self.inside, _grams_by_layer(sums))
 
     def tables(
         self, step: int, reduce: Callable[[Tensor], Tensor], gather: Callable[[list], list]
