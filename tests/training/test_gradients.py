@@ -92,3 +92,15 @@ def test_one_component_alone_is_the_training_gradient(train):
     run = train("run", weights={"correctness": 0, "format": 0, "length": 1}, training={"max_steps": 1})
     norm = pd.read_parquet(run / "metrics.parquet").grad_norm[0]
     assert first_step_gram(run)[2, 2] ** 0.5 == pytest.approx(norm, rel=1e-4)
+
+
+def test_bfloat16_measures_what_float32_does_within_its_precision(train):
+    """Under autocast, on the same first rollouts; sums are float32."""
+    exact = pd.read_parquet(train("float32", training={"max_steps": 1}) / "gradients.parquet")
+    rough = pd.read_parquet(train("bfloat16", training={"max_steps": 1, "bf16": True}) / "gradients.parquet")
+    keys = ["layer", "definition", "component_a", "component_b"]
+    both = exact.merge(rough, on=keys, suffixes=("", "_rough")).dropna(subset=["cosine", "cosine_rough"])
+    assert len(both) > 20
+    assert (both.cosine - both.cosine_rough).abs().max() < 0.05
+    assert (both.norm_a / both.norm_a_rough - 1).abs().max() < 0.05
+    assert (both.cosine != both.cosine_rough).any()

@@ -16,7 +16,7 @@ from trl.trainer import utils
 
 from reward_ablation.training.gradients.layers import joined
 from reward_ablation.training.gradients.projection import fold_units, offset_of, units_kept
-from reward_ablation.training.gradients.recorder import HeadGradient, Recorder, wide
+from reward_ablation.training.gradients.recorder import HeadGradient, Recorder, product, wide
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def _by_completion(
     for start in range(0, len(weight), step):
         part = weight[start : start + step].to(ctx.compute_dtype)
         tiles = _tiles(ctx, inputs, [*passes[:-1], seeds], to_entropy, recorder, start, part)
-        to_inputs += tiles[-1] @ part
+        to_inputs += product(tiles[-1].flatten(0, 1), part).view_as(to_inputs)
         if sums is not None:
             sums.add(tiles, start)
     return (
@@ -194,7 +194,7 @@ class _WeightGradient:
             if held is not None and self.recorder.scales is not None:
                 columns, own = held
                 scaled = own * self.recorder.scales[:, None, None].to(own.dtype)
-                self.weight[start + columns] = wide(scaled.flatten(0, 1).T @ self.inputs.flatten(0, 1))
+                self.weight[start + columns] = product(scaled.flatten(0, 1).T, self.inputs.flatten(0, 1))
 
     def finish(self) -> tuple[Tensor | None, Tensor | None]:
         """Leave to the embedding what is its; return the training gradients of weight and bias."""

@@ -37,12 +37,11 @@ def wide(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
-def products(rows: Tensor) -> Tensor:
-    """Inner products of all pairs of rows, (R, P) -> (R, R), added up in float32 or float64."""
-    if rows.is_cuda and rows.dtype in (torch.bfloat16, torch.float16):
-        return torch.mm(rows, rows.T, out_dtype=torch.float32)
-    rows = wide(rows)
-    return rows @ rows.T
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """Matrix product, added up in float32 or float64 and not rounded to the factors' format."""
+    if left.is_cuda and left.dtype == torch.bfloat16:
+        return torch.mm(left, right, out_dtype=torch.float32)
+    return wide(left) @ wide(right)
 
 
 def combined(coefficients: Tensor, rows: Tensor) -> Tensor:
@@ -51,7 +50,7 @@ def combined(coefficients: Tensor, rows: Tensor) -> Tensor:
         # Two bfloat16 numbers hold a coefficient to 16 bits: one alone would round an advantage to 8.
         high = coefficients.bfloat16()
         low = (coefficients - high.to(coefficients.dtype)).bfloat16()
-        return torch.mm(torch.cat([high, low]), rows, out_dtype=torch.float32).unflatten(0, (2, -1)).sum(0)
+        return product(torch.cat([high, low]), rows).unflatten(0, (2, -1)).sum(0)
     rows = wide(rows)
     return coefficients.to(rows.dtype) @ rows
 
@@ -104,7 +103,8 @@ class Measurement:
         """
         flat = rows.flatten(1)
         layer = layer_of(parameter)
-        self.grams[layer] = self.grams[layer] + products(flat) if layer in self.grams else products(flat)
+        gram = product(flat, flat.T)
+        self.grams[layer] = self.grams[layer] + gram if layer in self.grams else gram
         if self.folded:
             folded = (
                 wide(rows) if self._fewer_rows() else combined(self.coefficients, flat).unflatten(1, rows.shape[1:])
