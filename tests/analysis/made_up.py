@@ -50,7 +50,7 @@ class MadeUpStudy:
         return ["all", "embed_tokens", *(f"layers.{n}" for n in range(self.layers)), "norm", "lm_head"]
 
     def spec(self, arm: str) -> dict[str, Any]:
-        return {"weights": self.arms[arm], "training": {"learning_rate": 1e-5, "max_steps": self.steps}}
+        return {"weights": self.arms[arm], "training": {"learning_rate": 1e-5, "max_steps": self.steps}, "gpus": 0}
 
     def plan(self) -> dict[str, Any]:
         """Content of study.json."""

@@ -109,7 +109,7 @@ def test_arms_with_one_spec_share_their_runs(tmp_path):
     [
         ({"seed": 5}, "run.seed is 5 there and 1 in the study"),
         (
-            {"spec": {"weights": {"a": 1.0}, "training": {}}},
+            {"spec": {"weights": {"a": 1.0}, "training": {}, "gpus": 0}},
             'run.spec.training.learning_rate is "(absent)" there and 1e-05 in the study',
         ),
     ],

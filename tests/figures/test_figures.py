@@ -1,4 +1,5 @@
 from itertools import combinations
+from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -351,3 +352,15 @@ def test_figures_leave_matplotlibs_settings_alone(made_up):
     rewards(made_up("four arms").tables["rewards_by_step"], made_up("four arms").study)
     evaluation(made_up("four arms").tables["evaluation_by_arm"], made_up("four arms").study)
     assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    ("gpus", "training", "words"),
+    [(0, {}, "float32"), (1, {}, "bfloat16"), (1, {"bf16": False}, "float32"), (0, {"bf16": True}, "bfloat16")],
+)
+def test_precision_is_said(gpus, training, words):
+    from reward_ablation.figures.similarity_steps import precision_note
+
+    spec = {"gpus": gpus, "training": training}
+    study = SimpleNamespace(runs=[SimpleNamespace(spec=spec)])
+    assert precision_note(study) == f"Gradients computed in {words}."

@@ -10,7 +10,21 @@ import pytest
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, PreTrainedModel, Qwen2Config, Qwen3Config
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
+    MixtralConfig,
+    OPTConfig,
+    PhiConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen3Config,
+)
+from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
+from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
@@ -34,6 +48,21 @@ CONFIGS = {
     "gpt2": lambda words: GPT2Config(
         n_embd=16, n_layer=2, n_head=4, n_positions=32, vocab_size=words, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
     ),
+    "gemma2": lambda words: Gemma2Config(**SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4),
+    "gemma3": lambda words: Gemma3TextConfig(**SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4),
+    "phi": lambda words: PhiConfig(**SMALL, vocab_size=words, resid_pdrop=0, embd_pdrop=0),
+    "opt": lambda words: OPTConfig(
+        hidden_size=16,
+        ffn_dim=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        vocab_size=words,
+        dropout=0,
+        word_embed_proj_dim=16,
+    ),
+    "mixtral": lambda words: MixtralConfig(
+        **SMALL, vocab_size=words, num_key_value_heads=2, num_local_experts=2, router_jitter_noise=0.0
+    ),
     "dropout": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2, attention_dropout=0.3),
 }
 
@@ -42,6 +71,8 @@ def tiny_model(name: str, words: int) -> PreTrainedModel:
     """Random weights, biases and norms too, so that no gradient is there by chance."""
     torch.manual_seed(1)
     model = AutoModelForCausalLM.from_config(CONFIGS[name](words), attn_implementation="sdpa").double()
+    if name == "mixtral":
+        model.set_experts_implementation("eager")  # the other ones have no float64
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.2 * torch.randn_like(parameter)
@@ -120,12 +151,19 @@ def norm_in_full(self, hidden_states: Tensor) -> Tensor:
     return self.weight * hidden_states * torch.rsqrt(variance + self.variance_epsilon)
 
 
+def gemma_norm_in_full(self, x: Tensor) -> Tensor:
+    """Gemma's RMSNorm, but for its cast to float32."""
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * (1.0 + self.weight)
+
+
 @pytest.fixture
 def pair(demo_model, tmp_path, monkeypatch):
     """Both trainers: `pair(model, lora=..., placements=..., whole=..., **training)`."""
     tokenizer = load_tokenizer(demo_model)
     for norm in (LlamaRMSNorm, Qwen2RMSNorm, Qwen3RMSNorm):
         monkeypatch.setattr(norm, "forward", norm_in_full)
+    for norm in (Gemma2RMSNorm, Gemma3RMSNorm):
+        monkeypatch.setattr(norm, "forward", gemma_norm_in_full)
 
     def make(model: str = "llama", lora=None, placements=None, measure_every=1, whole_at=(), **training) -> Pair:
         training.setdefault("num_generations", 2)
@@ -139,8 +177,9 @@ def pair(demo_model, tmp_path, monkeypatch):
         def wrapped(seed: int = 3):
             torch.manual_seed(seed)
             policy = tiny_model(model, words)
-            policy.save_pretrained(tmp_path / "reference")  # TRL loads the reference model of a KL term from its path
-            policy.config._name_or_path = str(tmp_path / "reference")
+            if "beta" in settings:  # TRL loads the reference model of a KL term from its path
+                policy.save_pretrained(tmp_path / "reference")
+                policy.config._name_or_path = str(tmp_path / "reference")
             return {"model": policy, "peft_config": lora_config(lora)}
 
         ours = AblationTrainer(

@@ -121,9 +121,9 @@ def batches_of(pair, count=1, rows=6):
     return batches
 
 
-@pytest.mark.parametrize("model", ["llama", "qwen2", "qwen3", "gpt2", "dropout"])
+@pytest.mark.parametrize("model", ["llama", "qwen2", "qwen3", "gpt2", "gemma2", "gemma3", "phi", "dropout"])
 def test_models(pair, model):
-    """Tied and untied heads, biases, norms of hidden states and of heads, GPT-2's transposed layers, dropout."""
+    """Tied and untied heads, biases, head biases, norms of hidden states and of heads, transposed layers, soft caps."""
     pair = pair(model)
     check(pair, batches_of(pair))
 

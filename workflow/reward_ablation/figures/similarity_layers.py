@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.curves import arm_groups, curve_panels, draw_curve, finish, panel_title
-from reward_ablation.figures.similarity_steps import alone, cosine_axis, of_pair, why_not_measured
+from reward_ablation.figures.similarity_steps import alone, cosine_axis, of_pair, precision_note, why_not_measured
 from reward_ablation.figures.style import STYLE, looks, page_of_words
 from reward_ablation.gram.similarity import ALL_LAYERS
 
@@ -96,7 +96,7 @@ def estimates_note(study: StudyFile, similarity_by_arm: pd.DataFrame, mark: str,
     few = " With so few seeds intervals tend to be too short." if 1 < seeds < 10 else ""
     return (
         f"{mark}: mean over the measured steps ({steps}) of {of_seeds}. {span}: {level} bootstrap interval "
-        f"over {resampled}, steps taken as independent.{few}"
+        f"over {resampled}, steps taken as independent.{few} {precision_note(study)}"
     )
 
 

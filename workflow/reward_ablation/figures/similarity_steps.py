@@ -55,6 +55,13 @@ def why_not_measured(study: StudyFile) -> str:
     return "not measured: gradients.every is 0"
 
 
+def precision_note(study: StudyFile) -> str:
+    """Say in which precision gradients were computed: TRL trains in bfloat16 on a GPU unless told otherwise."""
+    rough = {run.spec["training"].get("bf16", run.spec["gpus"] > 0) for run in study.runs}
+    names = ["float32"] * (False in rough) + ["bfloat16"] * (True in rough)
+    return f"Gradients computed in {' and '.join(names)}."
+
+
 @rc_context(STYLE)
 def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figure:
     """One panel per pair of components: cosine over all parameters, by arm."""
@@ -74,7 +81,7 @@ def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figu
         row[0].set_ylabel("cosine of gradients")
     note = (
         f"{seeds_note(study, steps_per_point(table['step']))} Gaps: a component's gradient is zero in every seed, "
-        "so that it has no direction."
+        f"so that it has no direction. {precision_note(study)}"
     )
     finish(figure, study, heading, note)
     return figure

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+#: Settings under which the backward pass is not watched: training is TRL's as it is, and nothing can be measured.
+UNWATCHED = {
+    "fp16": "small component gradients would vanish; bf16 does not",
+    "fsdp": "layers hold parts of their weights, of which gradients are not measured; DeepSpeed does not",
+    "torch_compile": "compiled layers cannot be watched",
+    "torch_compile_backend": "compiled layers cannot be watched",
+    "torch_compile_mode": "compiled layers cannot be watched",
+    "use_liger_kernel": "fused layers cannot be watched",
+}
+
 
 def check_measurable(training: dict[str, Any], placements: set[str], arm: str) -> None:
     """Refuse settings under which component gradients would be wrong or impossible.
@@ -20,15 +30,9 @@ def check_measurable(training: dict[str, Any], placements: set[str], arm: str) -
                 f"training (arm {arm}): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, "
                 f"and {reason} takes more to be measured; set it to false, or gradients.every: off"
             )
-    if training.get("fp16"):
-        raise ValueError(
-            f"training (arm {arm}): fp16: small component gradients would vanish; use bf16, or gradients.every: off"
-        )
-    if training.get("fsdp"):
-        raise ValueError(
-            f"training (arm {arm}): fsdp: layers hold parts of their weights, of which gradients are not measured; "
-            "use DeepSpeed, or set gradients.every: off"
-        )
+    for name, reason in UNWATCHED.items():
+        if training.get(name):
+            raise ValueError(f"training (arm {arm}): {name}: {reason}; change it, or set gradients.every: off")
 
 
 def second_pass(training: dict[str, Any], placements: set[str]) -> str | None:

@@ -21,10 +21,10 @@ from torch import Tensor
 from trl import GRPOTrainer
 
 from reward_ablation.rewards.completions import completion_texts
-from reward_ablation.study.checks import second_pass
+from reward_ablation.study.checks import UNWATCHED, second_pass
 from reward_ablation.study.errors import StudyError
 from reward_ablation.training.advantages import alone_advantages, component_shares
-from reward_ablation.training.gradients.layers import watch
+from reward_ablation.training.gradients.layers import MixedCompletions, unwatch, watch
 from reward_ablation.training.gradients.lm_head import watched_head
 from reward_ablation.training.gradients.passes import measuring_pass, watch_log_probs
 from reward_ablation.training.gradients.recorder import Measurement, Recorder
@@ -220,7 +220,7 @@ class AblationTrainer(GRPOTrainer):
 
     def _can_watch(self, must: bool) -> bool:
         """Watch the model's layers; where they cannot be watched and nothing is measured, TRL trains as it is."""
-        if self.args.fp16 or self.args.fsdp:  # refused with the config where something is to be measured
+        if any(getattr(self.args, name, None) for name in UNWATCHED):
             return False
         try:
             watch(self.model, self._recorder)
@@ -265,7 +265,14 @@ class AblationTrainer(GRPOTrainer):
             return super()._compute_loss(model, inputs)
         self._recorder.clear()
         self._recorder.active = True
-        loss = super()._compute_loss(model, inputs)
+        try:
+            loss = super()._compute_loss(model, inputs)
+        except MixedCompletions:
+            if self.measure_every or self.whole_at:
+                raise
+            unwatch(self._recorder)
+            self._by_completion = False
+            return super()._compute_loss(model, inputs)
         advantages = inputs["advantages"]
         fused = advantages.dim() == 1 and not (self.beta or self._entropy_bonus_enabled or self.aux_loss_enabled)
         if fused or self._measures_now():
@@ -345,6 +352,8 @@ class AblationTrainer(GRPOTrainer):
 
     def keep_block(self) -> bool:
         """Take over what the backward pass of a micro-batch left; tell whether it was measured."""
+        if self._by_completion:
+            self._recorder.check()
         measured, self._measured = self._measured, None
         if measured is not None:
             measurement, families, batch = measured

@@ -24,6 +24,10 @@ Forward = Callable[..., Tensor]
 Kind = Callable[[Any, dict[str, str], Recorder], Forward]
 
 
+class MixedCompletions(StudyError):
+    """A layer gets tokens of several completions mixed."""
+
+
 def watch(model: PreTrainedModel, recorder: Recorder) -> None:
     """Give every layer that has trained parameters a backward pass that reports to the recorder.
 
@@ -37,22 +41,43 @@ def watch(model: PreTrainedModel, recorder: Recorder) -> None:
     """
     names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
-    seen = {id(parameter) for parameter in head.parameters(recurse=False)}
+    of_head = [parameter for parameter in head.parameters(recurse=False) if id(parameter) in names]
+    expected = {names[id(parameter)]: _size(parameter) for parameter in of_head}
     forwards: list[tuple[nn.Module, Forward]] = []
     for module in model.modules():
         own = {key: names.get(id(parameter), "") for key, parameter in module.named_parameters(recurse=False)}
-        if module is not head and any(own.values()) and (kind := _kind_of(module)) is not None:
-            forwards.append((module, _guarded(module, kind(module, own, recorder), own, recorder)))
-            seen.update(id(parameter) for parameter in module.parameters(recurse=False))
-    missing = [name for parameter, name in names.items() if parameter not in seen]
-    if missing:
-        raise StudyError(
-            f"gradients: the gradient of {missing[0]} ({len(missing)} such parameters) cannot be told apart by "
-            "completion: not a linear, embedding or norm layer; set gradients.every: off"
-        )
+        trained = [parameter for parameter in module.parameters(recurse=False) if id(parameter) in names]
+        if module is head or not trained:
+            continue
+        kind = _kind_of(module)
+        shared = any(names[id(parameter)] in expected for parameter in trained) and module is not embedding
+        if kind is None or shared:
+            why = "shared by several layers" if shared else f"of a {type(module).__name__}"
+            raise StudyError(
+                f"gradients: the gradient of {names[id(trained[0])]}, {why}, cannot be told apart by completion; "
+                "set gradients.every: off"
+            )
+        forwards.append((module, _guarded(module, kind(module, own, recorder), own, recorder)))
+        for parameter in trained:
+            name = names[id(parameter)]
+            expected[name] = expected.get(name, 0) + _size(parameter)
+    recorder.expected = expected
     recorder.head_shares_embedding = head.weight is embedding.weight
     for module, forward in forwards:
         module.__dict__["forward"] = forward
+        recorder.watched.append(module)
+
+
+def unwatch(recorder: Recorder) -> None:
+    """Give the layers their own passes back."""
+    for module in recorder.watched:
+        del module.__dict__["forward"]
+    recorder.watched.clear()
+
+
+def _size(parameter: Tensor) -> int:
+    """Count of a parameter's numbers, of which ZeRO-3 holds a part."""
+    return getattr(parameter, "ds_numel", parameter.numel())
 
 
 def _kind_of(module: nn.Module) -> Kind | None:
@@ -65,6 +90,8 @@ def _kind_of(module: nn.Module) -> Kind | None:
     }
     if type(module).forward in kinds:
         return kinds[type(module).forward]
+    if isinstance(module, nn.Embedding) and hasattr(module, "embed_scale"):
+        return _embedding  # Gemma's, which multiplies what it looks up
     own = [(name, parameter.dim()) for name, parameter in module.named_parameters(recurse=False)]
     return _rms_norm if type(module).__name__.endswith("RMSNorm") and own == [("weight", 1)] else None
 
@@ -77,7 +104,7 @@ def _guarded(module: nn.Module, watched: Forward, names: dict[str, str], recorde
         if not recorder.active or not torch.is_grad_enabled() or args or kwargs:
             return plain(inputs, *args, **kwargs)
         if inputs.size(0) not in (1, recorder.batch):
-            raise StudyError(
+            raise MixedCompletions(
                 f"gradients: {next(iter(names.values()))} gets tokens of several completions mixed, as in a "
                 "mixture of experts: gradients cannot be told apart by completion; set gradients.every: off"
             )
@@ -100,7 +127,8 @@ def _embedding(module: nn.Embedding, names: dict[str, str], recorder: Recorder) 
     def forward(ids: Tensor) -> Tensor:
         # Positions are the same for all completions of a batch, and come once.
         ids = ids.expand(recorder.batch, -1) if ids.size(0) == 1 else ids
-        return _Embedding.apply(ids, module.weight, module.padding_idx, recorder, names["weight"])
+        looked_up = _Embedding.apply(ids, module.weight, module.padding_idx, recorder, names["weight"])
+        return looked_up * module.embed_scale.to(looked_up.dtype) if hasattr(module, "embed_scale") else looked_up
 
     return forward
 
@@ -243,6 +271,8 @@ class _Embedding(torch.autograd.Function):
             _measure_embedding(recorder, recorder.measurement, ctx.name, ctx.shape, passes, ids)
         if not recorder.plain and recorder.scales is None:
             return None, None, None, None, None
+        if not recorder.plain:
+            recorder.report(ctx.name, ctx.shape.numel())
         scaled = gradient if recorder.plain else gradient * recorder.scales[:, None, None].to(gradient.dtype)
         total = gradient.new_zeros(ctx.shape).index_add_(0, ids.flatten(), scaled.flatten(0, 1))
         return None, total, None, None, None

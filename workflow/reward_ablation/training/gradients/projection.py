@@ -66,8 +66,8 @@ def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> Non
 
 
 def units_kept(units: int) -> int:
-    """Sums that the units of a matrix are folded to: a small part of them."""
-    return min(units, max(8, min(32, units // 8)))
+    """Sums that the units of a matrix are folded to: a small part of them. Words, of which there are many, have more."""
+    return min(units, max(8, min(32, units // 8), min(256, units // 64)))
 
 
 def fold_units(values: Tensor, sums: int, start: int, offset: int) -> Tensor:

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from reward_ablation.study.errors import StudyError
 from reward_ablation.training.gradients.projection import add_projected_rows, add_projection, offset_of
 
 #: Bytes of one block of rows: large enough for matrix products, small enough for a cache.
@@ -192,6 +193,8 @@ class Recorder:
         self.tokens = torch.empty(0)  # (B, L), prompts and completions
         self.scored = torch.empty(0)  # (B, L - 1), positions whose next token counts
         self.head_shares_embedding = False
+        self.watched: list[nn.Module] = []
+        self.expected: dict[str, int] = {}  # numbers of each trained parameter that one pass reports
         self.clear()
 
     def clear(self) -> None:
@@ -203,11 +206,37 @@ class Recorder:
         self.keeping = False
         self.kept: dict[str, list[Tensor]] = {}
         self.head: HeadGradient | None = None
+        self.reported: dict[str, int] = {}
 
     @property
     def plain(self) -> bool:
         """Whether layers do what autograd would do."""
         return not self.keeping and self.scales is None and self.measurement is None
+
+    def report(self, parameter: str, count: int) -> None:
+        """Note that so many numbers of a parameter's training gradient were added up here."""
+        self.reported[parameter] = self.reported.get(parameter, 0) + count
+
+    def check(self) -> None:
+        """Make sure that every trained parameter's gradient came by completion, and once.
+
+        Advantages come in here and nowhere else: a layer that is called twice, compiled or replaced would train on
+        a wrong gradient.
+
+        Raises
+        ------
+        StudyError
+        """
+        if self.scales is None or self.reported == self.expected:
+            return
+        name = next(name for name in {**self.expected, **self.reported} if self._off(name))
+        raise StudyError(
+            f"gradients: {self.reported.get(name, 0):,} of {self.expected.get(name, 0):,} numbers of the gradient of "
+            f"{name} came by completion: the model, or a setting that replaces its layers, is not supported"
+        )
+
+    def _off(self, name: str) -> bool:
+        return self.reported.get(name) != self.expected.get(name)
 
     def factors(self, name: str, gradient: Tensor) -> list[Tensor]:
         """Gradients of a module's outputs in all passes, this one last; empty while they are being kept."""
@@ -226,5 +255,6 @@ class Recorder:
             self.measurement.add(parameter, size, rows, place)
         if self.scales is None:
             return None
+        self.report(parameter, rows[0].numel())
         own = rows[-self.batch :]
         return combined(self.scales[None], own.flatten(1)).view(own.shape[1:])

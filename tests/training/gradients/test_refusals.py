@@ -1,0 +1,75 @@
+"""What cannot be right is refused, and what is not measured trains as TRL does."""
+
+import pytest
+import torch
+from torch import nn
+
+from reward_ablation.study.errors import StudyError
+
+from .conftest import batch_of
+
+
+def step(pair):
+    batch = batch_of(6, len(pair.ours.processing_class), 2, pair.ours._tokenizer.pad_token_id)
+    return pair.step(pair.ours, [dict(batch)]), pair.step(pair.plain, [dict(batch)])
+
+
+def test_a_mixture_of_experts_is_refused_by_name(pair):
+    with pytest.raises(StudyError, match=r"model.layers.0.mlp.* cannot be told apart by completion"):
+        pair("mixtral")
+
+
+@pytest.mark.parametrize(
+    ("model", "lora"), [("mixtral", None), ("opt", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"})]
+)
+def test_what_cannot_be_measured_trains_unmeasured(pair, model, lora):
+    """Experts get tokens of all completions mixed, and so do OPT's linear layers, which flatten their inputs."""
+    ours, plain = step(pair(model, lora=lora, measure_every=0))
+    for name, part in plain.items():
+        assert (ours[name] - part).abs().max() <= 1e-5 * part.abs().max() + 1e-9, name
+
+
+def test_mixed_completions_are_refused_where_they_would_be_measured(pair):
+    lora = {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}
+    with pytest.raises(StudyError, match=r"fc1.lora_A.*gets tokens of several completions mixed"):
+        step(pair("opt", lora=lora))
+
+
+@pytest.mark.parametrize("measure_every", [0, 1])
+def test_a_layer_that_is_replaced_after_all_ends_the_training(pair, measure_every):
+    """Its advantages would be left out: no step is taken with such a gradient."""
+    pair = pair(measure_every=measure_every)
+    layer = pair.ours.model.model.layers[1].mlp.up_proj
+    layer.forward = lambda inputs: nn.functional.linear(inputs, layer.weight)
+    with pytest.raises(StudyError, match=r"0 of 384 numbers of the gradient of model.layers.1.mlp.up_proj.weight"):
+        step(pair)
+
+
+def test_a_layer_that_is_called_twice_ends_the_training(pair):
+    pair = pair(measure_every=0)
+    norm = pair.ours.model.model.norm
+    pair.ours.model.model.layers[1].register_forward_hook(lambda module, inputs, output: norm(output))
+    with pytest.raises(StudyError, match=r"32 of 16 numbers of the gradient of model.norm.weight"):
+        step(pair)
+
+
+def test_a_weight_of_two_layers_is_refused(pair, monkeypatch):
+    from . import conftest
+
+    made = conftest.tiny_model
+
+    def shared(name, words):
+        model = made(name, words)
+        model.model.layers[1].mlp.up_proj.weight = model.model.layers[0].mlp.up_proj.weight
+        return model
+
+    monkeypatch.setattr(conftest, "tiny_model", shared)
+    with pytest.raises(StudyError, match=r"model.layers.0.mlp.up_proj.weight, shared by several layers"):
+        pair()
+
+
+def test_watching_leaves_nothing_in_a_saved_model(pair, tmp_path):
+    model = pair().ours.model
+    model.save_pretrained(tmp_path / "saved")
+    again = type(model).from_pretrained(tmp_path / "saved", dtype=torch.float64)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
