@@ -50,6 +50,9 @@ CONFIGS = {
     ),
     "gemma2": lambda words: Gemma2Config(**SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4),
     "gemma3": lambda words: Gemma3TextConfig(**SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4),
+    "tied phi": lambda words: PhiConfig(
+        **SMALL, vocab_size=words, resid_pdrop=0, embd_pdrop=0, tie_word_embeddings=True
+    ),
     "phi": lambda words: PhiConfig(**SMALL, vocab_size=words, resid_pdrop=0, embd_pdrop=0),
     "opt": lambda words: OPTConfig(
         hidden_size=16,
@@ -60,9 +63,7 @@ CONFIGS = {
         dropout=0,
         word_embed_proj_dim=16,
     ),
-    "mixtral": lambda words: MixtralConfig(
-        **SMALL, vocab_size=words, num_key_value_heads=2, num_local_experts=2, router_jitter_noise=0.0
-    ),
+    "mixtral": lambda words: MixtralConfig(**SMALL, vocab_size=words, num_key_value_heads=2, num_local_experts=2),
     "dropout": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2, attention_dropout=0.3),
 }
 
@@ -197,6 +198,7 @@ def pair(demo_model, tmp_path, monkeypatch):
         for trainer in (ours, plain):
             trainer.model.train()
             trainer.model.double()
+            trainer.aux_loss_enabled = False  # the reference has none
             trainer.current_gradient_accumulation_steps = settings.get("gradient_accumulation_steps", 1)
         _same_weights(ours.model, plain.model)
         if settings.get("gradient_checkpointing"):

@@ -121,7 +121,7 @@ def batches_of(pair, count=1, rows=6):
     return batches
 
 
-@pytest.mark.parametrize("model", ["llama", "qwen2", "qwen3", "gpt2", "gemma2", "gemma3", "phi", "dropout"])
+@pytest.mark.parametrize("model", ["llama", "qwen2", "qwen3", "gpt2", "gemma2", "gemma3", "phi", "tied phi", "dropout"])
 def test_models(pair, model):
     """Tied and untied heads, biases, head biases, norms of hidden states and of heads, transposed layers, soft caps."""
     pair = pair(model)

@@ -90,7 +90,8 @@ class AblationTrainer(GRPOTrainer):
         self._recorder = Recorder()
         self._by_completion = self._can_watch(must=bool(measure_every or whole_at))
         trained_names = {id(part): name for name, part in self.model.named_parameters() if part.requires_grad}
-        self._head = trained_names.get(id(self.model.get_output_embeddings().weight))
+        head = self.model.get_output_embeddings()
+        self._head = tuple(trained_names.get(id(part)) for part in (head.weight, getattr(head, "bias", None)))
         self._trained_columns = [k for k, name in enumerate(components) if weights[name]]
         self._vectors = [("alone", name) for name in components] + [("share", name) for name in self.trained]
         self._vectors += [("share", KL)] if self.beta else []
@@ -145,7 +146,9 @@ class AblationTrainer(GRPOTrainer):
         shares = component_shares(scores, weights, *how)[here]
         self._log_rollouts(inputs, scores[here], shares, output["advantages"], first_row=here.start)
         output["alone"], output["shares"] = alone, shares
-        output["row"] = torch.arange(here.start, here.stop, device=shares.device)
+        # Numbers over all processes and all batches of a step.
+        first = self._batches * len(inputs) * self.accelerator.num_processes + here.start
+        output["row"] = torch.arange(first, first + len(inputs), device=shares.device)
         self._completions = {
             place: Completion(
                 generation_step=self.state.global_step + 1,
@@ -154,7 +157,7 @@ class AblationTrainer(GRPOTrainer):
                 place=place,
                 group=place // self.num_generations,
             )
-            for place, row in enumerate(inputs, start=here.start)
+            for place, row in enumerate(inputs, start=first)
         }
         self._place(output, shares)
         return output
@@ -247,7 +250,7 @@ class AblationTrainer(GRPOTrainer):
         scored[:, :-logits_to_keep] = False
         self._recorder.tokens, self._recorder.scored = input_ids, scored[:, 1:]
         self._recorder.batch, self._recorder.width = len(input_ids), logits_to_keep
-        with watched_head(self._recorder, self._head):
+        with watched_head(self._recorder, *self._head):
             self._forward = super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
             )

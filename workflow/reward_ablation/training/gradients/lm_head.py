@@ -20,14 +20,14 @@ from reward_ablation.training.gradients.recorder import HeadGradient, Recorder, 
 
 
 @contextmanager
-def watched_head(recorder: Recorder, name: str | None) -> Iterator[None]:
+def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) -> Iterator[None]:
     """Let TRL's fused head report to the recorder.
 
     Parameters
     ----------
     recorder : Recorder
-    name : str or None
-        Name of the head's weight among the parameters; None where it is not trained.
+    name, bias_name : str or None
+        Names of the head's weight and bias among the parameters; None where it is not trained, or has none.
     """
 
     class WatchedLogProbs(ChunkedLogProbFunction):
@@ -42,7 +42,7 @@ def watched_head(recorder: Recorder, name: str | None) -> Iterator[None]:
                 return ChunkedLogProbFunction.backward(ctx, to_log_probs, to_entropy, *others)
             _, weight, bias, *_ = ctx.saved_tensors
             with utils.maybe_gather_lm_head_ctx(weight, bias):
-                return (*_by_completion(ctx, to_log_probs, to_entropy, recorder, name), *[None] * 6)
+                return (*_by_completion(ctx, to_log_probs, to_entropy, recorder, name, bias_name), *[None] * 6)
 
     original = utils._ChunkedLogProbFunction
     utils._ChunkedLogProbFunction = WatchedLogProbs  # type: ignore[misc]
@@ -97,7 +97,12 @@ def _entropy_gradient(logits: Tensor, log_z: Tensor, entropy: Tensor, settings: 
 
 
 def _by_completion(
-    ctx: Any, to_log_probs: Tensor, to_entropy: Tensor | None, recorder: Recorder, name: str | None
+    ctx: Any,
+    to_log_probs: Tensor,
+    to_entropy: Tensor | None,
+    recorder: Recorder,
+    name: str | None,
+    bias_name: str | None,
 ) -> tuple[Tensor | None, ...]:
     """Gradients of hidden states, weight and bias, from those of the log-probabilities.
 
@@ -110,7 +115,7 @@ def _by_completion(
     passes = [] if plain else recorder.factors(f"head {name}", seeds)  # a name that no layer has
     sums = None
     if name is not None and (passes or plain):
-        sums = _WeightGradient(recorder, name, weight, bias, inputs)
+        sums = _WeightGradient(recorder, name, bias_name, weight, bias, inputs)
     step = recorder.units_at_once(weight.shape[1], max(1, len(passes)))
     step = -(-step // units_kept(len(weight))) * units_kept(len(weight))  # as `fold_units` wants it
     to_inputs = torch.zeros_like(wide(inputs))
@@ -158,14 +163,17 @@ class _WeightGradient:
     its own part before products are taken.
     """
 
-    def __init__(self, recorder: Recorder, name: str, weight: Tensor, bias: Tensor | None, inputs: Tensor):
-        self.recorder, self.name, self.inputs = recorder, name, inputs
+    def __init__(
+        self, recorder: Recorder, name: str, bias_name: str | None, weight: Tensor, bias: Tensor | None, inputs: Tensor
+    ):
+        self.recorder, self.name, self.bias_name, self.inputs = recorder, name, bias_name, inputs
         self.size, self.vocabulary = weight.numel(), len(weight)
         trains = recorder.plain or recorder.scales is not None
         self.weight, self.bias = (
-            wide(torch.empty_like(part)) if trains and part is not None else None for part in (weight, bias)
+            wide(torch.empty_like(part)) if trains and part is not None and named else None
+            for part, named in ((weight, name), (bias, bias_name))
         )
-        self.dtype, self.has_bias = weight.dtype, bias is not None
+        self.dtype = weight.dtype
         shared = recorder.head_shares_embedding and not recorder.plain
         self.words = torch.unique(recorder.tokens) if shared else None
         self.kept: list[list[Tensor]] = []
@@ -175,11 +183,11 @@ class _WeightGradient:
     def add(self, tiles: list[Tensor], start: int) -> None:
         """Take in the gradients of a tile of logits, which are changed."""
         words = slice(start, start + tiles[0].size(2))
-        if self.has_bias:
+        if self.bias_name is not None:
             rows = joined([tile.sum(1) for tile in tiles])
             if self.recorder.measurement is not None:
-                self.recorder.measurement.project(f"{self.name.removesuffix('weight')}bias", rows, start)
-            total = self._collect("bias", self.vocabulary, rows, start)
+                self.recorder.measurement.project(self.bias_name, rows, start)
+            total = self._collect(self.bias_name, self.vocabulary, rows, start)
             if self.bias is not None and total is not None:
                 self.bias[words] = total
         if self.recorder.measurement is not None:
@@ -188,7 +196,7 @@ class _WeightGradient:
             self.folded = [a + b for a, b in zip(self.folded, folded, strict=True)] if self.folded else folded
         held = self._hold_back(tiles, start, self.words) if self.words is not None else None
         rows = joined([tile.mT @ self.inputs for tile in tiles]).flatten(1)
-        total = self._collect("weight", self.size, rows, start * self.inputs.size(2))
+        total = self._collect(self.name, self.size, rows, start * self.inputs.size(2))
         if self.weight is not None and total is not None:
             self.weight[words] = total.view(-1, self.inputs.size(2))
             if held is not None and self.recorder.scales is not None:
@@ -211,7 +219,7 @@ class _WeightGradient:
     def _collect(self, parameter: str, size: int, rows: Tensor, place: int) -> Tensor | None:
         if self.recorder.plain:
             return rows.sum(0)
-        return self.recorder.collect(f"{self.name.removesuffix('weight')}{parameter}", size, rows, place)
+        return self.recorder.collect(parameter, size, rows, place)
 
     def _hold_back(self, tiles: list[Tensor], start: int, words: Tensor) -> tuple[Tensor, Tensor]:
         """Move columns of words that occur out of the tiles; their places, and the last pass's columns."""

@@ -66,7 +66,7 @@ def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> Non
 
 
 def units_kept(units: int) -> int:
-    """Sums that the units of a matrix are folded to: a small part of them. Words, of which there are many, have more."""
+    """Sums that the units of a matrix are folded to: a small part of them; a vocabulary has more than a layer."""
     return min(units, max(8, min(32, units // 8), min(256, units // 64)))
 
 
