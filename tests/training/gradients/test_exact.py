@@ -156,6 +156,7 @@ def test_rollouts_of_an_older_model(pair, training):
         off_policy(pair, batch)
     tables = check(pair, batches)
     families = set(tables["sample_gram_rows"]["family"].to_pylist())
+    assert ("all_tokens/uneven" in families) == ("top_entropy_quantile" in training)
     assert ("all_tokens/-" in families) == (training["loss_type"] != "cispo")  # whose clip goes by no sign
 
 

@@ -76,20 +76,20 @@ def finish(figure: Figure, study: StudyFile, heading: str, note: str) -> None:
     legend_below(figure, handles, note, most_columns=groups if groups > 1 else 6)
 
 
-def steps_per_point(steps: pd.Series) -> int:
+def steps_per_point(steps: pd.Series, most_points: int = MOST_POINTS) -> int:
     """Number of neighbouring measured steps that one point of a curve stands for."""
-    return max(1, ceil(steps.nunique() / MOST_POINTS))
+    return max(1, ceil(steps.nunique() / most_points))
 
 
-def thinned(table: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Average neighbouring steps of each arm and seed, so that no curve has more than MOST_POINTS points.
+def thinned(table: pd.DataFrame, value: str, most_points: int = MOST_POINTS) -> pd.DataFrame:
+    """Average neighbouring steps of each arm and seed, so that no curve has more than `most_points` points.
 
     Returns
     -------
     Columns arm, seed, step, and `value`; the step of a point is the mean of those that it stands for.
     """
     steps = np.sort(table["step"].unique())
-    width = steps_per_point(table["step"])
+    width = steps_per_point(table["step"], most_points)
     # A remainder joins the last point: fewer steps than elsewhere would make it the noisiest of all.
     point = np.minimum(np.searchsorted(steps, table["step"]) // width, len(steps) // width - 1)
     grouped = table.groupby(["arm", "seed", point], sort=True)

@@ -25,6 +25,9 @@ from reward_ablation.figures.curves import (
 from reward_ablation.figures.style import STYLE, page_of_words
 from reward_ablation.gram.similarity import ALL_LAYERS
 
+#: Points of a curve: the cosine of one step's gradients is noise for the most part, and neighbours are averaged.
+MOST_POINTS = 20
+
 
 def alone(table: pd.DataFrame) -> pd.DataFrame:
     """Rows of the gradients that components give as the only reward, which every arm has for every component."""
@@ -72,7 +75,7 @@ def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figu
     pairs = list(combinations(study.components, 2))
     figure, rows = curve_panels(study, len(pairs), height=2.2)
     for row, pair in zip(rows, pairs, strict=True):
-        cosines = thinned(of_pair(table, *pair), "cosine")
+        cosines = thinned(of_pair(table, *pair), "cosine", MOST_POINTS)
         for panel, arms in zip(row, arm_groups(study), strict=True):
             draw_arms(panel, cosines, study, arms, "step", "cosine")
             cosine_axis(panel)
@@ -80,8 +83,8 @@ def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figu
             step_axis(panel, table["step"])
         row[0].set_ylabel("cosine of gradients")
     note = (
-        f"{seeds_note(study, steps_per_point(table['step']))} Gaps: a component's gradient is zero in every seed, "
-        f"so that it has no direction. {precision_note(study)}"
+        f"{seeds_note(study, steps_per_point(table['step'], MOST_POINTS))} Gaps: a component's gradient is zero in every "
+        f"seed, so that it has no direction. {precision_note(study)}"
     )
     finish(figure, study, heading, note)
     return figure

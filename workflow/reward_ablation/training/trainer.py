@@ -355,13 +355,13 @@ class AblationTrainer(GRPOTrainer):
 
     def keep_block(self) -> bool:
         """Take over what the backward pass of a micro-batch left; tell whether it was measured."""
-        if self._by_completion:
-            self._recorder.check()
         measured, self._measured = self._measured, None
+        if self._by_completion:
+            self._recorder.check(measured[0] if measured else None)
         if measured is not None:
             measurement, families, batch = measured
             completions = [self._completions[row] for row in batch["row"].tolist()]
-            self._gradients.add(measurement, families, completions, batch["completion_mask"].sum(1))
+            self._gradients.add(measurement, families, completions, batch["completion_mask"])
         self._recorder.clear()
         return measured is not None
 

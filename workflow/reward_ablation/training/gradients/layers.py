@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from peft.tuners.lora import ParamWrapper
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -44,12 +45,14 @@ def watch(model: PreTrainedModel, recorder: Recorder) -> None:
     of_head = [parameter for parameter in head.parameters(recurse=False) if id(parameter) in names]
     expected = {names[id(parameter)]: _size(parameter) for parameter in of_head}
     forwards: list[tuple[nn.Module, Forward]] = []
+    # Adapters of a bare parameter, as of experts: peft multiplies their weights and never calls them.
+    wrapped = {part for module in model.modules() if isinstance(module, ParamWrapper) for part in module.modules()}
     for module in model.modules():
         own = {key: names.get(id(parameter), "") for key, parameter in module.named_parameters(recurse=False)}
         trained = [parameter for parameter in module.parameters(recurse=False) if id(parameter) in names]
         if module is head or not trained:
             continue
-        kind = _kind_of(module)
+        kind = None if module in wrapped else _kind_of(module)
         shared = any(names[id(parameter)] in expected for parameter in trained) and module is not embedding
         if kind is None or shared:
             why = "shared by several layers" if shared else f"of a {type(module).__name__}"
@@ -82,6 +85,8 @@ def _size(parameter: Tensor) -> int:
 
 def _kind_of(module: nn.Module) -> Kind | None:
     """What makes the forward pass of a kind of module, by the forward pass that it has; None for an unknown one."""
+    if "forward" in module.__dict__:  # replaced already, as by a fused kernel
+        return None
     kinds: dict[Any, Kind] = {
         nn.Linear.forward: _linear,
         Conv1D.forward: _linear,

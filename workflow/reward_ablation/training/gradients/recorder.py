@@ -78,6 +78,8 @@ class Measurement:
         By parameter, of vectors or of rows, whichever are fewer; empty where the step has one block.
     vectors : dict of str to (V', P) tensor
         By parameter, where asked for.
+    seen : set of str
+        Parameters.
     """
 
     coefficients: Tensor
@@ -88,6 +90,7 @@ class Measurement:
     projections: dict[str, Tensor] = field(default_factory=dict)
     sums: dict[str, Tensor] = field(default_factory=dict)
     vectors: dict[str, Tensor] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
 
     def add(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> None:
         """Take in rows of part of a parameter.
@@ -102,6 +105,7 @@ class Measurement:
         place : int or (U,) tensor of int
             Where the n numbers start, or which rows of the matrix these are.
         """
+        self.seen.add(parameter)
         flat = rows.flatten(1)
         layer = layer_of(parameter)
         gram = product(flat, flat.T)
@@ -217,8 +221,8 @@ class Recorder:
         """Note that so many numbers of a parameter's training gradient were added up here."""
         self.reported[parameter] = self.reported.get(parameter, 0) + count
 
-    def check(self) -> None:
-        """Make sure that every trained parameter's gradient came by completion, and once.
+    def check(self, measurement: Measurement | None) -> None:
+        """Make sure that every trained parameter was measured, and its gradient came by completion, once.
 
         Advantages come in here and nowhere else: a layer that is called twice, compiled or replaced would train on
         a wrong gradient.
@@ -227,6 +231,9 @@ class Recorder:
         ------
         StudyError
         """
+        if measurement is not None and not self.expected.keys() <= measurement.seen:
+            name = min(self.expected.keys() - measurement.seen)
+            raise StudyError(f"gradients: the gradient of {name} cannot be seen; set gradients.every: off")
         if self.scales is None or self.reported == self.expected:
             return
         name = next(name for name in {**self.expected, **self.reported} if self._off(name))

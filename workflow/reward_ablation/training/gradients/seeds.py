@@ -43,11 +43,25 @@ class Family:
         """A family for gradients that clip in any way."""
         return cls(name, seeds, torch.ones(len(seeds), 3, dtype=torch.bool, device=seeds.device))
 
-    def labels(self) -> list[str]:
-        """Name of each row: the family's, with the way that it clips where ways differ."""
+    def labels(self, mask: Tensor) -> list[str]:
+        """Name of each row: the family's, with the way that it clips where ways differ.
+
+        Where tokens of a completion count differently (masked by entropy, or by their ratios to an older model), the
+        row is not the gradient of the completion's log-probability times a number: "/uneven".
+
+        Parameters
+        ----------
+        mask : (B, T) tensor of bool
+            Tokens of the completions.
+        """
         endings = {(True, True, True): "", (False, True, False): "/+", (True, False, False): "/-"}
         endings |= {(False, True, True): "/+", (True, False, True): "/-", (False, False, True): "/trained"}
-        return [self.name + endings.get(tuple(served), "") for served in self.serves.tolist()]
+        spread = self.seeds.masked_fill(~mask, -torch.inf).amax(1) - self.seeds.masked_fill(~mask, torch.inf).amin(1)
+        uneven = (spread > SAME * self.seeds.abs().max()) & (self.name != KL)
+        return [
+            self.name + (endings.get(tuple(served), "") or ("/uneven" if differs else ""))
+            for served, differs in zip(self.serves.tolist(), uneven.tolist(), strict=True)
+        ]
 
 
 #: Columns of `Family.serves`.

@@ -59,7 +59,7 @@ class StepMeasurement:
         self.whole: dict[str, Tensor] = {}
 
     def add(
-        self, measurement: Measurement, families: list[Family], completions: list[Completion], tokens: Tensor
+        self, measurement: Measurement, families: list[Family], completions: list[Completion], mask: Tensor
     ) -> None:
         """Take in a block.
 
@@ -70,19 +70,19 @@ class StepMeasurement:
             In the order of the measurement's rows.
         completions : list of Completion
             The micro-batch.
-        tokens : (B,) tensor
-            Their lengths.
+        mask : (B, T) tensor
+            Their tokens.
         """
         present = np.concatenate([family.serves.any(1).cpu().numpy() for family in families])
         size = len(present)
         empty = torch.zeros(size, size)
         grams = [measurement.grams.get(layer, empty).double().cpu().numpy() for layer in self.layers]
         stacked = np.stack(grams)[:, present][:, :, present] / self.processes**2
-        weights = [(-family.seeds.sum(1) / tokens.clamp(min=1)).tolist() for family in families]
+        weights = [(-family.seeds.sum(1) / mask.sum(1).clamp(min=1)).tolist() for family in families]
         rows = [
             (completion.generation_step, completion.problem_id, completion.rollout, label, weight / self.processes)
             for family, of_family in zip(families, weights, strict=True)
-            for completion, label, weight in zip(completions, family.labels(), of_family, strict=True)
+            for completion, label, weight in zip(completions, family.labels(mask.bool()), of_family, strict=True)
         ]
         block = Block(
             grams=stacked,
