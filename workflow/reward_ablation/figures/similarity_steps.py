@@ -82,9 +82,10 @@ def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figu
             panel_title(panel, " · ".join(pair), study, arms)
             step_axis(panel, table["step"])
         row[0].set_ylabel("cosine of gradients")
+    width = steps_per_point(table["step"], MOST_POINTS)
     note = (
-        f"{seeds_note(study, steps_per_point(table['step'], MOST_POINTS))} Gaps: a component's gradient is zero in every "
-        f"seed, so that it has no direction. {precision_note(study)}"
+        f"{seeds_note(study, width)} Gaps: a component's gradient is zero in every seed, so that it has no direction. "
+        f"{precision_note(study)}"
     )
     finish(figure, study, heading, note)
     return figure
