@@ -19,6 +19,7 @@ HEAD = inspect.getsource(ChunkedLogProbFunction)
         ("_generate_and_score_completions", ["self", "inputs"]),
         ("_compute_loss", ["self", "model", "inputs"]),
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
+        ("_save_checkpoint", ["self", "model", "trial"]),
     ],
 )
 def test_overridden_methods_take_the_same_arguments(method, arguments):

@@ -35,9 +35,9 @@ def projected_cosine(first: str | Path, first_step: int, second: str | Path, sec
     columns cosine and standard_error, null where one of the gradients is zero.
 
     The standard error is that of projecting alone, to first order and for a gradient spread over many parameters:
-    (1 - cosine^2) / sqrt(D) in one layer, for projections of D numbers. Errors are up to half as large again, since
-    units of a layer are added up before (measured on SmolLM2-135M). It says nothing of the noise of a step's rollouts,
-    which draws cosines of gradients of different steps towards 0.
+    (1 - cosine^2) / sqrt(D) in one layer, for projections of D numbers. Errors are up to half as large again, and
+    twice in tiny models, since units of a layer are added up before (measured on SmolLM2-135M and smaller). It says
+    nothing of the noise of a step's rollouts, which draws cosines of gradients of different steps towards 0.
 
     Raises
     ------

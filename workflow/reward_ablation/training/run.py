@@ -135,11 +135,11 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
 def move_into_place(trainer: AblationTrainer, run_dir: Path) -> None:
     """Join the parts and move tables and model to their final names."""
     work = run_dir / WORK
+    trainer.finish_writing()
     join_parts(work / "parts", "rollouts", rollout_schema(list(trainer.components)), run_dir / "rollouts.parquet")
     join_parts(work / "parts", "gradients", similarity.SCHEMA, run_dir / "gradients.parquet")
     for name, schema in ARRAYS.items():
         join_large_parts(work / "parts", name, schema, run_dir / f"{name}.parquet")
-    trainer.finish_writing()
     for path in (work / "parts").glob("gradients_step_*.npz"):
         os.replace(path, run_dir / path.name)
     write_parquet(metrics_table(trainer.state.log_history), run_dir / "metrics.parquet")

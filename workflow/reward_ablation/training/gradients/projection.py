@@ -59,10 +59,15 @@ def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> Non
     """
     size = sums.size(1)
     signed = values.to(sums.dtype) * _signs_from(offset + start, values.size(1), sums)
-    before = start % size
-    after = -(before + values.size(1)) % size
-    folded = F.pad(signed, (before, after)).view(values.size(0), -1, size)
-    sums += folded.sum(1) if folded.size(1) > 1 else folded[:, 0]
+    place = start % size
+    first = min(-place % size, signed.size(1))  # up to where the sums start anew
+    if first:
+        sums[:, place : place + first] += signed[:, :first]
+    rounds = (signed.size(1) - first) // size
+    if rounds:
+        sums += signed[:, first : first + rounds * size].unflatten(1, (rounds, size)).sum(1)
+    rest = signed[:, first + rounds * size :]
+    sums[:, : rest.size(1)] += rest
 
 
 def units_kept(units: int) -> int:

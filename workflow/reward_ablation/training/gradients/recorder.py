@@ -16,10 +16,8 @@ BLOCK_BYTES = 16 * 2**20
 #: Numbers by layer that stand for a gradient where steps, seeds and arms are compared. A prime: neither rows
 #: nor columns of a weight line up with the sums.
 PROJECTED = 509
-#: Parameters up to this size are kept whole where terms between blocks are added up; larger ones are folded...
-WHOLE = 65_536
-#: ...to one number for this many.
-FOLD = 16
+#: Numbers of a parameter that are kept where terms between blocks are added up: all of them in a small one. A prime.
+SUMS = 65_521
 
 _BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")
 
@@ -114,8 +112,7 @@ class Measurement:
             folded = (
                 wide(rows) if self._fewer_rows() else combined(self.coefficients, flat).unflatten(1, rows.shape[1:])
             )
-            numbers = size if size <= WHOLE else size // FOLD | 1
-            _project(self.sums, parameter, numbers, folded, place, parameter)
+            _project(self.sums, parameter, min(size, SUMS), folded, place, parameter)
         if self.whole:
             vectors = combined(self.coefficients[: self.projected], flat).unflatten(1, rows.shape[1:])
             kept = self.vectors.setdefault(parameter, vectors.new_zeros(self.projected, size))
