@@ -23,6 +23,7 @@ from reward_ablation.analysis.advantages import against_the_others, component_sh
 from reward_ablation.gram.similarity import (
     ALL_LAYERS,
     PARTS,
+    ROUNDING,
     Block,
     gradient_rows,
     jackknife_margin,
@@ -260,9 +261,12 @@ def effects(measured: MeasuredStep, layers: list[str], blocks: list[Block]) -> p
     total = parts.sum(axis=2)
     dots = total.sum(axis=0)
     left_dots = without_each_prompt(parts, total).sum(axis=0)
+    square, left_squares = dots[:1, -1:, -1:], left_dots[:1, :, -1:, -1:]
+    # A step that one prompt alone asks for has no direction without it.
+    left_squares = np.where(left_squares > ROUNDING * square[:, None], left_squares, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        per_length = dots[:, :-1, -1:] / np.sqrt(dots[:1, -1:, -1:])
-        left_out = left_dots[:, :, :-1, -1:] / np.sqrt(left_dots[:1, :, -1:, -1:])
+        per_length = dots[:, :-1, -1:] / np.sqrt(square)
+        left_out = left_dots[:, :, :-1, -1:] / np.sqrt(left_squares)
         left_out *= (sizes.sum() / (sizes.sum() - sizes))[:, None, None]  # a mean over fewer completions
     margin = jackknife_margin(left_out)
     columns = {

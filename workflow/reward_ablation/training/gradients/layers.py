@@ -95,8 +95,8 @@ def _kind_of(module: nn.Module) -> Kind | None:
     }
     if type(module).forward in kinds:
         return kinds[type(module).forward]
-    if isinstance(module, nn.Embedding) and hasattr(module, "embed_scale"):
-        return _embedding  # Gemma's, which multiplies what it looks up
+    if isinstance(module, nn.Embedding) and type(module).__name__.endswith("ScaledWordEmbedding"):
+        return _embedding  # Gemma's, which multiplies what it looks up by `embed_scale`
     own = [(name, parameter.dim()) for name, parameter in module.named_parameters(recurse=False)]
     return _rms_norm if type(module).__name__.endswith("RMSNorm") and own == [("weight", 1)] else None
 
@@ -133,7 +133,8 @@ def _embedding(module: nn.Embedding, names: dict[str, str], recorder: Recorder) 
         # Positions are the same for all completions of a batch, and come once.
         ids = ids.expand(recorder.batch, -1) if ids.size(0) == 1 else ids
         looked_up = _Embedding.apply(ids, module.weight, module.padding_idx, recorder, names["weight"])
-        return looked_up * module.embed_scale.to(looked_up.dtype) if hasattr(module, "embed_scale") else looked_up
+        scale = getattr(module, "embed_scale", 1.0)
+        return looked_up * (scale.to(looked_up.dtype) if isinstance(scale, Tensor) else scale)
 
     return forward
 
