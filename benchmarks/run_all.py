@@ -1,9 +1,9 @@
-"""Run every benchmark and refresh the tables of docs/performance.md.
+"""Run every benchmark and refresh the tables of docs/performance.md, or of the page that a script names.
 
     python benchmarks/run_all.py
 
 Each script in this folder takes `--json FILE`, and has `table(result)`, which gives the Markdown that
-goes between `<!-- name -->` and `<!-- /name -->` in the document.
+goes between `<!-- name -->` and `<!-- /name -->` in the document: docs/performance.md, or its `DOCUMENT`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import tempfile
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-DOCUMENT = FOLDER.parent / "docs" / "performance.md"
+DOCS = FOLDER.parent / "docs"
 
 
-def replaced(text: str, name: str, table: str) -> str:
-    """The document with the part between a benchmark's marks replaced."""
+def replace(document: Path, name: str, table: str) -> None:
+    """Replace the part of a document between a benchmark's marks."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    before, found, rest = text.partition(begin)
+    before, found, rest = document.read_text().partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        sys.exit(f"error: {DOCUMENT}: no place marked {begin} ... {end}")
-    return f"{before}{begin}\n{table}\n{end}{after}"
+        sys.exit(f"error: {document}: no place marked {begin} ... {end}")
+    document.write_text(f"{before}{begin}\n{table}\n{end}{after}")
 
 
 def main() -> None:
@@ -37,8 +37,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             result = Path(folder) / "result.json"
             subprocess.run([sys.executable, str(script), "--json", str(result)], check=True)
-            table = importlib.import_module(script.stem).table(json.loads(result.read_text()))
-        DOCUMENT.write_text(replaced(DOCUMENT.read_text(), script.stem, table))
+            module = importlib.import_module(script.stem)
+            document = DOCS / getattr(module, "DOCUMENT", "performance.md")
+            replace(document, script.stem, module.table(json.loads(result.read_text())))
 
 
 if __name__ == "__main__":
