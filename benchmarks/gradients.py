@@ -32,21 +32,22 @@ from reward_ablation.study.sections.model import DemoModel
 WORKER = Path(__file__).parent / "workers" / "gradient_steps.py"
 #: Variants of the training step.
 BOTH = ("bare", "on")
-MORE = (*BOTH, "off", "many", "micro_batch")
+MORE = (*BOTH, "off", "many")
 ALL = (*MORE, "passes", "backwards")
-#: About 25 minutes on one core. A batch of 64 has short completions where it would not fit into 16 GB otherwise.
+#: About 25 minutes on one core and 8 GB. A size of one turn has it in the processes that show the peak memory.
 SIZES = {
     "demo-16": Size("demo", 16, 0, 48, 15, ALL, 10),
     "demo-64": Size("demo", 64, 0, 48, 15, ALL, 10),
+    "demo-4x16": Size("demo", 64, 0, 48, 15, MORE, micro_batches=4),
     "wide-16": Size("wide", 16, 32, 96, 3, ALL),
-    "wide-64": Size("wide", 64, 32, 64, 2, BOTH),
+    "wide-64": Size("wide", 64, 32, 160, 1, BOTH),
     "smollm2-16": Size("smollm2", 16, 32, 96, 3, MORE, 2),
-    "smollm2-64": Size("smollm2", 64, 32, 64, 2, BOTH),
-    "smollm2-16-gpu": Size("smollm2", 16, 128, 512, 10, ALL, 2, "cuda"),
-    "smollm2-64-gpu": Size("smollm2", 64, 128, 512, 10, ALL, 0, "cuda"),
-    "qwen-0.5b-16-gpu": Size("qwen-0.5b", 16, 128, 512, 10, ALL, 2, "cuda"),
-    "qwen-0.5b-64-gpu": Size("qwen-0.5b", 64, 128, 512, 10, MORE, 0, "cuda"),
-    "qwen-1.5b-16-gpu": Size("qwen-1.5b", 16, 128, 512, 10, MORE, 2, "cuda"),
+    "smollm2-64": Size("smollm2", 64, 32, 96, 1, BOTH, micro_batches=4),
+    "smollm2-16-gpu": Size("smollm2", 16, 128, 512, 10, ALL, 3, device="cuda"),
+    "smollm2-64-gpu": Size("smollm2", 64, 128, 512, 10, ALL, device="cuda"),
+    "qwen-0.5b-16-gpu": Size("qwen-0.5b", 16, 128, 512, 10, ALL, 3, device="cuda"),
+    "qwen-0.5b-64-gpu": Size("qwen-0.5b", 64, 128, 512, 10, MORE, micro_batches=4, device="cuda"),
+    "qwen-1.5b-16-gpu": Size("qwen-1.5b", 16, 128, 512, 10, MORE, 3, device="cuda"),
 }
 #: What is reported: group, key, label, goal.
 ROWS = [
@@ -54,7 +55,6 @@ ROWS = [
     ("steps", "off", "step that is not measured, over TRL's", ""),
     ("steps", "on/off", "measured over not measured", ""),
     ("steps", "many/few", f"K = {MANY} over K = {FEW}", "none to measure"),
-    ("steps", "micro_batch", "one of several micro-batches, measured, over TRL's", ""),
     ("steps", "passes", f"TRL's step and {FEW} passes more, over TRL's step", ""),
     ("steps", "backwards", f"{FEW} backward passes through one forward pass, over TRL's step", ""),
     ("whole", "on", "whole step with generation, over TRL's", "≤ 1.06"),
@@ -78,14 +78,19 @@ def in_process(task: str, name: str, size: Size, demo: Path) -> dict[str, Any]:
 
 def measure(name: str, size: Size, demo: Path) -> dict[str, Any]:
     """All of one size."""
-    result: dict[str, Any] = {"size": asdict(size), "steps": in_process("steps", name, size, demo)}
-    if size.whole_turns:
-        result["whole"] = in_process("whole", name, size, demo)
+    result: dict[str, Any] = {"size": asdict(size)}
     variants = [*BOTH, *(["passes"] if "passes" in size.variants else [])]
     held = {variant: in_process(f"memory-{variant}", name, size, demo) for variant in variants}
     ratios = {variant: [held[variant]["peak_mb"] / held["bare"]["peak_mb"]] for variant in variants}
     added = {variant: held[variant]["peak_mb"] - held[variant]["before_mb"] for variant in variants}
     result["memory"] = {**spreads({**ratios, "on_added": [added["on"] / added["bare"]]}), "mb": held}
+    if size.turns == 1:
+        bare, on = (held[variant]["seconds"] for variant in BOTH)
+        result["steps"] = {**spreads({"on": [on / bare]}), "seconds": bare}
+    else:
+        result["steps"] = in_process("steps", name, size, demo)
+    if size.whole_turns:
+        result["whole"] = in_process("whole", name, size, demo)
     return result
 
 
@@ -99,7 +104,9 @@ def benchmark(sizes: dict[str, Size]) -> dict[str, Any]:
 def label(size: dict[str, Any]) -> str:
     tokens = f"{size['prompt']} + {size['completion']}" if size["prompt"] else f"up to {size['completion']}"
     gpu = ", GPU" if size["device"] == "cuda" else ""
-    return f"{size['shape']}{gpu}, {size['completions']} × ({tokens})"
+    parts, count = size["micro_batches"], size["completions"]
+    completions = count if parts == 1 else f"{parts} × {count // parts}"
+    return f"{size['shape']}{gpu}, {completions} × ({tokens})"
 
 
 def cell(spread: dict[str, float] | None) -> str:
@@ -120,7 +127,7 @@ def table(result: dict[str, Any]) -> str:
     peaks = [f"{size['memory']['mb']['bare']['peak_mb']:,.0f}" for size in sizes]
     rows.append(["TRL's peak memory, MB", "", *peaks])
     turns = ", ".join(str(size["steps"]["on"]["turns"]) for size in sizes)
-    difference = max((size["steps"]["difference"] for size in sizes), default=0.0)
+    difference = max((size["steps"].get("difference", 0.0) for size in sizes), default=0.0)
     summary = (
         f"Medians (lowest to highest) of {turns} turns. The training gradients of both trainers differ by "
         f"{difference:.0e} of their norm at most."

@@ -26,6 +26,7 @@ import yaml
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging
 from trl import GRPOTrainer
+from trl.trainer.utils import split_tensor_dict
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.load import load_model, load_tokenizer
@@ -42,7 +43,7 @@ GROUP = 8
 #: Up to so many turns are turns of a costly size.
 COSTLY = 3
 #: Variants of the training step that a costly size gets once.
-ONCE = ("micro_batch", "passes", "backwards")
+ONCE = ("passes", "backwards")
 #: SmolLM2-135M, the wide model, Qwen2.5-0.5B and -1.5B: model type, hidden size, layers, heads, key-value heads,
 #: intermediate size, words.
 SHAPES = {
@@ -65,6 +66,7 @@ class Size:
     turns: int
     variants: tuple[str, ...]
     whole_turns: int = 0
+    micro_batches: int = 1
     device: str = "cpu"
 
 
@@ -129,7 +131,8 @@ class Bench:
     def trainer(self, name: str, components: int, trained: int, measure_every: int | None) -> Any:
         """A trainer, ready for a step; TRL's own where `measure_every` is None."""
         settings = {
-            "per_device_train_batch_size": self.size.completions,
+            "per_device_train_batch_size": self.size.completions // self.size.micro_batches,
+            "gradient_accumulation_steps": self.size.micro_batches,
             "num_generations": GROUP,
             "max_completion_length": self.size.completion,
             "max_steps": 1,
@@ -153,7 +156,7 @@ class Bench:
                 measure_every=measure_every,
                 **common,
             )
-        trainer.current_gradient_accumulation_steps = 1  # `train` would set it
+        trainer.current_gradient_accumulation_steps = self.size.micro_batches  # `train` would set it
         trainer.model_wrapped = trainer.accelerator.prepare(trainer.model)
         trainer.model.train()
         return trainer
@@ -178,18 +181,18 @@ class Bench:
         self.recorded["prompt_ids"] = [ids for ids in prompts for _ in range(GROUP)]
         self.recorded["completion_ids"] = [tokens(length) for _ in groups for length in lengths]
 
-    def score(self, trainer: Any) -> dict[str, Any]:
-        """Let the trainer take the recorded completions for generated ones: its batch for the training step."""
+    def score(self, trainer: Any) -> list[dict[str, Any]]:
+        """Let the trainer take the recorded completions for generated ones: its micro-batches for the training step."""
         trainer.rollout_func = lambda prompts, trainer: {**self.recorded, "logprobs": None}
         try:
-            return trainer._generate_and_score_completions(self.rows)
+            return split_tensor_dict(trainer._generate_and_score_completions(self.rows), self.size.micro_batches)
         finally:
             trainer.rollout_func = None
 
 
-def first_completions(batch: dict[str, Any]) -> dict[str, Any]:
+def first_completions(batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The first two completions of a batch."""
-    return {key: part if getattr(part, "ndim", 0) == 0 else part[:2] for key, part in batch.items()}
+    return [{key: part if getattr(part, "ndim", 0) == 0 else part[:2] for key, part in batch[0].items()}]
 
 
 # ---------------------------------------------------------------------- what is timed
@@ -208,18 +211,22 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def step(trainer: Any, batch: dict[str, Any] | list, micro_batches: int = 1, keep: bool = False) -> None:
-    """TRL's training step, on a batch that is scored, or on rows of the data set to generate from."""
-    trainer.current_gradient_accumulation_steps = micro_batches
-    if isinstance(batch, dict):
-        trainer._prepare_inputs = lambda inputs: inputs
-    try:
-        trainer.training_step(trainer.model_wrapped, batch, None)
-    finally:
-        trainer.__dict__.pop("_prepare_inputs", None)
-        trainer.current_gradient_accumulation_steps = 1
+def step(trainer: Any, batch: list[dict[str, Any]], keep: bool = False) -> None:
+    """TRL's training step on micro-batches that are scored."""
+    trainer._prepare_inputs = lambda inputs: inputs
+    for number, part in enumerate(batch, start=1):
+        trainer.accelerator.gradient_state._set_sync_gradients(number == len(batch))
+        trainer.training_step(trainer.model_wrapped, part, None)
+    del trainer._prepare_inputs
     if not keep:
         trainer.model.zero_grad(set_to_none=True)
+
+
+def generate_and_step(trainer: Any, rows: list[dict[str, Any]]) -> None:
+    """TRL's training step on rows of the data set; all trainers sample the same completions."""
+    torch.manual_seed(0)
+    trainer.training_step(trainer.model_wrapped, rows, None)
+    trainer.model.zero_grad(set_to_none=True)
 
 
 def naive(trainer: Any, batch: dict[str, Any], one_forward: bool) -> list[list[float]]:
@@ -280,9 +287,8 @@ def steps(bench: Bench, turns: int) -> dict[str, Any]:
     for name, trainer in trainers.items():
         step(trainer, first_completions(batches[name]))  # what is made once
         calls[name] = partial(step, trainer, batches[name])
-    calls["micro_batch"] = partial(step, trainers["on"], batches["on"], micro_batches=2)
-    calls["passes"] = partial(naive, trainers["bare"], batches["bare"], one_forward=False)
-    calls["backwards"] = partial(naive, trainers["bare"], batches["bare"], one_forward=True)
+    calls["passes"] = partial(naive, trainers["bare"], batches["bare"][0], one_forward=False)
+    calls["backwards"] = partial(naive, trainers["bare"], batches["bare"][0], one_forward=True)
     measured = in_turns({name: call for name, call in calls.items() if name in bench.size.variants}, turns)
 
     ratios = {name: [turn[name] / turn["bare"] for turn in measured if name in turn] for name in calls}
@@ -293,12 +299,11 @@ def steps(bench: Bench, turns: int) -> dict[str, Any]:
         **spreads(ratios),
         "turns": measured,
         "seconds": statistics.median(turn["bare"] for turn in measured),
-        "tokens": [batches["bare"][f"{part}_ids"].size(1) for part in ("prompt", "completion")],
         "difference": difference(trainers["bare"], trainers["on"], batches),
     }
 
 
-def difference(bare: Any, on: Any, batches: dict[str, dict]) -> float:
+def difference(bare: Any, on: Any, batches: dict[str, list]) -> float:
     """Relative difference of the two trainers' gradients: both must have done the same work."""
     step(bare, first_completions(batches["bare"]), keep=True)
     step(on, first_completions(batches["on"]), keep=True)
@@ -312,15 +317,11 @@ def whole(bench: Bench, turns: int) -> dict[str, Any]:
     trainers = {"bare": bench.trainer("bare", FEW, 1, None), "on": bench.trainer("on", FEW, 1, 1)}
     bench.record(trainers["bare"])
 
-    def generate(trainer: Any) -> None:
-        torch.manual_seed(0)  # the same completions for both
-        step(trainer, bench.rows)
-
     def score(trainer: Any) -> None:
         for _ in range(10):
             bench.score(trainer)
 
-    calls: dict[str, Callable[[], Any]] = {name: partial(generate, trainer) for name, trainer in trainers.items()}
+    calls = {name: partial(generate_and_step, trainer, bench.rows) for name, trainer in trainers.items()}
     calls.update({f"{name}_scores": partial(score, trainer) for name, trainer in trainers.items()})
     score(trainers["bare"])
     score(trainers["on"])
@@ -337,17 +338,18 @@ def memory(bench: Bench, turns: int, variant: str) -> dict[str, float]:
     trainer = bench.trainer(variant, FEW, FEW, 1 if variant == "on" else None)
     bench.record(trainer)
     batch = bench.score(trainer)
+    step(trainer, first_completions(batch))
     on_gpu = bench.size.device == "cuda"
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated() if on_gpu else psutil.Process().memory_info().rss
     for _ in range(1 if turns <= COSTLY else 3):
-        step(trainer, batch, keep=True)
+        taken = seconds(partial(step, trainer, batch, keep=True))
         if variant == "passes":
-            naive(trainer, batch, one_forward=False)
+            naive(trainer, batch[0], one_forward=False)
         trainer.model.zero_grad(set_to_none=True)
     peak = torch.cuda.max_memory_allocated() if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"before_mb": before / 2**20, "peak_mb": peak / 2**20}
+    return {"before_mb": before / 2**20, "peak_mb": peak / 2**20, "seconds": taken}
 
 
 def spreads(ratios: dict[str, list[float]]) -> dict[str, dict[str, float]]:

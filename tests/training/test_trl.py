@@ -1,4 +1,4 @@
-"""The private parts of TRL that `training/trainer.py` and `lm_head.py` use: when one changes, this says which."""
+"""The private parts of TRL that the trainers and `lm_head.py` use: when one changes, this says which."""
 
 import inspect
 import re

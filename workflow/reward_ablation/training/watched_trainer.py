@@ -1,0 +1,303 @@
+"""TRL's GRPOTrainer with a backward pass that sees single completions, and component gradients taken from it.
+
+With `trainer.py` and `gradients/lm_head.py` the only module that overrides or reads TRL's private parts;
+`tests/training/test_trl.py` pins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+import torch.nn.functional as F
+from accelerate.utils import gather_object
+from torch import Tensor
+from trl import GRPOTrainer
+
+from reward_ablation.study.checks import UNWATCHED, second_pass
+from reward_ablation.study.errors import StudyError
+from reward_ablation.training.gradients.layers import MixedCompletions, unwatch, watch
+from reward_ablation.training.gradients.lm_head import watched_head
+from reward_ablation.training.gradients.passes import measuring_pass, watch_log_probs
+from reward_ablation.training.gradients.recorder import Measurement, Recorder
+from reward_ablation.training.gradients.seeds import (
+    KL,
+    TRAINED,
+    Family,
+    coefficients,
+    derivative,
+    differ,
+    policy_families,
+    signs_of,
+)
+from reward_ablation.training.gradients.step import Completion, StepMeasurement
+from reward_ablation.training.gradients.whole import GradientWriter
+from reward_ablation.training.parts import write_part
+from reward_ablation.training.placement import ALL_TOKENS
+
+#: Measured steps that are written together. A checkpoint has all before it written: what an interruption loses
+#: is measured again.
+STEPS_PER_PART = 16
+
+
+class WatchedTrainer(GRPOTrainer):
+    """GRPO whose training step measures the components' gradients on its way.
+
+    What it needs of each micro-batch stands in TRL's batch, beside what TRL puts there: `alone` and `shares`, (B, K)
+    advantages; `row`, (B,) numbers that `_completions` explains; `placement_<name>`, (B, T) weights of tokens.
+
+    Parameters
+    ----------
+    weights : dict of str to float
+        One weight per component.
+    placements : dict of str to str
+        One placement per component: the tokens that its advantage acts on.
+    parts : Path
+        Folder for the parts of the tables.
+    measure_every : int
+        Measure the components' gradients at each n-th step; 0 for never.
+    whole_at : sequence of int
+        Steps at which the components' whole gradients are written, too.
+    **kwargs
+        Of `GRPOTrainer`.
+    """
+
+    def __init__(
+        self,
+        *,
+        weights: dict[str, float],
+        placements: dict[str, str],
+        parts: Path,
+        measure_every: int,
+        whole_at: Sequence[int],
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.placements = placements
+        self.parts = parts
+        self.measure_every = measure_every
+        self.whole_at = whole_at
+        self._component_names = list(weights)
+        self._check_passes()
+        self._recorder = Recorder()
+        self._by_completion = self._can_watch(must=bool(measure_every or whole_at))
+        trained_names = {id(part): name for name, part in self.model.named_parameters() if part.requires_grad}
+        head = self.model.get_output_embeddings()
+        self._head = tuple(trained_names.get(id(part)) for part in (head.weight, getattr(head, "bias", None)))
+        self._trained_columns = [k for k, name in enumerate(weights) if weights[name]]
+        self._vectors = [("alone", name) for name in weights] + [("share", name) for name in weights if weights[name]]
+        self._vectors += [("share", KL)] if self.beta else []
+        self._gradients = StepMeasurement(self.model, self._vectors, len(weights), self.accelerator.num_processes)
+        # ZeRO-3 holds a slice of each parameter, and its shape besides.
+        shapes = {name: tuple(getattr(part, "ds_shape", part.shape)) for name, part in self.model.named_parameters()}
+        self._writer = GradientWriter(parts, shapes)
+        self._forward: Any = None  # log-probabilities, entropies and auxiliary loss of the training step
+        self._given: Tensor | None = None  # log-probabilities that take the place of the forward pass
+        self._measured: tuple[Measurement, list[Family], dict[str, Tensor]] | None = (
+            None  # the micro-batch whose backward pass is being measured
+        )
+        self._completions: dict[int, Completion] = {}
+        self._tables: dict[str, list[pa.Table]] = {}  # measured, and not yet written
+        self._tables_step = 0
+
+    def _check_passes(self) -> None:
+        """Refuse to measure in several passes where TRL has chosen checkpointing that allows one, as it may."""
+        reentrant = (self.args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
+        if not self.args.gradient_checkpointing or not reentrant or not (self.measure_every or self.whole_at):
+            return
+        reason = second_pass(vars(self.args), set(self.placements.values()))
+        if reason:
+            raise StudyError(
+                f"gradients: {reason} takes more than one backward pass to be measured, and TRL checkpoints "
+                "activations with use_reentrant: true, which allows one; set gradient_checkpointing: false, "
+                "or gradients.every: off"
+            )
+
+    def _can_watch(self, must: bool) -> bool:
+        """Watch the model's layers; where they cannot be watched and nothing is measured, TRL trains as it is."""
+        if any(getattr(self.args, name, None) for name in UNWATCHED):
+            return False
+        try:
+            watch(self.model, self._recorder)
+            watch_log_probs(self.model, self._recorder)
+        except StudyError:
+            if must:
+                raise
+            return False
+        return True
+
+    def _measures_now(self) -> bool:
+        step = self.state.global_step
+        return bool(self.measure_every and step % self.measure_every == 0) or step + 1 in self.whole_at
+
+    def _get_per_token_logps_and_entropies(self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs):
+        """Keep the training step's forward pass, and give it back while losses are taken of it."""
+        if self._given is not None:
+            return self._given, *self._forward[1:]
+        if not self._recorder.active or not torch.is_grad_enabled():
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+            )
+        scored = attention_mask.bool()
+        scored[:, :-logits_to_keep] = False
+        self._recorder.tokens, self._recorder.scored = input_ids, scored[:, 1:]
+        self._recorder.batch, self._recorder.width = len(input_ids), logits_to_keep
+        with watched_head(self._recorder, *self._head):
+            self._forward = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+            )
+        return self._forward
+
+    def _compute_loss(self, model, inputs):
+        """TRL's loss, with the backward pass by completion; what is measured is measured on the way.
+
+        Where each completion's loss is its advantage times something, the backward pass starts from that
+        something, and the advantages come in where weight gradients are added up: one pass serves the training
+        and the measurement. Otherwise (KL term, entropy bonus, advantages on some tokens) training takes
+        TRL's own pass, and what is measured has passes of its own.
+        """
+        if not self.model.training or not self._by_completion:
+            return super()._compute_loss(model, inputs)
+        self._recorder.clear()
+        self._recorder.active = True
+        try:
+            loss = super()._compute_loss(model, inputs)
+        except MixedCompletions:
+            if self.measure_every or self.whole_at:
+                raise
+            unwatch(self._recorder)
+            self._by_completion = False
+            return super()._compute_loss(model, inputs)
+        advantages = inputs["advantages"]
+        fused = advantages.dim() == 1 and not (self.beta or self._entropy_bonus_enabled or self.aux_loss_enabled)
+        if fused or self._measures_now():
+            signs = signs_of(advantages)
+            seeds = self._policy_seeds(model, inputs, signs)
+            if self._measures_now():
+                self._measure(model, inputs, signs, seeds, fused)
+            if fused:
+                loss = _Seeded.apply(self._forward[0], loss.detach(), seeds, advantages, self._recorder)
+        self._forward = None
+        return loss
+
+    def _measure(self, model, inputs, signs: Tensor, own: Tensor, fused: bool) -> None:
+        """Make all passes but the one that the training step makes itself."""
+        other = None  # on rollouts of the present model nothing is clipped
+        if "old_per_token_logps" in inputs:
+            other = self._policy_seeds(model, inputs, -signs)
+            if not self.accelerator.gather(differ(own, other).any()[None]).any():
+                other = None
+        names = sorted(set(self.placements.values()), key=lambda name: name == ALL_TOKENS)
+        families = policy_families(own, other, signs, {name: inputs.get(f"placement_{name}") for name in names})
+        placements = [self.placements[component] for _, component in self._vectors if component != KL]
+        alone, shares = inputs["alone"], inputs["shares"][:, self._trained_columns]
+        clips = torch.cat([(alone >= 0).long(), torch.full_like(shares, TRAINED, dtype=torch.long)], dim=1)
+        advantages = torch.cat([alone, shares], dim=1)
+        if self.beta:
+            seeds = self._seeds(model, inputs, alone[:, 0] * 0.0, ("_entropy_bonus_enabled", "aux_loss_enabled"))
+            families.insert(0, Family.for_all(KL, seeds))
+            placements.append(KL)
+            clips = F.pad(clips, (0, 1), value=TRAINED)
+            advantages = F.pad(advantages, (0, 1), value=1.0)
+        measurement = Measurement(
+            coefficients=coefficients(advantages, clips, placements, families),
+            projected=len(self._component_names),
+            folded=self.accelerator.num_processes * self.current_gradient_accumulation_steps > 1,
+            whole=self.state.global_step + 1 in self.whole_at,
+        )
+        self._measured = measurement, families, inputs
+        for family in families[:-1] if fused else families:
+            self._recorder.keeping = family is not families[-1]
+            self._recorder.measurement = None if self._recorder.keeping else measurement
+            measuring_pass(self.model, self._recorder.log_probs, family.seeds)
+        self._recorder.keeping = False
+        self._recorder.measurement = measurement if fused else None
+
+    def _policy_seeds(self, model, inputs, signs: Tensor) -> Tensor:
+        """Derivatives of the policy term for advantages of 1, clipped as by `signs`, (B, T)."""
+        seeds = self._seeds(model, inputs, signs, ("beta", "_entropy_bonus_enabled", "aux_loss_enabled"))
+        return seeds * (signs[:, None] if signs.dim() == 1 else signs)
+
+    def _seeds(self, model, inputs, advantages: Tensor, without: tuple[str, ...]) -> Tensor:
+        """Derivatives of TRL's loss, less the terms `without`; no trace is left in metrics or controllers."""
+        saved = {name: getattr(self, name) for name in without}
+        metrics = {name: list(values) for name, values in self._metrics["train"].items()}
+
+        def loss(log_probs: Tensor) -> Tensor:
+            self._given = log_probs
+            return super(WatchedTrainer, self)._compute_loss(model, {**inputs, "advantages": advantages})
+
+        for name in without:
+            setattr(self, name, 0.0 if name == "beta" else False)
+        try:
+            return derivative(loss, self._forward[0])
+        finally:
+            self._given = None
+            for name, value in saved.items():
+                setattr(self, name, value)
+            self._metrics["train"].clear()
+            self._metrics["train"].update(metrics)
+
+    def training_step(self, model, inputs, num_items_in_batch):
+        step = self.state.global_step + 1
+        output = super().training_step(model, inputs, num_items_in_batch)
+        if self.keep_block() and self.accelerator.sync_gradients:
+            self._write_gradients(step)
+        return output
+
+    def keep_block(self) -> bool:
+        """Take over what the backward pass of a micro-batch left; tell whether it was measured."""
+        measured, self._measured = self._measured, None
+        if self._by_completion:
+            self._recorder.check(measured[0] if measured else None)
+        if measured is not None:
+            measurement, families, batch = measured
+            completions = [self._completions[row] for row in batch["row"].tolist()]
+            self._gradients.add(measurement, families, completions, batch["completion_mask"])
+        self._recorder.clear()
+        return measured is not None
+
+    def _save_checkpoint(self, model, trial):
+        """A run that goes on from a checkpoint writes no gradients of the steps before it again."""
+        self.finish_writing()
+        super()._save_checkpoint(model, trial)
+
+    def finish_writing(self) -> None:
+        """Write what has been measured so far, and wait for whole gradients that are still being written."""
+        for name, tables in self._tables.items():
+            write_part(pa.concat_tables(tables), self.parts, name, self._tables_step)
+        self._tables = {}
+        self._writer.wait()
+
+    def _write_gradients(self, step: int) -> None:
+        def reduce(part: Tensor) -> Tensor:
+            return self.accelerator.reduce(part, reduction="mean")
+
+        whole = {name: reduce(part) for name, part in self._gradients.whole.items()}
+        tables = self._gradients.tables(step, reduce, gather_object)
+        if self.accelerator.is_main_process:
+            self._tables = {name: [*self._tables.get(name, []), table] for name, table in tables.items()}
+            self._tables_step = step
+            if whole:
+                self._writer.write(step, self._component_names, whole)
+            if len(self._tables["gradients"]) >= STEPS_PER_PART:
+                self.finish_writing()
+
+
+class _Seeded(torch.autograd.Function):
+    """A loss whose backward pass starts from given derivatives, and leaves the advantages to the weight gradients."""
+
+    @staticmethod
+    def forward(ctx, log_probs, loss, seeds, advantages, recorder):
+        ctx.save_for_backward(seeds, advantages)
+        ctx.recorder = recorder
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        seeds, advantages = ctx.saved_tensors
+        ctx.recorder.scales = advantages * gradient
+        return seeds, None, None, None, None
