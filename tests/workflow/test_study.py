@@ -25,7 +25,7 @@ def copied(finished, tmp_path):
 
 def test_every_figure_and_table_is_made(finished):
     figures = finished.results / "figures"
-    names = ["rewards", "length", "evaluation", "arms", "similarity_steps", "similarity_layers"]
+    names = ["rewards", "length", "evaluation", "arms", "similarity_steps", "similarity_layers", "similarity_parts"]
     for name in names:
         assert (figures / f"{name}.png").stat().st_size > 10_000
     all_pages = pypdf.PdfReader(figures / "all.pdf")
