@@ -96,9 +96,8 @@ class WatchedTrainer(GRPOTrainer):
         self._writer = GradientWriter(parts, shapes)
         self._forward: Any = None  # log-probabilities, entropies and auxiliary loss of the training step
         self._given: Tensor | None = None  # log-probabilities that take the place of the forward pass
-        self._measured: tuple[Measurement, list[Family], dict[str, Tensor]] | None = (
-            None  # the micro-batch whose backward pass is being measured
-        )
+        # The micro-batch whose backward pass is being measured.
+        self._measured: tuple[Measurement, list[Family], dict[str, Tensor]] | None = None
         self._completions: dict[int, Completion] = {}
         self._tables: dict[str, list[pa.Table]] = {}  # measured, and not yet written
         self._tables_step = 0
