@@ -64,6 +64,7 @@ PIECES = [
 ]
 
 
+@example("\\boxed{\\boxed{}}")
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_a_span_holds_the_answer_and_nothing_of_another_line(text):
     """Whatever the text, the span is inside it, and the answer read from the span alone is that of the text."""

@@ -44,7 +44,9 @@ def answer_span(text: str) -> tuple[int, int] | None:
         if answer is not None and markers:
             # The text from a marker on has the same answer up to the marker where this answer starts, and no further.
             others = bisect_left(markers, True, key=lambda marker: extract(rest[marker[0] :], answer_format) != answer)
-            return offset + markers[max(others - 1, 0)][0], offset + answer_end(rest, markers[-1][1], answer_format)
+            own = markers[max(others - 1, 0) :]
+            # The last marker's answer ends before the first one's where it stands inside it.
+            return offset + own[0][0], offset + max(answer_end(rest, end, answer_format) for _, end in own)
     return None
 
 
