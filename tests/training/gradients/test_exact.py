@@ -128,6 +128,14 @@ def test_models(pair, model):
     check(pair, batches_of(pair))
 
 
+@pytest.mark.parametrize("model", ["llama", "qwen2"])
+def test_tokens_packed_by_mask(pair, monkeypatch, model):
+    """On a GPU, TRL scores the tokens that count and no other: here its packing, with its kernels' torch form."""
+    monkeypatch.setattr("trl.trainer.utils._use_triton", lambda device: True)
+    pair = pair(model)
+    check(pair, batches_of(pair))
+
+
 @pytest.mark.parametrize("loss_type", ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"])
 def test_losses(pair, loss_type):
     pair = pair(loss_type=loss_type)
