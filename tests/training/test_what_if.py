@@ -11,17 +11,8 @@ from reward_ablation.analysis.advantages import against_the_others
 from reward_ablation.analysis.what_if import read_measured_step, what_if
 from reward_ablation.models.load import load_model, load_tokenizer
 
-REWARDS = """
-import json, pathlib
+from .test_placed_training import NAMES, REWARDS
 
-def length(completions, completion_ids, *, file: str, **columns):
-    pathlib.Path(file).write_text(json.dumps(completion_ids))  # text does not always tokenise back to itself
-    return [max(0.0, 1 - abs(len(ids) - 10) / 10) for ids in completion_ids]
-
-def letters(completions, **columns):
-    return [len(text) % 7 / 6 for text in completions]  # differs within a group, as a tiny model's correctness does not
-"""
-NAMES = ["correctness", "format", "length"]
 OTHER = {"correctness": -0.5, "format": 2.0, "length": 1.0}
 
 

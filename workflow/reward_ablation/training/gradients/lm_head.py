@@ -108,9 +108,11 @@ def _by_completion(
 
     As in TRL's own backward pass the logits are computed anew in tiles, but for the completions' tokens alone.
     """
-    hidden, weight, bias, *_ = ctx.saved_tensors
+    hidden, weight, bias, targets, log_z, entropy = ctx.saved_tensors
     inputs = _padded(hidden, recorder).to(ctx.compute_dtype)
     seeds = _padded(to_log_probs, recorder)
+    targets, log_z = (_padded(tensor, recorder).flatten() for tensor in (targets, log_z))
+    entropies = None if to_entropy is None else [_padded(tensor, recorder) for tensor in (entropy, to_entropy)]
     plain = recorder.plain or name is None
     passes = [] if plain else recorder.factors(f"head {name}", seeds)  # a name that no layer has
     sums = None
@@ -121,7 +123,7 @@ def _by_completion(
     to_inputs = torch.zeros_like(wide(inputs))
     for start in range(0, len(weight), step):
         part = weight[start : start + step].to(ctx.compute_dtype)
-        tiles = _tiles(ctx, inputs, [*passes[:-1], seeds], to_entropy, recorder, start, part)
+        tiles = _tiles(ctx, inputs, [*passes[:-1], seeds], targets, log_z, entropies, start, part)
         to_inputs += product(tiles[-1].flatten(0, 1), part).view_as(to_inputs)
         if sums is not None:
             sums.add(tiles, start)
@@ -135,24 +137,25 @@ def _tiles(
     ctx: Any,
     inputs: Tensor,
     passes: list[Tensor],
-    to_entropy: Tensor | None,
-    recorder: Recorder,
+    targets: Tensor,
+    log_z: Tensor,
+    entropies: list[Tensor] | None,
     start: int,
     part: Tensor,
 ) -> list[Tensor]:
     """Gradients of the logits of some words, (B, T, V') for each pass, from (B, T) those of the log-probabilities."""
-    _, _, bias, targets, log_z, entropy = ctx.saved_tensors
+    bias = ctx.saved_tensors[2]
     logits = inputs @ part.T
     if bias is not None:
         logits += bias[start : start + len(part)].to(logits.dtype)
     logits = logits.flatten(0, 1)
-    log_z = _padded(log_z, recorder).flatten()
-    unit = _unit_gradient(logits, _padded(targets, recorder).flatten(), log_z, start, ctx.kernel_args)
+    unit = _unit_gradient(logits, targets, log_z, start, ctx.kernel_args)
     unit = unit.unflatten(0, inputs.shape[:2])
     tiles = [(unit * seeds[:, :, None]).to(part.dtype) for seeds in passes]
-    if to_entropy is not None:
-        of_entropy = _entropy_gradient(logits, log_z, _padded(entropy, recorder).flatten(), ctx.kernel_args)
-        tiles[-1] += of_entropy.view_as(unit) * _padded(to_entropy, recorder)[:, :, None]
+    if entropies is not None:
+        entropy, to_entropy = entropies
+        of_entropy = _entropy_gradient(logits, log_z, entropy.flatten(), ctx.kernel_args)
+        tiles[-1] += of_entropy.view_as(unit) * to_entropy[:, :, None]
     return tiles
 
 

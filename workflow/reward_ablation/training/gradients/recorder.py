@@ -170,8 +170,8 @@ class Recorder:
     """What the layers' backward passes are asked for, and where they leave what they find.
 
     A layer's backward pass does one of three things: what autograd would do (`plain`); keep the gradients
-    of its outputs for a later pass (`keeping`); or form the gradients of single completions, in blocks
-    (`by_completion`), which add up to the weight gradient with `scales` and go to `measurement`.
+    of its outputs for a later pass (`keeping`); or form the gradients of single completions, in blocks,
+    which add up to the weight gradient with `scales` and go to `measurement`.
 
     Attributes
     ----------
