@@ -1,10 +1,21 @@
 """The code digest sees every change in the import closure, and no change of words."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
-from reward_ablation.study.code_digest import code_digest, import_closure
+from reward_ablation.rewards.load import component_names
+from reward_ablation.study.code_digest import (
+    PACKAGE_ROOT,
+    _file_of,
+    code_digest,
+    file_digest,
+    import_closure,
+    imports_of_file,
+    module_digests,
+)
+from reward_ablation.study.errors import StudyError
 
 FILES = {
     "__init__.py": "",
@@ -67,6 +78,15 @@ def test_what_the_digest_sees(tmp_path, file, old, new, seen):
     assert (before != after) == seen
 
 
+@pytest.mark.parametrize(("one", "other"), [("f(x, '')", "f(x)"), ("''", "' '"), ("f(None)", "f()"), ("[]", "()")])
+def test_what_is_empty_counts_where_it_means_something(tmp_path, one, other):
+    texts = []
+    for name, text in (("one.py", one), ("other.py", other)):
+        (tmp_path / name).write_text(f"y = {text}\n")
+        texts.append(file_digest(tmp_path / name, tmp_path))
+    assert texts[0] != texts[1]
+
+
 def test_every_function_that_training_imports_counts():
     """The real closure: what decides a run's result is in it, what only looks at results is not."""
     closure = import_closure(("reward_ablation.training", "reward_ablation.rewards.components.correctness"))
@@ -78,3 +98,101 @@ def test_every_function_that_training_imports_counts():
         "reward_ablation.rewards.grading.worker",
     } <= closure
     assert not [name for name in closure if name.split(".")[1:2] in (["analysis"], ["figures"], ["evaluation"])]
+
+
+TRAINING = ("reward_ablation.training", *(f"reward_ablation.rewards.components.{name}" for name in component_names()))
+
+
+def functions_of(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def trees_of_training() -> dict[str, ast.Module]:
+    return {module: ast.parse(_file_of(module, PACKAGE_ROOT).read_text()) for module in import_closure(TRAINING)}
+
+
+def write_tree(module: str, tree: ast.Module, root: Path, ending: str = "") -> None:
+    path = root / _file_of(module, PACKAGE_ROOT).relative_to(PACKAGE_ROOT)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(ast.unparse(tree) + ending)
+
+
+def test_a_change_in_any_function_that_training_imports_is_seen(tmp_path):
+    """The n-th function of every module that has so many, for each n."""
+    before, trees = module_digests(*TRAINING), trees_of_training()
+    changed = 0
+    for number in range(max(len(functions_of(tree)) for tree in trees.values())):
+        root = tmp_path / str(number)
+        having = [module for module, tree in trees.items() if len(functions_of(tree)) > number]
+        for module in having:
+            body = functions_of(trees[module])[number].body
+            body.append(ast.parse("edited = 1").body[0])
+            write_tree(module, trees[module], root)
+            body.pop()
+        after = module_digests(*having, root=root)
+        assert [module for module in having if after[module] == before[module]] == []
+        changed += len(having)
+    assert changed > 300
+
+
+def test_comments_and_docstrings_of_all_that_training_imports_do_not_count(tmp_path):
+    def other_words(tree):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                told = ast.Expr(ast.Constant("Other words."))
+                node.body[: 1 if ast.get_docstring(node) else 0] = [told]
+
+    for module, tree in trees_of_training().items():
+        other_words(tree)
+        write_tree(module, tree, tmp_path, "\n# a comment\n")
+    assert module_digests(*TRAINING, root=tmp_path) == module_digests(*TRAINING)
+    assert code_digest(*TRAINING, root=tmp_path) == code_digest(*TRAINING)
+
+
+USERS = {
+    "mine.py": "import math\nfrom helpers import one\nimport package.deep\n\n\ndef f(completions):\n    return one()\n",
+    "helpers.py": '"""Words."""\n\n\ndef one():\n    from late import two\n    return two\n',
+    "late.py": "two = 2\n",
+    "package/__init__.py": "from . import beside\n",
+    "package/deep.py": "from .beside import three\n",
+    "package/beside.py": "three = 3\n",
+    "other.py": "four = 4\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "seen"),
+    [
+        ("mine.py", "return one()", "return 2 * one()", True),
+        ("helpers.py", "return two", "return -two", True),
+        ("late.py", "2", "3", True),  # imported inside a function of an imported file
+        ("package/beside.py", "3", "4", True),  # by relative imports
+        ("package/__init__.py", "from . import beside", "from . import beside, deep", True),
+        ("helpers.py", '"""Words."""', '"""Other words."""', False),
+        ("late.py", "two", "# a comment\ntwo", False),
+        ("other.py", "4", "5", False),  # not imported
+    ],
+)
+def test_a_users_file_counts_with_what_it_imports(tmp_path, file, old, new, seen):
+    digests = []
+    for folder, text in (("before", old), ("after", new)):
+        for name, content in USERS.items():
+            path = tmp_path / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content.replace(old, text) if name == file else content)
+        digests.append(file_digest(tmp_path / folder / "mine.py", tmp_path / folder))
+    assert (digests[0] != digests[1]) == seen
+
+
+def test_this_package_counts_where_a_users_file_builds_on_it(tmp_path):
+    (tmp_path / "mine.py").write_text("from reward_ablation.rewards.grading import grade\n")
+    (tmp_path / "installed.py").write_text("from pandas import DataFrame\n")
+    assert "reward_ablation.rewards.grading.grader" in imports_of_file(tmp_path / "mine.py", tmp_path)
+    assert imports_of_file(tmp_path / "installed.py", tmp_path) == {}
+
+
+def test_an_imported_file_that_is_no_python_is_one_line(tmp_path):
+    (tmp_path / "mine.py").write_text("def f():\n    import broken\n")
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    with pytest.raises(StudyError, match=r"broken.py: line 1: not valid Python"):
+        file_digest(tmp_path / "mine.py", tmp_path)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -72,6 +73,21 @@ def changed(config, path, value):
         ("components/total", {"function": "constant"}, "components: 'total' is taken by the workflow"),
         ("components/kl", {"function": "constant"}, "components: 'kl' is taken by the workflow"),
         ("baseline", "c", "baseline: unknown arm 'c'; arms here: a, b"),
+        ("launch", {"gpus": 2, "processes": 2}, "launch: processes: with GPUs a run has one process a GPU; leave it"),
+        ("launch", {"gpus": 3, "nodes": 2}, "launch: nodes: 2 does not divide gpus: 3; each node has as many of a run"),
+        ("launch", {"gpus": 0, "nodes": 2}, "launch: nodes: 2 does not divide processes: 1; each node has as many of"),
+        ("launch", {"resources": {"gpu": 2}}, "launch.resources: gpu: not to be set here; set launch.gpus"),
+        ("launch", {"resources": {"mem mb": 2}}, "launch.resources.mem mb: 'mem mb' is not allowed; it must match"),
+        ("arms/arms/b/resources", {"nodes": 2}, "arms.arms.b.resources: nodes: not to be set here; set launch.nodes"),
+        ("arms/arms/b/resources", {"hours": 2}, "arms.arms.b.resources: hours: not to be set here; write runtime, in"),
+        ("arms/arms/b/resources", {"mem_mb": 1.5}, "arms.arms.b.resources.mem_mb: 1.5 is not allowed; input should"),
+        ("arms/arms/b/launch", {"gpus": 0}, "arms.arms.b.launch.gpus: a study trains all its arms on GPUs, or all on"),
+        ("arms/arms/b/launch", {"nodes": 3}, "arms.arms.b.launch.nodes: 3 does not divide gpus: 1; each node has as"),
+        (
+            "arms/arms/b/launch",
+            {"threads": 2},
+            "arms.arms.b.launch: unknown key 'threads'; allowed: gpus, nodes, proce",
+        ),
     ],
 )
 def test_a_bad_config_is_one_line(config, path, value, message):
@@ -157,6 +173,60 @@ def test_keys_follow_what_decides_a_run(config, path, value, arms_with_new_keys)
     before = keys_of(config)
     after = keys_of(changed(config, path, value))
     assert {arm for arm in before if before[arm] != after[arm]} == arms_with_new_keys
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "arms_with_new_keys"),
+    [
+        ("launch/nodes", 2, set()),
+        ("launch/threads", 2, set()),
+        ("launch/resources", {"mem_mb": 9000}, set()),
+        ("arms/arms/b/launch", {"nodes": 4}, set()),
+        ("arms/arms/b/launch", {"processes": 4}, set()),  # as the study's
+        ("arms/arms/b/resources", {"runtime": "2d"}, set()),
+        ("arms/arms/b/launch", {"processes": 2}, {"b"}),
+        ("launch/processes", 2, {"a", "b"}),
+        ("launch", {"gpus": 4}, {"a", "b"}),
+    ],
+)
+def test_the_number_of_processes_decides_a_run_their_nodes_do_not(config, path, value, arms_with_new_keys):
+    config["launch"] = {"gpus": 0, "processes": 4}
+    before = keys_of(config)
+    after = keys_of(changed(config, path, value))
+    assert {arm for arm in before if before[arm] != after[arm]} == arms_with_new_keys
+
+
+def test_one_process_needs_no_word(config):
+    keys = []
+    for launch in ({"gpus": 0}, {"gpus": 0, "processes": 1}):
+        config["launch"] = launch
+        study = resolve(config, "study.yaml", Path())
+        assert "processes" not in json.loads(next(iter(study.runs.values())).spec)
+        keys.append(study.keys)
+    assert keys[0] == keys[1]
+
+
+def test_what_a_training_job_asks_for(config):
+    config["launch"] = {"gpus": 2, "threads": 3, "resources": {"mem_mb": 1000, "runtime": 60}}
+    own = {"mem_mb": 9000, "disk_mb": 20, "qos": "long"}
+    config["arms"]["arms"]["b"] |= {"launch": {"gpus": 8, "nodes": 2}, "resources": own}
+    study = resolve(config, "study.yaml", Path())
+    asked = {}
+    for name, run in study.runs.items():
+        wildcards = SimpleNamespace(run=name)
+        asked[run.arm] = {resource: of_run(wildcards) for resource, of_run in study.resources_of_run.items()}
+        asked[run.arm]["threads"] = study.threads_of_run(wildcards)
+    assert asked == {
+        "a": {"gpu": 2, "nodes": 1, "mem_mb": 1000, "runtime": 60, "disk_mb": 0, "qos": None, "threads": 6},
+        "b": {"gpu": 8, "nodes": 2, **own, "runtime": 60, "threads": 12},  # threads on each node
+    }
+
+
+def test_arms_of_one_spec_are_launched_as_the_first_of_them(config):
+    config["arms"]["arms"]["again"] = {**config["arms"]["arms"]["a"], "resources": {"mem_mb": 9000}}
+    study = resolve(config, "study.yaml", Path())
+    assert len(study.runs) == 4
+    assert all(run.launch.resources == {} for run in study.runs.values())
 
 
 def test_dropping_overlap_makes_the_evaluation_sets_part_of_the_key(config):

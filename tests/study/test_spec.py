@@ -2,7 +2,8 @@
 
 import pytest
 
-from reward_ablation.study.spec import canonical, folder_fingerprint, key_of
+from reward_ablation.study.canonical import canonical, key_of
+from reward_ablation.study.spec import folder_fingerprint
 
 
 def test_equal_values_have_one_spelling():

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from reward_ablation.study.errors import StudyError
 
 PACKAGE = "reward_ablation"
 PACKAGE_ROOT = Path(__file__).parents[2]
+#: Fields of a syntax tree that no behaviour depends on.
+_UNTOLD = {"ctx", "kind", "type_comment"}
 
 
 @cache
@@ -34,45 +38,93 @@ def code_digest(*modules: str, root: Path = PACKAGE_ROOT) -> str:
         16 hex digits.
     """
     digest = hashlib.sha256()
-    for module in sorted(import_closure(modules, root)):
-        digest.update(f"{module}\0{_code(_file_of(module, root))}\0".encode())
+    for module, path in _files(modules, root).items():
+        digest.update(f"{module}\0{_code(path)}\0".encode())
     return digest.hexdigest()[:16]
+
+
+def module_digests(*modules: str, root: Path = PACKAGE_ROOT) -> dict[str, str]:
+    """Digest of each module that `code_digest` is over: 8 hex digits by dotted name, in order of the names."""
+    files = _files(modules, root)
+    return {module: hashlib.sha256(_code(path).encode()).hexdigest()[:8] for module, path in files.items()}
 
 
 def import_closure(modules: tuple[str, ...], root: Path = PACKAGE_ROOT) -> set[str]:
     """Names of the modules and of everything in this package that they import, at any depth."""
-    waiting = [name for module in modules for name in (module, f"{module}.__main__")]
-    closure: set[str] = set()
-    while waiting:
-        module = waiting.pop()
-        if module in closure or _file_of(module, root) is None:
-            continue
-        closure.add(module)
-        waiting.extend(_imported(_file_of(module, root)))
-        waiting.append(module.rpartition(".")[0])  # importing a.b.c runs a and a.b
-    return closure
+    return set(_files(modules, root))
 
 
-def file_digest(path: Path) -> str:
-    """Digest of one Python file's syntax tree, such as a user's reward file: 16 hex digits.
+def component_modules(functions: Iterable[str]) -> list[str]:
+    """Modules of the built-in components among these functions; a user's file counts in the spec instead."""
+    return [f"reward_ablation.rewards.components.{name}" for name in sorted(set(functions)) if ":" not in name]
+
+
+def file_digest(path: Path, root: Path) -> str:
+    """Digest of a user's Python file and of the files that it imports, at any depth: 16 hex digits.
+
+    What is installed does not count, but for this package: a reward may build on its grading.
+
+    Parameters
+    ----------
+    path : Path
+    root : Path
+        Folder that imports start from.
 
     Raises
     ------
     StudyError
-        The file is missing or is not Python.
+        The file is missing, or one of the files is not Python.
     """
     if not path.is_file():
         raise StudyError(f"{path}: no such file; a component's function is a name or path/to/file.py:function")
     try:
-        return hashlib.sha256(_code(path).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(_code(path).encode())
+        for module, file in imports_of_file(path, root).items():
+            digest.update(f"\0{module}\0{_code(file)}".encode())
     except SyntaxError as error:
-        raise StudyError(f"{path}: line {error.lineno}: not valid Python: {error.msg}") from None
+        raise StudyError(f"{error.filename}: line {error.lineno}: not valid Python: {error.msg}") from None
+    return digest.hexdigest()[:16]
+
+
+def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
+    """Files that a user's Python file imports, at any depth, by module: below the root, and of this package."""
+    return _closure(set(_imported(path, "")), lambda module: _user_file(module, root))
+
+
+def _files(modules: tuple[str, ...], root: Path) -> dict[str, Path]:
+    """Files of the import closure in this package, in order of the modules' names."""
+    start = {name for module in modules for name in (module, f"{module}.__main__")}
+    return _closure(start, lambda module: _file_of(module, root))
+
+
+def _closure(start: set[str], file_of: Callable[[str], Path | None]) -> dict[str, Path]:
+    """Files of the modules and of all that they import, in order of their names; those without a file are left out."""
+    waiting, seen, files = list(start), set[str](), dict[str, Path]()
+    while waiting:
+        module = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        waiting.append(module.rpartition(".")[0])  # importing a.b.c runs a and a.b
+        path = file_of(module)
+        if path is not None:
+            files[module] = path
+            package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+            waiting.extend(_imported(path, package))
+    return dict(sorted(files.items()))
 
 
 def _file_of(module: str, root: Path) -> Path | None:
     """File of a module of this package; None for any other name."""
-    if module.split(".")[0] != PACKAGE:
-        return None
+    return _file_below(root, module) if module.split(".")[0] == PACKAGE else None
+
+
+def _user_file(module: str, root: Path) -> Path | None:
+    """File of a module below a user's folder, or of this package."""
+    return _file_of(module, PACKAGE_ROOT) or (_file_below(root, module) if module else None)
+
+
+def _file_below(root: Path, module: str) -> Path | None:
     base = root.joinpath(*module.split("."))
     candidates = (base / "__init__.py", base.with_suffix(".py"))
     return next((path for path in candidates if path.is_file()), None)
@@ -84,25 +136,41 @@ def _tree(path: Path) -> ast.Module:
 
 
 @cache
-def _imported(path: Path) -> frozenset[str]:
-    """Dotted names that a file may import; names that are no module are for the caller to drop."""
+def _imported(path: Path, package: str) -> frozenset[str]:
+    """Dotted names that a file of a package may import; names that are no module are for the caller to drop."""
     names: set[str] = set()
     for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".") if package else []
+            above = parents[: max(len(parents) - node.level + 1, 0)] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            names.add(module)
+            names.update(f"{module}.{alias.name}" for alias in node.names)
     return frozenset(names)
 
 
 @cache
 def _code(path: Path) -> str:
-    """Source without comments, docstrings and formatting."""
+    """Text of a file's syntax tree without comments, docstrings and formatting, the same in each version of Python."""
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
             node, clean=False
         ):
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
+            node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
+    return _text(tree)
+
+
+def _text(node: Any) -> str:
+    """A tree as text; what a version of Python adds to it, and what is empty, is left out."""
+    if isinstance(node, list):
+        return f"[{','.join(map(_text, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    if isinstance(node, ast.JoinedStr):  # Python 3.12 has empty texts between the parts of some
+        node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
+    fields = sorted((name, value) for name, value in ast.iter_fields(node) if name not in _UNTOLD)
+    told = [f"{name}={_text(value)}" for name, value in fields if value is not None and value != []]
+    return f"{type(node).__name__}({','.join(told)})"

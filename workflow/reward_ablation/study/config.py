@@ -6,7 +6,7 @@ Every model refuses unknown keys. `config/README.md` explains each key to users;
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
@@ -39,6 +39,9 @@ class StudyConfig(Section):
     evaluation: Evaluation
     bootstrap: PositiveInt = Field(2000, description="Resamples behind each interval.")
     confidence: float = Field(0.95, gt=0, lt=1)
+    mixed_provenance: Literal["tell", "refuse"] = Field(
+        "tell", description="Runs trained by different code, package versions or hardware: tell, or refuse to compare."
+    )
 
     @field_validator("seeds")
     @classmethod

@@ -13,15 +13,21 @@ from pydantic import Field, FiniteFloat, PositiveInt, field_validator
 
 from reward_ablation.study.base import Name, Section
 from reward_ablation.study.grpo_settings import check_training_settings
+from reward_ablation.study.sections.training import LaunchChanges, Resources
 
 Weights = dict[Name, FiniteFloat]
 
 
 class Arm(Section):
-    """One weight per component that is trained on, and settings that differ from the study's."""
+    """One weight per component that is trained on, and what differs from the study's settings and launch."""
 
     weights: Weights
     training: dict[str, Any] = Field(default_factory=dict, description="GRPOConfig overrides of this arm.")
+    launch: LaunchChanges = Field(LaunchChanges(), description="Processes of this arm's runs, where they differ.")
+    resources: Resources = Field(
+        default_factory=dict,
+        description="Snakemake's resources of this arm's training jobs, such as mem_mb and runtime.",
+    )
 
     @field_validator("training")
     @classmethod

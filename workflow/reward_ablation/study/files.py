@@ -16,33 +16,54 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; move it into place on success, remove it on failure."""
+def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
+    """Yield a temporary name beside `path`; move it into place on success, remove it on failure.
+
+    Parameters
+    ----------
+    path : str or Path
+    durable : bool
+        The file outlives a power cut: it is on disk before it gets its name. Without, a power cut may leave
+        a file of that name with nothing in it.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
+        if durable:
+            flush_to_disk(temporary)
         os.replace(temporary, path)
+        if durable:
+            flush_to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_json(value: Any, path: str | Path) -> None:
+def flush_to_disk(path: Path) -> None:
+    """Return when a file's bytes, or a folder's names, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(value: Any, path: str | Path, durable: bool = True) -> None:
     """Write a value as indented JSON with sorted keys, in one move."""
-    with atomic_path(path) as temporary:
+    with atomic_path(path, durable) as temporary:
         temporary.write_text(json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
-def write_parquet(table: pa.Table | pd.DataFrame, path: str | Path) -> None:
+def write_parquet(table: pa.Table | pd.DataFrame, path: str | Path, durable: bool = True) -> None:
     """Write a table as zstd-compressed Parquet, in one move; the same rows give the same bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if not isinstance(table, pa.Table):
         table = pa.Table.from_pandas(table, preserve_index=False)
-    with atomic_path(path) as temporary:
-        pq.write_table(table.replace_schema_metadata(None), temporary, compression="zstd")
+    with atomic_path(path, durable) as temporary:
+        pq.write_table(table.replace_schema_metadata(None), temporary, compression="zstd", write_page_checksum=True)
 
 
 def sha256(path: str | Path) -> str:

@@ -22,6 +22,8 @@ RESERVED = {
     "reward_weights": "weights are written under arms",
     "use_cpu": "set launch.gpus: 0",
     "resume_from_checkpoint": "an interrupted run resumes by itself",
+    "ignore_data_skip": "a resumed run goes on with the data that it has not seen",
+    "restore_callback_states_from_checkpoint": "an interrupted run resumes by itself",
     "remove_unused_columns": "components need the data's columns",
     "logging_steps": "every step is logged",
     "logging_strategy": "every step is logged",

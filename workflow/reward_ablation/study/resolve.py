@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from reward_ablation.rewards.load import load_component
+from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.checks import check_measurable, check_placeable
-from reward_ablation.study.code_digest import code_digest
+from reward_ablation.study.code_digest import code_digest, component_modules
 from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.config_errors import describe
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.spec import arm_spec, dump, key_of, study_spec
-from reward_ablation.study.study import Run, Study, owners_of
+from reward_ablation.study.sections.training import Launch
+from reward_ablation.study.spec import arm_spec, study_spec
+from reward_ablation.study.study import FOLDERS, Run, Study, folders_of
 
 #: Names with a meaning of their own: folders of the default study, the base model's rows, and quantities
 #: beside the components.
 TAKEN = {
-    "name": ("benchmarks", "data", "evaluation", "figures", "logs", "models", "runs", "tables"),
+    "name": FOLDERS,
     "arms": ("base",),
     "components": ("total", "tokens", "truncated", "kl"),
 }
@@ -50,17 +53,20 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         raise StudyError(f"{file}: {describe(error, config)}") from None
     try:
         arms = checked_arms(study, root)
+        launches = launches_of(study, arms)
         check_folder(study, root)
         shared = study_spec(study, root)
     except ValueError as error:  # StudyError included
         raise StudyError(f"{file}: {error}") from None
-    specs = {name: arm_spec(shared, arm) for name, arm in arms.items()}
+    specs = {name: arm_spec(shared, arm, launches[name]) for name, arm in arms.items()}
     keys = {name: key_of(spec) for name, spec in specs.items()}
-    owners = owners_of(keys)
+    folders = folders_of(keys, _names_in(root / study.root / "runs"))
+    functions = [component.function for component in study.components.values()]
+    first_arms = {key: arm for arm, key in reversed(keys.items())}
     runs = [
-        Run(arm, keys[arm], seed, dump({**specs[arm], "seed": seed}))
-        for arm in arms
-        if owners[keys[arm]] == arm
+        Run(arm, key, seed, dump({**specs[arm], "seed": seed}), folders[key], launches[arm])
+        for arm, key in keys.items()
+        if first_arms[key] == arm
         for seed in study.seeds
     ]
     return Study(
@@ -68,10 +74,18 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         root=root,
         arms=arms,
         keys=keys,
+        folders=folders,
         runs={run.name: run for run in runs},
-        train_code=code_digest("reward_ablation.training", *_component_modules(study)),
+        train_code=code_digest("reward_ablation.training", *component_modules(functions)),
         warnings=same_arms(specs, keys),
     )
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:  # not there yet; what else is wrong with it is told where it is written to
+        return []
 
 
 def check_folder(study: StudyConfig, root: Path) -> None:
@@ -122,13 +136,30 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     return arms
 
 
+def launches_of(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:
+    """How each arm's runs are launched.
+
+    Raises
+    ------
+    ValueError
+        What an arm asks for does not fit the study's launch.
+    """
+    launches = {}
+    for name, arm in arms.items():
+        try:
+            launches[name] = study.launch.changed(arm.launch, arm.resources)
+        except ValueError as error:
+            raise ValueError(f"arms.arms.{name}.launch.{error}") from None
+    return launches
+
+
 def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[str]:
     """Warnings of arms that are one: same spec, or weights that differ by a factor that scaling takes out."""
     first_with: dict[str, str] = {}
     first_direction: dict[str, str] = {}
     warnings = []
     for name, spec in specs.items():
-        direction = dump([direction_of(spec["weights"]), spec["training"]])
+        direction = dump({**spec, "weights": direction_of(spec["weights"])})
         if keys[name] in first_with:
             warnings.append(f"arms {first_with[keys[name]]} and {name} have the same spec: they are one run per seed")
         elif direction in first_direction and spec["training"].get("scale_rewards", "group") != "none":
@@ -145,9 +176,3 @@ def direction_of(weights: dict[str, float]) -> dict[str, float]:
     """Weights divided by the largest absolute one, rounded to 12 digits."""
     largest = max(abs(weight) for weight in weights.values())
     return {name: round(weight / largest, 12) for name, weight in weights.items()}
-
-
-def _component_modules(study: StudyConfig) -> list[str]:
-    """Modules of the built-in components in use; a user's file counts in the spec instead."""
-    names = {component.function for component in study.components.values() if ":" not in component.function}
-    return [f"reward_ablation.rewards.components.{name}" for name in sorted(names)]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.study.canonical import normalised
 from reward_ablation.study.code_digest import code_digest, file_digest
 from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.designs import Arm
@@ -16,47 +15,14 @@ from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256
 from reward_ablation.study.sections.data import ProblemSource, WordProblems
 from reward_ablation.study.sections.model import DemoModel, LocalModel, Model
-from reward_ablation.study.sections.training import Component
+from reward_ablation.study.sections.training import Component, Launch
 
-KEY_DIGITS = 8
 #: Of a local model's files, this many blocks of this size are hashed; files up to 16 MiB whole.
 _BLOCKS, _BLOCK = 256, 1 << 16
 
 
-def canonical(value: Any) -> str:
-    """Canonical JSON: sorted keys, no white space, and one spelling for equal numbers (1.0 is 1).
-
-    Raises
-    ------
-    ValueError
-        A number is not finite.
-    """
-    return dump(normalised(value))
-
-
-def dump(value: Any) -> str:
-    """Canonical JSON of a value that is `normalised` already."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def normalised(value: Any) -> Any:
-    """A value with whole floats as integers, keys as strings and tuples as lists."""
-    if isinstance(value, float) and math.isfinite(value) and value == int(value):
-        return int(value)
-    if isinstance(value, dict):
-        return {str(key): normalised(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [normalised(item) for item in value]
-    return value
-
-
-def key_of(spec: dict[str, Any]) -> str:
-    """First 8 hex digits of the SHA-256 of a normalised spec's canonical JSON."""
-    return hashlib.sha256(dump(spec).encode()).hexdigest()[:KEY_DIGITS]
-
-
 def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
-    """What decides the results of all runs alike, normalised: all but weights, overrides and seed.
+    """What decides the results of all runs alike, normalised: all but weights, overrides, processes and seed.
 
     Parameters
     ----------
@@ -65,22 +31,42 @@ def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
         Folder that relative paths in the config start from.
     """
     shared = {
-        "model": model_spec(study.model, root),
-        "data": train_data_spec(study, root),
+        "model": _without_place(model_spec(study.model, root)),
+        "data": _without_place(train_data_spec(study, root)),
         "prompt": study.prompt.model_dump(),
         "components": {name: component_spec(component, root) for name, component in study.components.items()},
         "training": study.training,
         "lora": study.lora.model_dump() if study.lora else None,
         "gradients": study.gradients.model_dump(),
-        "gpus": study.launch.gpus,
     }
     return normalised(shared)
 
 
-def arm_spec(shared: dict[str, Any], arm: Arm) -> dict[str, Any]:
-    """The study's spec with one arm's weights and overrides, normalised; the seed is not part of it."""
+def arm_spec(shared: dict[str, Any], arm: Arm, launch: Launch) -> dict[str, Any]:
+    """The study's spec with one arm's weights, overrides and processes, normalised; the seed is not part of it."""
     training = {**shared["training"], **normalised(arm.training)}
-    return {**shared, "weights": normalised(arm.weights), "training": training}
+    return {**shared, "weights": normalised(arm.weights), "training": training, **processes_spec(launch)}
+
+
+def processes_spec(launch: Launch) -> dict[str, int]:
+    """The device of a run and the number of its processes; nodes, threads and resources do not change its result."""
+    if launch.gpus or launch.process_count == 1:
+        return {"gpus": launch.gpus}
+    return {"gpus": 0, "processes": launch.process_count}
+
+
+def processes_of(spec: dict[str, Any]) -> int:
+    """How many processes train a run: one a GPU, or as many as its spec says on the CPU."""
+    return spec["gpus"] or spec.get("processes", 1)
+
+
+def _without_place(spec: Any) -> Any:
+    """A spec without the path of what counts by its content: a run is the same wherever its model or data lie."""
+    if isinstance(spec, list):
+        return [_without_place(item) for item in spec]
+    if not isinstance(spec, dict):
+        return spec
+    return {key: _without_place(value) for key, value in spec.items() if not (key == "path" and "content" in spec)}
 
 
 def model_spec(model: Model, root: Path) -> dict[str, Any]:
@@ -120,11 +106,11 @@ def train_data_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
 
 
 def component_spec(component: Component, root: Path) -> dict[str, Any]:
-    """A component; a user's file counts by the digest of its syntax tree."""
+    """A component; a user's file counts by the digest of its syntax tree and of those that it imports."""
     spec = component.model_dump()
     file, separator, _ = component.function.partition(":")
     if separator:
-        spec["code"] = file_digest(root / file)
+        spec["code"] = file_digest(root / file, root)
     return spec
 
 
@@ -146,6 +132,8 @@ def local_digest(path: Path) -> str:
 def folder_fingerprint(folder: Path) -> str:
     """Digest over names, sizes and contents of a model folder; of large files over evenly spread blocks.
 
+    What is hidden and what is written about the model (`.md`) does not count.
+
     A fine-tuned model differs all over, so that 256 blocks of 64 KiB see it; hashing all weights would
     cost minutes at each start of the workflow. `fetch` hashes them once, into model.json.
     """
@@ -153,7 +141,7 @@ def folder_fingerprint(folder: Path) -> str:
         raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
-        if path.is_file():
+        if path.is_file() and path.suffix != ".md" and not path.name.startswith("."):
             size = path.stat().st_size
             digest.update(f"{path.name}\0{size}\0".encode())
             with path.open("rb") as file:

@@ -4,39 +4,89 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.code_digest import code_digest
+from reward_ablation.study.base import NAME_PATTERN
+from reward_ablation.study.canonical import canonical, dump, key_of, normalised
+from reward_ablation.study.code_digest import code_digest, component_modules, module_digests
 from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import write_json
-from reward_ablation.study.spec import canonical, data_spec, dump, key_of, model_spec, normalised, train_data_spec
+from reward_ablation.study.sections.training import Launch
+from reward_ablation.study.spec import data_spec, model_spec, processes_of, train_data_spec
+
+#: Folders of a study below its results folder.
+FOLDERS = ("benchmarks", "data", "evaluation", "figures", "logs", "models", "runs", "tables")
+
+#: Resources that Snakemake converts to other units.
+SIZES = ("mem_mb", "disk_mb")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One arm with one seed: the unit that is trained."""
+    """One arm with one seed: the unit that is trained.
+
+    Attributes
+    ----------
+    arm : str
+        The first arm of its spec.
+    folder : str
+        `{arm}-{key}`; of another arm, where the runs of this spec were trained under its name.
+    launch : Launch
+        That arm's processes and resources.
+    """
 
     arm: str
     key: str
     seed: int
     spec: str
+    folder: str
+    launch: Launch
 
     @property
     def name(self) -> str:
-        """`{arm}-{key}/seed{seed}`, the run's folder below `runs/`."""
-        return f"{self.arm}-{self.key}/seed{self.seed}"
+        """`{folder}/seed{seed}`, the run's folder below `runs/`."""
+        return f"{self.folder}/seed{self.seed}"
+
+    @property
+    def resources(self) -> dict[str, int | str]:
+        """Resources of its training job, by Snakemake's names."""
+        return {"gpu": self.launch.gpus, "nodes": self.launch.nodes, **self.launch.resources}
 
 
-def owners_of(keys: dict[str, str]) -> dict[str, str]:
-    """The arm that owns the runs of each key: the first, where arms have the same spec."""
-    return {key: arm for arm, key in reversed(keys.items())}
+def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
+    """Folder below `runs/` of each key: one for all arms that have the same spec.
+
+    A job on another machine comes to the same: what the workflow itself makes is the first choice.
+
+    Parameters
+    ----------
+    keys : dict of str to str
+        Key of each arm's spec.
+    present : iterable of str
+        Names of the folders that are there. A folder of the key that has the name of none of its arms is taken
+        where there is no other: an arm was renamed, and its runs need no training.
+    """
+    named: dict[str, list[str]] = {key: [] for key in keys.values()}
+    for arm, key in keys.items():
+        named[key].append(f"{arm}-{key}")
+    of_key: dict[str, list[str]] = {key: [] for key in named}
+    for folder in sorted(present):
+        name, _, key = folder.rpartition("-")
+        if key in of_key and re.fullmatch(NAME_PATTERN, name):
+            of_key[key].append(folder)
+    return {
+        key: next((folder for folder in own if folder in of_key[key]), (of_key[key] or own)[0])
+        for key, own in named.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -55,6 +105,8 @@ class Study:
         Arms by name, one weight per component each.
     keys : dict of str to str
         Key of each arm's spec.
+    folders : dict of str to str
+        Folder of each key's runs.
     runs : dict of str to Run
         Runs by name, each once: arms with the same spec share theirs.
     train_code : str
@@ -67,6 +119,7 @@ class Study:
     root: Path
     arms: dict[str, Arm]
     keys: dict[str, str]
+    folders: dict[str, str]
     runs: dict[str, Run]
     train_code: str
     warnings: list[str]
@@ -98,9 +151,29 @@ class Study:
 
     def spec_of_run(self, wildcards: Any) -> str:
         """Canonical spec of the run that the wildcard names."""
+        return self._run(wildcards).spec
+
+    def threads_of_run(self, wildcards: Any) -> int:
+        """CPU threads of a run on each of its nodes."""
+        launch = self._run(wildcards).launch
+        return launch.process_count // launch.nodes * launch.threads
+
+    @cached_property
+    def resources_of_run(self) -> dict[str, Callable[[Any], int | str | None]]:
+        """Snakemake's resources of a training job by name, each as a function of the wildcards.
+
+        One that an arm does not ask for is None, which Snakemake takes as not set, or 0 where it wants a number.
+        """
+        names = dict.fromkeys(name for run in self.runs.values() for name in run.resources)
+        return {name: partial(self._resource_of_run, name) for name in names}
+
+    def _resource_of_run(self, name: str, wildcards: Any) -> int | str | None:
+        return self._run(wildcards).resources.get(name, 0 if name in SIZES else None)
+
+    def _run(self, wildcards: Any) -> Run:
         if wildcards.run not in self.runs:
             raise StudyError(f"{wildcards.run}: no run of this study; its runs are listed by `snakemake -n`")
-        return self.runs[wildcards.run].spec
+        return self.runs[wildcards.run]
 
     def model_spec(self, wildcards: Any) -> str:
         """Spec of the base model."""
@@ -117,6 +190,12 @@ class Study:
     def evaluation_spec(self, wildcards: Any) -> str:
         """Spec of an evaluation: its settings and the prompt."""
         return dump(self._evaluation_spec)
+
+    @cached_property
+    def train_modules(self) -> dict[str, str]:
+        """Digest of each module of the code that trains a run."""
+        functions = [component.function for component in self.config.components.values()]
+        return module_digests("reward_ablation.training", *component_modules(functions))
 
     @cached_property
     def _model_spec(self) -> dict[str, Any]:
@@ -164,15 +243,15 @@ class Study:
     @cached_property
     def digest(self) -> str:
         """Digest of what `describe` writes; a key stands for its spec."""
-        return hashlib.sha256(canonical([self.summary, self.keys]).encode()).hexdigest()[:16]
+        content = [self.summary, self.keys, self.folders]
+        return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     def describe(self, path: str, log: str) -> None:
         """Write `study.json`: the summary, and each run of each arm with its spec; to the log what to expect."""
-        owners = owners_of(self.keys)
         runs = []
         for arm, key in self.keys.items():
             for seed in self.config.seeds:
-                run = self.runs[f"{owners[key]}-{key}/seed{seed}"]
+                run = self.runs[f"{self.folders[key]}/seed{seed}"]
                 spec = {name: value for name, value in json.loads(run.spec).items() if name != "seed"}
                 runs.append({"arm": arm, "key": key, "seed": seed, "folder": f"runs/{run.name}", "spec": spec})
         write_json({**self.summary, "runs": runs}, path)
@@ -180,15 +259,19 @@ class Study:
         Path(log).write_text("\n".join(lines) + "\n")
 
     def check_training_settings(self) -> None:
-        """Have TRL check every distinct set of training settings, in a process of its own.
+        """Have TRL check every distinct set of training settings and processes, in a process of its own.
 
         Raises
         ------
         StudyError
             TRL refuses one.
         """
-        settings = {canonical({**self.config.training, **arm.training}) for arm in self.arms.values()}
-        command = [sys.executable, "-m", "reward_ablation.training.check", "--gpus", str(self.config.launch.gpus)]
+        specs = [json.loads(run.spec) for run in self.runs.values()]
+        settings = {
+            canonical({"training": spec["training"], "gpus": spec["gpus"], "processes": processes_of(spec)})
+            for spec in specs
+        }
+        command = [sys.executable, "-m", "reward_ablation.training.check"]
         result = subprocess.run(command, input="\n".join(sorted(settings)), text=True, capture_output=True)
         if result.returncode:
             last_line = (result.stderr.strip().splitlines() or ["the check of the training settings died"])[-1]

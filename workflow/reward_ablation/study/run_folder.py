@@ -1,0 +1,18 @@
+"""Names in a run's folder, as training writes them and planning reads them."""
+
+from __future__ import annotations
+
+#: A finished run's record, and its hidden copy, which Snakemake does not know and so does not remove.
+RECORD, HIDDEN_RECORD = "run.json", ".run.json"
+#: Held by the process that trains the run, which may have outlived its Snakemake.
+LOCK = ".lock"
+#: Folder of an unfinished run: checkpoints, and the parts of its tables.
+WORK = ".work"
+#: In it, whose work it is; and in each of its checkpoints, the list of digests that is written last.
+OWNER, SEAL = "owner.json", "checksums.json"
+
+
+def step_of_checkpoint(name: str) -> int:
+    """Step of a folder `checkpoint-N`; 0 for any other name."""
+    kind, _, number = name.rpartition("-")
+    return int(number) if kind == "checkpoint" and number.isdecimal() else 0
