@@ -12,6 +12,7 @@ import pytest
 from reward_ablation.data.problems import PrepareSpec, as_text, prepare, question_key, schema
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256
+from storage import fill, small_disk
 
 
 def spec_of(tmp_path, rows, name="mine", **switches) -> PrepareSpec:
@@ -179,3 +180,21 @@ def test_the_command_tells_an_error_in_one_line(tmp_path, spec, message):
     assert result.returncode == 1
     assert result.stderr.startswith(message)
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(tmp_path):
+    spec = {"source": {"source": "word_problems", "count": 400, "split": "test"}, "duplicates": "drop"}
+    with small_disk(tmp_path / "disk") as disk:
+        filler = fill(disk, leave=4096)
+        command = [sys.executable, "-m", "reward_ablation.data", "--spec", json.dumps(spec), "--name", "test"]
+        command += ["--output", str(disk / "test.parquet")]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 1
+        assert result.stderr.startswith(
+            f"error: {disk / 'test.parquet'}: No space left on device; what is done is kept"
+        )
+        assert result.stderr.count("\n") == 1
+        assert [path.name for path in disk.iterdir()] == [filler.name]
+        filler.unlink()
+        assert subprocess.run(command).returncode == 0
+        assert pq.read_table(disk / "test.parquet").num_rows == 400

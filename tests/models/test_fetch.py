@@ -12,9 +12,11 @@ import pytest
 from hub import Hub
 from reward_ablation.models.__main__ import parse_spec
 from reward_ablation.models.fetch import fetch
+from reward_ablation.models.verify import verify_model
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.sections.model import DemoModel, LocalModel
 from reward_ablation.study.spec import folder_fingerprint
+from storage import fill, small_disk
 
 NO_COMMIT = "0" * 40
 
@@ -212,3 +214,28 @@ def test_the_demo_model_is_built_the_same_twice(tmp_path):
     fetch(model, tmp_path / "one/model.json")
     fetch(model, tmp_path / "two/model.json")
     assert (tmp_path / "one/model.json").read_bytes() == (tmp_path / "two/model.json").read_bytes()
+
+
+@pytest.mark.parametrize("source", ["local", "hub", "demo"])
+def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(hub, files, tiny_model, tmp_path, source):
+    model = {
+        "local": {"source": "local", "path": str(tiny_model)},
+        "hub": {"source": "hub", "id": "some/model", "revision": hub.add("models", "some/model", files)},
+        "demo": {"source": "demo", "samples": 40, "steps": 1},
+    }[source]
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        filler = fill(disk, leave=8192)
+        command = [sys.executable, "-m", "reward_ablation.models", "--spec", json.dumps(model)]
+        command += ["--output", str(disk / "base" / "model.json")]
+        environment = hub.environment(tmp_path)
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+        assert result.returncode == 1, result.stderr
+        assert len(errors) == 1, result.stderr
+        assert str(disk) in errors[0]
+        assert ": No space left on device; what is done is kept" in errors[0]
+        assert "Traceback" not in result.stderr
+        assert [path.name for path in disk.rglob("*")] == [filler.name]
+        filler.unlink()
+        assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
+        verify_model(disk / "base")

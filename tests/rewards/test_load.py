@@ -101,3 +101,15 @@ def test_checking_a_config_imports_nothing_heavy(root):
         "print([m for m in ('torch', 'transformers', 'sympy', 'math_verify', 'pandas', 'numpy') if m in sys.modules])\n"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_a_users_file_imports_from_the_folder_where_the_study_is(root):
+    """Wherever this process was started: the jobs are started there."""
+    (root / "my_helper_of_lengths.py").write_text("def half(length):\n    return length / 2\n")
+    (root / "importing.py").write_text(
+        "from my_helper_of_lengths import half\n\n"
+        "def f(completions, completion_ids, **columns):\n    return [half(len(ids)) for ids in completion_ids]\n"
+    )
+    before = list(sys.path)
+    assert load_component("importing.py:f", {}, root)(["x"], completion_ids=[[1, 2]]) == [1.0]
+    assert sys.path == before

@@ -226,6 +226,37 @@ def test_works_in_an_interpreter_that_blocks_the_signals():
     assert output == "timeout\n"
 
 
+def test_signals_to_all_processes_of_a_job_do_not_end_it(worker):
+    """Slurm sends SIGTERM to each of them; a training that goes on to the end of its step has answers graded on."""
+    judge(worker, "1", "x")
+    pid = worker.pid
+    answer = threading.Thread(target=lambda: verdicts.append(judge(worker, "7", ENDLESS)))
+    verdicts = []
+    answer.start()
+    wait_until(lambda: children(pid))
+    for process in (pid, *children(pid)):
+        os.kill(process, signal.SIGTERM)
+        os.kill(process, signal.SIGINT)
+    answer.join()
+    assert verdicts == ["timeout"]
+    assert (judge(worker, "x+7", "7+x"), worker.pid) == ("correct", pid)
+
+
+def test_nor_while_it_starts():
+    starting = MathWorker()
+    verdicts = []
+    question = threading.Thread(target=lambda: verdicts.append(judge(starting, "x+7", "7+x")))
+    before = set(children(os.getpid()))
+    question.start()
+    wait_until(lambda: set(children(os.getpid())) - before)
+    for process in set(children(os.getpid())) - before:
+        with contextlib.suppress(ProcessLookupError):  # ps, which lists them
+            os.kill(process, signal.SIGTERM)
+    question.join()
+    assert verdicts == ["correct"]
+    starting.close()
+
+
 def test_memory_is_bounded(worker):
     judge(worker, "1", "x")
     limits = open(f"/proc/{worker.pid}/limits").read()  # noqa: SIM115

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.study.config_errors import read_spec, validate_spec
-from reward_ablation.study.errors import one_line_errors
+from reward_ablation.study.errors import one_line_errors, storage_errors
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -30,7 +30,8 @@ def main(arguments: list[str] | None = None) -> None:
         help="prepared evaluation sets that this set must share no question with",
     )
     args = parser.parse_args(arguments)
-    prepare(parse_spec(args.spec), args.name, args.output, args.apart_from)
+    with storage_errors(args.output):
+        prepare(parse_spec(args.spec), args.name, args.output, args.apart_from)
 
 
 def parse_spec(text: str) -> PrepareSpec:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reward_ablation.models.fetch import fetch
 from reward_ablation.study.config_errors import read_spec, validate_spec
-from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.study.sections.model import DemoModel, HubModel, LocalModel, Model
 from reward_ablation.study.spec import folder_fingerprint
 
@@ -18,7 +18,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--spec", required=True, help="model as JSON, as in the config's key model")
     parser.add_argument("--output", required=True, type=Path, help="model.json; its folder becomes the model's")
     args = parser.parse_args(arguments)
-    fetch(parse_spec(args.spec), args.output)
+    with storage_errors(args.output.parent):
+        fetch(parse_spec(args.spec), args.output)
 
 
 def parse_spec(text: str) -> HubModel | LocalModel | DemoModel:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from reward_ablation.models.check import check_model, check_names, file_table, first_line, wanted
 from reward_ablation.models.hub import check_download, download
-from reward_ablation.study.errors import StudyError
+from reward_ablation.models.verify import FETCHED
+from reward_ablation.study.errors import StudyError, refused_by_storage
 from reward_ablation.study.files import write_json
 from reward_ablation.study.sections.model import DemoModel, HubModel, LocalModel
-
-#: The record of what was fetched: the last file written.
-RECORD = "model.json"
 
 
 def fetch(model: HubModel | LocalModel | DemoModel, output: Path) -> None:
@@ -33,8 +31,8 @@ def fetch(model: HubModel | LocalModel | DemoModel, output: Path) -> None:
     StudyError
         The model cannot be had or is broken, or the folder holds something that is not a model.
     """
-    if output.name != RECORD:
-        raise StudyError(f"{output}: the output of fetch is called {RECORD}")
+    if output.name != FETCHED:
+        raise StudyError(f"{output}: the output of fetch is called {FETCHED}")
     folder = output.resolve().parent
     _refuse_foreign(folder)
     temporary = folder.with_name(f".{folder.name}.fetching")
@@ -71,7 +69,7 @@ def _fill(model: HubModel | LocalModel | DemoModel, folder: Path) -> None:
         "parameters": parameters,
         "architecture": architecture,
     }
-    write_json(record, folder / RECORD)
+    write_json(record, folder / FETCHED)
 
 
 def _describe(model: HubModel | LocalModel | DemoModel) -> str:
@@ -105,14 +103,16 @@ def copy(source: Path, folder: Path) -> None:
         for name in wanted(names):
             shutil.copyfile(source / name, folder / name)
     except OSError as error:
+        if refused_by_storage(error):
+            raise
         raise StudyError(f"{source}: cannot be copied: {first_line(error)}") from error
 
 
 def _refuse_foreign(folder: Path) -> None:
     """Refuse a folder with anything but an older model in it: it is about to be replaced whole."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    foreign = sorted(set(names) - set(wanted(names)) - {RECORD})
-    if foreign or (names and "config.json" not in names and names != [RECORD]):
+    foreign = sorted(set(names) - set(wanted(names)) - {FETCHED})
+    if foreign or (names and "config.json" not in names and names != [FETCHED]):
         raise StudyError(f"{folder}: holds {(foreign or sorted(names))[0]}; a model needs a folder of its own")
 
 

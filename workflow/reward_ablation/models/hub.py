@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reward_ablation.models.check import UNWANTED, WANTED, check_names, first_line, wanted
-from reward_ablation.study.errors import StudyError
+from reward_ablation.study.errors import StudyError, refused_by_storage
 from reward_ablation.study.sections.model import HubModel
 
 if TYPE_CHECKING:
@@ -113,4 +113,6 @@ def hub_errors(repository: str, revision: str) -> Iterator[None]:
             "or give a folder with source: local"
         ) from error
     except (OSError, httpx.HTTPError) as error:
+        if refused_by_storage(error):
+            raise
         raise StudyError(f"{repository}: download failed: {first_line(error).rstrip('.')}; run again") from error

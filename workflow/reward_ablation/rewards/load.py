@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +90,8 @@ def _from_file(reference: str, root: Path) -> RewardFunction:
     spec = importlib.util.spec_from_file_location(f"user_component_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     try:
-        spec.loader.exec_module(module)  # type: ignore[union-attr]
+        with _imports_from(Path(root)):
+            spec.loader.exec_module(module)  # type: ignore[union-attr]
     except Exception as error:
         raise StudyError(f"components: {reference}: {file} does not load: {type(error).__name__}: {error}") from error
     functions = [key for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")]
@@ -97,6 +100,16 @@ def _from_file(reference: str, root: Path) -> RewardFunction:
             f"components: {reference}: no function {name!r}; functions there: {', '.join(functions) or 'none'}"
         )
     return getattr(module, name)
+
+
+@contextmanager
+def _imports_from(root: Path) -> Iterator[None]:
+    """Have imports find the folder first, as they do in the jobs, which run there by `python -m`."""
+    sys.path.insert(0, str(root.resolve()))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(root.resolve()))
 
 
 def _check_parameters(reference: str, function: RewardFunction, parameters: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from reward_ablation.rewards.grading import worker
@@ -124,16 +124,17 @@ class _Process:
     """The worker and its two pipes, ready for requests."""
 
     def __init__(self) -> None:
-        self._popen = subprocess.Popen(
-            # -P: no module beside the script or in the folder is taken for sympy's
-            [sys.executable, "-P", worker.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            stderr=subprocess.DEVNULL,  # the parser prints what it could not read
-            env={**os.environ, "PYTHONHASHSEED": "0"},  # sympy orders by hash: the same answer each time
-            start_new_session=True,  # an interrupt at the terminal is for the parent; and a group to kill
-        )
+        with _blocked(worker.FOR_THE_STARTER):  # until it ignores them itself
+            self._popen = subprocess.Popen(
+                # -P: no module beside the script or in the folder is taken for sympy's
+                [sys.executable, "-P", worker.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                stderr=subprocess.DEVNULL,  # the parser prints what it could not read
+                env={**os.environ, "PYTHONHASHSEED": "0"},  # sympy orders by hash: the same answer each time
+                start_new_session=True,  # an interrupt at the terminal is for the parent; and a group to kill
+            )
         self.pid = self._popen.pid
         self._input, self._output = self._popen.stdin.fileno(), self._popen.stdout.fileno()  # type: ignore[union-attr]
         os.set_blocking(self._input, False)  # a write may take part of a line
@@ -186,6 +187,16 @@ def _wait(descriptor: int, event: int, deadline: float) -> None:
     poll.register(descriptor, event)
     if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
         raise TimeoutError
+
+
+@contextlib.contextmanager
+def _blocked(signals: set[signal.Signals]) -> Iterator[None]:
+    """Keep signals waiting, in this thread and for ever in what it starts."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 math_worker = MathWorker()

@@ -26,6 +26,10 @@ WALL_SECONDS = 8.0  # CPU time is the bound that counts; this one holds on a sta
 #: Signals that end a child at its own bounds: CPU time, the wall deadline below, and a stack that overflows.
 _BOUNDS = {signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS}
 
+#: Signals that mean the starter, and that Slurm sends to all processes of a job: a training goes on to the end of its
+#: step, and needs this process until then. It ends when the starter closes its input.
+FOR_THE_STARTER = {signal.SIGTERM, signal.SIGINT}
+
 #: Parsed before the first answer, so that no answer pays for the parser's tables.
 _WARM_UP = [
     (r"\frac{\sqrt{3}}{2}+\pi", r"\pi+\sqrt{3}/2"),
@@ -113,11 +117,13 @@ def reap(process: int, pipe: int, *, kill: bool) -> str:
 
 
 def limit_process() -> None:
-    """Bound this process and its children, and let their signals act: the starter may have blocked them."""
+    """Bound this process and its children, and see to their signals, which the starter may have blocked."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number in _BOUNDS:
         signal.signal(number, signal.SIG_DFL)
+    for number in FOR_THE_STARTER:
+        signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
