@@ -7,13 +7,15 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from reward_ablation.data.problems import PrepareSpec, prepare
+from reward_ablation.study.canonical import canonical
+from reward_ablation.study.code_digest import code_digest, component_modules
 from reward_ablation.study.sections.model import DemoModel
-from reward_ablation.study.spec import canonical
 
 from . import given
 
@@ -50,23 +52,44 @@ def spec_with(**changes) -> dict:
     return spec
 
 
-@pytest.fixture(scope="session")
-def demo_model(tmp_path_factory) -> Path:
+def training_command(spec: dict, run: Path, model: Path, problems: Path) -> list[str]:
+    """The command that trains a run, as the workflow gives it."""
+    functions = [component["function"] for component in spec["components"].values()]
+    code = code_digest("reward_ablation.training", *component_modules(functions))
+    command = [sys.executable, "-m", "reward_ablation.training", "--spec", canonical(spec), "--code", code]
+    return [*command, "--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
+
+
+def make_model(folder: Path) -> Path:
     """A demo model after a short warm start: it writes words and numbers, and ends some completions."""
     from reward_ablation.models.fetch import fetch
 
-    folder = tmp_path_factory.mktemp("demo_model")
     fetch(DemoModel(samples=300, steps=40), folder / "model.json")
     return folder
 
 
-@pytest.fixture(scope="session")
-def problems(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("problems") / "train.parquet"
+def make_problems(path: Path) -> Path:
+    """A training set of 32 problems."""
     source = {"source": "word_problems", "count": 32, "split": "train"}
     spec = PrepareSpec.model_validate({"source": source, "duplicates": "refuse", "overlap": "refuse"})
     prepare(spec, "train", path)
     return path
+
+
+@pytest.fixture(scope="session")
+def demo_model(tmp_path_factory) -> Path:
+    return make_model(tmp_path_factory.mktemp("demo_model"))
+
+
+@pytest.fixture(scope="session")
+def problems(tmp_path_factory) -> Path:
+    return make_problems(tmp_path_factory.mktemp("problems") / "train.parquet")
+
+
+@pytest.fixture
+def command(demo_model, problems):
+    """`command(spec, run)` is the command that trains a run."""
+    return partial(training_command, model=demo_model, problems=problems)
 
 
 @pytest.fixture
@@ -74,7 +97,7 @@ def train(demo_model, problems, tmp_path):
     """Train a run in this process: `train(name, **changes of the spec)` gives its folder."""
     from reward_ablation.training.run import train_run
 
-    def run(name: str, callbacks=(), **changes) -> Path:
+    def run(name: str, callbacks=(), problems=problems, **changes) -> Path:
         folder = tmp_path / name / "seed0"
         train_run(canonical(spec_with(**changes)), "code", demo_model, problems, folder, callbacks=tuple(callbacks))
         return folder

@@ -43,6 +43,7 @@ def specs(processes: int, spec_with: Callable[..., dict]) -> dict[str, dict]:
     for changes in runs.values():
         changes.setdefault("components", {}).setdefault("correctness", LENGTH)  # the model gives no right answer
         changes["training"]["per_device_train_batch_size"] = BATCH // processes
+        changes["processes"] = processes
     return {name: spec_with(**changes) for name, changes in runs.items()}
 
 

@@ -10,8 +10,9 @@ from reward_ablation.training.check import as_one_process
 
 
 def check(settings, gpus):
-    command = [sys.executable, "-m", "reward_ablation.training.check", "--gpus", str(gpus)]
-    return subprocess.run(command, input=json.dumps(settings), capture_output=True, text=True)
+    command = [sys.executable, "-m", "reward_ablation.training.check"]
+    run = {"training": settings, "gpus": gpus, "processes": max(1, gpus)}
+    return subprocess.run(command, input=json.dumps(run), capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +45,10 @@ def test_refused_in_one_line(settings, gpus, message):
 
 
 def test_the_generated_batch_spans_all_processes():
-    assert as_one_process({"per_device_train_batch_size": 2}, 4)["per_device_train_batch_size"] == 8
-    assert as_one_process({"generation_batch_size": 16, "per_device_train_batch_size": 2}, 4) == {
+    assert as_one_process({"per_device_train_batch_size": 2}, 4, 4)["per_device_train_batch_size"] == 8
+    assert as_one_process({"generation_batch_size": 16, "per_device_train_batch_size": 2}, 4, 4) == {
         "generation_batch_size": 16,
         "per_device_train_batch_size": 2,
         "bf16": False,
     }
+    assert as_one_process({"per_device_train_batch_size": 2}, 0, 2) == {"per_device_train_batch_size": 4}

@@ -1,28 +1,47 @@
 """Two processes share a run: every rollout is logged once, and gradients are those of one process."""
 
+import os
 import subprocess
-import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from reward_ablation.study.spec import canonical
-
 from .conftest import spec_with
 from .given import RUNS, assert_same, assert_shares_are_the_training_gradient
+from .interrupting import attempts, digests
 
 pytestmark = pytest.mark.slow
 
 LAUNCHER = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
-def test_two_processes(demo_model, problems, tmp_path):
-    spec = spec_with(training={"per_device_train_batch_size": 4, "max_steps": 2})
+#: A reward that signals one of the processes in the first step, where the test wants it.
+SIGNALLING = """
+import os, signal
+
+def length(completions, **columns):
+    if os.environ.get("SIGNALLED") == os.environ["RANK"]:
+        os.environ["SIGNALLED"] = ""
+        os.kill(os.getpid(), signal.SIGTERM)
+    return [float(len(completion)) for completion in completions]
+"""
+
+
+@pytest.fixture
+def train_in_two(command):
+    """`train_in_two(spec, run, **environment)` trains a run in two processes."""
+
+    def train(spec: dict, run: Path, **environment: str) -> subprocess.CompletedProcess:
+        launched = command({**spec, "processes": 2}, run)
+        return subprocess.run(launched, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
+
+    return train
+
+
+def test_two_processes(train_in_two, tmp_path):
     run = tmp_path / "run" / "seed0"
-    command = [sys.executable, "-m", *LAUNCHER, "-m", "reward_ablation.training"]
-    command += ["--spec", canonical(spec), "--code", "code"]
-    command += ["--model", str(demo_model), "--problems", str(problems), "--run-dir", str(run)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    result = train_in_two(spec_with(training={"per_device_train_batch_size": 4, "max_steps": 2}), run)
     assert result.returncode == 0, result.stderr
     rollouts = pd.read_parquet(run / "rollouts.parquet")
     groups = rollouts.groupby(["step", "problem_id"])["rollout"].apply(sorted)
@@ -30,6 +49,21 @@ def test_two_processes(demo_model, problems, tmp_path):
     assert all(group == [0, 1, 2, 3] for group in groups)
     for step in (1, 2):
         assert_shares_are_the_training_gradient(run, step)
+
+
+def test_a_signal_to_one_process_stops_both_and_they_go_on(train_in_two, tmp_path):
+    (tmp_path / "signalling.py").write_text(SIGNALLING)
+    length = {"function": f"{tmp_path / 'signalling.py'}:length", "parameters": {}}
+    training = {"per_device_train_batch_size": 4, "max_steps": 3, "num_iterations": 2}
+    spec = spec_with(training=training, components={"length": length})
+    whole, stopped = tmp_path / "whole" / "seed0", tmp_path / "stopped" / "seed0"
+    assert train_in_two(spec, whole).returncode == 0
+    result = train_in_two(spec, stopped, SIGNALLED="1")
+    assert result.returncode != 0
+    assert "stopped at step 1 of 3: SIGTERM; the same command goes on from there" in result.stdout
+    assert train_in_two(spec, stopped).returncode == 0
+    assert attempts(stopped) == [(0, 1, "SIGTERM"), (1, 3, "done")]
+    assert digests(stopped) == digests(whole)
 
 
 def test_two_processes_are_as_one(one_process, two_processes):

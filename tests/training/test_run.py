@@ -6,25 +6,15 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
-from transformers import TrainerCallback
 
+from reward_ablation.study import code_digest as code_digest_module
+from reward_ablation.study.code_digest import file_digest
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256
 
 
 def weights_of(run):
     return sha256(run / "model" / "model.safetensors")
-
-
-class StopAt(TrainerCallback):
-    """End the process's work at a step, as a kill would: nothing after it is written."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == self.step:
-            raise KeyboardInterrupt
 
 
 def test_rollouts_hold_every_completion_with_its_scores_and_shares(train):
@@ -118,25 +108,6 @@ def test_a_seed_repeats_to_the_byte_and_another_differs(train):
     assert weights_of(first) == weights_of(again)
 
 
-def test_an_interrupted_run_ends_as_an_uninterrupted_one(train):
-    saving = {"save_strategy": "steps", "save_steps": 2}
-    whole = train("whole", training=saving)
-    with pytest.raises(KeyboardInterrupt):
-        train("broken", training=saving, callbacks=[StopAt(3)])
-    resumed = train("broken", training=saving)
-    assert json.loads((resumed / "run.json").read_text())["resumed_from"] == 2
-    for file in ("rollouts.parquet", "gradients.parquet", "metrics.parquet", "model/model.safetensors"):
-        assert sha256(whole / file) == sha256(resumed / file), file
-
-
-def test_a_checkpoint_of_another_spec_is_not_resumed(train):
-    saving = {"save_strategy": "steps", "save_steps": 2}
-    with pytest.raises(KeyboardInterrupt):
-        train("run", training=saving, callbacks=[StopAt(3)])
-    run = train("run", training={**saving, "learning_rate": 2e-3})
-    assert json.loads((run / "run.json").read_text())["resumed_from"] == 0
-
-
 def test_lora_with_kl_trains_an_adapter(train):
     run = train(
         "lora",
@@ -152,11 +123,20 @@ def test_lora_with_kl_trains_an_adapter(train):
 def test_run_json_says_what_was_trained_and_lists_its_files(train):
     run = train("run")
     record = json.loads((run / "run.json").read_text())
+    assert record["modules"].keys() > {
+        "reward_ablation.training.run",
+        "reward_ablation.rewards.components.token_length",
+    }
+    [attempt] = record["attempts"]
+    assert (attempt["from_step"], attempt["to_step"], attempt["ended"]) == (0, 4, "done")
+    assert (attempt["per_device_train_batch_size"], attempt["gradient_accumulation_steps"]) == (8, 1)
+    assert record["wall_seconds"] == attempt["wall_seconds"] > 0
     assert (record["seed"], record["steps"], record["code"]) == (0, 4, "code")
     assert record["spec"]["weights"] == {"correctness": 1, "format": 0.5, "length": 0.3}
     assert record["files"]["rollouts.parquet"] == sha256(run / "rollouts.parquet")
     assert record["files"]["model/model.safetensors"] == weights_of(run)
     assert sorted(path.name for path in run.iterdir()) == [
+        ".run.json",
         "gradients.parquet",
         "metrics.parquet",
         "model",
@@ -166,6 +146,21 @@ def test_run_json_says_what_was_trained_and_lists_its_files(train):
         "sample_gram_rows.parquet",
         "sample_grams.parquet",
     ]
+
+
+def test_a_reward_file_that_has_changed_since_the_start_is_refused(train, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("def one(completions, **columns):\n    return [1.0 for _ in completions]\n")
+    mine = {"function": f"{file}:one", "parameters": {}, "code": file_digest(file, tmp_path)}
+    file.write_text(file.read_text().replace("1.0", "2.0"))
+    code_digest_module._code.cache_clear()  # of the process that planned it
+    with pytest.raises(StudyError, match=r"mine\.py: has changed, .* since the workflow was started; start it again"):
+        train("run", components={"length": mine})
+
+
+def test_too_few_problems_for_a_generation_are_told(train):
+    with pytest.raises(StudyError, match=r"takes 64 problems at once, and .*train\.parquet has 32; give it more"):
+        train("run", training={"per_device_train_batch_size": 128, "num_generations": 2})
 
 
 def test_a_chat_with_a_model_without_a_template_is_told_in_one_line(train):

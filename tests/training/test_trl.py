@@ -4,6 +4,8 @@ import inspect
 import re
 
 import pytest
+from transformers import Trainer
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 from trl import GRPOTrainer
 from trl.kernels.chunked_logprob import ChunkedLogProbFunction
 from trl.trainer import grpo_trainer, utils
@@ -20,6 +22,8 @@ HEAD = inspect.getsource(ChunkedLogProbFunction)
         ("_compute_loss", ["self", "model", "inputs"]),
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
         ("_save_checkpoint", ["self", "model", "trial"]),
+        ("_generate", ["self", "prompts"]),
+        ("_get_train_sampler", ["self", "dataset"]),
     ],
 )
 def test_overridden_methods_take_the_same_arguments(method, arguments):
@@ -53,6 +57,10 @@ def test_rewards_are_gathered_before_advantages_and_advantages_sliced_after():
         "_entropy_bonus_enabled",
         "aux_loss_enabled",
         "_metrics",
+        "_step",
+        "_buffered_inputs",
+        "num_iterations",
+        "ref_model",
     ],
 )
 def test_attributes_that_we_read_are_set(attribute):
@@ -101,6 +109,28 @@ def test_the_fused_head_keeps_for_its_backward_pass_what_we_read():
     arguments = list(inspect.signature(ChunkedLogProbFunction.forward).parameters)
     assert arguments[1:5] == ["hidden", "weight", "bias", "targets"]
     assert len(arguments) == 10, "the backward pass returns one gradient for each argument"
+
+
+def test_rollouts_are_kept_for_later_steps_as_we_save_them():
+    prepare = inspect.getsource(GRPOTrainer._prepare_inputs)
+    assert "generate_every = self.args.steps_per_generation * self.num_iterations" in prepare
+    assert "if self._step % generate_every == 0 or self._buffered_inputs is None" in prepare
+    assert "split_tensor_dict(generation_batch, self.args.steps_per_generation)" in prepare
+    assert "inputs = self._buffered_inputs[self._step % self.args.steps_per_generation]" in prepare
+
+
+def test_the_order_of_the_data_is_drawn_once_an_epoch():
+    order = inspect.getsource(utils.RepeatSampler.__iter__)
+    assert order.count("generator") == 2
+    assert "torch.randperm(self.num_samples, generator=self.generator)" in order
+
+
+def test_checkpoints_lie_where_we_seal_them():
+    save = inspect.getsource(Trainer._save_checkpoint)
+    assert 'f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"' in save
+    assert PREFIX_CHECKPOINT_DIR == "checkpoint"
+    assert re.search(r"rotate_checkpoints\([^)]*save_total_limit=self.args.save_total_limit", save, re.DOTALL)
+    assert "if save_total_limit is None" in inspect.getsource(rotate_checkpoints)
 
 
 def test_epsilon_of_the_advantages_is_ours():

@@ -7,13 +7,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from reward_ablation.study.errors import one_line_errors
-from reward_ablation.training.launch import lay_out_processes
+from reward_ablation.study.code_digest import code_digest, component_modules
+from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.locks import wait_for
+from reward_ablation.study.run_folder import LOCK
+from reward_ablation.training.launch import is_worker, lay_out_processes
 
 STARTED = time.perf_counter()
+
+
+def check_code(spec: dict[str, Any], code: str) -> None:
+    """Refuse to train by other code than the run is to be recorded with."""
+    functions = [component["function"] for component in spec["components"].values()]
+    if code_digest("reward_ablation.training", *component_modules(functions)) != code:
+        raise StudyError("the training code has changed since the workflow was started; start it again")
 
 
 def main() -> None:
@@ -23,12 +35,24 @@ def main() -> None:
     parser.add_argument("--model", required=True, type=Path, help="folder of the base model")
     parser.add_argument("--problems", required=True, type=Path, help="prepared training set, Parquet")
     parser.add_argument("--run-dir", required=True, type=Path, help="folder for the run's outputs")
+    parser.add_argument("--nodes", default=1, type=int, help="how many nodes share the run's processes")
     arguments = parser.parse_args()
-    lay_out_processes(json.loads(arguments.spec)["gpus"])
+    spec = json.loads(arguments.spec)
+    # The processes of one run share its lock with each other, and with nobody else.
+    with wait_for(arguments.run_dir / LOCK, "train", shared=is_worker()) as lock:
+        lay_out_processes(spec, arguments.nodes, lock)
 
-    from reward_ablation.training.run import train_run  # imports torch: not before the processes are laid out
+        from reward_ablation.training.interruption import GOES_ON, Stopped
+        from reward_ablation.training.run import train_run  # imports torch: not before the processes are laid out
 
-    train_run(arguments.spec, arguments.code, arguments.model, arguments.problems, arguments.run_dir, started=STARTED)
+        check_code(spec, arguments.code)
+        try:
+            train_run(
+                arguments.spec, arguments.code, arguments.model, arguments.problems, arguments.run_dir, started=STARTED
+            )
+        except Stopped as stopped:
+            print(f"train: {stopped}", flush=True)
+            sys.exit(GOES_ON)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-"""Let TRL check training settings before any job starts: one JSON object a line on stdin.
+"""Let TRL check training settings before any job starts.
 
-python -m reward_ablation.training.check --gpus N
+One JSON object a line on stdin, with what of a run's spec TRL looks at: its settings `training`, and its number of
+`gpus` and of `processes`.
+
+python -m reward_ablation.training.check
 """
 
 from __future__ import annotations
@@ -18,15 +21,17 @@ from reward_ablation.training.settings import grpo_config
 TRACKERS = ("tensorboard", "wandb", "trackio")
 
 
-def as_one_process(settings: dict[str, Any], gpus: int) -> dict[str, Any]:
+def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[str, Any]:
     """Settings that this process, perhaps without a GPU, can judge as the run's processes would.
 
     The batch that is generated spans all processes; number formats of a GPU are left out.
     """
-    settings = {name: value for name, value in settings.items() if name not in ("tf32", "bf16", "fp16")}
-    if gpus > 1 and settings.get("generation_batch_size") is None:
-        settings["per_device_train_batch_size"] = gpus * settings.get("per_device_train_batch_size", 8)
-    return {**settings, "bf16": False}
+    if processes > 1 and settings.get("generation_batch_size") is None:
+        of_one = settings.get("per_device_train_batch_size", 8)
+        settings = {**settings, "per_device_train_batch_size": processes * of_one}
+    if gpus == 0:
+        return settings
+    return {name: value for name, value in settings.items() if name not in ("tf32", "fp16")} | {"bf16": False}
 
 
 def check_trackers(report_to: Any) -> None:
@@ -38,14 +43,12 @@ def check_trackers(report_to: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.training.check")
-    parser.add_argument("--gpus", type=int, required=True, help="GPUs of one run; 0: CPU")
-    arguments = parser.parse_args()
+    parser.parse_args()
     for line in sys.stdin:
-        settings = json.loads(line)
-        check_trackers(settings.get("report_to"))
-        if arguments.gpus:
-            settings = as_one_process(settings, arguments.gpus)
-        grpo_config(settings, Path("unused"), seed=0, on_cpu=arguments.gpus == 0)
+        run = json.loads(line)
+        check_trackers(run["training"].get("report_to"))
+        settings = as_one_process(run["training"], run["gpus"], run["processes"])
+        grpo_config(settings, Path("unused"), seed=0, on_cpu=run["gpus"] == 0)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,14 @@ from typing import Any
 import pyarrow as pa
 
 #: Metrics that a clock decides: they differ between two equal runs, and have their place in run.json.
-TIMED = ("step_time", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos")
+TIMED = (
+    "step_time",
+    "train_runtime",
+    "train_samples_per_second",
+    "train_steps_per_second",
+    "train_tokens_per_second",
+    "total_flos",
+)
 
 
 def metrics_table(history: list[dict[str, Any]]) -> pa.Table:

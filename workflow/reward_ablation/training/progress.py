@@ -16,7 +16,8 @@ class ProgressCallback(TrainerCallback):
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.start = (time.perf_counter(), state.global_step)
-        print(f"train: {state.max_steps} steps, from step {state.global_step + 1}", flush=True)
+        if state.is_world_process_zero:
+            print(f"train: {state.max_steps} steps, from step {state.global_step + 1}", flush=True)
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if not logs or "loss" not in logs or not state.is_world_process_zero:

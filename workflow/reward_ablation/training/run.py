@@ -1,44 +1,49 @@
-"""One run from start to finish: claim the folder, train or resume, move the outputs into place."""
+"""One run from start to finish: finish what an earlier attempt left, else train on from its last checkpoint."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from transformers import PrinterCallback, TrainerCallback
 
 from reward_ablation.data.prompts import render_prompt, tokenize_prompts
-from reward_ablation.gram import similarity, store
+from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.load import load_tokenizer
+from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import write_json, write_parquet
+from reward_ablation.study.code_digest import component_modules, file_digest, module_digests
+from reward_ablation.study.errors import StudyError, storage_errors
+from reward_ablation.study.files import sha256
+from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.sections.prompt import Prompt
-from reward_ablation.training.checkpoints import claim, step_of
+from reward_ablation.study.spec import processes_of
+from reward_ablation.training.attempts import Attempt
+from reward_ablation.training.checkpoints import claim, resume_point, step_of
 from reward_ablation.training.dataset import training_dataset
-from reward_ablation.training.metrics import metrics_table
-from reward_ablation.training.parts import drop_parts_after, join_large_parts, join_parts
+from reward_ablation.training.finish import clear_outputs, finish, finished, trained
+from reward_ablation.training.interruption import Interruption, Stopped
+from reward_ablation.training.micro_batch import halve, halved, halvings
 from reward_ablation.training.progress import ProgressCallback
-from reward_ablation.training.record import run_record
-from reward_ablation.training.rollouts import rollout_schema
+from reward_ablation.training.resumed_state import load_state
 from reward_ablation.training.settings import grpo_config, lora_config
 from reward_ablation.training.trainer import AblationTrainer
 
-#: Folder of an unfinished run: checkpoints, and the parts of its tables.
-WORK = ".work"
 
-#: Tables of arrays, with their columns.
-ARRAYS = {
-    "sample_grams": store.GRAM_SCHEMA,
-    "sample_gram_rows": store.ROW_SCHEMA,
-    "projections": store.PROJECTION_SCHEMA,
-}
+@dataclass(frozen=True)
+class Start:
+    """What there is to do: nothing, to finish a trained run, or to train on from a checkpoint or the beginning."""
+
+    finished: bool = False
+    trained: bool = False
+    checkpoint: Path | None = None
 
 
 def train_run(
@@ -50,7 +55,7 @@ def train_run(
     started: float | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
 ) -> None:
-    """Train one run, or go on with it where a checkpoint of the same spec and code is left.
+    """Train one run, or go on with it where an attempt of the same spec and code was interrupted.
 
     Parameters
     ----------
@@ -68,30 +73,107 @@ def train_run(
         `time.perf_counter()` at the start of the process, for the record of its wall time.
     callbacks : tuple of TrainerCallback
         More callbacks for the trainer.
+
+    Raises
+    ------
+    Stopped
+        A signal, or the end of the Slurm job, stopped it; it has saved a checkpoint.
+    StudyError
     """
     started = time.perf_counter() if started is None else started
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
-    work = run_dir / WORK
     parsed = json.loads(spec)
     if parsed["gpus"] and not torch.cuda.is_available():
         raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to train on the CPU")
-    with PartialState(cpu=parsed["gpus"] == 0).main_process_first():  # of several processes, the first one wipes
-        checkpoint = claim(work, spec, code)
-        drop_parts_after(work / "parts", step_of(checkpoint))
-    trainer = build_trainer(parsed, model, problems, work, run_name="-".join(run_dir.parts[-2:]))
-    for callback in callbacks:
-        trainer.add_callback(callback)
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.save_model(str(work / "model"))
-    if trainer.accelerator.is_main_process:
-        move_into_place(trainer, run_dir)
-        wall_seconds = time.perf_counter() - started
-        inputs = {"model": model / "model.json", "problems": problems}
-        steps = trainer.state.global_step
-        record = run_record(spec, code, inputs, steps, step_of(checkpoint), wall_seconds, run_dir)
-        write_json(record, run_dir / "run.json")
-        shutil.rmtree(work)
-    trainer.accelerator.wait_for_everyone()
+    process = PartialState(cpu=parsed["gpus"] == 0)
+    check_processes(process.num_processes, processes_of(parsed))
+    with storage_errors(run_dir):
+        found = [prepare(run_dir, parsed, code, model, problems) if process.is_main_process else Start()]
+        start: Start = broadcast_object_list(found)[0]
+        if start.finished:
+            return
+        if not start.trained:
+            train(parsed, model, problems, run_dir, start.checkpoint, started, callbacks)
+        if process.is_main_process:
+            finish(run_dir)
+    process.wait_for_everyone()
+
+
+def check_processes(there: int, asked: int) -> None:
+    """Refuse to train in another number of processes than the run is recorded with."""
+    if there != asked:
+        raise StudyError(
+            f"launch: the run's number of processes is {asked}, and {there} run; start the training command by no "
+            "launcher of your own, and without WORLD_SIZE and the like"
+        )
+
+
+def prepare(run_dir: Path, spec: dict[str, Any], code: str, model: Path, problems: Path) -> Start:
+    """Find out what earlier attempts have left, and make the run's folder ready to go on."""
+    verify_problems(problems)
+    inputs = {"model": sha256(model / "model.json"), "problems": sha256(problems)}
+    owner = {"spec": spec, "code": code, "inputs": inputs}
+    if finished(run_dir, owner):
+        print(f"train: {run_dir} is trained already; to train it again, delete the folder", flush=True)
+        return Start(finished=True)
+    work = run_dir / WORK
+    verify_model(model)
+    functions = [component["function"] for component in spec["components"].values()]
+    claim(work, owner, module_digests("reward_ablation.training", *component_modules(functions)))
+    clear_outputs(run_dir)
+    if trained(work):
+        return Start(trained=True)
+    return Start(checkpoint=resume_point(work))
+
+
+def check_unchanged(component: dict[str, Any]) -> None:
+    """Refuse a user's file that is no longer the one that the run's spec has the digest of."""
+    file, separator, _ = component["function"].partition(":")
+    if separator and "code" in component and file_digest(Path(file), Path.cwd()) != component["code"]:
+        raise StudyError(f"{file}: has changed, or what it imports, since the workflow was started; start it again")
+
+
+def train(
+    spec: dict[str, Any],
+    model: Path,
+    problems: Path,
+    run_dir: Path,
+    checkpoint: Path | None,
+    started: float,
+    callbacks: tuple[TrainerCallback, ...],
+) -> None:
+    """Train to the last step and save the final model; see `train_run`."""
+    work = run_dir / WORK
+    interruption = Interruption()
+    with interruption.watching():
+        attempt = Attempt(work, step_of(checkpoint), started)
+        times = halvings(work)
+        trainer = build_trainer(spec, model, problems, work, run_name="-".join(run_dir.parts[-2:]))
+        for callback in (attempt, interruption, *callbacks):
+            trainer.add_callback(callback)
+        if checkpoint:
+            load_state(trainer, checkpoint)
+        try:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except torch.OutOfMemoryError as error:
+            if trainer.accelerator.is_main_process:
+                attempt.write(ended="out of memory", to_step=trainer.state.global_step)
+            micro_batch = halve(work, spec["training"], times)
+            raise Stopped(
+                f"a GPU ran out of memory; the next attempt takes micro batches of {micro_batch}",
+                trainer.state.global_step,
+                trainer.state.max_steps,
+            ) from error
+        stopped = trainer.state.global_step < trainer.state.max_steps
+        if stopped and interruption.reason is None:
+            raise StudyError("training: TRL ended before the last step; see the log above")
+        if not stopped:
+            trainer.save_final()
+        if trainer.accelerator.is_main_process:
+            attempt.write(ended=interruption.reason if stopped else "done", to_step=trainer.state.global_step)
+        if stopped:
+            trainer.accelerator.wait_for_everyone()  # the first process to end has the launcher end the others
+            raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
 
 
 def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path, run_name: str) -> AblationTrainer:
@@ -110,10 +192,13 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
     for name, component in spec["components"].items():
         components[name] = load_component(component["function"], component["parameters"], Path.cwd())
         components[name].__name__ = name  # TRL names the metric by it
+        check_unchanged(component)
     prompt = Prompt.model_validate(spec["prompt"])
     tokenizer = load_tokenizer(model)
     tokenize_prompts([render_prompt("", prompt)], tokenizer)  # a model without a chat template is told in one line
-    settings = {"run_name": run_name, **spec["training"]}
+    dataset = training_dataset(problems, lambda question: render_prompt(question, prompt))
+    settings = halved({"run_name": run_name, **spec["training"]}, halvings(work))
+    config = grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0)
     trainer = AblationTrainer(
         components=components,
         weights=spec["weights"],
@@ -122,27 +207,17 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
         measure_every=spec["gradients"]["every"],
         whole_at=spec["gradients"]["whole"],
         model=str(model),
-        args=grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0),
-        train_dataset=training_dataset(problems, lambda question: render_prompt(question, prompt)),
+        args=config,
+        train_dataset=dataset,
         processing_class=tokenizer,
         peft_config=lora_config(spec["lora"]),
         callbacks=[ProgressCallback(list(components))],
     )
     trainer.remove_callback(PrinterCallback)
+    prompts = (config.generation_batch_size or 0) // (config.num_generations or 1)  # TRL has set both
+    if len(dataset) < prompts:
+        raise StudyError(
+            f"training: a generation takes {prompts} problems at once, and {problems} has {len(dataset)}; give it "
+            "more, or lower per_device_train_batch_size or steps_per_generation"
+        )
     return trainer
-
-
-def move_into_place(trainer: AblationTrainer, run_dir: Path) -> None:
-    """Join the parts and move tables and model to their final names."""
-    work = run_dir / WORK
-    trainer.finish_writing()
-    join_parts(work / "parts", "rollouts", rollout_schema(list(trainer.components)), run_dir / "rollouts.parquet")
-    join_parts(work / "parts", "gradients", similarity.SCHEMA, run_dir / "gradients.parquet")
-    for name, schema in ARRAYS.items():
-        join_large_parts(work / "parts", name, schema, run_dir / f"{name}.parquet")
-    for path in (work / "parts").glob("gradients_step_*.npz"):
-        os.replace(path, run_dir / path.name)
-    write_parquet(metrics_table(trainer.state.log_history), run_dir / "metrics.parquet")
-    (work / "model" / "training_args.bin").unlink(missing_ok=True)  # a pickle; run.json says it all
-    shutil.rmtree(run_dir / "model", ignore_errors=True)
-    os.replace(work / "model", run_dir / "model")

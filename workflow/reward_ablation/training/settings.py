@@ -13,7 +13,7 @@ from reward_ablation.study.errors import StudyError
 #: Defaults that differ from TRL's, for every run; a study may set each of them.
 DEFAULTS: dict[str, Any] = {
     "report_to": "none",
-    "save_total_limit": 1,  # one checkpoint is enough to resume, and disks are small
+    "save_total_limit": 2,  # the last one, and the one before in case that is damaged; disks are small
 }
 #: TRL trains in bfloat16 with gradient checkpointing; a CPU gains from neither.
 CPU_DEFAULTS: dict[str, Any] = {"bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import torch
 import torch.nn.functional as F
 from accelerate.utils import gather_object
@@ -35,12 +34,8 @@ from reward_ablation.training.gradients.seeds import (
 )
 from reward_ablation.training.gradients.step import Completion, StepMeasurement
 from reward_ablation.training.gradients.whole import GradientWriter
-from reward_ablation.training.parts import write_part
+from reward_ablation.training.parts import PartWriter
 from reward_ablation.training.placement import ALL_TOKENS
-
-#: Measured steps that are written together. A checkpoint has all before it written: what an interruption loses
-#: is measured again.
-STEPS_PER_PART = 16
 
 
 class WatchedTrainer(GRPOTrainer):
@@ -99,8 +94,7 @@ class WatchedTrainer(GRPOTrainer):
         # The micro-batch whose backward pass is being measured.
         self._measured: tuple[Measurement, list[Family], dict[str, Tensor]] | None = None
         self._completions: dict[int, Completion] = {}
-        self._tables: dict[str, list[pa.Table]] = {}  # measured, and not yet written
-        self._tables_step = 0
+        self._parts = PartWriter(parts, self.accelerator.process_index)
 
     def _check_passes(self) -> None:
         """Refuse to measure in several passes where TRL has chosen checkpointing that allows one, as it may."""
@@ -243,8 +237,11 @@ class WatchedTrainer(GRPOTrainer):
     def training_step(self, model, inputs, num_items_in_batch):
         step = self.state.global_step + 1
         output = super().training_step(model, inputs, num_items_in_batch)
-        if self.keep_block() and self.accelerator.sync_gradients:
-            self._write_gradients(step)
+        measured = self.keep_block()
+        if self.accelerator.sync_gradients:
+            if measured:
+                self._keep_gradients(step)
+            self._parts.end_step()
         return output
 
     def keep_block(self) -> bool:
@@ -259,31 +256,22 @@ class WatchedTrainer(GRPOTrainer):
         self._recorder.clear()
         return measured is not None
 
-    def _save_checkpoint(self, model, trial):
-        """A run that goes on from a checkpoint writes no gradients of the steps before it again."""
-        self.finish_writing()
-        super()._save_checkpoint(model, trial)
-
     def finish_writing(self) -> None:
-        """Write what has been measured so far, and wait for whole gradients that are still being written."""
-        for name, tables in self._tables.items():
-            write_part(pa.concat_tables(tables), self.parts, name, self._tables_step)
-        self._tables = {}
+        """Write all rows so far, and wait for whole gradients that are still being written."""
+        self._parts.flush()
         self._writer.wait()
 
-    def _write_gradients(self, step: int) -> None:
+    def _keep_gradients(self, step: int) -> None:
         def reduce(part: Tensor) -> Tensor:
             return self.accelerator.reduce(part, reduction="mean")
 
         whole = {name: reduce(part) for name, part in self._gradients.whole.items()}
         tables = self._gradients.tables(step, reduce, gather_object)
         if self.accelerator.is_main_process:
-            self._tables = {name: [*self._tables.get(name, []), table] for name, table in tables.items()}
-            self._tables_step = step
+            for name, table in tables.items():
+                self._parts.add(name, table, step)
             if whole:
                 self._writer.write(step, self._component_names, whole)
-            if len(self._tables["gradients"]) >= STEPS_PER_PART:
-                self.finish_writing()
 
 
 class _Seeded(torch.autograd.Function):

@@ -13,7 +13,7 @@ from reward_ablation.study.files import atomic_path
 
 def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write arrays by name; a reader never sees half a file."""
-    with atomic_path(path) as temporary, temporary.open("wb") as file:  # a path would get another ending
+    with atomic_path(path, durable=False) as temporary, temporary.open("wb") as file:  # a path would get another ending
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 

@@ -1,0 +1,52 @@
+"""The record of each attempt: what it trained, and for how long."""
+
+import json
+import time
+
+import pytest
+import torch
+
+from reward_ablation.training.attempts import Attempt
+from reward_ablation.training.record import run_record
+
+from .interrupting import SAVING, StopAt
+
+
+def test_times_are_by_a_clock_that_nobody_sets(train, monkeypatch):
+    set_back = time.time() - 86400
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: set_back)
+        run = train("run")
+    [attempt] = json.loads((run / "run.json").read_text())["attempts"]
+    assert 0 < attempt["start_seconds"] <= attempt["wall_seconds"] < 3600
+
+
+def test_a_run_in_a_slurm_job_has_it_in_its_record(train, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setenv("SLURM_JOB_START_TIME", str(int(time.time()) - 1000))
+    run = train("run")
+    [attempt] = json.loads((run / "run.json").read_text())["attempts"]
+    assert attempt["slurm"]["id"] == "12"
+    # The clock of the job is not the attempt's own, which begins with its process.
+    assert attempt["slurm"]["seconds_before"] >= 1000 > attempt["wall_seconds"]
+
+
+def test_each_attempt_has_its_own_times(train):
+    with pytest.raises(KeyboardInterrupt):
+        train("run", training=SAVING, callbacks=[StopAt(3)])
+    run = train("run", training=SAVING)
+    record = json.loads((run / "run.json").read_text())
+    first, second = record["attempts"]
+    assert (first["from_step"], first["ended"], second["from_step"]) == (0, "killed", 2)
+    assert all(0 < attempt["start_seconds"] <= attempt["wall_seconds"] for attempt in (first, second))
+    assert record["wall_seconds"] == pytest.approx(first["wall_seconds"] + second["wall_seconds"])
+
+
+def test_hours_are_of_all_gpus_and_of_all_threads(tmp_path):
+    attempt = Attempt(tmp_path, 0, time.perf_counter()).record
+    assert attempt["threads"] == torch.get_num_threads()
+    attempt |= {"wall_seconds": 3600.0, "peak_memory_mb": 1, "ended": "done", "threads": 3}
+    attempt["hardware"] = {**attempt["hardware"], "gpus": ["H200"] * 4, "processes": 4}
+    owner = {"spec": {"seed": 0}, "code": "", "modules": {}, "inputs": {}}
+    record = run_record(owner, [attempt, attempt], 4, tmp_path)
+    assert (record["wall_seconds"], record["gpu_hours"], record["cpu_hours"]) == (7200.0, 8.0, 24.0)

@@ -1,0 +1,158 @@
+"""What is damaged while a run is interrupted is noticed, named and set aside, and the result is the same."""
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import sha256
+from reward_ablation.study.run_folder import SEAL, WORK
+from reward_ablation.training import run as run_module
+from reward_ablation.training.checkpoints import SET_ASIDE
+from reward_ablation.training.finish import FINAL
+
+from .interrupting import StopAt, attempts, digests
+
+#: A checkpoint at each step.
+SAVING = {"save_strategy": "steps", "save_steps": 1}
+
+
+@pytest.fixture
+def whole(train):
+    return digests(train("whole", training=SAVING))
+
+
+@pytest.fixture
+def interrupted(train, tmp_path):
+    """A run that was killed in its fourth step: it has the checkpoints of the second and the third."""
+    with pytest.raises(KeyboardInterrupt):
+        train("run", training=SAVING, callbacks=[StopAt(4)])
+    work = tmp_path / "run" / "seed0" / WORK
+    assert sorted(path.name for path in work.glob("checkpoint-*")) == ["checkpoint-2", "checkpoint-3"]
+    return work
+
+
+def cut(path):
+    """Keep half of a file."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path):
+    """Change one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+FILES = ["model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json", "resumed_state_0.pt", SEAL]
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("damage", [cut, flip])
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(train, interrupted, whole, capsys, damage, file):
+    damage(interrupted / "checkpoint-3" / file)
+    with pytest.raises(KeyboardInterrupt):  # the folder of what is set aside goes with the finished run
+        train("run", training=SAVING, callbacks=[StopAt(3)])
+    assert f"{interrupted / 'checkpoint-3' / file} is not what was written there" in capsys.readouterr().out
+    assert [path.name for path in (interrupted / SET_ASIDE).iterdir()] == ["checkpoint-3"]
+    run = train("run", training=SAVING)
+    assert attempts(run)[-1] == (2, 4, "done")
+    assert digests(run) == whole
+
+
+@pytest.mark.parametrize("damage", [cut, flip, lambda path: path.unlink()], ids=["cut", "flip", "remove"])
+@pytest.mark.parametrize(("step", "goes_on_from"), [(3, 2), (2, 0)])
+def test_a_damaged_part_of_a_table_takes_its_checkpoints_with_it(
+    train, interrupted, whole, capsys, damage, step, goes_on_from
+):
+    part = interrupted / "parts" / f"rollouts-{step:08d}-0000.parquet"
+    damage(part)
+    run = train("run", training=SAVING)
+    assert f"{part} is not what was written there" in capsys.readouterr().out
+    assert attempts(run)[-1] == (goes_on_from, 4, "done")
+    assert digests(run) == whole
+
+
+def test_a_checkpoint_that_was_being_written_counts_for_nothing(train, interrupted, whole):
+    (interrupted / "checkpoint-3" / SEAL).unlink()
+    run = train("run", training=SAVING)
+    assert attempts(run)[-1] == (2, 4, "done")
+    assert digests(run) == whole
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "trainer_state.json"])
+def test_a_damaged_end_gives_way_to_the_last_checkpoint(train, whole, monkeypatch, file):
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "finish", lambda *arguments: None)
+        work = train("run", training=SAVING) / WORK
+    flip(work / FINAL / file)
+    run = train("run", training=SAVING)
+    assert attempts(run)[-1] == (3, 4, "done")
+    assert digests(run) == whole
+
+
+def test_without_its_owner_work_is_not_taken_for_anybodys(train, interrupted, whole):
+    cut(interrupted / "owner.json")
+    with pytest.raises(StudyError, match=r"owner\.json: truncated or changed; it said whose work this is; delete"):
+        train("run", training=SAVING)
+    assert (interrupted / "checkpoint-3" / SEAL).is_file()
+    shutil.rmtree(interrupted)
+    assert digests(train("run", training=SAVING)) == whole
+
+
+def test_a_damaged_training_set_is_refused_and_nothing_is_lost(train, problems, tmp_path):
+    data = tmp_path / "train.parquet"
+    for ending in (".parquet", ".json"):
+        shutil.copy(problems.with_suffix(ending), data.with_suffix(ending))
+    recorded = json.loads(data.with_suffix(".json").read_text())
+    assert recorded["sha256"] == sha256(data)
+    run = train("run", problems=data)
+    before = digests(run)
+    flip(data)
+    with pytest.raises(StudyError, match=r"train\.parquet: truncated or changed .* delete .* prepares it again"):
+        train("run", problems=data)
+    assert digests(run) == before
+
+
+def test_an_interrupted_run_does_not_go_on_with_other_data(train, interrupted, problems, tmp_path):
+    other = tmp_path / "other.parquet"
+    pd.read_parquet(problems).iloc[::-1].to_parquet(other)
+    run = train("run", training=SAVING, problems=other)
+    assert attempts(run) == [(0, 4, "done")]
+    assert digests(run) == digests(train("other", training=SAVING, problems=other))
+
+
+@pytest.mark.parametrize("left", ["no end", "nothing"])
+def test_a_run_that_was_killed_when_it_was_trained_has_its_attempts(train, monkeypatch, left):
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "finish", lambda *arguments: None)
+        work = train("run") / WORK
+    record = json.loads((work / "attempts.json").read_text())[0]
+    del record["ended"]
+    (work / "attempts.json").write_text(json.dumps([{**record, "to_step": 1}]) if left == "no end" else "[{")
+    [attempt] = json.loads((train("run") / "run.json").read_text())["attempts"]
+    assert (attempt["from_step"], attempt["to_step"], attempt["ended"]) == (0, 4, "killed")
+
+
+def test_a_finished_run_is_given_back_and_a_damaged_one_is_trained_again(train, whole, capsys):
+    run = train("run", training=SAVING)
+    (run / "run.json").unlink()  # as Snakemake does where it did not see the job end
+    train("run", training=SAVING)
+    assert "is trained already" in capsys.readouterr().out
+    assert digests(run) == whole
+    cut(run / "rollouts.parquet")
+    train("run", training=SAVING)
+    assert f"{run / 'rollouts.parquet'} is not what was written there" in capsys.readouterr().out
+    assert digests(run) == whole
+
+
+def test_a_finished_run_of_other_data_is_trained_again(train, problems, tmp_path):
+    run = train("run")
+    before = digests(run)
+    moved = shutil.copy(problems, tmp_path / "moved.parquet")
+    assert digests(train("run", problems=moved)) == before
+    other = tmp_path / "other.parquet"
+    pd.read_parquet(problems).iloc[::-1].to_parquet(other)
+    assert digests(train("run", problems=other)) != before

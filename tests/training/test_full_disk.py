@@ -1,0 +1,40 @@
+"""A disk that gets full at any point of a run: one line, and once there is space the result is the same."""
+
+import itertools
+
+from reward_ablation.study.canonical import canonical
+from reward_ablation.study.errors import StudyError
+from reward_ablation.training.run import train_run
+from storage import fill, small_disk
+
+from .conftest import spec_with
+from .interrupting import digests
+
+SPEC = canonical(spec_with(training={"max_steps": 3, "save_strategy": "steps", "save_steps": 1}))
+#: Bytes by which the disk holds more with each try.
+MORE = 400_000
+
+
+def test_a_full_disk_costs_nothing_but_the_wait(demo_model, problems, tmp_path):
+    def refusal(run):
+        try:
+            train_run(SPEC, "code", demo_model, problems, run)
+        except StudyError as error:
+            return str(error)
+        return None
+
+    assert refusal(tmp_path / "whole") is None
+    for number in itertools.count():
+        with small_disk(tmp_path / f"disk{number}", "32m") as disk:
+            filler = fill(disk, leave=number * MORE)
+            run = disk / "run"
+            told = refusal(run)
+            if told is None:
+                break
+            assert "No space left on device; what is done is kept: free space there" in told
+            assert "\n" not in told
+            assert not (run / "run.json").exists()
+            filler.unlink()
+            assert refusal(run) is None
+            assert digests(run) == digests(tmp_path / "whole")
+    assert number > 5

@@ -1,0 +1,189 @@
+"""Interrupted runs end in the bytes of an uninterrupted one."""
+
+import json
+import signal
+import time
+
+import pandas as pd
+import pytest
+import torch
+from transformers import TrainerCallback
+
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.run_folder import WORK
+from reward_ablation.training import trainer as trainer_module
+from reward_ablation.training.checkpoints import seal
+from reward_ablation.training.interruption import Interruption, Stopped
+
+from .interrupting import SAVING, SignalIn, StopAt, attempts, digests
+
+LORA = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": "all-linear"}
+ACCUMULATION = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+#: Half of the problems in each micro-batch.
+HALF_OF_ALL = {"per_device_train_batch_size": 32, "num_generations": 2}
+#: Settings under which a step stands on what came before it: rollouts of earlier steps, random states, other models.
+SETTINGS = {
+    "plain": {},
+    "accumulation": {"training": ACCUMULATION},
+    "a batch of rollouts for two steps": {"training": {"steps_per_generation": 2}},
+    "each rollout twice": {"training": {"num_iterations": 2, "beta": 0.1}},
+    "each rollout three times, in micro-batches": {"training": {**ACCUMULATION, "num_iterations": 3}},
+    "half a step's rollouts at a time": {"training": {**ACCUMULATION, "steps_per_generation": 1}},
+    "two epochs": {"training": {"max_steps": -1, "num_train_epochs": 2, **HALF_OF_ALL}},
+    "two epochs of rollouts for two steps": {"training": {**HALF_OF_ALL, "steps_per_generation": 2}},
+    "an epoch that ends within a step": {
+        "training": {**HALF_OF_ALL, "gradient_accumulation_steps": 3, "steps_per_generation": 1}
+    },
+    "a reference model that follows": {
+        "training": {"beta": 0.1, "sync_ref_model": True, "ref_model_sync_steps": 1, "ref_model_mixup_alpha": 0.5}
+    },
+    "an adaptive entropy bonus": {"training": {"use_adaptive_entropy": True, "entropy_target": 2.0}},
+    "LoRA with dropout": {"lora": LORA},
+    "placed advantages": {
+        "components": {
+            "length": {
+                "function": "token_length",
+                "parameters": {"target": 20, "width": 20},
+                "placement": "last_token",
+            }
+        },
+        "training": {"num_iterations": 2},
+    },
+    "gradients at some steps": {"gradients": {"every": 3, "whole": [2]}, "training": {"num_iterations": 2}},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_run_that_is_stopped_in_each_step_ends_as_one_that_is_not(train, name):
+    changes = SETTINGS[name]
+    whole = train("whole", **changes)
+    for step in (1, 2, 3):
+        with pytest.raises(Stopped, match=f"stopped at step {step} of 4: SIGTERM; the same command goes on"):
+            train("stopped", callbacks=[SignalIn(step)], **changes)
+    stopped = train("stopped", **changes)
+    assert attempts(stopped) == [(0, 1, "SIGTERM"), (1, 2, "SIGTERM"), (2, 3, "SIGTERM"), (3, 4, "done")]
+    assert digests(stopped) == digests(whole)
+    assert not (stopped / WORK).exists()
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_a_run_that_is_killed_goes_on_from_its_last_checkpoint(train, step):
+    whole = train("whole", training=SAVING)
+    with pytest.raises(KeyboardInterrupt):
+        train("killed", training=SAVING, callbacks=[StopAt(step)])
+    killed = train("killed", training=SAVING)
+    assert attempts(killed) == [(0, -1, "killed"), (0 if step < 3 else 2, 4, "done")]
+    assert digests(killed) == digests(whole)
+
+
+def test_a_stop_at_the_end_of_an_epoch_saves_once(train, monkeypatch):
+    sealed = []
+    monkeypatch.setattr(trainer_module, "seal", lambda folder, *rest: (sealed.append(folder.name), seal(folder, *rest)))
+    training = {**HALF_OF_ALL, "save_strategy": "epoch"}
+    with pytest.raises(Stopped, match="step 2 of 4"):
+        train("run", training=training, callbacks=[SignalIn(2)])
+    assert sealed == ["checkpoint-2"]
+    assert attempts(train("run", training=training)) == [(0, 2, "SIGTERM"), (2, 4, "done")]
+
+
+def test_a_signal_at_the_last_step_lets_the_run_end(train):
+    assert attempts(train("run", callbacks=[SignalIn(4)])) == [(0, 4, "done")]
+
+
+def test_signals_have_their_meaning_back_after_a_run(train):
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(Stopped, match="SIGINT"):
+        train("run", callbacks=[SignalIn(1, signal.SIGINT)])
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_run_stops_before_its_slurm_job_does(train, monkeypatch):
+    whole = train("whole")
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time())))
+    for step in (1, 2, 3):  # one step at least in each job, however short
+        with pytest.raises(Stopped, match=f"step {step} of 4: time limit"):
+            train("short")
+    assert digests(train("short")) == digests(whole)
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 3600))
+    assert attempts(train("long")) == [(0, 4, "done")]
+
+
+def test_without_slurm_time_is_no_limit():
+    assert Interruption({}).end is None
+    assert Interruption({"SLURM_JOB_END_TIME": "1700000000"}).end == 1.7e9
+
+
+def test_a_checkpoint_of_another_spec_or_other_code_is_not_resumed(train):
+    with pytest.raises(KeyboardInterrupt):
+        train("run", training=SAVING, callbacks=[StopAt(3)])
+    other = {**SAVING, "learning_rate": 2e-3}
+    assert attempts(train("run", training=other)) == [(0, 4, "done")]
+    assert digests(train("again", training=other)) == digests(train("run", training=other))
+
+
+class OutOfMemory(TrainerCallback):
+    """As torch does it, where a micro-batch has more than so many completions."""
+
+    def __init__(self, most: int, step: int):
+        self.most = most
+        self.step = step
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        if args.per_device_train_batch_size > self.most and state.global_step + 1 == self.step:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"gradient_accumulation_steps": 2},
+        {"steps_per_generation": 2},
+        {"num_iterations": 2},
+        {"generation_batch_size": 16},
+    ],
+    ids=str,
+)
+def test_out_of_memory_halves_the_micro_batch_and_nothing_else(train, settings):
+    settings = {**SAVING, **settings}
+    whole = train("whole", training=settings)
+    for micro_batch in (4, 2):
+        with pytest.raises(Stopped, match=f"ran out of memory; the next attempt takes micro batches of {micro_batch}"):
+            train("small", training=settings, callbacks=[OutOfMemory(2, 4 if micro_batch == 4 else 3)])
+    small = train("small", training=settings, callbacks=[OutOfMemory(2, 3)])
+    record = json.loads((small / "run.json").read_text())
+    assert [attempt["per_device_train_batch_size"] for attempt in record["attempts"]] == [8, 4, 2]
+    accumulation = settings.get("gradient_accumulation_steps", 1)
+    assert [attempt["gradient_accumulation_steps"] for attempt in record["attempts"]] == [
+        accumulation * factor for factor in (1, 2, 4)
+    ]
+    assert attempts(small) == [(0, 3, "out of memory"), (2, 2, "out of memory"), (2, 4, "done")]
+    columns = ["step", "problem_id", "rollout", "completion", "advantage"]
+    expected, found = (pd.read_parquet(run / "rollouts.parquet")[columns] for run in (whole, small))
+    pd.testing.assert_frame_equal(expected, found, atol=1e-5)
+    expected, found = (pd.read_parquet(run / "metrics.parquet") for run in (whole, small))
+    assert found.grad_norm.to_numpy() == pytest.approx(expected.grad_norm.to_numpy(), rel=1e-3)
+    assert found.learning_rate.tolist() == expected.learning_rate.tolist()
+
+
+@pytest.mark.parametrize("settings", [{"loss_type": "bnpo"}, {"top_entropy_quantile": 0.5}], ids=str)
+def test_half_a_micro_batch_that_would_be_another_training_is_refused(train, settings):
+    with pytest.raises(StudyError, match="half of it would be another training"):
+        train("run", training=settings, callbacks=[OutOfMemory(4, 1)])
+
+
+def test_a_micro_batch_of_one_that_does_not_fit_is_told(train):
+    training = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
+    with pytest.raises(StudyError, match="memory does not hold a micro batch of 1, which cannot be halved; lower"):
+        train("run", training=training, callbacks=[OutOfMemory(0, 1)])
+
+
+def test_a_generation_that_does_not_fit_is_told(train, monkeypatch):
+    from trl import GRPOTrainer
+
+    def generate(self, prompts):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(GRPOTrainer, "_generate", generate)
+    with pytest.raises(StudyError, match="memory does not hold 8 completions while they are generated; lower"):
+        train("run")

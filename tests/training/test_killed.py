@@ -1,0 +1,76 @@
+"""A power cut between any two file operations, by a kill there: the next start ends in the same bytes."""
+
+import itertools
+import json
+import shutil
+
+import pytest
+
+from reward_ablation.study.canonical import canonical
+from reward_ablation.study.files import sha256
+from reward_ablation.study.run_folder import WORK
+from reward_ablation.training import run as run_module
+from reward_ablation.training.finish import finish, finished
+
+from .conftest import spec_with
+from .interrupting import digests, killed_at
+
+#: A checkpoint at each step, whole gradients at the first.
+SPEC = canonical(
+    spec_with(training={"max_steps": 2, "save_strategy": "steps", "save_steps": 1}, gradients={"whole": [1]})
+)
+
+
+@pytest.fixture
+def train_here(demo_model, problems):
+    """`train_here(folder)` trains `SPEC` in this process."""
+    return lambda folder: run_module.train_run(SPEC, "code", demo_model, problems, folder)
+
+
+@pytest.fixture
+def whole(train_here, tmp_path):
+    train_here(tmp_path / "whole")
+    return digests(tmp_path / "whole")
+
+
+@pytest.fixture
+def trained(train_here, tmp_path, monkeypatch):
+    """A run whose steps are all trained, and nothing else."""
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "finish", lambda *arguments: None)
+        train_here(tmp_path / "trained")
+    return tmp_path / "trained"
+
+
+def test_between_any_two_operations_at_the_end_of_a_run(trained, whole, demo_model, problems, tmp_path):
+    inputs = {"model": sha256(demo_model / "model.json"), "problems": sha256(problems)}
+    owner = {"spec": json.loads(SPEC), "code": "code", "inputs": inputs}
+    run = tmp_path / "run"
+    for operation in itertools.count(1):
+        shutil.rmtree(run, ignore_errors=True)
+        shutil.copytree(trained, run)
+        if not killed_at(operation, run, lambda: finish(run)):
+            break
+        if (run / ".run.json").exists():  # the result is whole, whatever was deleted of the work
+            assert finished(run, owner)
+        else:
+            assert (run / WORK).exists()
+            assert not (run / "run.json").exists()
+            finish(run)
+        assert digests(run) == whole, f"killed before file operation {operation}"
+        assert not (run / WORK).exists()
+    assert operation > 30
+
+
+@pytest.mark.slow
+def test_between_any_two_operations_of_a_whole_run(train_here, whole, tmp_path):
+    run = tmp_path / "run"
+    for operation in itertools.count(1):
+        shutil.rmtree(run, ignore_errors=True)
+        if not killed_at(operation, run, lambda: train_here(run)):
+            break
+        assert not (run / "run.json").exists() or digests(run) == whole
+        train_here(run)
+        assert digests(run) == whole, f"killed before file operation {operation}"
+    assert operation > 80
+    assert sha256(run / "run.json") == sha256(run / ".run.json")

@@ -1,0 +1,162 @@
+"""The processes of a run: as many as its spec says, stopped together, and none left behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.locks import Held, take
+from reward_ablation.training.interruption import GOES_ON
+from reward_ablation.training.launch import srun_command
+from reward_ablation.training.launcher import accelerate_options, status_of
+
+from .conftest import spec_with
+from .interrupting import attempts, digests
+
+JOB = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", "SLURM_JOB_NUM_NODES": "2"}
+
+
+def test_srun_starts_a_launcher_on_each_node():
+    command = srun_command(2, {**JOB, "SLURM_CPUS_PER_TASK": "4"})
+    assert command[0] == "srun"
+    assert {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--kill-on-bad-exit=1"} < set(command)
+    assert "--cpus-per-task=4" in command
+    assert not any(option.startswith("--cpus") for option in srun_command(2, JOB))
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({}, "launch.nodes: a run on 2 nodes is started by a Slurm job's batch script, and this is none; start with"),
+        (
+            {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"},
+            "batch script, and this is none",
+        ),  # salloc, on a login node
+        ({**JOB, "SLURM_JOB_NUM_NODES": "1"}, "launch.nodes: a run on 2 nodes, and Slurm job 7 has 1; submit it with"),
+    ],
+)
+def test_nodes_that_are_not_there_are_told(environment, message):
+    with pytest.raises(StudyError, match=re.escape(message)):
+        srun_command(2, environment)
+
+
+def test_ranks_follow_the_order_of_the_nodes():
+    environment = {"SLURM_NODEID": "1", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7"}
+    options = accelerate_options(4, 2, 1234, environment)
+    values = dict(zip(options[1::2], options[2::2], strict=True))
+    assert values["--num_processes"] == "4"
+    assert values["--num_machines"] == "2"
+    assert values["--machine_rank"] == "1"
+    assert (values["--main_process_ip"], values["--main_process_port"]) == ("10.0.0.7", "1234")
+    assert values["--rdzv_backend"] == "static"
+
+
+@pytest.mark.parametrize(
+    ("failures", "status", "told"),
+    [
+        ([(0, GOES_ON), (1, GOES_ON)], GOES_ON, ""),
+        ([(0, -signal.SIGTERM), (1, GOES_ON)], GOES_ON, ""),  # the launcher has ended what waited for the other
+        ([(0, 1), (1, -signal.SIGTERM)], 1, ""),  # it has told its error
+        ([(1, -signal.SIGKILL)], 1, "error: process 1 of the run was ended by SIGKILL; if for want of memory, ask for"),
+        ([(1, -signal.SIGSEGV)], 1, "error: process 1 of the run was ended by SIGSEGV\n"),
+    ],
+)
+def test_how_processes_ended(failures, status, told, capsys):
+    assert status_of(failures) == status
+    said = capsys.readouterr().err
+    assert said.startswith(told)
+    assert bool(said) == bool(told)
+
+
+@pytest.fixture
+def started(command, tmp_path):
+    """`started(run, **training)` is a run of six steps that trains in two processes, and its log."""
+
+    @contextmanager
+    def start(run, **training):
+        training = {"per_device_train_batch_size": 4, "max_steps": 6, **training}
+        launched = command(spec_with(training=training, processes=2), run)
+        with (tmp_path / "log").open("w+") as log:
+            process = subprocess.Popen(launched, stdout=log, stderr=log)
+            try:
+                yield process, lambda: (tmp_path / "log").read_text()
+            finally:
+                process.kill()
+                process.wait()
+
+    return start
+
+
+def wait_for(text, log, process):
+    deadline = time.monotonic() + 240
+    while text not in log():
+        assert process.poll() is None, log()
+        assert time.monotonic() < deadline, log()
+        time.sleep(0.05)
+
+
+def workers(process):
+    """The run's processes by rank."""
+    found = {child.environ()["RANK"]: child for child in process.children() if "RANK" in child.environ()}
+    assert sorted(found) == ["0", "1"]
+    return found
+
+
+@pytest.mark.slow
+def test_a_signal_to_the_command_stops_all_processes_and_they_go_on(started, tmp_path):
+    with started(tmp_path / "whole" / "seed0") as (process, log):
+        assert process.wait() == 0, log()
+    with started(tmp_path / "stopped" / "seed0") as (process, log):
+        wait_for("step 2/6", log, process)
+        with pytest.raises(Held):
+            take(tmp_path / "stopped" / "seed0" / ".lock")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == GOES_ON, log()
+        assert re.fullmatch(r"train: stopped at step \d of 6: SIGTERM; the .* from there", log().splitlines()[-1])
+    take(tmp_path / "stopped" / "seed0" / ".lock").release()
+    with started(tmp_path / "stopped" / "seed0") as (process, log):
+        assert process.wait() == 0, log()
+    assert [ended for _, _, ended in attempts(tmp_path / "stopped" / "seed0")] == ["SIGTERM", "done"]
+    assert digests(tmp_path / "stopped" / "seed0") == digests(tmp_path / "whole" / "seed0")
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_leaves_none_behind(started, tmp_path):
+    with started(tmp_path / "run" / "seed0") as (process, log):
+        wait_for("step 1/6", log, process)
+        both = workers(psutil.Process(process.pid))
+        both["1"].kill()
+        assert process.wait() == 1
+        assert "error: process 1 of the run was ended by SIGKILL" in log().splitlines()[-1]
+        assert not any(worker.is_running() for worker in both.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("processes", "asked"), [(2, 1), (1, 2)])
+def test_another_number_of_processes_than_asked_for_is_refused(command, tmp_path, processes, asked):
+    spec = spec_with(training={"per_device_train_batch_size": 4}, **({"processes": asked} if asked > 1 else {}))
+    launched = command(spec, tmp_path / "run" / "seed0")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    result = subprocess.run([*torchrun, *launched[1:]], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert (
+        f"error: launch: the run's number of processes is {asked}, and {processes} run; start the training"
+        in result.stderr
+    )
+    assert not (tmp_path / "run" / "seed0" / "run.json").exists()
+
+
+def test_several_nodes_without_slurm_are_one_line(command, tmp_path):
+    launched = command(spec_with(processes=2), tmp_path / "run" / "seed0")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM")}
+    result = subprocess.run([*launched, "--nodes", "2"], capture_output=True, text=True, env=environment)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: launch.nodes: a run on 2 nodes is started by a Slurm job's batch script")
+    assert len(result.stderr.splitlines()) == 1

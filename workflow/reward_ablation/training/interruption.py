@@ -1,0 +1,90 @@
+"""Stopping a run so that it goes on later: by a signal, or before its Slurm job's time is up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from transformers import TrainerCallback
+
+from reward_ablation.cluster.job_times import end_of_job
+
+#: Exit status of a run that was stopped and goes on when the same command is given again (sysexits.h: EX_TEMPFAIL).
+GOES_ON = 75
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+#: Why a run stops, as all its processes number it.
+REASONS = (None, *(number.name for number in SIGNALS), "time limit")
+#: Seconds that are kept free at the end of a job, beside what a step and a checkpoint take.
+SPARE = 30.0
+
+
+class Stopped(Exception):
+    """The run has saved a checkpoint and stopped; the same command goes on from it."""
+
+    def __init__(self, reason: str, step: int, steps: int):
+        super().__init__(f"stopped at step {step} of {steps}: {reason}; the same command goes on from there")
+        self.reason = reason
+
+
+class Interruption(TrainerCallback):
+    """Save and stop at the end of the step in which a reason to do so has come up.
+
+    All processes of a run stop at the same step: a signal reaches them at different times, or only one.
+
+    Parameters
+    ----------
+    environment : mapping
+        That of the process, by which a Slurm job knows of its end.
+
+    Attributes
+    ----------
+    reason : str or None
+        "SIGTERM", "SIGINT", "time limit", or None to go on.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ):
+        self.end = end_of_job(environment)
+        self.reason: str | None = None
+        self._longest = 0.0  # seconds of a step, its checkpoint included
+        self._last = time.time()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Take signals as a wish to stop, as long as the block lasts."""
+        before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.reason = self.reason or signal.Signals(number).name
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self._last = time.time()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        now = time.time()
+        self._longest, self._last = max(self._longest, now - self._last), now
+        if self.end is not None and now + 2 * self._longest + SPARE > self.end:
+            self.reason = self.reason or "time limit"
+        if state.global_step >= state.max_steps:
+            control.should_save = False  # the final model is saved in its place
+            return
+        self.reason = agreed(self.reason, args.device)
+        if self.reason is not None:
+            control.should_save = control.should_training_stop = True
+
+
+def agreed(reason: str | None, device: torch.device) -> str | None:
+    """A reason to stop that any process of the run has."""
+    if not torch.distributed.is_initialized():
+        return reason
+    number = torch.tensor([float(REASONS.index(reason))], device=device)
+    torch.distributed.all_reduce(number, op=torch.distributed.ReduceOp.MAX)
+    return REASONS[int(number.item())]

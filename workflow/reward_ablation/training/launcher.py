@@ -1,0 +1,71 @@
+"""Start a run's processes of one node, and end with them: accelerate's launcher with one-line errors.
+
+python -m reward_ablation.training.launcher --processes N [--nodes M --port PORT] -- OPTIONS OF reward_ablation.training
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+
+from accelerate.commands.launch import launch_command, launch_command_parser
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+from reward_ablation.training.interruption import GOES_ON
+
+
+def accelerate_options(processes: int, nodes: int, port: int, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Options of `accelerate launch`, all that a user's own accelerate config could change.
+
+    Ranks follow the order of the job's nodes: results do not depend on which node comes first to meet the others.
+    """
+    options = ["--multi_gpu", "--num_processes", str(processes), "--num_machines", str(nodes), "--gpu_ids", "all"]
+    options += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port)]
+    if nodes > 1:
+        options += ["--rdzv_backend", "static", "--machine_rank", environment["SLURM_NODEID"]]
+        options += ["--main_process_ip", environment["SLURM_LAUNCH_NODE_IPADDR"]]  # where srun runs: on the first node
+    return options
+
+
+def status_of(failures: list[tuple[int, int]]) -> int:
+    """Exit status of processes that failed, given by rank and status; what a signal ended is told.
+
+    One that a signal of the launcher's has ended, because another one had failed, is not at fault.
+    """
+    if any(status == GOES_ON for _, status in failures):
+        return GOES_ON
+    for rank, status in failures:
+        if status < 0 and -status != signal.SIGTERM:
+            name = signal.Signals(-status).name
+            memory = "; if for want of memory, ask for more: launch.resources.mem_mb" if name == "SIGKILL" else ""
+            print(f"error: process {rank} of the run was ended by {name}{memory}", file=sys.stderr)
+    return 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.training.launcher")
+    parser.add_argument("--processes", required=True, type=int, help="of the run, on all its nodes")
+    parser.add_argument("--nodes", default=1, type=int)
+    parser.add_argument("--port", default=0, type=int, help="of the first node, where all meet; 0: any that is free")
+    parser.add_argument("arguments", nargs="*")
+    arguments = parser.parse_args()
+    # After a signal, processes that have not ended in so many seconds are killed: a step may take more than 30.
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "3600")
+    logging.disable(logging.ERROR)  # torch tells at length how each process ended; what a run has to say it says itself
+    options = accelerate_options(arguments.processes, arguments.nodes, arguments.port)
+    options += ["--module", "reward_ablation.training", *arguments.arguments]
+    try:
+        launch_command(launch_command_parser().parse_args(options))
+    except SignalException:
+        sys.exit(GOES_ON)
+    except ChildFailedError as error:
+        sys.exit(status_of([(rank, failure.exitcode) for rank, failure in error.failures.items()]))
+
+
+if __name__ == "__main__":
+    main()
