@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.gram.similarity import SCHEMA
-from reward_ablation.study.files import write_json, write_parquet
+from reward_ablation.study.files import sha256, write_json, write_parquet
 
 FOUR_ARMS = {
     "correctness_only": {"correctness": 1.0, "format": 0.0, "length": 0.0},
@@ -90,7 +90,7 @@ class MadeUpStudy:
             level = rng.normal(0, 0.03)
             write_parquet(self._rollouts(rng, weights, level), folder / "rollouts.parquet")
             write_parquet(self._gradients(rng, weights), folder / "gradients.parquet")
-            write_json(self._record(run), folder / "run.json")
+            write_json(self._record(run, folder), folder / "run.json")
             for dataset in self.datasets:
                 name = root / "evaluation" / Path(run["folder"]).relative_to("runs") / f"{dataset}.parquet"
                 write_parquet(self._answers(rng, weights, level, dataset), name)
@@ -100,18 +100,22 @@ class MadeUpStudy:
             write_parquet(answers, root / "evaluation" / "base" / f"{dataset}.parquet")
         return root / "study.json"
 
-    def _record(self, run: dict[str, Any]) -> dict[str, Any]:
+    def _record(self, run: dict[str, Any], folder: Path) -> dict[str, Any]:
+        packages = {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.17.0", "trl": "1.16.0"}
+        hardware = {"machine": "x86_64", "cpus": 16, "gpus": ["NVIDIA H200"], "processes": 1}
+        attempt = {"packages": packages, "hardware": hardware, "from_step": 0, "to_step": self.steps}
         return {
             "spec": run["spec"],
             "seed": run["seed"],
             "code": "c0de",
             "inputs": {"problems": hashlib.sha256(b"problems").hexdigest(), "model": "0"},
-            "packages": {"torch": "2.13.0"},
-            "hardware": {"device": "cpu"},
+            "attempts": [attempt | {"ended": "done", "wall_seconds": 61.5}],
+            "packages": packages,
+            "hardware": hardware,
             "wall_seconds": 61.5,
             "gpu_hours": 0.0,
             "steps": self.steps,
-            "files": {},
+            "files": {name: sha256(folder / name) for name in ("rollouts.parquet", "gradients.parquet")},
         }
 
     def _rollouts(self, rng: np.random.Generator, weights: dict[str, float], level: float) -> pd.DataFrame:

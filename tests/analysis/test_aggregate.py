@@ -12,7 +12,7 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.__main__ import main
 from reward_ablation.analysis.aggregate import aggregate
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.analysis.tables import MEASURED_TIMES, SCHEMAS
+from reward_ablation.analysis.tables import COST, SCHEMAS
 from reward_ablation.study.errors import StudyError
 
 
@@ -35,7 +35,7 @@ def change(path: Path, **values) -> None:
 def test_every_table_has_its_columns_in_both_formats(tables):
     for name, schema in SCHEMAS.items():
         stored = pq.read_schema(tables / f"{name}.parquet")
-        assert stored.names == [column for column in schema.names if column not in MEASURED_TIMES]
+        assert stored.names == [column for column in schema.names if column not in COST]
         assert all(stored.field(column).type == schema.field(column).type for column in stored.names)
         assert list(pd.read_csv(tables / f"{name}.csv").columns) == schema.names
 
@@ -44,6 +44,7 @@ def test_rows_are_as_many_as_the_study_has(tables):
     rows = {name: pq.read_metadata(tables / f"{name}.parquet").num_rows for name in SCHEMAS}
     assert rows == {
         "runs": 4 * 2,
+        "provenance": 9,  # code, four packages, machine, CPUs, GPUs, processes: one value each
         "evaluation_by_run": (4 * 2 + 1) * 2,  # runs and the base model, greedy and sampled
         "evaluation_by_arm": 5 * 2 * 9,  # arms and the base model, modes, metrics
         "paired_differences": 3 * 2 * 9,

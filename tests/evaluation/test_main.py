@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,10 @@ import torch
 from reward_ablation.evaluation.__main__ import main
 from reward_ablation.evaluation.score import SCHEMA
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import sha256, write_json
+from reward_ablation.study.locks import take
+from stand_in_gpus import Machine
+from storage import fill, small_disk
 
 SPEC = {
     "evaluation": {"answer_format": "hash", "samples": 2, "max_new_tokens": 16, "batch_size": 4},
@@ -116,7 +121,63 @@ def test_the_command_ends_with_one_line_and_no_output(problems_file, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_on_a_gpu_it_waits_for_one_of_its_own(model_folder, problems_file, tmp_path):
+    """The GPU is a stand-in: once it is free, CUDA does not find it."""
+    here = Machine(tmp_path / "machine", 1)
+    command = [sys.executable, "-m", "reward_ablation.evaluation", "--spec", json.dumps({**SPEC, "device": "cuda"})]
+    command += ["--model", str(model_folder), "--problems", str(problems_file), "--output", str(tmp_path / "answers")]
+    with take(here.locks[0]):
+        process = subprocess.Popen(command, env=here.environment(), stderr=subprocess.PIPE, text=True)
+        assert process.stderr.readline().startswith("evaluate: waiting for 1 GPU; GPU 0 is held by process ")
+    assert "this machine shows no GPU" in process.communicate(timeout=120)[1]
+    here.clear()
+
+
 def test_a_folder_without_a_model_leaves_no_output(evaluate, tmp_path):
     with pytest.raises(StudyError, match="no tokenizer_config"):
         evaluate(model=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def as_run(model, folder):
+    """Folder of a run that has this model, with its digests recorded."""
+    shutil.copytree(model, folder / "model")
+    files = {str(path.relative_to(folder)): sha256(path) for path in folder.rglob("*") if path.is_file()}
+    write_json({"files": files}, folder / "run.json")
+    return folder / "model"
+
+
+def test_a_damaged_model_is_refused_and_leaves_no_answers(evaluate, model_folder, tmp_path):
+    model = as_run(model_folder, tmp_path / "run")
+    assert evaluate("good", model=model).is_file()
+    weights = model / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-8] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(StudyError, match=r"model\.safetensors: truncated or changed .* which trains it again"):
+        evaluate("bad", model=model)
+    assert not (tmp_path / "bad.parquet").exists()
+
+
+def test_a_damaged_base_under_an_adapter_is_refused(evaluate, adapter, model_folder, tmp_path):
+    base = tmp_path / "base"
+    shutil.copytree(model_folder, base)
+    files = {path.name: {"size": path.stat().st_size, "sha256": sha256(path)} for path in base.iterdir()}
+    write_json({"files": files}, base / "model.json")
+    evaluate("good", model=adapter[0], base=base)
+    (base / "config.json").write_text((base / "config.json").read_text() + "\n")
+    with pytest.raises(StudyError, match=r"base/config\.json: truncated or changed .* which fetches it again"):
+        evaluate("bad", model=adapter[0], base=base)
+
+
+def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(evaluate, tmp_path):
+    with small_disk(tmp_path / "disk") as disk:
+        filler = fill(disk)
+        with pytest.raises(StudyError) as error:
+            evaluate("full", output=disk / "answers.parquet")
+        assert str(error.value).startswith(f"{disk / 'answers.parquet'}: No space left on device; what is done is kept")
+        assert [path.name for path in disk.iterdir()] == [filler.name]
+        filler.unlink()
+        evaluate("full", output=disk / "answers.parquet")
+        assert (disk / "answers.parquet").read_bytes() == evaluate("elsewhere").read_bytes()

@@ -2,6 +2,8 @@ import pytest
 from pypdf import PdfReader
 
 from reward_ablation.figures.__main__ import FIGURES, main
+from reward_ablation.study.errors import StudyError
+from storage import fill, small_disk
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +17,7 @@ def write(root, folder):
     for name in FIGURES:
         main([name, *study, "--tables", str(root / "tables"), "--output", str(folder / f"{name}.pdf")])
     pages = [str(folder / f"{name}.pdf") for name in FIGURES]
-    main(["all", *study, "--pages", *pages, "--output", str(folder / "all.pdf")])
+    main(["all", *study, "--tables", str(root / "tables"), "--pages", *pages, "--output", str(folder / "all.pdf")])
     return folder
 
 
@@ -46,10 +48,28 @@ def test_fonts_are_embedded_as_truetype(written):
 
 def test_figures_are_the_same_bytes_each_time(written, made_up, tmp_path):
     root = made_up("four arms").root
+    options = ["--study", str(root / "study.json"), "--tables", str(root / "tables")]
     for name in ("rewards", "arms", "similarity_layers"):
-        options = ["--study", str(root / "study.json"), "--tables", str(root / "tables")]
         main([name, *options, "--output", str(tmp_path / f"{name}.pdf")])
     pages = [str(written / f"{name}.pdf") for name in FIGURES]
-    main(["all", "--study", str(root / "study.json"), "--pages", *pages, "--output", str(tmp_path / "all.pdf")])
+    main(["all", *options, "--pages", *pages, "--output", str(tmp_path / "all.pdf")])
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (written / path.name).read_bytes(), path.name
+
+
+@pytest.mark.parametrize("name", ["rewards", "all"])
+def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(written, made_up, tmp_path, name):
+    root = made_up("four arms").root
+    options = ["--study", str(root / "study.json"), "--tables", str(root / "tables")]
+    if name == "all":
+        options += ["--pages", *(str(written / f"{page}.pdf") for page in FIGURES)]
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        filler = fill(disk, leave=4096)
+        command = [name, *options, "--output", str(disk / f"{name}.pdf")]
+        with pytest.raises(StudyError) as error:
+            main(command)
+        assert str(error.value).startswith(f"{disk / f'{name}.pdf'}: No space left on device; what is done is kept")
+        assert [path.name for path in disk.iterdir()] == [filler.name]
+        filler.unlink()
+        main(command)
+        assert (disk / f"{name}.pdf").read_bytes() == (written / f"{name}.pdf").read_bytes()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-import pyarrow.parquet as pq
 
+from reward_ablation.analysis.cost import ask_accounting, cost_of_run
 from reward_ablation.analysis.evaluation import (
     ANSWER_COLUMNS,
     difference_to_baseline,
@@ -14,34 +14,41 @@ from reward_ablation.analysis.evaluation import (
     evaluation_of_run,
     question_means,
 )
+from reward_ablation.analysis.provenance import (
+    check_not_mixed,
+    difference_in_provenance,
+    provenance,
+)
+from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.rewards_by_step import rewards_by_step
-from reward_ablation.analysis.runs import present_inputs, read_run, run_row
+from reward_ablation.analysis.runs import RunRecord, check_run_files, present_inputs, read_run, run_row
 from reward_ablation.analysis.similarity_by_arm import similarity_by_arm
 from reward_ablation.analysis.similarity_by_step import GRADIENT_COLUMNS, similarity_by_step
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.provenance import Quantities, quantities
 
 
-def read_columns(path: Path, columns: list[str]) -> pd.DataFrame:
-    """Read some columns of a Parquet file, leaving out the texts, which are most of its bytes."""
-    try:
-        return pq.read_table(path, columns=columns).to_pandas()
-    except FileNotFoundError:
-        raise StudyError(f"{path}: there is no such file; run the workflow again, it makes what is missing") from None
+def read_runs(study: StudyFile, root: Path) -> dict[str, RunRecord]:
+    """Records of all runs, by folder, each checked against the study."""
+    inputs = present_inputs(study, root)
+    return {run.folder: read_run(run, root, inputs) for run in study.runs}
 
 
-def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
+def training_tables(study: StudyFile, root: Path, records: dict[str, RunRecord]) -> dict[str, pd.DataFrame]:
     """Tables of what happened in training: runs, rewards_by_step, similarity_by_step, similarity_by_arm."""
     rollout_columns = ["step", "total", "tokens", "truncated", *(f"score_{name}" for name in study.components)]
     runs, rewards, similarities = [], [], []
-    inputs = present_inputs(study, root)
+    accounting = ask_accounting(study, records)
     for run in study.runs:
-        runs.append(run_row(run, read_run(run, root, inputs)))
         folder = root / run.folder
-        rollouts = read_columns(folder / "rollouts.parquet", rollout_columns)
+        record = records[run.folder]
+        runs.append(run_row(run, record, cost_of_run(run, record, accounting)))
+        check_run_files(folder, record, ["rollouts.parquet", "gradients.parquet"])
+        rollouts = read_parquet(folder / "rollouts.parquet", rollout_columns)
         rewards.append(rewards_by_step(rollouts, study.components).assign(arm=run.arm, seed=run.seed))
-        gradients = read_columns(folder / "gradients.parquet", GRADIENT_COLUMNS)
+        gradients = read_parquet(folder / "gradients.parquet", GRADIENT_COLUMNS)
         similarities.append(similarity_by_step(gradients).assign(arm=run.arm, seed=run.seed))
     by_step = joined("similarity_by_step", similarities)
     by_arm = [
@@ -58,7 +65,7 @@ def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
 
 def read_question_means(path: Path, base: pd.DataFrame | None) -> pd.DataFrame:
     """Question means of one evaluated model, which must have answered the questions of the base model."""
-    means = question_means(read_columns(path, ["mode", "problem_id", *ANSWER_COLUMNS]))
+    means = question_means(read_parquet(path, ["mode", "problem_id", *ANSWER_COLUMNS]))
     if base is not None and not means.index.equals(base.index):
         raise StudyError(
             f"{path}: answers other questions than the base model did; delete it and run the workflow again"
@@ -73,8 +80,14 @@ def means_of_arm(study: StudyFile, arm: str, dataset: str, root: Path, base: pd.
     }
 
 
-def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
-    """Tables of the final models: evaluation_by_run, evaluation_by_arm, paired_differences."""
+def evaluation_tables(study: StudyFile, root: Path, values: dict[str, Quantities]) -> dict[str, pd.DataFrame]:
+    """Tables of the final models: evaluation_by_run, evaluation_by_arm, paired_differences.
+
+    Parameters
+    ----------
+    values : dict
+        Provenance of each run, by folder.
+    """
     by_run, by_arm, differences = [], [], []
     resamples, confidence = study.bootstrap, study.confidence
     for dataset in study.datasets:
@@ -89,7 +102,9 @@ def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
             by_arm.append(evaluation_of_arm(list(means.values()), arm, dataset, resamples, confidence))
             if arm != study.baseline:
                 labels = {"arm": arm, "baseline": study.baseline, "dataset": dataset}
-                differences.append(difference_to_baseline(means, baseline, labels, resamples, confidence))
+                difference = difference_to_baseline(means, baseline, labels, resamples, confidence)
+                other = difference_in_provenance(study.runs_of(arm), study.runs_of(study.baseline), values)
+                differences.append(difference.assign(provenance=other))
     return {
         "evaluation_by_run": joined("evaluation_by_run", by_run),
         "evaluation_by_arm": joined("evaluation_by_arm", by_arm),
@@ -97,6 +112,21 @@ def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     }
 
 
-def aggregate(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
-    """All tables of a study, by name; one arm is in memory at a time, and the baseline."""
-    return training_tables(study, root) | evaluation_tables(study, root)
+def aggregate(study: StudyFile, root: Path, refuse_mixed: bool = False) -> dict[str, pd.DataFrame]:
+    """All tables of a study, by name; one arm is in memory at a time, and the baseline.
+
+    Parameters
+    ----------
+    refuse_mixed : bool
+        Whether runs that differ in code, packages or hardware are an error.
+    """
+    records = read_runs(study, root)
+    values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
+    origins = provenance(study, values)
+    if refuse_mixed:
+        check_not_mixed(origins)
+    return {
+        "provenance": origins,
+        **training_tables(study, root, records),
+        **evaluation_tables(study, root, values),
+    }

@@ -3,12 +3,77 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.analysis.study_file import StudyFile, StudyRun
+from pydantic import Field, ValidationError
+
+from reward_ablation.analysis.study_file import Section, StudyFile, StudyRun
+from reward_ablation.study.digests import check_files, read_object
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256
+
+RECORD = "run.json"
+
+
+class Hardware(Section):
+    """What an attempt ran on."""
+
+    machine: str
+    cpus: int | None
+    gpus: list[str]
+    processes: int
+
+
+class SlurmJob(Section):
+    """The Slurm job that an attempt ran in; what Slurm did not tell is None."""
+
+    id: str
+    name: str | None
+    cluster: str | None
+    gpus: int
+    cpus: int | None
+    start: float | None
+    seconds_before: float | None
+
+
+class Attempt(Section):
+    """A start of a run, from which it went on to its end or to an interruption.
+
+    Attributes
+    ----------
+    wall_seconds, start_seconds : float
+        From the start of its process to its end, and to its first step.
+    """
+
+    from_step: int
+    to_step: int
+    packages: dict[str, str]
+    hardware: Hardware
+    ended: str = "done"
+    wall_seconds: float
+    start_seconds: float = 0.0
+    slurm: SlurmJob | None = None
+
+
+class RunRecord(Section):
+    """`run.json`, as far as the analysis reads it; times are sums over all attempts.
+
+    What has a default is not in records of older versions.
+    """
+
+    code: str
+    inputs: dict[str, str]
+    steps: int
+    attempts: list[Attempt] = Field(min_length=1)
+    wall_seconds: float
+    gpu_hours: float
+    cpu_hours: float = math.nan
+    packages: dict[str, str]
+    hardware: Hardware
+    files: dict[str, str]
 
 
 def first_difference(recorded: Any, planned: Any, key: str = "spec") -> str | None:
@@ -31,7 +96,12 @@ def present_inputs(study: StudyFile, root: Path) -> dict[str, str]:
     return {name: sha256(root / path) for name, path in study.inputs.items() if (root / path).is_file()}
 
 
-def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> dict[str, Any]:
+def rerun_of(folder: Path) -> str:
+    """What to do about a run that cannot be used."""
+    return f"delete {folder} and run the workflow again, which trains it again"
+
+
+def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
     """Read a run's `run.json`; a run with another spec, seed, model or data than the study's is refused.
 
     Parameters
@@ -40,35 +110,44 @@ def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> dict[str, Any
         Digests that the run's inputs must have had: the spec says where data come from, and new code
         may make other rows of the same source.
     """
-    path = root / run.folder / "run.json"
-    rerun = f"delete {root / run.folder} and run the workflow again"
-    try:
-        record = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise StudyError(f"{path}: there is no such file, so the run is not finished; {rerun}") from None
-    except json.JSONDecodeError:
-        raise StudyError(f"{path}: is not JSON; {rerun}") from None
+    folder = root / run.folder
+    rerun = rerun_of(folder)
+    if not (folder / RECORD).exists():
+        raise StudyError(
+            f"{folder / RECORD}: there is no such file, so the run is not finished; run the workflow again"
+        )
+    written = read_object(folder / RECORD, rerun)
     difference = first_difference(
-        {"spec": record.get("spec"), "seed": record.get("seed")}, {"spec": run.spec, "seed": run.seed}, "run"
+        {"spec": written.get("spec"), "seed": written.get("seed")}, {"spec": run.spec, "seed": run.seed}, "run"
     )
     if difference is not None:
-        raise StudyError(f"{root / run.folder}: trained under another config: {difference}; {rerun}")
+        raise StudyError(f"{folder}: trained under another config: {difference}; {rerun}")
+    try:
+        record = RunRecord.model_validate(written)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise StudyError(f"{folder / RECORD}: {where}: {first['msg']}; {rerun}") from None
     for name, digest in inputs.items():
-        if record["inputs"][name] != digest:
-            raise StudyError(f"{root / run.folder}: trained on another version of its {name}; {rerun}")
+        if record.inputs.get(name) != digest:
+            raise StudyError(f"{folder}: trained on another version of its {name}; {rerun}")
     return record
 
 
-def run_row(run: StudyRun, record: dict[str, Any]) -> dict[str, Any]:
-    """The run's row of the table of runs; hardware and packages as JSON text."""
+def check_run_files(folder: Path, record: RunRecord, names: Iterable[str]) -> None:
+    """Refuse a run whose files are not those that its record lists."""
+    check_files(folder, record.files, names, RECORD, rerun_of(folder))
+
+
+def run_row(run: StudyRun, record: RunRecord, cost: dict[str, Any]) -> dict[str, Any]:
+    """The run's row of the table of runs; hardware and packages, those of its last attempt, as JSON text."""
     return {
         "arm": run.arm,
         "key": run.key,
         "seed": run.seed,
-        "steps": record["steps"],
-        "wall_seconds": record["wall_seconds"],
-        "gpu_hours": record["gpu_hours"],
-        "code": record["code"],
-        "hardware": json.dumps(record["hardware"], sort_keys=True),
-        "packages": json.dumps(record["packages"], sort_keys=True),
+        "steps": record.steps,
+        **cost,
+        "code": record.code,
+        "hardware": json.dumps(record.hardware.model_dump(), sort_keys=True),
+        "packages": json.dumps(record.packages, sort_keys=True),
     }

@@ -73,7 +73,7 @@ class StudyFile(Section):
 def read_study(path: str | Path) -> StudyFile:
     """Read and validate `study.json`."""
     try:
-        return StudyFile.model_validate_json(Path(path).read_text())
+        return StudyFile.model_validate_json(Path(path).read_bytes())
     except FileNotFoundError:
         raise StudyError(f"{path}: there is no such file; let the workflow write it") from None
     except ValidationError as error:

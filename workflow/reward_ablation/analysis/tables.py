@@ -7,12 +7,29 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.study.files import atomic_path, write_parquet
 
 TEXT, COUNT, NUMBER = pa.string(), pa.int64(), pa.float64()
 
 ESTIMATE = {"estimate": NUMBER, "low": NUMBER, "high": NUMBER, "seeds": COUNT, "questions": COUNT}
+
+#: What a run cost. These differ between two runs of one study on one machine, one of them interrupted: they are in the
+#: CSV file only, so that equal studies have equal Parquet files.
+COST = {
+    "attempts": COUNT,
+    "interrupted": COUNT,
+    "steps_lost": COUNT,
+    "wall_seconds": NUMBER,
+    "seconds_lost": NUMBER,
+    "gpu_hours": NUMBER,
+    "gpu_hours_lost": NUMBER,
+    "gpu_hours_of_jobs": NUMBER,
+    "gpu_hours_accounted": NUMBER,
+    "cpu_hours": NUMBER,
+    "cpu_hours_of_jobs": NUMBER,
+    "cpu_hours_accounted": NUMBER,
+}
 
 #: Columns of each table. Numbers may be null: a component that cannot score, a gradient without direction.
 SCHEMAS: dict[str, pa.Schema] = {
@@ -22,11 +39,20 @@ SCHEMAS: dict[str, pa.Schema] = {
             "key": TEXT,
             "seed": COUNT,
             "steps": COUNT,
-            "wall_seconds": NUMBER,
-            "gpu_hours": NUMBER,
+            **COST,
             "code": TEXT,
             "hardware": TEXT,
             "packages": TEXT,
+        }
+    ),
+    "provenance": pa.schema(
+        {
+            "quantity": TEXT,
+            "value": TEXT,
+            "mixed": pa.bool_(),
+            "runs": COUNT,
+            "split_runs": COUNT,
+            "arms": TEXT,
         }
     ),
     "evaluation_by_run": pa.schema(
@@ -50,7 +76,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "evaluation_by_arm": pa.schema({"arm": TEXT, "dataset": TEXT, "mode": TEXT, "metric": TEXT, **ESTIMATE}),
     "paired_differences": pa.schema(
-        {"arm": TEXT, "baseline": TEXT, "dataset": TEXT, "mode": TEXT, "metric": TEXT, **ESTIMATE}
+        {"arm": TEXT, "baseline": TEXT, "dataset": TEXT, "mode": TEXT, "metric": TEXT, **ESTIMATE, "provenance": TEXT}
     ),
     "rewards_by_step": pa.schema(
         {
@@ -101,10 +127,6 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 
-#: Columns that differ between two runs of one study on one machine. They are in the CSV file only,
-#: so that equal studies have equal Parquet files.
-MEASURED_TIMES = ["wall_seconds", "gpu_hours"]
-
 
 def joined(name: str, parts: list[pd.DataFrame]) -> pd.DataFrame:
     """Rows of all parts under the columns of table `name`; an empty table where there is no row."""
@@ -117,7 +139,7 @@ def write_table(name: str, frame: pd.DataFrame, folder: str | Path) -> None:
     """Write a table as `name.parquet` and `name.csv`; nulls are empty cells in CSV."""
     table = pa.Table.from_pandas(frame, schema=SCHEMAS[name], preserve_index=False)
     write_parquet(
-        table.drop_columns([column for column in MEASURED_TIMES if column in table.column_names]),
+        table.drop_columns([column for column in COST if column in table.column_names]),
         Path(folder) / f"{name}.parquet",
     )
     with atomic_path(Path(folder) / f"{name}.csv") as temporary:
@@ -125,8 +147,5 @@ def write_table(name: str, frame: pd.DataFrame, folder: str | Path) -> None:
 
 
 def read_table(name: str, folder: str | Path) -> pd.DataFrame:
-    """Read a table that `write_table` wrote, without the measured times."""
-    path = Path(folder) / f"{name}.parquet"
-    if not path.exists():
-        raise StudyError(f"{path}: there is no such table; run the aggregate stage first")
-    return pd.read_parquet(path)
+    """Read a table that `write_table` wrote, without what runs cost."""
+    return read_parquet(Path(folder) / f"{name}.parquet")

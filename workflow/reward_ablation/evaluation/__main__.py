@@ -10,10 +10,13 @@ from typing import Literal
 import pandas as pd
 from pydantic import ValidationError
 
+from reward_ablation.models.load import whole_model
+from reward_ablation.models.verify import verify_model
 from reward_ablation.study.base import Section
 from reward_ablation.study.config_errors import describe
-from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.study.files import write_parquet
+from reward_ablation.study.gpus import claim_gpus
 from reward_ablation.study.sections.evaluation import Evaluation
 from reward_ablation.study.sections.prompt import Prompt
 
@@ -37,11 +40,16 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     spec = parse_spec(args.spec)
     problems = read_problems(args.problems)
+    for folder in {args.model, whole_model(args.model, args.base)}:
+        verify_model(folder)
+    if spec.device == "cuda":
+        claim_gpus(1, "evaluate")
 
     from reward_ablation.evaluation.evaluate import evaluate  # imports torch: not before the arguments are known good
 
-    answers = evaluate(spec.evaluation, spec.prompt, spec.device, args.model, args.base, problems)
-    write_parquet(answers, args.output)
+    with storage_errors(args.output):
+        answers = evaluate(spec.evaluation, spec.prompt, spec.device, args.model, args.base, problems)
+        write_parquet(answers, args.output)
 
 
 def parse_spec(text: str) -> EvaluateSpec:

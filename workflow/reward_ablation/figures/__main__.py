@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.analysis.tables import read_table
 from reward_ablation.figures.arms import arms
 from reward_ablation.figures.evaluation import evaluation
@@ -18,7 +18,7 @@ from reward_ablation.figures.similarity_layers import similarity_layers
 from reward_ablation.figures.similarity_parts import similarity_parts
 from reward_ablation.figures.similarity_steps import similarity_steps
 from reward_ablation.figures.title_page import title_page
-from reward_ablation.study.errors import one_line_errors
+from reward_ablation.study.errors import one_line_errors, storage_errors
 
 #: Figure: its function and the table that it shows.
 FIGURES = {
@@ -39,22 +39,26 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name in [*FIGURES, "all"]:
         command = commands.add_parser(name)
         command.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
+        command.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
         command.add_argument("--output", type=Path, required=True, help="the PDF to write")
         if name == "all":
             command.add_argument("--pages", type=Path, nargs="+", required=True, help="PDFs of the figures, in order")
-        else:
-            command.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Draw one figure, or a title page followed by all of them."""
     options = parse(arguments)
-    study = read_study(options.study)
+    with storage_errors(options.output):
+        make(options, read_study(options.study))
+
+
+def make(options: argparse.Namespace, study: StudyFile) -> None:
+    """Make what the command line asks for."""
     if options.figure == "all":
         with TemporaryDirectory() as folder:
             first = Path(folder) / "study.pdf"
-            save_pdf(title_page(study), first, study.name)
+            save_pdf(title_page(study, read_table("provenance", options.tables)), first, study.name)
             merge([first, *options.pages], options.output)
         return
     draw, table = FIGURES[options.figure]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 
+import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.provenance import sentence
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.estimates import row_height
 from reward_ablation.figures.style import STYLE, WIDTH, looks
@@ -19,7 +21,7 @@ LINE = 84
 LINE_HEIGHT = 0.17
 
 
-def facts(study: StudyFile) -> dict[str, str]:
+def facts(study: StudyFile, provenance: pd.DataFrame) -> dict[str, str]:
     """What names the study, by key."""
     seeds = ", ".join(str(seed) for seed in study.seeds)
     return {
@@ -31,13 +33,20 @@ def facts(study: StudyFile) -> dict[str, str]:
         "seeds": f"{len(study.seeds)}: {seeds}",
         "runs": f"{len({run.folder for run in study.runs})}",
         "intervals": f"{100 * study.confidence:g} % from {study.bootstrap:,} bootstrap resamples",
+        "trained by": sentence(provenance),
     }
 
 
 @rc_context(STYLE)
-def title_page(study: StudyFile) -> Figure:
-    """Name the study and list its arms, each with its look in all figures and its weights."""
-    lines = {key: textwrap.wrap(value, LINE) or [""] for key, value in facts(study).items()}
+def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
+    """Name the study, say what trained its runs, and list its arms, each with its look in all figures and its weights.
+
+    Parameters
+    ----------
+    provenance : DataFrame
+        Table `provenance`.
+    """
+    lines = {key: textwrap.wrap(value, LINE) or [""] for key, value in facts(study, provenance).items()}
     words = LINE_HEIGHT * (sum(len(of_key) for of_key in lines.values()) + 1)
     table = row_height(study.arm_names) * len(study.arms) + 1.2
     matrix = COLUMN_WIDTH * 1.3 * len(study.components)

@@ -1,0 +1,94 @@
+"""Truncated and changed files are told in one line before they are used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.__main__ import main as analyse
+from reward_ablation.figures.__main__ import main as draw
+from reward_ablation.study.errors import StudyError
+from storage import fill, small_disk
+
+RUN = "runs/first-00000000/seed1"
+ANSWERS = "evaluation/first-00000000/seed1/gsm8k_test.parquet"
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    MadeUpStudy(arms={"first": {"a": 1.0}, "second": {"a": 2.0}}, steps=4, rollouts=2).write(tmp_path)
+    return tmp_path
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flip(path: Path) -> None:
+    """One bit: of Parquet in the middle of the first column's values, of JSON in a character."""
+    content = bytearray(path.read_bytes())
+    place = len(content) // 2
+    if path.suffix == ".parquet":
+        column = pq.read_metadata(path).row_group(0).column(0)
+        place = (column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size // 2
+    content[place] ^= 0x80
+    path.write_bytes(content)
+
+
+def analyse_all(root: Path) -> None:
+    analyse(["--study", str(root / "study.json"), "--results", str(root), "--output", str(root / "tables")])
+
+
+@pytest.mark.parametrize("damage", [truncate, empty, flip])
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        (f"{RUN}/rollouts.parquet", f"delete {{root}}/{RUN} and run the workflow again, which trains it again"),
+        (f"{RUN}/gradients.parquet", f"delete {{root}}/{RUN} and run the workflow again, which trains it again"),
+        (f"{RUN}/run.json", f"delete {{root}}/{RUN} and run the workflow again, which trains it again"),
+        (ANSWERS, "delete it and run the workflow again"),
+    ],
+)
+def test_the_analysis_names_a_damaged_file(root, name, damage, remedy):
+    damage(root / name)
+    with pytest.raises(StudyError) as error:
+        analyse_all(root)
+    assert str(error.value).startswith(f"{root / name}: truncated or changed")
+    assert str(error.value).endswith(remedy.format(root=root))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("damage", [truncate, empty, flip])
+def test_a_figure_names_a_damaged_table(root, damage):
+    analyse_all(root)
+    path = root / "tables" / "rewards_by_step.parquet"
+    damage(path)
+    options = ["--study", str(root / "study.json"), "--tables", str(root / "tables")]
+    with pytest.raises(StudyError) as error:
+        draw(["rewards", *options, "--output", str(root / "rewards.pdf")])
+    assert str(error.value).startswith(f"{path}: truncated or changed since it was written")
+    assert not (root / "rewards.pdf").exists()
+
+
+def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(root, tmp_path_factory):
+    def analyse_into(tables: Path) -> None:
+        analyse(["--study", str(root / "study.json"), "--results", str(root), "--output", str(tables)])
+
+    with small_disk(tmp_path_factory.mktemp("mounted") / "disk", "1m") as disk:
+        filler = fill(disk, leave=12288)
+        with pytest.raises(StudyError) as error:
+            analyse_into(disk / "tables")
+        assert str(error.value).startswith(f"{disk / 'tables'}: No space left on device; what is done is kept")
+        assert not list(disk.rglob("*.tmp"))
+        filler.unlink()
+        analyse_into(disk / "tables")
+        analyse_into(root / "tables")
+        tables = sorted((root / "tables").iterdir())
+        assert [path.read_bytes() for path in tables] == [(disk / "tables" / path.name).read_bytes() for path in tables]

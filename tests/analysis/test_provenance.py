@@ -1,0 +1,150 @@
+"""What trained the runs of a study: told in a table and a sentence, and refused where that is asked for."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.__main__ import main
+from reward_ablation.analysis.aggregate import aggregate
+from reward_ablation.analysis.provenance import sentence
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.provenance import lasting_attempts
+
+ARMS = {"first": {"a": 1.0}, "second": {"a": 2.0}, "third": {"a": 3.0}}
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    """A study of three arms with two seeds, all trained alike."""
+    MadeUpStudy(arms=ARMS, steps=4, rollouts=2).write(tmp_path)
+    return tmp_path
+
+
+def edit(root: Path, arm: int, seed: int, change) -> None:
+    path = root / f"runs/{list(ARMS)[arm]}-{arm:08x}/seed{seed}/run.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+def other_code(record) -> None:
+    record["code"] = "0the4"
+
+
+def other_torch(record) -> None:
+    record["attempts"][-1]["packages"]["torch"] = "2.12.1"
+
+
+def moved(record) -> None:
+    """Interrupted after two of four steps, and gone on with on another GPU."""
+    first = record["attempts"][0]
+    second = copy.deepcopy(first)
+    first.update(to_step=3, ended="killed")
+    second.update(from_step=2)
+    second["hardware"]["gpus"] = ["NVIDIA A100"]
+    record["attempts"] = [first, second]
+
+
+def tables_of(root: Path) -> dict[str, pd.DataFrame]:
+    return aggregate(read_study(root / "study.json"), root)
+
+
+def test_what_all_runs_have_in_common_is_told(root):
+    table = tables_of(root)["provenance"]
+    assert list(table["quantity"]) == [
+        *["code", "python", "torch", "transformers", "trl"],
+        *["machine", "CPUs", "GPUs", "processes"],
+    ]
+    assert not table["mixed"].any()
+    assert set(table["runs"]) == {6}
+    assert set(table["split_runs"]) == {0}
+    assert set(table["arms"]) == {"all arms"}
+    assert sentence(table) == (
+        "the same for all 6 runs: code c0de, python 3.11.7, torch 2.13.0, transformers 5.17.0, trl 1.16.0, x86_64, "
+        "1 x NVIDIA H200"
+    )
+
+
+def test_what_differs_is_told_with_its_runs_and_arms(root):
+    edit(root, 1, 0, other_torch)
+    edit(root, 2, 1, moved)
+    tables = tables_of(root)
+    table = tables["provenance"].set_index(["quantity", "value"])
+    assert list(table.loc["torch", "runs"]) == [5, 1]
+    assert list(table.loc["torch", "arms"]) == ["all arms", "second"]
+    assert list(table.loc["GPUs"].index) == ["1 x NVIDIA H200", "1 x NVIDIA A100"]
+    assert list(table.loc["GPUs", "runs"]) == [6, 1]
+    assert list(table.loc["GPUs", "split_runs"]) == [1, 1]
+    assert list(table[table["mixed"]].index.unique("quantity")) == ["torch", "GPUs"]
+    assert sentence(tables["provenance"]) == (
+        "mixed: torch 2.13.0 (5 runs: all arms), 2.12.1 (1 run: second); "
+        "GPUs 1 x NVIDIA H200 (6 runs: all arms), 1 x NVIDIA A100 (1 run: third). "
+        "The same for all: code c0de, python 3.11.7, transformers 5.17.0, trl 1.16.0, x86_64"
+    )
+
+
+def test_a_comparison_says_in_what_its_runs_differ(root):
+    edit(root, 1, 0, other_code)
+    edit(root, 1, 0, other_torch)
+    differences = tables_of(root)["paired_differences"].groupby("arm")["provenance"].unique()
+    assert {arm: list(told) for arm, told in differences.items()} == {
+        "second": ["differs in code, torch"],
+        "third": ["same"],
+    }
+
+
+def test_seeds_of_different_provenance_do_not_confound_a_comparison_within_seeds(root):
+    for arm in range(3):
+        edit(root, arm, 1, other_code)
+    tables = tables_of(root)
+    assert tables["provenance"].loc[tables["provenance"]["quantity"] == "code", "mixed"].all()
+    assert set(tables["paired_differences"]["provenance"]) == {"same"}
+
+
+def test_an_attempt_of_which_no_step_is_left_does_not_count():
+    """Saved at 10 and 20; killed at 7, 15, 25; at last a start that had only to finish."""
+    steps = [(0, 7), (0, 15), (10, 25), (20, 30), (30, 30)]
+    attempts = [{"from_step": start, "to_step": end} for start, end in steps]
+    assert [(a["from_step"], a["to_step"]) for a in lasting_attempts(attempts)] == [(0, 15), (10, 25), (20, 30)]
+    back = [{"from_step": 0, "to_step": 12}, {"from_step": 10, "to_step": 15}, {"from_step": 5, "to_step": 30}]
+    assert lasting_attempts(back) == [back[0], back[2]]  # the checkpoint at 10 was damaged
+    killed = [{"from_step": 0, "to_step": 0}, {"from_step": 8, "to_step": 30}]  # before it wrote how far it was
+    assert lasting_attempts(killed) == killed
+
+
+def arguments(root: Path, mixed: str) -> list[str]:
+    folders = ["--study", str(root / "study.json"), "--results", str(root), "--output", str(root / "tables")]
+    return [*folders, "--mixed-provenance", mixed]
+
+
+def test_mixed_provenance_is_refused_on_request(root):
+    main(arguments(root, "refuse"))
+    edit(root, 0, 0, other_code)
+    with pytest.raises(StudyError) as error:
+        main(arguments(root, "refuse"))
+    told = str(error.value)
+    assert told.startswith("runs of different provenance (mixed: code 0the4 (1 run: first), c0de (5 runs: all arms)")
+    assert told.endswith("delete the runs that are to be trained again, or set mixed_provenance: tell")
+    main(arguments(root, "tell"))
+
+
+def test_the_report_page_shows_the_table_and_the_sentence(root):
+    edit(root, 1, 1, lambda record: record["attempts"][0]["hardware"].update(gpus=["<script>"]))
+    main(arguments(root, "tell"))
+    page = (root / "tables" / "provenance.html").read_text()
+    assert "mixed: GPUs 1 x NVIDIA H200 (5 runs: all arms), 1 x &lt;script&gt; (1 run: second)" in page
+    assert "<td>transformers</td>" in page
+    assert "<script>" not in page
+
+
+def test_attempts_are_counted(root):
+    edit(root, 2, 1, moved)
+    main(arguments(root, "tell"))
+    assert list(pd.read_csv(root / "tables" / "runs.csv")["attempts"]) == [1, 1, 1, 1, 1, 2]
