@@ -1,0 +1,100 @@
+"""`snakemake plan`, `status` and `prune`: targets that print and end Snakemake before it plans any job.
+
+They are input functions, which Snakemake calls while it makes the jobs of its targets: before it takes its lock, so
+that they can be asked while a study runs, and before it asks for any machine.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from reward_ablation.planning.internals import targets
+from reward_ablation.planning.plan_text import plan_text, summary
+from reward_ablation.planning.prune import delete, unneeded
+from reward_ablation.planning.prune_text import prune_text
+from reward_ablation.planning.reruns import Reruns
+from reward_ablation.planning.results_folder import ResultsFolder
+from reward_ablation.planning.status import ask_slurm, read_status
+from reward_ablation.planning.status_text import status_text
+from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.study import Study
+
+
+class Commands:
+    """The targets that make no file.
+
+    Parameters
+    ----------
+    workflow : snakemake.workflow.Workflow
+    study : Study
+    reruns : Reruns
+    results_folder : ResultsFolder
+        Is claimed before anything is deleted.
+    """
+
+    def __init__(self, workflow: Any, study: Study, reruns: Reruns, results_folder: ResultsFolder):
+        self.workflow = workflow
+        self.study = study
+        self.reruns = reruns
+        self.results_folder = results_folder
+
+    def plan(self, wildcards: Any) -> NoReturn:
+        """Print what a start would train, and end."""
+        with one_line_errors():
+            self._alone("plan", set())
+            print(plan_text(self.reruns.plan()))
+        _end()
+
+    def status(self, wildcards: Any) -> NoReturn:
+        """Print where each run is, and end."""
+        with one_line_errors():
+            self._alone("status", set())
+            jobs, silent = ask_slurm()
+            found = read_status(self.study, self.reruns.present, jobs, self.reruns.code_counts)
+            print(status_text(found, silent))
+        _end()
+
+    def prune(self, wildcards: Any) -> NoReturn:
+        """Print what the study does not need, delete it where the target `delete` stands beside, and end."""
+        with one_line_errors():
+            asked = self._alone("prune", {"delete"})
+            root = self.study.root / self.study.config.root
+            found = unneeded(self.study)
+            if "delete" not in asked or not found:
+                print(prune_text(self.study, found, deleted=False))
+                _end()
+            with self.results_folder.claim():
+                print(prune_text(self.study, found, deleted=True))
+                for leftover in found:
+                    if kept_because := delete(leftover, root):
+                        print(f"kept: {leftover.path.relative_to(self.study.root)}: {kept_because}")
+        _end()
+
+    def delete(self, wildcards: Any) -> NoReturn:
+        """What `snakemake prune delete` says beside `prune`; alone it is refused."""
+        with one_line_errors():
+            if "prune" not in targets(self.workflow):
+                raise StudyError("delete: of what? `snakemake prune` lists it, `snakemake prune delete` deletes that")
+        self.prune(wildcards)
+
+    def announce(self, tell: Callable[[str], None]) -> None:
+        """Tell the plan of the runs that this start trains, in a line; nothing where it trains none."""
+        with one_line_errors():
+            asked = self.reruns.asked()
+        plan = self.reruns.plan(asked) if asked else None
+        if plan and plan.training:  # else all of them are forced by hand, or only their records are put back
+            tell(summary(plan))
+
+    def _alone(self, command: str, beside: set[str]) -> set[str]:
+        asked = targets(self.workflow)
+        others = sorted(asked - {command} - beside)
+        if others:
+            raise StudyError(f"{command}: makes nothing, and {others[0]} does; start one after the other")
+        return asked
+
+
+def _end() -> NoReturn:
+    sys.stdout.flush()
+    sys.exit(0)

@@ -1,0 +1,78 @@
+"""What the workflow uses of Snakemake's own parts, which may change between its versions.
+
+Snakemake has no public way for a workflow to know its targets or jobs, or to have a job run again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reward_ablation.study.errors import StudyError
+
+
+def targets(workflow: Any) -> set[str]:
+    """Rules and files that are asked for on the command line."""
+    return set(_part(workflow, "dag_settings", "targets"))
+
+
+def counts_params(workflow: Any) -> bool:
+    """Whether changed params are a reason to run a job again in this start."""
+    return "params" in {str(trigger) for trigger in _part(workflow, "dag_settings", "rerun_triggers")}
+
+
+def is_main(workflow: Any) -> bool:
+    """Whether this is the Snakemake that was started, and not one that it has started for a job."""
+    return _part(workflow, "is_main_process")
+
+
+def force(workflow: Any, file: str) -> None:
+    """Have the job that makes a file run again; to be called while the jobs are made, as by input functions."""
+    _part(workflow, "dag", "forcefiles").add(file)
+
+
+def wildcards_to_run(workflow: Any, rule: str) -> list[Any]:
+    """Wildcards of a rule's jobs that are about to run; to be called in `onstart`."""
+    return [job.wildcards for job in needed_jobs(workflow) if job.rule.name == rule]
+
+
+def needed_jobs(workflow: Any) -> list[Any]:
+    """Jobs that are about to run; to be called once all jobs are planned."""
+    return list(_part(workflow, "dag", "needrun_jobs")())
+
+
+def runs_here(workflow: Any) -> bool:
+    """Whether this start runs its jobs on this machine; not where they are submitted, or where files are touched."""
+    return _part(workflow, "local_exec") and not _part(workflow, "touch")
+
+
+def limit(workflow: Any, resource: str) -> int | None:
+    """How much of a resource all jobs together may use, as given with --resources; None where that is not given."""
+    given = _part(workflow, "global_resources").get(resource)
+    return None if given is None else given.value
+
+
+def set_limit(workflow: Any, resource: str, amount: int) -> None:
+    """Let all jobs together use so much of a resource, as by --resources; to be called in `onstart`."""
+    _part(workflow, "register_resource")(resource, amount)  # what is free, for a scheduler that has one
+    _part(workflow, "scheduler", "global_resources")[resource] = amount  # what a job that starts takes from
+
+
+def variable(workflow: Any, name: str) -> Any:
+    """What the Snakefile calls by a name."""
+    return _part(workflow, "globals")[name]
+
+
+def _part(workflow: Any, *names: str) -> Any:
+    """An attribute's attribute of Snakemake's workflow.
+
+    Raises
+    ------
+    StudyError
+        This version of Snakemake has none.
+    """
+    part = workflow
+    for name in names:
+        part = getattr(part, name, None)
+    if part is None:
+        raise StudyError(f"this version of Snakemake has no workflow.{'.'.join(names)}; install snakemake 9.27")
+    return part

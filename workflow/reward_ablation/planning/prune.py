@@ -1,0 +1,203 @@
+"""What a study does not need of its results folder: found by name, and deleted so that no half of it looks whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from reward_ablation.study.base import NAME_PATTERN
+from reward_ablation.study.canonical import KEY_DIGITS
+from reward_ablation.study.locks import Held, take
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
+from reward_ablation.study.study import FOLDERS, Study
+
+_KEY = rf"[0-9a-f]{{{KEY_DIGITS}}}"
+_KEYED = re.compile(rf"{NAME_PATTERN}-{_KEY}")
+_SEED = re.compile(r"seed[0-9]+")
+#: What training leaves in a run's folder; a folder with anything else in it is somebody's own.
+_OF_A_RUN = re.compile(
+    rf"{re.escape(RECORD)}|{re.escape(HIDDEN_RECORD)}|{re.escape(WORK)}|{re.escape(LOCK)}|model|set_aside|tensorboard"
+    r"|[a-z_]+\.parquet|gradients_step_[0-9]+\.npz|\..+\.tmp"
+)
+_TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
+#: A temporary file is left over when nobody has written to it for this many seconds.
+_LEFT_OVER_AFTER = 3600
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Something that the study does not need: a file or a folder below the results folder, and what it is."""
+
+    path: Path
+    what: str
+
+    def size(self) -> int:
+        """Bytes of its files; what links point to is not counted."""
+        if not self.path.is_dir():
+            return self.path.lstat().st_size
+        return sum(
+            os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(self.path) for name in names
+        )
+
+
+def unneeded(study: Study) -> list[Leftover]:
+    """What the study does not need of its results folder, sorted by path.
+
+    Only what the workflow itself names so, never a link, nor anything behind one.
+    """
+    root = study.root / study.config.root
+    found = [*_runs(study, root), *_evaluations(study, root), *_inputs(study, root), *_logs(study, root)]
+    inside = {leftover.path for leftover in found}
+    found += [leftover for leftover in _temporary(root) if inside.isdisjoint(leftover.path.parents)]
+    behind_a_link = cache(lambda folder: folder != root and (folder.is_symlink() or behind_a_link(folder.parent)))
+    return sorted((each for each in found if not behind_a_link(each.path.parent)), key=lambda each: each.path)
+
+
+def foreign_in(run: Path) -> list[str]:
+    """Names in a run's folder that training does not write."""
+    return sorted(name for name in os.listdir(run) if not _OF_A_RUN.fullmatch(name))
+
+
+def delete(leftover: Leftover, root: Path) -> str | None:
+    """Delete it, and folders above it that are empty then.
+
+    Returns
+    -------
+    str or None
+        Why it is still there; None where it is gone.
+    """
+    path = leftover.path
+    try:
+        if not path.is_dir():
+            path.unlink(missing_ok=True)
+        elif _SEED.fullmatch(path.name):
+            if foreign := foreign_in(path):
+                return f"holds {foreign[0]}, which is not the workflow's"
+            with take(path / LOCK):
+                for record in (RECORD, HIDDEN_RECORD):  # first: without them it is no finished run
+                    (path / record).unlink(missing_ok=True)
+                shutil.rmtree(path)
+        else:
+            gone = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
+            os.replace(path, gone)  # at once: a half of it must not look whole
+            shutil.rmtree(gone)
+    except Held as error:
+        return f"{error} is at work there"
+    except OSError as error:
+        return f"cannot be deleted: {error.strerror}"
+    for folder in path.parents:
+        if folder == root or root not in folder.parents:
+            break
+        with suppress(OSError):  # not empty
+            folder.rmdir()
+    return None
+
+
+def _runs(study: Study, root: Path) -> Iterator[Leftover]:
+    needed = {f"runs/{name}" for name in study.runs}
+    for folder in _folders(root / "runs", _KEYED):
+        for seed in _folders(folder, _SEED):
+            if str(seed.relative_to(root)) not in needed:
+                yield Leftover(seed, _what_run(seed, folder.name in study.folders.values()))
+
+
+def _what_run(run: Path, of_the_study: bool) -> str:
+    finished = (run / RECORD).is_file() or (run / HIDDEN_RECORD).is_file()
+    state = "finished run" if finished else "unfinished run"
+    return f"{state} of a seed that the study does not have" if of_the_study else f"{state} of another config"
+
+
+def _evaluations(study: Study, root: Path) -> Iterator[Leftover]:
+    models = ["base", *study.runs]
+    needed = {f"{study.answers_folder}/{model}/{data}.parquet" for model in models for data in study.datasets}
+    for settings in _folders(root / "evaluation", re.compile(_KEY)):
+        other = f"evaluation/{settings.name}" != study.answers_folder
+        places = [settings / "base", *(seed for arm in _folders(settings, _KEYED) for seed in _folders(arm, _SEED))]
+        for place in places:
+            of = str(place.relative_to(settings))
+            for file in _files(place, ".parquet"):
+                if str(file.relative_to(root)) not in needed:
+                    why = "under other settings" if other else "of another run" if of not in models else "to other data"
+                    yield Leftover(file, f"answers {why}")
+
+
+def _inputs(study: Study, root: Path) -> Iterator[Leftover]:
+    for folder in _folders(root / "models", re.compile(rf"base-{_KEY}")):
+        if f"models/{folder.name}/model.json" != study.model_file and _is_a_fetched_model(folder):
+            yield Leftover(folder, "base model of another config")
+    sets = {study.problems_file, *(f"data/evaluation/{name}.parquet" for name in study.datasets)}
+    needed = sets | {name.replace(".parquet", ".json") for name in sets}
+    for place, what in (("data", "training set"), ("data/evaluation", "evaluation set")):
+        for file in (*_files(root / place, ".parquet"), *_files(root / place, ".json")):
+            if str(file.relative_to(root)) not in needed:
+                yield Leftover(file, f"{what} of another config")
+
+
+def _is_a_fetched_model(folder: Path) -> bool:
+    """Whether the folder holds what its record lists, and nothing else."""
+    try:
+        listed = set(json.loads((folder / "model.json").read_bytes())["files"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+    return set(os.listdir(folder)) <= listed | {"model.json"}
+
+
+def _logs(study: Study, root: Path) -> Iterator[Leftover]:
+    """Logs and benchmarks of what the study does not need."""
+    models = {"base", *study.runs}
+    for kind, ending in (("logs", ".log"), ("benchmarks", ".tsv")):
+        what = "log" if kind == "logs" else "benchmark"
+        train = [file for arm in _folders(root / kind / "train", _KEYED) for file in _files(arm, ending, _SEED)]
+        answers = root / kind / "evaluate"
+        places = [answers / "base", *(seed for arm in _folders(answers, _KEYED) for seed in _folders(arm, _SEED))]
+        of_answers = [file for place in places for file in _files(place, ending)]
+        data = root / kind / "prepare" / "evaluation"
+        for file in train:
+            if str(file.relative_to(root / kind / "train").with_suffix("")) not in models:
+                yield Leftover(file, f"{what} of a run that the study does not have")
+        for file in of_answers:
+            if str(file.parent.relative_to(answers)) not in models or file.stem not in study.datasets:
+                yield Leftover(file, f"{what} of answers that the study does not have")
+        for file in _files(data, ending):
+            if file.stem not in study.datasets:
+                yield Leftover(file, f"{what} of data that the study does not have")
+
+
+def _temporary(root: Path) -> Iterator[Leftover]:
+    """Files that a killed process had not moved into place yet."""
+    too_young = time.time() - _LEFT_OVER_AFTER
+    for folder, folders, names in os.walk(root):
+        left = [name for name in (*folders, *names) if _TEMPORARY.fullmatch(name)]
+        for path in (Path(folder, name) for name in left):
+            if path.lstat().st_mtime < too_young and not path.is_symlink():
+                yield Leftover(path, "left over by a process that was killed")
+        # Other folders beside the study's own may be other studies; what is hidden is training's.
+        folders[:] = [name for name in folders if name[0] != "." and (Path(folder) != root or name in FOLDERS)]
+
+
+def _folders(place: Path, pattern: re.Pattern[str]) -> list[Path]:
+    """Folders of such names in one, sorted; no links."""
+    return [path for path in _entries(place, pattern) if path.is_dir()]
+
+
+def _files(place: Path, ending: str, pattern: re.Pattern[str] = _KEYED) -> list[Path]:
+    """Files of such names and ending in a folder, sorted; no links."""
+    whole = re.compile(f"(?:{pattern.pattern}){re.escape(ending)}")
+    return [path for path in _entries(place, whole) if path.is_file()]
+
+
+def _entries(place: Path, pattern: re.Pattern[str]) -> list[Path]:
+    try:
+        with os.scandir(place) as entries:
+            names = [entry.name for entry in entries if pattern.fullmatch(entry.name) and not entry.is_symlink()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [place / name for name in sorted(names)]

@@ -1,0 +1,155 @@
+"""Where a study is: its runs, its evaluations, and what failed beside training."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from reward_ablation.cluster.command import SlurmError
+from reward_ablation.cluster.jobs import job_name, prefix, run_jobs
+from reward_ablation.cluster.slurm import SlurmJob, my_jobs
+from reward_ablation.planning.history import is_held, read_history
+from reward_ablation.planning.plan import plan_of
+from reward_ablation.planning.run_log import read_run_log
+from reward_ablation.planning.run_status import Look, RunStatus, State
+from reward_ablation.planning.stale import Present
+from reward_ablation.study.run_folder import LOCK
+from reward_ablation.study.study import Study
+
+#: Seconds that Slurm gets to answer.
+SLURM_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class FailedJob:
+    """A job beside training whose output is not there and whose log ends with an error; paths from the study's."""
+
+    what: str
+    error: str
+    log: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a study is.
+
+    Attributes
+    ----------
+    study : Study
+    now : float
+        Seconds since 1970.
+    runs : list of RunStatus
+        All runs, in the study's order.
+    evaluated, evaluations : int
+        Pairs of a model and an evaluation set with answers, and in all.
+    failed_jobs : list of FailedJob
+    on_gpus : bool
+        Hours are those of GPUs.
+    """
+
+    study: Study
+    now: float
+    runs: list[RunStatus]
+    evaluated: int
+    evaluations: int
+    failed_jobs: list[FailedJob]
+    on_gpus: bool
+
+
+def ask_slurm() -> tuple[list[SlurmJob], str]:
+    """This user's Slurm jobs, and why they are not known where Slurm is installed and does not answer."""
+    if shutil.which("squeue") is None:
+        return [], ""
+    try:
+        return my_jobs(SLURM_SECONDS), ""
+    except SlurmError as error:
+        return [], str(error)
+
+
+def read_status(
+    study: Study, present: Present, jobs: list[SlurmJob], code_counts: bool = True, now: float | None = None
+) -> Status:
+    """Where a study is.
+
+    Parameters
+    ----------
+    study : Study
+    present : Present
+        Code and inputs as they are now.
+    jobs : list of SlurmJob
+        All that are known, of other studies too.
+    code_counts : bool
+        Whether runs that other code or inputs trained are trained again, as for `plan_of`.
+    now : float, optional
+        Seconds since 1970; default: now.
+    """
+    root = study.root / study.config.root
+    held = {name: is_held(root / "runs" / name / LOCK) for name in study.runs}
+    history = read_history(root / "runs", study.runs)
+    look = Look(root, held, history, present, time.time() if now is None else now, _jobs_of_runs(study, root, jobs))
+    runs = [look.status(planned) for planned in plan_of(study, history, present, code_counts).runs]
+    trained = [each.run.name for each in runs if each.state is State.DONE]
+    answers = _answers(study, trained)
+    return Status(
+        study=study,
+        now=look.now,
+        runs=runs,
+        evaluated=sum((root / job.output).is_file() for job in answers),
+        evaluations=(len(study.runs) + 1) * len(study.datasets),
+        failed_jobs=list(_failed_jobs([*_preparations(study), *answers], root, study.config.root)),
+        on_gpus=any(json.loads(run.spec)["gpus"] for run in study.runs.values()),
+    )
+
+
+def _jobs_of_runs(study: Study, root: Path, jobs: list[SlurmJob]) -> dict[str, SlurmJob]:
+    """The job of each run that waits or runs, or the last one that has ended otherwise than well."""
+    of_study = prefix(study.config.name, root)
+    names = {job_name(of_study, "train", run): run for run in study.runs}
+    ended = sorted((job for job in jobs if not job.live and job.name in names), key=lambda job: job.end or 0)
+    last = {names[job.name]: job for job in ended}
+    badly = {run: job for run, job in last.items() if job.state != "COMPLETED"}
+    return badly | run_jobs(of_study, study.runs, jobs)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A job beside training: what it does, its output, and its log, both from the results folder."""
+
+    what: str
+    output: str
+    log: str
+
+
+def _preparations(study: Study) -> list[_Job]:
+    return [
+        _Job("fetch the base model", study.model_file, "logs/fetch/base.log"),
+        _Job("prepare the training set", study.problems_file, "logs/prepare/train.log"),
+        *(
+            _Job(f"prepare {data}", f"data/evaluation/{data}.parquet", f"logs/prepare/evaluation/{data}.log")
+            for data in study.datasets
+        ),
+    ]
+
+
+def _answers(study: Study, trained: list[str]) -> list[_Job]:
+    """Evaluations of the base model and of trained runs."""
+    return [
+        _Job(
+            f"evaluate {model} on {data}",
+            f"{study.answers_folder}/{model}/{data}.parquet",
+            f"logs/evaluate/{model}/{data}.log",
+        )
+        for model in ["base", *trained]
+        for data in study.datasets
+    ]
+
+
+def _failed_jobs(jobs: list[_Job], root: Path, shown: str) -> Iterator[FailedJob]:
+    for job in jobs:
+        log = None if (root / job.output).exists() else read_run_log(root / job.log)
+        if log is not None and log.error:
+            yield FailedJob(job.what, log.error, f"{shown}/{job.log}")
