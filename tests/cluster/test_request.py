@@ -1,0 +1,95 @@
+import pytest
+
+from reward_ablation.cluster.request import arguments, request_of
+from reward_ablation.cluster.site import Site
+from reward_ablation.study.errors import StudyError
+
+SITE = Site.model_validate(
+    {
+        "account": "lab",
+        "partition": "all",
+        "gpu_type": "h100",
+        "sbatch": "--mail-type=FAIL --nice=10",
+        "train": {"hours": 24, "mem_gb": 64, "cpus": 8, "partition": "gpu", "constraint": "ib"},
+        "evaluate": {"hours": 0.5, "mem_gb": 1.5},
+    }
+)
+
+
+def test_the_site_says_what_the_job_does_not():
+    request = request_of(SITE, "train", {"gpu": 2, "nodes": 1}, threads=1)
+    assert arguments(request, "gpus") == [
+        "--account=lab",
+        "--partition=gpu",
+        "--constraint=ib",
+        "--nodes=1",
+        "--ntasks=1",
+        "--ntasks-per-node=1",
+        "--cpus-per-task=8",
+        "--mem=64000",
+        "--time=1440",
+        "--gpus=h100:2",
+        "--mail-type=FAIL",
+        "--nice=10",
+    ]
+
+
+def test_an_arms_resources_win_over_the_site():
+    resources = {
+        "gpu": 4,
+        "nodes": 2,
+        "mem_mb": 500_000,
+        "runtime": 60,
+        "slurm_partition": "big",
+        "slurm_account": "other",
+        "gpu_model": "a100",
+        "cpus_per_task": 32,
+        "slurm_extra": "--exclusive",
+    }
+    told = arguments(request_of(SITE, "train", resources, threads=1), "gres")
+    assert "--partition=big" in told
+    assert "--account=other" in told
+    assert "--mem=500000" in told
+    assert "--time=60" in told
+    assert "--cpus-per-task=32" in told
+    assert told[-4:] == ["--gres=gpu:a100:2", "--mail-type=FAIL", "--nice=10", "--exclusive"]
+
+
+def test_gpus_of_several_nodes_are_as_many_on_each():
+    told = arguments(request_of(SITE, "train", {"gpu": 4, "nodes": 2}, threads=1), "gpus")
+    assert "--gpus-per-node=h100:2" in told
+    assert "--nodes=2" in told
+
+
+def test_a_job_without_a_gpu_asks_for_none():
+    told = arguments(request_of(SITE, "evaluate", {"gpu": 0}, threads=4), "gpus")
+    assert not [option for option in told if "gpu" in option and "partition" not in option]
+    assert "--cpus-per-task=4" in told
+    assert "--mem=1500" in told
+    assert "--time=30" in told
+
+
+@pytest.mark.parametrize("rule", ["evaluate", "evaluate_base"])
+def test_evaluations_follow_the_section_evaluate(rule):
+    assert request_of(SITE, rule, {}, threads=1).partition == "all"
+
+
+def test_a_later_attempt_gets_more_time_and_after_too_little_memory_more_of_it():
+    request = request_of(SITE, "evaluate", {}, threads=1, attempt=3, memory_factor=2)
+    assert request.minutes == 90
+    assert request.mem_mb == 3000
+
+
+def test_training_that_goes_on_gets_the_same_time_again():
+    """More of it may be more than a quality of service allows, and then the job waits for ever."""
+    assert request_of(SITE, "train", {}, threads=1, attempt=3).minutes == 24 * 60
+
+
+def test_an_arms_options_of_sbatch_are_checked():
+    with pytest.raises(StudyError, match="--array is not to be set"):
+        request_of(SITE, "train", {"slurm_extra": "--array=1-3"}, threads=1)
+
+
+def test_defaults_of_zero_say_nothing():
+    """Snakemake would size memory by the inputs; the profile sets that to 0."""
+    assert request_of(SITE, "train", {"mem_mb": 0}, threads=1).mem_mb == 64000

@@ -1,0 +1,35 @@
+import json
+import shutil
+
+from reward_ablation.cluster.room import bytes_to_come, no_room
+
+FULL = {"training": {}, "lora": None}
+
+
+def test_models_of_all_runs_and_checkpoints_of_those_that_run_at_once():
+    model, checkpoint = 4 * 1000, 12 * 1000
+    assert bytes_to_come(1000, [FULL] * 5, at_once=2) == 5 * model + 2 * 3 * checkpoint
+
+
+def test_half_precision_halves_it_and_fewer_checkpoints_are_less():
+    half = {"training": {"model_init_kwargs": {"dtype": "bfloat16"}}, "lora": None}
+    assert bytes_to_come(1000, [half], 1) == bytes_to_come(1000, [FULL], 1) // 2
+    one = {"training": {"save_total_limit": 1}, "lora": None}
+    assert bytes_to_come(1000, [one], 1) == 4000 + 2 * 12000
+
+
+def test_adapters_are_small():
+    assert bytes_to_come(1000, [{"training": {}, "lora": {"r": 16}}], 1) * 10 < bytes_to_come(1000, [FULL], 1)
+
+
+def test_too_little_room_is_told_with_what_to_do(tmp_path):
+    (tmp_path / "model.json").write_text(json.dumps({"parameters": shutil.disk_usage(tmp_path).free}))
+    told = no_room(tmp_path, tmp_path, [FULL], at_once=1)
+    assert "free" in told
+    assert "save_total_limit" in told
+    (tmp_path / "model.json").write_text(json.dumps({"parameters": 1000}))
+    assert no_room(tmp_path, tmp_path, [FULL], at_once=1) is None
+
+
+def test_nothing_is_said_of_a_model_that_nothing_is_known_of(tmp_path):
+    assert no_room(tmp_path, tmp_path, [FULL], at_once=1) is None

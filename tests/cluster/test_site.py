@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.cluster.site import check_options, read_site
+from reward_ablation.study.errors import StudyError
+
+SHIPPED = Path(__file__).parents[2] / "profiles" / "slurm" / "site.yaml"
+
+
+def test_the_shipped_file_is_read():
+    site = read_site(SHIPPED)
+    assert site.partition is None
+    assert site.gpus_by == "gpus"
+    assert site.train.hours == 24
+    assert site.evaluate.mem_gb == 32
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"train": "partitions: gpu"}, "train: unknown key 'partitions'; did you mean partition?"),
+        ({"train": "hours: -1"}, "train.hours"),
+        ({"gpus_by": "gpus_by: slots"}, "gpus_by"),
+        ({"train": "hours: .inf"}, "train.hours"),
+        ({"train": "hours: 1\n  cpus: true"}, "train.cpus"),
+        ({"account": "sbatch: --array=1-3"}, "sbatch option --array is not to be set"),
+        ({"account": "sbatch: -J mine"}, "sbatch option -J is not to be set"),
+        ({"account": 'sbatch: "--mail-user=\'me"'}, "No closing quotation"),
+        ({"account": "acount: mine"}, "unknown key 'acount'; did you mean account?"),
+    ],
+)
+def test_a_mistake_is_told_with_the_file_and_the_key(tmp_path, change, told):
+    lines = {
+        "account": "account:",
+        "gpus_by": "gpus_by: gpus",
+        "train": "hours: 1",
+    } | change
+    path = tmp_path / "site.yaml"
+    path.write_text(
+        f"{lines['account']}\n{lines['gpus_by']}\n"
+        f"train:\n  {lines['train']}\n  mem_gb: 1\n"
+        "evaluate:\n  hours: 1\n  mem_gb: 1\n"
+    )
+    with pytest.raises(StudyError) as error:
+        read_site(path)
+    assert str(path) in str(error.value)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", [b"", b"- a\n", b"a: [\n", b"account: M\xfcller\n", None])
+def test_what_is_no_site_file_is_told_in_a_line(tmp_path, text):
+    path = tmp_path / "site.yaml"
+    if text is not None:
+        path.write_bytes(text)
+    with pytest.raises(StudyError) as error:
+        read_site(path)
+    assert "\n" not in str(error.value)
+
+
+def test_options_that_leave_a_submission_one_job_are_taken():
+    assert (
+        check_options("--mail-type=FAIL --nice=10 --exclusive -w n1") == "--mail-type=FAIL --nice=10 --exclusive -w n1"
+    )
+    assert check_options(None) is None

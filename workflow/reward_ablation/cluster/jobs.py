@@ -1,0 +1,54 @@
+"""Names of a study's Slurm jobs: whose they are, and what each of them makes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from reward_ablation.cluster.slurm import SlurmJob
+
+
+def prefix(study: str, results: Path) -> str:
+    """What the names of a study's jobs begin with: the study's name, and a digest of its results folder.
+
+    Two studies of one name, in two folders, are two.
+    """
+    digest = hashlib.sha256(str(results.resolve()).encode()).hexdigest()
+    return f"{study}-{digest[:6]}"
+
+
+def job_name(of_study: str, rule: str, wildcards: str = "") -> str:
+    """Name of the job of a rule, such as `demo-1f2e3d.train.mixed-1a2b3c4d_seed0`.
+
+    Parameters
+    ----------
+    of_study : str
+        The study's prefix.
+    wildcards : str
+        Their values; slashes become `_`.
+    """
+    parts = [of_study, rule, wildcards.replace("/", "_")]
+    return ".".join(part for part in parts if part)
+
+
+def live_jobs(of_study: str, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
+    """Jobs of a study that wait or run, by name."""
+    return {job.name: job for job in jobs if job.live and job.name.startswith(f"{of_study}.")}
+
+
+def run_jobs(of_study: str, runs: Iterable[str], jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
+    """Training jobs of a study that wait or run, by the run's name, `{arm}-{key}/seed{seed}`."""
+    live = live_jobs(of_study, jobs)
+    named = {run: job_name(of_study, "train", run) for run in runs}
+    return {run: live[name] for run, name in named.items() if name in live}
+
+
+def digest_of(params: Iterable[object]) -> str:
+    """Digest of a job's params: jobs of two starts that agree in it and in their name do the same."""
+    return hashlib.sha256("\0".join(map(str, params)).encode()).hexdigest()[:12]
+
+
+def params_in(comment: str) -> str:
+    """The digest in a job's comment, which ends with `params=<digest>`."""
+    return comment.rpartition("params=")[2]

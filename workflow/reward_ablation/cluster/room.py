@@ -1,0 +1,69 @@
+"""Whether the file system has room for what a study will write."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.models.verify import FETCHED
+
+#: Of a parameter: its weight, and Adam's two moments.
+_COPIES_IN_A_CHECKPOINT = 3
+#: What training sets where the study does not.
+_CHECKPOINTS_KEPT = 2
+#: A trained adapter has at most so large a share of the model's parameters, at the ranks that are in use.
+_ADAPTER = 0.05
+
+
+def bytes_to_come(parameters: int, specs: list[dict[str, Any]], at_once: int) -> int:
+    """Bytes that runs will write at most: all their models, and the checkpoints of those that run at once.
+
+    Parameters
+    ----------
+    parameters : int
+        Of the base model.
+    specs : list of dict
+        Of the runs.
+    at_once : int
+        Runs at a time; the most demanding ones are taken.
+    """
+    models, work = [], []
+    for spec in specs:
+        settings = spec["training"]
+        width = 2 if "16" in str((settings.get("model_init_kwargs") or {}).get("dtype", "float32")) else 4
+        model = round(parameters * width * (_ADAPTER if spec["lora"] else 1))
+        # One more than are kept is there while the oldest is about to go.
+        checkpoints = (settings.get("save_total_limit") or _CHECKPOINTS_KEPT) + 1
+        models.append(model)
+        work.append(model * _COPIES_IN_A_CHECKPOINT * checkpoints)
+    return sum(models) + sum(sorted(work, reverse=True)[:at_once])
+
+
+def no_room(model: Path, results: Path, specs: list[dict[str, Any]], at_once: int) -> str | None:
+    """What is missing of the room that runs need; None where there is enough, or where nothing can be said.
+
+    Parameters
+    ----------
+    model : Path
+        The base model's folder.
+    results : Path
+        Where they will write.
+    """
+    try:
+        parameters = json.loads((model / FETCHED).read_text())["parameters"]
+        free = shutil.disk_usage(results).free
+        needed = bytes_to_come(parameters, specs, at_once)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if needed <= free:
+        return None
+    return (
+        f"{results}: {_gb(free)} free, and {len(specs)} runs, {min(at_once, len(specs))} at once, write up to "
+        f"{_gb(needed)} of models and checkpoints; make room, lower save_total_limit, or train fewer at once (--jobs)"
+    )
+
+
+def _gb(number: int) -> str:
+    return f"{number / 1e9:.3g} GB"

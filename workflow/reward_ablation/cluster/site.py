@@ -1,0 +1,97 @@
+"""The site file: what a user says of their cluster, once for all studies."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import Field, ValidationError, field_validator
+
+from reward_ablation.study.base import Section
+from reward_ablation.study.config_errors import describe
+from reward_ablation.study.errors import StudyError
+
+#: Options by which what is submitted is not one job that runs here, or one that is not found again.
+_NOT_OPTIONS = (
+    *("--array", "-a", "--clusters", "-M", "--cluster", "--comment", "--dependency", "-d", "--export", "--help", "-h"),
+    *("--hold", "-H", "--job-name", "-J", "--output", "-o", "--parsable", "--test-only", "--usage", "--version", "-V"),
+    *("--wait", "-W", "--wrap", "--chdir", "-D", "--error", "-e"),
+)
+
+
+def check_options(options: str | None) -> str | None:
+    """Options of sbatch, unless they change what a submission is.
+
+    Raises
+    ------
+    ValueError
+    """
+    try:
+        words = shlex.split(options or "")
+    except ValueError as error:
+        raise ValueError(f"sbatch options {options!r}: {error}") from None
+    for word in words:
+        name = word.partition("=")[0]
+        if name in _NOT_OPTIONS or (not name.startswith("--") and name[:2] in _NOT_OPTIONS):
+            raise ValueError(f"sbatch option {name} is not to be set: the workflow submits one job for each run")
+    return options
+
+
+class Ask(Section):
+    """What one job asks for; what is left empty here and in the site file is left to Slurm's own defaults."""
+
+    partition: str | None = None
+    qos: str | None = None
+    constraint: str | None = Field(None, description="Features that a node must have, such as infiniband.")
+    gpu_type: str | None = Field(None, description="As Slurm calls it, where a partition has several: h100.")
+    mem_gb: float = Field(
+        gt=0, allow_inf_nan=False, description="Main memory on each node; the GPU's own is not meant."
+    )
+    hours: float = Field(
+        gt=0, allow_inf_nan=False, description="Time limit; an evaluation's n-th attempt gets n times."
+    )
+    cpus: int = Field(1, ge=1, strict=True, description="CPUs on each node.")
+
+
+class Site(Section):
+    """One cluster."""
+
+    account: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    gpu_type: str | None = None
+    gpus_by: Literal["gpus", "gres"] = Field("gpus", description="How GPUs are asked for: --gpus or --gres=gpu:.")
+    sbatch: str | None = Field(None, description="More options for sbatch, as on its command line.")
+    train: Ask
+    evaluate: Ask
+
+    @field_validator("sbatch")
+    @classmethod
+    def _options(cls, sbatch: str | None) -> str | None:
+        return check_options(sbatch)
+
+
+def read_site(path: Path) -> Site:
+    """Read and check a site file.
+
+    Raises
+    ------
+    StudyError
+        `file: key: what is wrong; what is allowed`.
+    """
+    try:
+        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}; name your site file with --slurm-study-site") from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from None
+    except yaml.YAMLError as error:
+        raise StudyError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(written, dict):
+        raise StudyError(f"{path}: not a mapping of keys to values; profiles/slurm/site.yaml is one to start from")
+    try:
+        return Site.model_validate(written)
+    except ValidationError as error:
+        raise StudyError(f"{path}: {describe(error, written)}") from None

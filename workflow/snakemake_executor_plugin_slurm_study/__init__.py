@@ -1,0 +1,325 @@
+"""Snakemake's executor for Slurm, so that no GPU hour is lost to what happens between Snakemake and Slurm.
+
+A child of snakemake-executor-plugin-slurm, which keeps the logs, the submission threads and the cancelling. Other than
+there,
+
+- jobs are named after the study, the arm and the seed, and take what they ask for from one site file;
+- jobs of an earlier Snakemake that still wait or run are taken over and not submitted again;
+- what cannot run on this cluster is refused before anything is submitted;
+- a controller that does not answer, a job that was preempted, or one that Slurm has forgotten does not hang a study;
+- a job is one Snakemake that runs the rule's command itself, not one that starts another by `srun`.
+"""
+
+import asyncio
+import contextlib
+import json
+import shlex
+import threading
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import snakemake_executor_plugin_slurm as slurm_plugin
+from snakemake_interface_common.exceptions import WorkflowError
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
+
+from reward_ablation.cluster.command import SlurmError, ask
+from reward_ablation.cluster.fit import refusal, within_limits
+from reward_ablation.cluster.jobs import digest_of, job_name, live_jobs, params_in, prefix
+from reward_ablation.cluster.outcome import Ended, Outcomes
+from reward_ablation.cluster.partitions import partitions
+from reward_ablation.cluster.request import Request, arguments, request_of
+from reward_ablation.cluster.room import no_room
+from reward_ablation.cluster.site import read_site
+from reward_ablation.cluster.slurm import is_live, my_jobs
+from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, verdict
+from reward_ablation.planning.internals import needed_jobs, variable
+from reward_ablation.study.errors import StudyError, one_line_errors
+
+common_settings = slurm_plugin.common_settings
+
+#: Seconds that `sbatch` may take: a busy controller has it wait.
+SUBMISSION = 300.0
+
+#: Seconds between two words on a controller that does not answer.
+TELL_EVERY = 300.0
+
+
+@dataclass
+class ExecutorSettings(slurm_plugin.ExecutorSettings):
+    """The plugin's settings, and the site file."""
+
+    site: Path = field(
+        default=Path("profiles/slurm/site.yaml"),
+        metadata={"help": "Site file: account, partitions, memory and time on this cluster.", "env_var": False},
+    )
+    poll: int = field(
+        default=20, metadata={"help": "Seconds between two looks at the states of all jobs.", "env_var": False}
+    )
+    patience: int = field(
+        default=60,
+        metadata={
+            "help": "Seconds that Slurm has to start a job again that was preempted or lost its node.",
+            "env_var": False,
+        },
+    )
+
+
+class Executor(slurm_plugin.Executor):
+    """Submits, watches and takes over jobs."""
+
+    def __post_init__(self, test_mode: bool = False) -> None:
+        super().__post_init__(test_mode)
+        with one_line_errors():
+            self._check()
+
+    def _check(self) -> None:
+        """All that can be known to go wrong before the first submission.
+
+        Raises
+        ------
+        StudyError
+        """
+        self.study = variable(self.workflow, "study")
+        self.of_study = prefix(self.study.config.name, self.study.root / self.study.config.root)
+        if self.executor_settings.logdir is None:
+            self.slurm_logdir = (self.study.root / self.study.config.root / "logs" / "slurm").resolve()
+        self.site = read_site(self.executor_settings.site)
+        self.outcomes = Outcomes(self.executor_settings.patience)
+        self.ending = threading.Event()
+        self.cancelled: set[str] = set()
+        self.memory_factors: dict[str, int] = {}
+        self.unreachable_told: float | None = None
+        self.room_lock, self.room_checked = threading.Lock(), False
+        self.no_room: str | None = None
+        try:
+            self.cluster = partitions()
+            self.earlier = live_jobs(self.of_study, my_jobs())
+        except SlurmError as error:
+            raise StudyError(f"{error}; start this on a machine where `sinfo` answers") from None
+        needed = [job for job in needed_jobs(self.workflow) if not job.is_local]
+        if grouped := next((job for job in needed if job.group is not None), None):
+            raise StudyError(
+                f"--groups: {grouped.rule.name}: each job of a study is a Slurm job of its own; leave it out"
+            )
+        jobs = {self._name(job): job for job in needed}
+        for request in {self._request(job) for name, job in jobs.items() if name not in self.earlier}:
+            if told := refusal(request, self.site.gpus_by, self.cluster):
+                raise StudyError(f"{self.executor_settings.site}: {told}")
+        self._check_earlier(jobs)
+
+    def _check_earlier(self, jobs: dict[str, JobExecutorInterface]) -> None:
+        """Tell of jobs of an earlier start; refuse those that make by other code what this one is to make."""
+        for name, earlier in self.earlier.items():
+            job = jobs.get(name)
+            if job is None:
+                self.logger.warning(
+                    f"warning: Slurm job {earlier.id} of an earlier start ({name}) makes nothing that this one needs; "
+                    f"`scancel {earlier.id}` ends it"
+                )
+            elif params_in(earlier.comment) != digest_of(job.params):
+                raise StudyError(
+                    f"Slurm job {earlier.id} of an earlier start still works on {_what(job)}, with other code or "
+                    f"settings; end it with `scancel {earlier.id}`, or wait for it, then run the same command again"
+                )
+        adopted = [job.id for name, job in self.earlier.items() if name in jobs]
+        if adopted:
+            self.logger.info(
+                f"{len(adopted)} jobs of an earlier start still wait or run and are not submitted again: Slurm jobs "
+                f"{', '.join(adopted)}"
+            )
+
+    def additional_general_args(self) -> str:
+        """The job's own Snakemake runs the rule's command: no second Snakemake, no `srun` between."""
+        return "--executor local --jobs 1"
+
+    def run_job(self, job: JobExecutorInterface) -> None:
+        """Submit a job, or take over the one of an earlier start that does its work."""
+        try:
+            self._check_room()
+            earlier = self.earlier.pop(self._name(job), None)
+            number, how = (earlier.id, "is the work of") if earlier else self._submitted(job)
+            log = self._log(job, number)
+            self.logger.info(f"{_what(job)}: {how} Slurm job {number} (log: {log})")
+            self._report_job_submission_threadsafe(SubmittedJobInfo(job, number, {"slurm_logfile": log}))
+        except Exception as error:  # whatever it is: a job of which nothing is reported is waited for for ever
+            self.logger.debug("submission", exc_info=True)
+            self._report_job_error_threadsafe(SubmittedJobInfo(job), f"{_what(job)}: {error}\n")
+
+    def _submitted(self, job: JobExecutorInterface) -> tuple[str, str]:
+        """Number of the Slurm job that does a job's work, and how it came to that.
+
+        A controller that does not answer, or takes no more jobs now, is waited for. It may have taken a submission
+        that it did not confirm: before another one is made the job is looked for by its name.
+        """
+        look = job.attempt > 1
+        while not self.ending.is_set():
+            try:
+                if look and (live := self._live(job)):
+                    return live, "is the work of"
+                look = True
+                number = number_in(self._submit(job))
+                if number is None:
+                    number = self._live(job)
+                if number is None:
+                    _last_attempt(job)
+                    raise StudyError("sbatch did not say the number of the job")
+                if self.ending.is_set():
+                    self._cancel(number)
+                    break
+                return number, "submitted as"
+            except SlurmError as error:
+                self.ending.wait(max(2, self.executor_settings.poll))
+                if not may_come_later(str(error)) and not self._is_live(job):
+                    raise
+                self._tell_unreachable(error)
+        raise StudyError("not submitted: Snakemake is ending")
+
+    def _submit(self, job: JobExecutorInterface) -> str:
+        """What `sbatch` answers."""
+        log = self._log(job, "%j")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        request = within_limits(self._request(job), self.cluster)
+        script = batch_script(self.format_job_exec(job), log.parent)
+        command = ["sbatch", "--parsable", f"--output={log}", "--open-mode=append", "--export=ALL"]
+        command += [f"--chdir={self.workflow.workdir_init}", *arguments(request, self.site.gpus_by)]
+        command += ["--requeue" if self.executor_settings.requeue else "--no-requeue"]
+        command += [f"--job-name={self._name(job)}", f"--comment={_what(job)} params={digest_of(job.params)}"]
+        self.logger.debug(f"sbatch call: {shlex.join(command)}\n{script}")
+        return ask(*command, given=script, timeout=SUBMISSION)
+
+    def _live(self, job: JobExecutorInterface) -> str | None:
+        """Number of a job of this name that waits or runs, if not one that was just cancelled."""
+        live = live_jobs(self.of_study, my_jobs()).get(self._name(job))
+        return live.id if live and live.id not in self.cancelled else None
+
+    def _is_live(self, job: JobExecutorInterface) -> bool:
+        try:
+            return self._live(job) is not None
+        except SlurmError:
+            return True  # for all that is known
+
+    def cancel(self) -> None:
+        """Cancel all jobs, also those that are being submitted."""
+        self.ending.set()
+        self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
+        super().cancel()
+
+    def _cancel(self, number: str) -> None:
+        self.cancelled.add(number)
+        with contextlib.suppress(SlurmError):
+            ask("scancel", number)
+
+    async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
+        """Report the jobs that have ended; give back those that have not."""
+        self.next_seconds_between_status_checks = self.executor_settings.poll
+        if not active_jobs:
+            return
+        try:
+            listed = {job.id: job for job in await asyncio.to_thread(my_jobs, 60.0)}
+        except SlurmError as error:
+            self._tell_unreachable(error)
+            for info in active_jobs:
+                yield info
+            return
+        self.unreachable_told = None
+        for info in active_jobs:
+            number = info.external_jobid
+            ended = self.outcomes.look(number, listed.get(number))
+            if ended is not None and ended.unknown:
+                ended = await asyncio.to_thread(self._found_out, info, ended)
+            if ended is None:
+                yield info
+            elif ended.done:
+                self.report_job_success(info)
+                self._clean(info)
+            else:
+                await asyncio.to_thread(self._fail, info, ended)
+
+    def _found_out(self, info: SubmittedJobInfo, ended: Ended) -> Ended | None:
+        """What has become of a job that Slurm lists no more: it may live all the same, or have left word of its end."""
+        try:
+            if is_live(info.external_jobid):
+                return None
+        except SlurmError:
+            pass  # no longer known at all
+        status = verdict(info.aux["slurm_logfile"].parent, info.external_jobid)
+        if status is None:
+            return ended
+        return Ended(done=status == 0, why=f"ended with status {status}")
+
+    def _clean(self, info: SubmittedJobInfo) -> None:
+        """Remove the log of a job that ended well."""
+        log = info.aux["slurm_logfile"]
+        kept = self.executor_settings.keep_successful_logs
+        for path in [log.with_suffix(".status"), *([] if kept else [log])]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def _fail(self, info: SubmittedJobInfo, ended: Ended) -> None:
+        """Report a job that did not do its work."""
+        if ended.may_restart:
+            self._cancel(info.external_jobid)
+        if ended.memory:
+            self.memory_factors[self._name(info.job)] = 2 * self.memory_factors.get(self._name(info.job), 1)
+        if not ended.again:
+            _last_attempt(info.job)
+        message = f"{_what(info.job)}: Slurm job {info.external_jobid} {ended.why}\n"
+        self.report_job_error(info, msg=message, aux_logs=[str(info.aux["slurm_logfile"])])
+
+    def _tell_unreachable(self, error: SlurmError) -> None:
+        now = time.monotonic()
+        if self.unreachable_told is None or now - self.unreachable_told > TELL_EVERY:
+            self.unreachable_told = now
+            self.logger.warning(f"warning: {error}; jobs run on, and their states are asked for again and again")
+
+    def _check_room(self) -> None:
+        """Stop before the first submission where the file system has no room for the training to come.
+
+        The model, whose size says how much that is, may have been fetched by this very start.
+        """
+        with self.room_lock:  # jobs are submitted by two threads
+            if not self.room_checked:
+                self.room_checked = True
+                self.no_room = self._no_room()
+                if self.no_room:
+                    self.workflow.scheduler.executor_error_callback(WorkflowError(self.no_room))
+        if self.no_room:
+            raise StudyError(self.no_room)
+
+    def _no_room(self) -> str | None:
+        study = self.study
+        results = study.root / study.config.root
+        runs = [job.wildcards.run for job in needed_jobs(self.workflow) if job.rule.name == "train"]
+        specs = [json.loads(study.runs[run].spec) for run in runs if run in study.runs]
+        return no_room((results / study.model_file).parent, results, specs, self.workflow.nodes)
+
+    def _request(self, job: JobExecutorInterface) -> Request:
+        return request_of(
+            self.site,
+            job.rule.name,
+            job.resources,
+            job.threads,
+            job.attempt,
+            self.memory_factors.get(self._name(job), 1),
+        )
+
+    def _name(self, job: JobExecutorInterface) -> str:
+        return job_name(self.of_study, job.rule.name, "_".join(job.wildcards))
+
+    def _log(self, job: JobExecutorInterface, number: str) -> Path:
+        """Slurm's log of a job."""
+        return self.slurm_logdir / job.rule.name / "_".join(job.wildcards).replace("/", "_") / f"{number}.log"
+
+
+def _last_attempt(job: JobExecutorInterface) -> None:
+    """Have Snakemake take an attempt for the last one."""
+    job.attempt = job.restart_times + 1
+
+
+def _what(job: Any) -> str:
+    """A job as one says it: `train mixed-1a2b3c4d/seed0`."""
+    return " ".join([job.rule.name, *job.wildcards])
