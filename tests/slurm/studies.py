@@ -1,0 +1,176 @@
+"""Small studies through the Slurm profile, as a user starts them, on the test cluster."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from reward_ablation.cluster.jobs import prefix
+from reward_ablation.study.resolve import resolve
+from workflow.conftest import ROOT, TINY
+
+from .cluster import Cluster, wait_until
+
+#: A component by which a test holds training up, or has it fail.
+SLOW = '''
+"""A reward that takes its time."""
+
+import time
+from pathlib import Path
+
+
+def slow(completions, **columns):
+    """0 for each, after as many seconds as stand in a file `slow`; raises once where there is a file `fail`."""
+    slow = Path("slow")
+    time.sleep(float(slow.read_text() or 0) if slow.exists() else 0)
+    if Path("fail").exists():
+        Path("fail").unlink()
+        raise OSError("this node has had enough")
+    return [0.0] * len(completions)
+'''
+
+#: Two runs of some steps each.
+STUDY = {
+    **copy.deepcopy(TINY),
+    "name": "cluster",
+    "seeds": [0],
+    "components": {
+        "format": {"function": "answer_format", "parameters": {"format": "hash"}},
+        "length": {"function": "token_length", "parameters": {"target": 12, "width": 12}},
+        "held": {"function": "slow.py:slow"},
+    },
+    "arms": {"design": "list", "arms": {"one": {"weights": {"length": 1}}, "two": {"weights": {"format": 1}}}},
+}
+STUDY["training"] |= {"max_steps": 24, "save_strategy": "steps", "save_steps": 8}
+
+#: What the test cluster gives; a CPU each, since it has more of them than the machine.
+SITE = {
+    "partition": "gpu",
+    "train": {"hours": 0.5, "mem_gb": 1, "cpus": 1},
+    "evaluate": {"hours": 0.5, "mem_gb": 1, "cpus": 1},
+}
+
+
+class ClusterStudy:
+    """A folder with a config and a site file, and Snakemake started in it.
+
+    Parameters
+    ----------
+    folder
+        Is made.
+    cluster
+    changes
+        Keys of the study's config that differ from `STUDY`.
+    """
+
+    def __init__(self, folder: Path, cluster: Cluster, **changes: Any):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.cluster = cluster
+        self.config = {**copy.deepcopy(STUDY), **changes}
+        self.site = copy.deepcopy(SITE)
+        self.results = folder / "results" / self.config["name"]
+        self.environment = {**cluster.environment, "PYTHONHASHSEED": "0"}
+        self.started: list[subprocess.Popen] = []
+        (folder / "slow.py").write_text(SLOW)
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its jobs begin with."""
+        return prefix(self.config["name"], self.results)
+
+    def beside(self, folder: Path) -> ClusterStudy:
+        """The same study in another folder, with the model and the data there."""
+        other = ClusterStudy(folder, self.cluster)
+        for made in ("models", "data"):
+            shutil.copytree(self.results / made, other.results / made)
+        return other
+
+    def command(self, *arguments: str) -> list[str]:
+        """Snakemake's command line, after the config and the site file are written."""
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
+        (self.folder / "site.yaml").write_text(yaml.safe_dump(self.site, sort_keys=False))
+        command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+        command += ["--directory", str(self.folder), "--configfile", "config.yaml"]
+        command += ["--workflow-profile", str(ROOT / "profiles" / "default")]
+        command += ["--profile", str(ROOT / "profiles" / "slurm"), "--latency-wait", "5"]
+        return [*command, "--slurm-study-site", "site.yaml", "--slurm-study-poll", "1", *arguments]
+
+    def start(self, *arguments: str, log: str = "start.log") -> subprocess.Popen:
+        """Start Snakemake and go on; what it prints goes to a file in the folder."""
+        with (self.folder / log).open("w") as file:
+            process = subprocess.Popen(
+                self.command(*arguments),
+                cwd=self.folder,
+                env=self.environment,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C of a test is not meant for it
+            )
+        self.started.append(process)
+        return process
+
+    def run(self, *arguments: str, log: str = "run.log", timeout: float = 400) -> tuple[int, str]:
+        """Start Snakemake and wait for its end; gives its status and all that it printed."""
+        process = self.start(*arguments, log=log)
+        status = process.wait(timeout)
+        return status, self.told(log)
+
+    def told(self, log: str = "start.log") -> str:
+        """What a start has printed by now."""
+        return (self.folder / log).read_text()
+
+    def train(self, **options: Any) -> tuple[int, str]:
+        """Train all runs and no more."""
+        return self.run(*self.targets(), **options)
+
+    def targets(self) -> list[str]:
+        """The runs' records."""
+        runs = resolve(self.config, "config.yaml", self.folder).runs
+        return [f"results/{self.config['name']}/runs/{name}/run.json" for name in runs]
+
+    def slow(self, seconds: float = 0.3) -> None:
+        """Have each training step take so many seconds more."""
+        (self.folder / "slow").write_text(str(seconds))
+
+    def log_of(self, arm: str) -> str:
+        """Training log of an arm's run."""
+        return "".join(path.read_text() for path in self.results.glob(f"logs/train/{arm}-*/*.log"))
+
+    def wait_for_step(self, arm: str, step: int, timeout: float = 120) -> None:
+        """Wait until an arm's run has made a step."""
+        wait_until(f"step {step} of {arm}", lambda: f"step {step}/" in self.log_of(arm), timeout)
+
+    def job_of(self, arm: str) -> str:
+        """Number of the Slurm job that trains an arm."""
+        jobs = [job for job in self.cluster.jobs() if f".train.{arm}-" in job.name and job.state == "RUNNING"]
+        assert len(jobs) == 1, jobs
+        return jobs[0].id
+
+    def records(self) -> dict[str, dict[str, Any]]:
+        """run.json of each finished run, by arm."""
+        paths = self.results.glob("runs/*/*/run.json")
+        return {path.parts[-3].rpartition("-")[0]: json.loads(path.read_text()) for path in paths}
+
+    def digests(self) -> dict[str, str]:
+        """Digests of what the runs have written, their records left out: these tell times."""
+        paths = sorted(path for path in self.results.glob("runs/*/*/**/*") if path.is_file())
+        shown = [path for path in paths if not path.name.startswith(".") and path.name != "run.json"]
+        return {str(path.relative_to(self.results)): hashlib.sha256(path.read_bytes()).hexdigest() for path in shown}
+
+    def end(self) -> None:
+        """End what is left of the starts."""
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()

@@ -1,0 +1,84 @@
+"""What runs know of their Slurm jobs, and what the analysis makes of it, on a real cluster."""
+
+import json
+import math
+import sys
+
+import pytest
+
+from reward_ablation.analysis.cost import cost_of_run
+from reward_ablation.analysis.runs import RunRecord
+from reward_ablation.analysis.study_file import StudyRun
+from reward_ablation.cluster.accounting import allocations
+from reward_ablation.cluster.command import SlurmError
+
+from .cluster import Cluster
+from .studies import ClusterStudy
+
+TELL = (
+    "import json, os, time; from reward_ablation.training.slurm_job import slurm_job; "
+    "print(json.dumps(slurm_job(os.environ, time.time())), flush=True)"
+)
+
+
+def told(cluster: Cluster, job: str) -> list[dict]:
+    """What the processes of a job told of it, a line each."""
+    return [json.loads(line) for line in cluster.log(job).splitlines() if line.startswith("{")]
+
+
+def test_a_process_knows_its_job(cluster: Cluster):
+    tell = f'{sys.executable} -c "{TELL}"'
+    script = f"sleep 2\n{tell}\nsrun --ntasks-per-node=1 {tell}"
+    asked = ["--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=3", "--job-name=a.train.b"]
+    for gpus in ("--gpus=h200:4", "--gres=gpu:h200:2"):
+        job = cluster.submit(script, *asked, gpus)
+        assert cluster.wait_for(job) == "COMPLETED"
+        there = told(cluster, job)
+        assert len(there) == 3  # the batch script and a task on each node
+        for one in there:
+            assert one["seconds_before"] >= 1  # Slurm tells whole seconds
+            known = {name: one[name] for name in one if name not in ("start", "seconds_before")}
+            assert known == {
+                "id": job,
+                "name": "a.train.b",
+                "cluster": "test",
+                "partition": "gpu",
+                "nodes": "n[1-2]",
+                "restarts": 0,
+                "gpus": 4,
+                "cpus": 6,
+            }
+
+
+def test_a_job_that_was_put_back_into_the_queue_has_another_start(cluster: Cluster):
+    job = cluster.submit(f'{sys.executable} -c "{TELL}"\n[ "$SLURM_RESTART_COUNT" ] || sleep 100', "--open-mode=append")
+    cluster.wait_log(job, '"id"')
+    cluster.run("scontrol", "requeue", job)
+    cluster.wait_for(job, "PENDING")
+    assert cluster.wait_for(job) == "COMPLETED"
+    first, second = told(cluster, job)
+    assert (first["id"], first["restarts"]) == (job, 0)
+    assert (second["id"], second["restarts"]) == (job, 1)
+    assert second["start"] > first["start"]
+
+
+def test_accounting_that_is_disabled_is_told(cluster: Cluster, monkeypatch):
+    monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+    for name in (None, "test"):
+        with pytest.raises(SlurmError, match=r"sacct: .*disabled"):
+            allocations(["1"], cluster=name)
+
+
+@pytest.mark.slow
+def test_a_run_through_the_profile_has_the_hours_of_its_own_job(undisturbed: ClusterStudy):
+    for arm, written in undisturbed.records().items():
+        [attempt] = written["attempts"]
+        job = attempt["slurm"]
+        [path] = undisturbed.results.glob(f"runs/{arm}-*/seed0")
+        run = StudyRun(arm=arm, key="", seed=0, folder=str(path.relative_to(undisturbed.results)), spec={})
+        cost = cost_of_run(run, RunRecord.model_validate(written), {})
+        hours = job["cpus"] * (job["seconds_before"] + attempt["wall_seconds"]) / 3600
+        assert cost["cpu_hours_of_jobs"] == pytest.approx(hours, abs=1e-4)
+        assert cost["cpu_hours_of_jobs"] > cost["cpu_hours"] > 0
+        assert cost["gpu_hours_of_jobs"] == 0
+        assert math.isnan(cost["cpu_hours_accounted"])

@@ -1,0 +1,221 @@
+"""What goes wrong on clusters, made to go wrong on a real one: each study ends in the files of an undisturbed one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage import fill, small_disk
+
+from .cluster import Cluster, wait_until
+from .studies import ClusterStudy
+
+pytestmark = pytest.mark.slow
+
+
+def attempts(study: ClusterStudy, arm: str) -> list[dict[str, Any]]:
+    return study.records()[arm]["attempts"]
+
+
+def assert_as_undisturbed(study: ClusterStudy, undisturbed: ClusterStudy) -> None:
+    """The same bytes, and each run's attempts begin where the one before had saved."""
+    assert study.digests() == undisturbed.digests()
+    for arm, record in study.records().items():
+        assert record["attempts"][0]["from_step"] == 0, arm
+        assert record["attempts"][-1]["to_step"] == record["steps"] == study.config["training"]["max_steps"], arm
+
+
+def assert_nothing_lost(study: ClusterStudy, arm: str, ended: str) -> None:
+    """Two attempts: the first saved what it had, the second went on from there."""
+    first, second = attempts(study, arm)
+    assert first["ended"] == ended
+    assert first["to_step"] == second["from_step"]
+    assert second["ended"] == "done"
+
+
+def test_a_trainer_that_fails_once(study: ClusterStudy, undisturbed: ClusterStudy):
+    (study.folder / "fail").touch()
+    status, told = study.train()
+    assert status == 0, told
+    assert "failed" in told
+    assert_as_undisturbed(study, undisturbed)
+    assert sorted(len(attempts(study, arm)) for arm in ("one", "two")) == [1, 2]
+
+
+def test_a_time_limit_hit_in_training(study: ClusterStudy, undisturbed: ClusterStudy):
+    study.site["train"]["hours"] = 1 / 60
+    study.slow(2.5)
+    start = study.start(*study.targets())
+    wait_until("a limit", lambda: "time limit" in study.log_of("one") + study.log_of("two"), 120)
+    study.slow(0)
+    assert start.wait(200) == 0, study.told()
+    assert_as_undisturbed(study, undisturbed)
+    limited = [arm for arm in ("one", "two") if len(attempts(study, arm)) == 2]
+    assert limited
+    for arm in limited:
+        assert_nothing_lost(study, arm, "time limit")
+
+
+def test_a_cancelled_run_is_named_the_others_finish_and_the_next_start_goes_on(
+    study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster
+):
+    study.slow()
+    start = study.start(*study.targets())
+    study.wait_for_step("one", 3)
+    cluster.run("scancel", study.job_of("one"))
+    wait_until("the message", lambda: "was cancelled" in study.told())
+    study.slow(0)
+    assert start.wait(200) == 1
+    assert "train one-" in study.told()
+    assert "was cancelled; the next start goes on with it" in study.told()
+    assert study.records().keys() == {"two"}
+    status, told = study.train()
+    assert status == 0, told
+    assert_as_undisturbed(study, undisturbed)
+    assert_nothing_lost(study, "one", "SIGTERM")
+    assert len(attempts(study, "two")) == 1
+
+
+def test_preemption(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
+    study.slow()
+    start = study.start(*study.targets())
+    study.wait_for_step("one", 3)
+    study.wait_for_step("two", 3)
+    jobs = {arm: study.job_of(arm) for arm in ("one", "two")}
+    cluster.submit("sleep 1", "--partition=high", "--nodes=2", "--exclusive")
+    for job in jobs.values():
+        cluster.wait_for(job, "PENDING")
+        cluster.start_now(job)
+    study.slow(0)
+    assert start.wait(200) == 0, study.told()
+    assert study.told().count("submitted as") == 2, "Slurm itself has started them again"
+    assert_as_undisturbed(study, undisturbed)
+    for arm in jobs:
+        assert_nothing_lost(study, arm, "SIGTERM")
+
+
+def test_preemption_that_cancels(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
+    """Slurm does not start such a job again; the minute until that is believed is shortened here."""
+    study.site["partition"] = "low_cancel"
+    study.slow()
+    start = study.start(*study.targets(), "--slurm-study-patience", "3")
+    study.wait_for_step("one", 3)
+    study.wait_for_step("two", 3)
+    cluster.submit("sleep 1", "--partition=high", "--nodes=2", "--exclusive")
+    wait_until("both are submitted again", lambda: study.told().count("submitted as") == 4, 120)
+    study.slow(0)
+    assert start.wait(200) == 0, study.told()
+    assert "was preempted and Slurm did not start it again" in study.told()
+    assert_as_undisturbed(study, undisturbed)
+    for arm in ("one", "two"):
+        assert_nothing_lost(study, arm, "SIGTERM")
+
+
+def test_a_node_that_dies_and_comes_back(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
+    study.slow()
+    start = study.start(*study.targets())
+    study.wait_for_step("one", 11)
+    job = study.job_of("one")
+    node = next(there.nodes for there in cluster.jobs() if there.id == job)
+    cluster.kill_node(node)
+    cluster.start_node(node)
+    for waiting in cluster.jobs():
+        if waiting.state == "PENDING":
+            cluster.start_now(waiting.id)
+    study.slow(0)
+    assert start.wait(200) == 0, study.told()
+    assert_as_undisturbed(study, undisturbed)
+    first, second = attempts(study, "one")
+    assert first["ended"] == "killed"
+    assert second["from_step"] == 8, "the last checkpoint: a dead node saves nothing"
+
+
+def test_a_controller_that_is_away_for_a_minute(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
+    """One run ends, and the other is to be submitted, while nobody answers."""
+    study.slow()
+    start = study.start(*study.targets(), "--jobs", "1")
+    wait_until("a step", lambda: "step 3/" in study.log_of("one") + study.log_of("two"), 120)
+    cluster.stop_controller()
+    study.slow(0)
+    with pytest.raises(Exception):  # noqa: B017, PT011 (whatever the process says of its time)
+        start.wait(60)
+    cluster.start_controller()
+    assert start.wait(200) == 0, study.told()
+    assert "jobs run on" in study.told()
+    assert_as_undisturbed(study, undisturbed)
+    assert [len(attempts(study, arm)) for arm in ("one", "two")] == [1, 1]
+
+
+def test_ctrl_c_saves_all_runs(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
+    study.slow()
+    start = study.start(*study.targets())
+    study.wait_for_step("one", 3)
+    study.wait_for_step("two", 3)
+    start.send_signal(signal.SIGINT)
+    assert start.wait(120) != 0
+    wait_until("no job lives", lambda: not [job for job in cluster.jobs() if job.state in ("RUNNING", "PENDING")])
+    study.slow(0)
+    status, told = study.train()
+    assert status == 0, told
+    assert_as_undisturbed(study, undisturbed)
+    for arm in ("one", "two"):
+        assert_nothing_lost(study, arm, "SIGTERM")
+
+
+def test_snakemake_killed_and_started_again_while_its_jobs_run(
+    study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster
+):
+    study.slow()
+    start = study.start(*study.targets())
+    study.wait_for_step("one", 2)
+    study.wait_for_step("two", 2)
+    jobs = {study.job_of("one"), study.job_of("two")}
+    os.killpg(start.pid, signal.SIGKILL)
+    start.wait()
+    again = study.start(*study.targets(), log="again.log")
+    wait_until("both are taken over", lambda: study.told("again.log").count("is the work of Slurm job") == 2, 120)
+    study.slow(0)
+    assert again.wait(200) == 0, study.told("again.log")
+    assert "submitted as" not in study.told("again.log")
+    assert all(job in study.told("again.log") for job in jobs)
+    assert_as_undisturbed(study, undisturbed)
+    assert [len(attempts(study, arm)) for arm in ("one", "two")] == [1, 1]
+
+
+def test_two_studies_on_one_cluster(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster, tmp_path: Path):
+    """Of one name, in two folders, with the same arms: only their folders tell their jobs apart."""
+    other = study.beside(tmp_path / "other")
+    study.slow()
+    other.slow()
+    starts = [study.start(*study.targets()), other.start(*other.targets())]
+    for one in (study, other):
+        one.wait_for_step("one", 1)
+    starts[0].send_signal(signal.SIGINT)
+    assert starts[0].wait(120) != 0
+    assert len([job for job in cluster.jobs() if ".train." in job.name and job.state == "RUNNING"]) == 2
+    study.slow(0)
+    other.slow(0)
+    assert starts[1].wait(200) == 0, other.told()
+    status, told = study.train()
+    assert status == 0, told
+    for one in (study, other):
+        assert_as_undisturbed(one, undisturbed)
+    assert [len(attempts(other, arm)) for arm in ("one", "two")] == [1, 1]
+
+
+def test_a_full_disk(study: ClusterStudy, undisturbed: ClusterStudy):
+    with small_disk(study.results / "runs", "40m") as disk:
+        filler = fill(disk, leave=1_000_000)
+        status, told = study.train()
+        assert status == 1
+        assert "no space left" in told.lower()
+        assert "Traceback" not in told
+        assert not study.records()
+        filler.unlink()
+        status, told = study.train()
+        assert status == 0, told
+        assert_as_undisturbed(study, undisturbed)

@@ -1,0 +1,130 @@
+"""What is refused before anything is submitted, by a real Slurm's word."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from reward_ablation.cluster.fit import refusal
+from reward_ablation.cluster.partitions import partitions
+from reward_ablation.cluster.request import request_of
+from reward_ablation.cluster.site import Site
+
+from .cluster import Cluster, wait_until
+from .studies import SITE, ClusterStudy
+
+
+@pytest.fixture
+def there(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    """The cluster's partitions."""
+    for name, value in cluster.environment.items():
+        monkeypatch.setenv(name, value)
+    return partitions()
+
+
+def asked(**resources):
+    return request_of(Site.model_validate(SITE), "train", resources, threads=1)
+
+
+def test_partitions_and_nodes_as_slurm_tells_them(there):
+    assert set(there) == {"gpu", "short", "cpu", "high", "low_cancel"}
+    assert there["gpu"].default
+    assert there["gpu"].max_minutes == 1440
+    assert there["short"].max_minutes == 5
+    assert [node.name for node in there["gpu"].nodes] == ["n1", "n2"]
+    assert there["gpu"].nodes[0].gpus == {"h200": 2}
+    assert there["gpu"].nodes[0].cpus == 8
+    assert there["gpu"].nodes[0].mem_mb == 16000
+
+
+@pytest.mark.parametrize("gpus_by", ["gpus", "gres"])
+@pytest.mark.parametrize(
+    "resources", [{}, {"gpu": 2}, {"gpu": 2, "gpu_model": "h200"}, {"gpu": 4, "nodes": 2}, {"nodes": 2}]
+)
+def test_slurm_takes_what_fits(there, gpus_by, resources):
+    assert refusal(asked(**resources), gpus_by, there) is None
+
+
+@pytest.mark.parametrize(
+    ("resources", "told"),
+    [
+        ({"slurm_partition": "none"}, "no partition 'none'"),
+        ({"runtime": 2000}, "more than partition gpu allows"),
+        ({"gpu": 3}, "at most 2 on a node"),
+        ({"mem_mb": 17000}, "most there: 16000"),
+        ({"constraint": "infiniband"}, "Slurm refuses such a job"),
+        ({"slurm_extra": "--nonsense"}, "unrecognized option"),
+    ],
+)
+def test_what_does_not_fit_is_told(there, resources, told):
+    assert told in (refusal(asked(**resources), "gpus", there) or "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("site", "told"),
+    [
+        ({"partition": "gpuu"}, "site.yaml: train: no partition 'gpuu' on this cluster"),
+        ({"train": {"hours": 48, "mem_gb": 1}}, "site.yaml: train: 48 hours are more than partition gpu allows"),
+        ({"trian": {}}, "unknown key 'trian'; did you mean train?"),
+    ],
+)
+def test_a_start_that_cannot_go_well_submits_nothing(study: ClusterStudy, cluster: Cluster, site, told):
+    study.site |= site
+    before = {job.id for job in cluster.jobs()}
+    status, said = study.train()
+    assert status == 1
+    assert said.strip().splitlines()[-1].startswith("error: ")
+    assert told in said
+    assert "Traceback" not in said
+    assert {job.id for job in cluster.jobs()} == before
+
+
+@pytest.mark.slow
+def test_without_slurm_the_profile_says_so(study: ClusterStudy):
+    study.environment["SLURM_CONF"] = str(study.folder / "nowhere.conf")
+    status, said = study.train()
+    assert status == 1
+    assert said.strip().splitlines()[-1].startswith("error: sinfo: ")
+
+
+@pytest.mark.slow
+def test_no_room_for_the_checkpoints(study: ClusterStudy, cluster: Cluster):
+    """A model that says to be large: its record is what the estimate goes by."""
+    record = next(study.results.glob("models/*/model.json"))
+    written = json.loads(record.read_text())
+    free = shutil.disk_usage(study.results).free
+    record.write_text(json.dumps(written | {"parameters": free // 60}))
+    before = {job.id for job in cluster.jobs()}
+    status, said = study.train()
+    assert status == 1
+    assert "make room, lower save_total_limit, or train fewer at once" in said
+    assert {job.id for job in cluster.jobs()} == before
+    status, said = study.run(*study.targets(), "--jobs", "1")
+    assert status == 0, said
+
+
+@pytest.mark.slow
+def test_jobs_of_an_earlier_start_that_do_something_else(study: ClusterStudy, cluster: Cluster):
+    study.slow(3)
+    start = study.start(study.targets()[0])
+    study.wait_for_step("one", 1)
+    start.kill()
+    start.wait()
+    number = study.job_of("one")
+    status, said = study.run(f"results/{study.config['name']}/study.json")
+    assert status == 0, said
+    assert f"Slurm job {number} of an earlier start" in said
+    assert "makes nothing that this one needs" in said
+    # As if it had been submitted by other code.
+    cluster.run("scontrol", "update", f"JobId={number}", "Comment=params=of_other_code")
+    status, said = study.run(study.targets()[0])
+    assert status == 1
+    assert f"end it with `scancel {number}`, or wait for it, then run the same command again" in said
+    cluster.run("scancel", number)
+    wait_until("its end", lambda: cluster.state(number) == "CANCELLED")
+    study.slow(0)
+    status, said = study.run(study.targets()[0])
+    assert status == 0, said

@@ -1,0 +1,33 @@
+"""A whole study through the Slurm profile, from training to `all.pdf`."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from .cluster import Cluster
+from .studies import ClusterStudy
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_study_to_its_figures(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
+    status, told = study.run()
+    assert status == 0, told
+    assert study.digests() == undisturbed.digests()
+    assert (study.results / "figures" / "all.pdf").stat().st_size > 10_000
+    jobs = [job.name.removeprefix(f"{study.prefix}.") for job in cluster.jobs() if study.prefix in job.name]
+    assert sorted(name.partition("-")[0] for name in jobs) == [
+        "evaluate.one",
+        "evaluate.two",
+        "evaluate_base.test",
+        "train.one",
+        "train.two",
+    ], "and nothing that takes seconds"
+    assert all(name.endswith("_seed0") for name in jobs if name.startswith("train."))
+    cost = pd.read_csv(study.results / "tables" / "cost.csv").set_index("arm")
+    assert (cost["cpu_hours_of_jobs"] > cost["cpu_hours"]).all(), "a job begins before its training does"
+    assert not list(study.results.glob("logs/slurm/**/*.log")), "logs of jobs that ended well are gone"
+    status, told = study.run()
+    assert status == 0, told
+    assert "Nothing to be done" in told

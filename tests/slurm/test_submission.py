@@ -1,0 +1,96 @@
+"""Submissions that do not go as they should, on a real cluster: nothing is submitted twice, and nothing left behind."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+
+import pytest
+
+from .cluster import Cluster, wait_until
+from .studies import ClusterStudy
+
+pytestmark = pytest.mark.slow
+
+#: The first submission is taken, but its answer is lost; a banner stands before that of the next.
+UNCONFIRMED = """#!/bin/sh
+case "$*" in *--test-only*) exec {sbatch} "$@" ;; esac
+if mkdir {folder}/first 2>/dev/null; then
+    {sbatch} "$@" >/dev/null
+    echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
+    exit 1
+fi
+echo "*** Your project has 1200 GPU hours left ***"
+exec {sbatch} "$@"
+"""
+
+SLOW = """#!/bin/sh
+case "$*" in *--test-only*) exec {sbatch} "$@" ;; esac
+touch {folder}/submitting
+sleep 3
+exec {sbatch} "$@"
+"""
+
+
+def put_before_sbatch(study: ClusterStudy, script: str) -> None:
+    """Have a script stand in the place of `sbatch`, as at sites that wrap it."""
+    folder = study.folder / "bin"
+    folder.mkdir()
+    (folder / "sbatch").write_text(script.format(folder=folder, sbatch=shutil.which("sbatch")))
+    (folder / "sbatch").chmod(0o755)
+    study.environment["PATH"] = f"{folder}:{study.environment['PATH']}"
+
+
+def training_jobs(study: ClusterStudy, cluster: Cluster) -> list[str]:
+    """Numbers of all training jobs of a study, ended ones too."""
+    return [job.id for job in cluster.jobs() if study.prefix in job.name and ".train." in job.name]
+
+
+def test_answers_that_are_lost_or_have_a_banner(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
+    put_before_sbatch(study, UNCONFIRMED)
+    cluster.submit("sleep 60", b"--job-name=M\xfcller".decode(errors="surrogateescape"))
+    status, told = study.train()
+    assert status == 0, told
+    assert study.digests() == undisturbed.digests()
+    assert len(training_jobs(study, cluster)) == 2
+    assert "Socket timed out" in told
+
+
+def test_ctrl_c_while_jobs_are_being_submitted(study: ClusterStudy, cluster: Cluster):
+    put_before_sbatch(study, SLOW)
+    start = study.start(*study.targets())
+    wait_until("a submission", lambda: (study.folder / "bin" / "submitting").exists(), 120)
+    start.send_signal(signal.SIGINT)
+    assert start.wait(120) != 0
+    wait_until(
+        "no job of it lives",
+        lambda: not [job for job in cluster.jobs() if study.prefix in job.name and job.state in ("PENDING", "RUNNING")],
+    )
+
+
+def test_groups_are_refused(study: ClusterStudy, cluster: Cluster):
+    before = {job.id for job in cluster.jobs()}
+    status, told = study.run(*study.targets(), "--groups", "train=g", "--group-components", "g=2")
+    assert status == 1
+    assert "each job of a study is a Slurm job of its own" in told
+    assert {job.id for job in cluster.jobs()} == before
+
+
+def test_what_ended_while_nobody_looked_is_not_made_again(study: ClusterStudy, cluster: Cluster):
+    """Snakemake is stopped while its jobs end, and Slurm forgets them in the meantime."""
+    study.slow(1)
+    start = study.start(*study.targets(), "--slurm-study-patience", "2")
+    study.wait_for_step("one", 2)
+    study.wait_for_step("two", 2)
+    jobs = training_jobs(study, cluster)
+    start.send_signal(signal.SIGSTOP)
+    study.slow(0)
+    wait_until("both ended", lambda: all(cluster.state(job) == "COMPLETED" for job in jobs), 120)
+    cluster.stop_controller()
+    for state in cluster.folder.glob("state/job_state*"):
+        state.unlink()
+    cluster.start_controller()
+    start.send_signal(signal.SIGCONT)
+    assert start.wait(120) == 0, study.told()
+    assert study.told().count("submitted as") == 2
+    assert [len(record["attempts"]) for record in study.records().values()] == [1, 1]
