@@ -7,9 +7,14 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from reward_ablation.study.base import NAME_PATTERN
+from reward_ablation.planning.commands import Commands
 from reward_ablation.study.errors import one_line_errors
+from reward_ablation.planning.local_gpus import share_gpus
+from reward_ablation.planning.reruns import Reruns
 from reward_ablation.study.resolve import resolve
-from reward_ablation.study.spec import KEY_DIGITS
+from reward_ablation.planning.same_provenance import check_before_training
+from reward_ablation.study.canonical import KEY_DIGITS
+from reward_ablation.planning.results_folder import ResultsFolder, check_working_folder
 
 min_version("9.27")
 
@@ -20,12 +25,17 @@ if not workflow.configfiles:
 
 
 with one_line_errors():
+    check_working_folder(Path.cwd())
     study = resolve(config, " + ".join(map(str, workflow.configfiles)), Path.cwd())
+results_folder = ResultsFolder(Path(study.config.root))
 for warning in study.warnings:
     logger.warning(f"warning: {warning}")
+# Runs of older code or inputs are trained again, also where Snakemake's own records of them are gone.
+reruns = Reruns(workflow, study)
+commands = Commands(workflow, study, reruns, results_folder)
 
 
-# GPUs are this machine's where jobs run here (profiles/default allows one at a time), the cluster's elsewhere.
+# GPUs are this machine's where jobs run here (they are counted before the first job), the cluster's elsewhere.
 resource_scopes:
     gpu="local",
 
@@ -56,13 +66,26 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 report: "workflow/report/workflow.rst"
 
 
-# Fetch and prepare here: compute nodes often have no way to the hub.
+# Here, where Snakemake was started: what needs the hub, which compute nodes often cannot reach, and what takes seconds.
 localrules:
+    aggregate,
     all,
+    all_figures,
+    delete,
     describe,
     fetch,
+    figure_arms,
+    figure_evaluation,
+    figure_length,
+    figure_rewards,
+    figure_similarity_layers,
+    figure_similarity_parts,
+    figure_similarity_steps,
+    plan,
     prepare_evaluation,
     prepare_train,
+    prune,
+    status,
 
 
 include: "workflow/rules/fetch.smk"
@@ -71,6 +94,7 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/commands.smk"
 
 
 rule all:
@@ -91,3 +115,7 @@ onstart:
     # TRL itself checks the training settings before any job is submitted; a dry run need not wait for it.
     with one_line_errors():
         study.check_training_settings()
+        check_before_training(study, reruns.code_counts)
+        share_gpus(workflow, logger.info)
+        results_folder.claim()
+    commands.announce(logger.info)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pandas as pd
@@ -12,8 +13,24 @@ import pytest
 from reward_ablation.study.files import sha256
 
 from .conftest import TINY, Study
+from .edits import Bench
 
 pytestmark = pytest.mark.slow
+
+
+TABLES = {"aggregate": 1}
+DESCRIBED = {"describe": 1}
+ANSWERS = {"evaluate": 4, "evaluate_base": 1}
+FIGURES = {
+    "all_figures": 1,
+    "figure_arms": 1,
+    "figure_evaluation": 1,
+    "figure_length": 1,
+    "figure_rewards": 1,
+    "figure_similarity_layers": 1,
+    "figure_similarity_parts": 1,
+    "figure_similarity_steps": 1,
+}
 
 
 @pytest.fixture
@@ -69,30 +86,47 @@ def test_two_studies_with_the_same_seeds_have_the_same_bytes(finished, tmp_path)
     assert different == []
 
 
-@pytest.mark.parametrize(
-    ("change", "trains", "evaluates"),
-    [
-        ({"arms.arms.mixed.weights.format": 0.6}, 2, 2),  # that arm, both seeds
-        ({"arms.arms.mixed.weights": {"correctness": 0.5, "format": 1, "length": 0.5}}, 2, 2),  # two weights swapped
-        ({"seeds": [0, 1, 2]}, 2, 2),  # the new seed of both arms
-        ({"arms.arms.more": {"weights": {"format": 1}}}, 2, 2),
-        ({"seeds": [0]}, 0, 0),
-        ({"training.learning_rate": 2.0e-3}, 4, 4),
-        ({"evaluation.max_new_tokens": 12}, 0, 4),
-        ({"bootstrap": 300}, 0, 0),
-    ],
-)
-def test_a_change_runs_what_it_changes(copied, change, trains, evaluates):
-    for path, value in change.items():
-        *parents, last = path.split(".")
-        section = copied.config
-        for key in parents:
-            section = section[key]
-        section[last] = value
-    planned = copied.planned()
-    assert planned.get("train", 0) == trains
-    assert planned.get("evaluate", 0) == evaluates
-    assert planned.get("aggregate", 0) == 1  # only tables and figures follow every change
+MADE_AGAIN = {
+    "nothing": (lambda bench: None, {}),
+    "code of the figures": (lambda bench: bench.append("figures/style.py", "edited = 1\n"), FIGURES),
+    "code of the tables": (lambda bench: bench.append("analysis/tables.py", "edited = 1\n"), TABLES | FIGURES),
+    "code of the evaluation": (
+        lambda bench: bench.append("evaluation/score.py", "edited = 1\n"),
+        ANSWERS | TABLES | FIGURES,
+    ),
+    "resamples": (lambda bench: bench.set("bootstrap", 300), DESCRIBED | TABLES | FIGURES),
+    "a seed removed": (lambda bench: bench.set("seeds", [0]), DESCRIBED | TABLES | FIGURES),
+    "an arm removed": (lambda bench: bench.set("arms.arms.length", None), DESCRIBED | TABLES | FIGURES),
+    "an evaluation setting": (
+        lambda bench: bench.set("evaluation.max_new_tokens", 12),
+        DESCRIBED | ANSWERS | TABLES | FIGURES,
+    ),
+    "a weight": (
+        lambda bench: bench.set("arms.arms.mixed.weights.format", 0.6),
+        {"train": 2, "evaluate": 2} | DESCRIBED | TABLES | FIGURES,
+    ),
+}
+
+
+@pytest.mark.parametrize(("edit", "stages"), MADE_AGAIN.values(), ids=MADE_AGAIN.keys())
+def test_only_what_depends_on_an_edit_is_made_again(finished, tmp_path, edit, stages):
+    bench = Bench.of(finished, tmp_path)
+    edit(bench)
+    assert bench.dry_run() == stages
+
+
+def test_tables_leave_removed_seeds_out_and_show_an_arms_new_name(finished, tmp_path):
+    bench = Bench.of(finished, tmp_path)
+    arms = bench.config["arms"]["arms"]
+    bench.config["arms"]["arms"] = {"length": arms["length"], "blend": arms["mixed"]}
+    bench.set("seeds", [1])
+    before = bench.models()
+    bench.snakemake("results/tiny/tables/runs.csv")
+    for table in ("runs", "evaluation_by_run"):
+        rows = pd.read_csv(bench.results / "tables" / f"{table}.csv")
+        rows = rows[rows["arm"] != "base"]
+        assert set(zip(rows["arm"], rows["seed"], strict=True)) == {("length", 1), ("blend", 1)}
+    assert bench.models() == before
 
 
 def test_without_snakemakes_records_nothing_runs_again_and_a_change_is_still_seen(copied):
@@ -101,3 +135,13 @@ def test_without_snakemakes_records_nothing_runs_again_and_a_change_is_still_see
     copied.config["model"]["seed"] = 7
     planned = copied.planned()
     assert (planned["fetch"], planned["train"], planned["evaluate_base"]) == (1, 4, 1)
+
+
+def test_data_that_are_made_again_hold_no_missing_run_back(copied):
+    """Snakemake alone would leave a job out whose inputs are all ancient, though its outputs are missing."""
+    shutil.rmtree(next(copied.results.glob("runs/mixed-*/seed1")))
+    for rule in ("prepare_train", "fetch"):
+        result = copied.snakemake("--dry-run", "--until", "train", "--forcerun", rule)
+        assert result.returncode == 0, result.stderr
+        assert re.search(rf"^{rule} +1$", result.stdout, re.MULTILINE)
+        assert re.search(r"^train +1$", result.stdout, re.MULTILINE)

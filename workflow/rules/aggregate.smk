@@ -1,4 +1,5 @@
 TABLES = [
+    "provenance",
     "evaluation_by_run",
     "evaluation_by_arm",
     "paired_differences",
@@ -40,14 +41,28 @@ rule aggregate:
             table=TABLES,
             ending=["csv", "parquet"],
         ),
+        provenance=report(
+            "<results>/tables/provenance.html",
+            category="Provenance",
+            caption="../report/provenance.rst",
+            labels={"table": "code, packages and hardware"},
+        ),
+        cost="<results>/tables/cost.csv",
+        cost_page=report(
+            "<results>/tables/cost.html",
+            category="Cost",
+            caption="../report/cost.rst",
+            labels={"table": "hours by arm"},
+        ),
     log:
         "<logs>/aggregate.log",
     benchmark:
         "<benchmarks>/aggregate.tsv"
     params:
         code=study.code_of("analysis"),
+        mixed=study.config.mixed_provenance,
     message:
         "aggregate all runs into tables"
     shell:
         "exec python -m reward_ablation.analysis --study {input.study:q} --results $(dirname {input.study:q})"
-        " --output $(dirname {output.runs:q}) > {log:q} 2>&1"
+        " --output $(dirname {output.runs:q}) --mixed-provenance {params.mixed} > {log:q} 2>&1"

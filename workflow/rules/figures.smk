@@ -160,6 +160,7 @@ rule all_figures:
     """Every figure in one file, behind a title page that names the study."""
     input:
         study="<results>/study.json",
+        provenance="<results>/tables/provenance.parquet",
         pages=expand("<results>/figures/{figure}.pdf", figure=FIGURES),
     output:
         pdf=report(
@@ -177,5 +178,5 @@ rule all_figures:
     message:
         "bind all figures into one file"
     shell:
-        "exec python -m reward_ablation.figures all --study {input.study:q} --pages {input.pages:q}"
-        " --output {output.pdf:q} > {log:q} 2>&1"
+        "exec python -m reward_ablation.figures all --study {input.study:q} --tables $(dirname {input.provenance:q})"
+        " --pages {input.pages:q} --output {output.pdf:q} > {log:q} 2>&1"

@@ -1,21 +1,21 @@
 rule train:
     """Train one run: one arm with one seed.
 
-    The inputs are ancient: model and data count by what the spec says of them, not by file times.
-    Beside these outputs stand metrics.parquet and model/; run.json has the digest of every file.
+    Model and data count by what the spec says of them, not by file times.
+    run.json is written last and has the digest of every other file. Snakemake removes the outputs of a job
+    that it did not see end: those of a run that has ended all the same must outlive that.
     """
     input:
-        model=ancient(f"<results>/{study.model_file}"),
-        problems=ancient(f"<results>/{study.problems_file}"),
+        model=reruns.needed_by_run(study.model_file),
+        problems=reruns.needed_by_run(study.problems_file),
     output:
         run="<results>/runs/{run}/run.json",
-        rollouts="<results>/runs/{run}/rollouts.parquet",
-        gradients="<results>/runs/{run}/gradients.parquet",
     log:
         "<logs>/train/{run}.log",
-    threads: study.config.launch.threads
+    retries: reruns.retries
+    threads: study.threads_of_run
     resources:
-        gpu=study.config.launch.gpus,
+        **study.resources_of_run,
     params:
         spec=study.spec_of_run,
         code=study.train_code,
@@ -24,4 +24,4 @@ rule train:
     shell:
         "exec python -m reward_ablation.training --spec {params.spec:q} --code {params.code}"
         " --model $(dirname {input.model:q}) --problems {input.problems:q} --run-dir $(dirname {output.run:q})"
-        " > {log:q} 2>&1"
+        " --nodes {resources.nodes} > {log:q} 2>&1"

@@ -1,0 +1,198 @@
+"""A tiny study with code of its own, to be edited: what `snakemake plan` says, and what Snakemake really trains."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from reward_ablation.data.word_problems import generate
+
+from .conftest import ROOT, TINY, Study
+
+REWARDS = '''
+"""A user's reward, which imports a file of the user's."""
+
+from my_helpers import fits
+
+
+def brevity(completions, completion_ids, *, limit: int, **columns):
+    """1 for completions of at most `limit` tokens."""
+    return [fits(len(ids), limit) for ids in completion_ids]
+'''
+
+HELPERS = """
+def fits(length, limit):
+    return float(length <= limit)
+"""
+
+#: Two arms with two seeds, one step each; a file of rewards and a file of problems are the user's.
+EDITED = {
+    **copy.deepcopy(TINY),
+    "components": {
+        "correctness": {"function": "correctness", "parameters": {"answer_format": "hash"}},
+        "format": {"function": "answer_format", "parameters": {"format": "hash"}},
+        "brevity": {"function": "my_rewards.py:brevity", "parameters": {"limit": 12}},
+    },
+    "arms": {
+        "design": "list",
+        "arms": {
+            "mixed": {"weights": {"correctness": 1, "format": 0.5}},
+            "short": {"weights": {"brevity": 1}},
+        },
+    },
+}
+EDITED["data"]["train"] = {"source": "file", "path": "problems.jsonl"}
+EDITED["training"]["max_steps"] = 1
+
+
+def copy_of_the_code(folder: Path) -> Path:
+    """A copy of all that Snakemake runs of the repository."""
+    for name in ("workflow", "profiles"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(ROOT / "Snakefile", folder)
+    return folder
+
+
+class Bench:
+    """A study's folder and the code that it runs, a copy of the repository's.
+
+    Attributes
+    ----------
+    folder : Path
+        Where Snakemake is started: config, rewards, problems, results.
+    code : Path
+        Folder with Snakefile, profiles and workflow.
+    printed : str
+        What the last training printed.
+    """
+
+    printed = ""
+
+    def __init__(self, folder: Path, code: Path, config: dict[str, Any]):
+        self.folder = folder
+        self.code = code
+        self.config = copy.deepcopy(config)
+        self.results = folder / "results" / config["name"]
+
+    @classmethod
+    def new(cls, place: Path) -> Bench:
+        """One that has not been started."""
+        bench = cls(place / "study", copy_of_the_code(place / "code"), EDITED)
+        bench.folder.mkdir()
+        (bench.folder / "my_rewards.py").write_text(REWARDS)
+        (bench.folder / "my_helpers.py").write_text(HELPERS)
+        rows = [json.dumps({name: row[name] for name in ("question", "answer")}) for row in generate(64, 0, "train")]
+        (bench.folder / "problems.jsonl").write_text("\n".join(rows) + "\n")
+        return bench
+
+    @classmethod
+    def of(cls, finished: Study, place: Path) -> Bench:
+        """A copy of a finished study with the code that it ran, file times and Snakemake's records included."""
+        shutil.copytree(finished.folder, place / "study")
+        return cls(place / "study", copy_of_the_code(place / "code"), finished.config)
+
+    def copied(self, place: Path) -> Bench:
+        """A copy, file times and Snakemake's records included."""
+        shutil.copytree(self.folder, place / "study")
+        shutil.copytree(self.code, place / "code")
+        return Bench(place / "study", place / "code", self.config)
+
+    def command(self, *arguments: str) -> dict[str, Any]:
+        """How to start Snakemake with this code, for subprocess."""
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
+        command = [sys.executable, "-m", "snakemake", *arguments, "--snakefile", str(self.code / "Snakefile")]
+        command += ["--directory", str(self.folder), "--cores", "2", "--configfile", "config.yaml"]
+        environment = {**os.environ, "PYTHONPATH": str(self.code / "workflow"), "PYTHONDONTWRITEBYTECODE": "1"}
+        return {"args": command, "cwd": self.folder, "env": environment, "text": True}
+
+    def snakemake(self, *arguments: str) -> str:
+        """Start Snakemake; what it prints."""
+        result = subprocess.run(**self.command(*arguments), capture_output=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout if arguments[0] in ("plan", "prune") else result.stdout + result.stderr
+
+    def refused(self, *arguments: str) -> str:
+        """Start Snakemake, which must end with one line; the line."""
+        result = subprocess.run(**self.command(*arguments), capture_output=True)
+        assert result.returncode == 1, result.stdout + result.stderr
+        assert "Traceback" not in result.stderr
+        [line] = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+        return line
+
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator[subprocess.Popen]:
+        """Snakemake while it runs; killed at the end, with its jobs, as by a power cut."""
+        started = self.command(*arguments)
+        process = subprocess.Popen(
+            **started, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def plan(self, *arguments: str) -> str:
+        """What `snakemake plan` prints."""
+        return self.snakemake("plan", *arguments)
+
+    def planned(self, *arguments: str) -> int:
+        """Number of runs to train, by `snakemake plan`."""
+        found = re.search(r"^study \w+: (\d+) of \d+ runs? to train$", self.plan(*arguments), re.MULTILINE)
+        return int(found[1])
+
+    def dry_run(self, *arguments: str) -> dict[str, int]:
+        """Jobs of a dry run, by rule; the target `all` is none."""
+        printed = self.snakemake("--dry-run", *arguments)
+        table = re.search(r"^job +count\n[- ]+\n(.*?)\n\n", printed, re.DOTALL | re.MULTILINE)
+        rows = [row.split() for row in table[1].splitlines()] if table else []
+        return {rule: int(count) for rule, count in rows if rule not in ("all", "total")}
+
+    def train(self, *arguments: str) -> set[str]:
+        """Really start, as far as training; names of the runs that were trained."""
+        before = self.models()
+        self.printed = self.snakemake("--until", "train", *arguments)
+        after = self.models()
+        for name in after:
+            assert (self.results / "runs" / name / "run.json").is_file()
+        return {name for name in after if after[name] != before.get(name)}
+
+    def models(self) -> dict[str, tuple[int, int]]:
+        """The very file of each run's model: a run that was trained again has another one, were it the same bytes."""
+        files = sorted(self.results.glob("runs/*/*/model/model.safetensors"))
+        states = {str(file.parents[1].relative_to(self.results / "runs")): file.stat() for file in files}
+        return {name: (state.st_ino, state.st_mtime_ns) for name, state in states.items()}
+
+    def set(self, path: str, value: Any) -> None:
+        """Set a key of the config; `None` takes it out."""
+        *parents, last = path.split(".")
+        section = self.config
+        for key in parents:
+            section = section[key]
+        section[last] = value
+        if value is None:
+            del section[last]
+
+    def replace(self, file: str, old: str, new: str) -> None:
+        """Edit a file of the study or of the code, at the first place."""
+        path = next(place / file for place in (self.folder, self.code) if (place / file).is_file())
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    def append(self, file: str, text: str) -> None:
+        """Add lines to a file of the code."""
+        with (self.code / "workflow" / "reward_ablation" / file).open("a") as stream:
+            stream.write(text)

@@ -1,0 +1,319 @@
+"""A table of edits, and what each of them trains: the real DAG, a model of demo size, one step a run.
+
+Each row is asked of `snakemake plan` first, and then really started. The second test asks a dry run, after
+Snakemake's own records were deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from reward_ablation.study.code_digest import module_digests
+
+from .conftest import ROOT
+from .edits import Bench
+
+pytestmark = pytest.mark.slow
+
+MIXED = {"mixed-{}/seed0", "mixed-{}/seed1"}
+MORE = {"more-{}/seed0", "more-{}/seed1"}
+SHORT = {"short-{}/seed0", "short-{}/seed1"}
+
+
+def nothing(bench: Bench) -> None:
+    pass
+
+
+def touch(bench: Bench) -> None:
+    later = time.time() + 60
+    for place in (bench.code, bench.folder):
+        for file in place.rglob("*"):
+            if file.is_file() and not {"results", ".snakemake"} & set(file.relative_to(place).parts):
+                os.utime(file, (later, later))
+
+
+def fresh_clone(bench: Bench) -> None:
+    shutil.copytree(bench.code, bench.code.with_name("clone"), copy_function=shutil.copy)
+    shutil.rmtree(bench.code)
+    bench.code = bench.code.with_name("clone")
+
+
+def reorder(bench: Bench) -> None:
+    def backwards(value):
+        return {key: backwards(value[key]) for key in reversed(value)} if isinstance(value, dict) else value
+
+    arms = bench.config["arms"]
+    bench.config = {**backwards(bench.config), "arms": arms}
+
+
+def rename(bench: Bench) -> None:
+    arms = bench.config["arms"]["arms"]
+    bench.config["arms"]["arms"] = {"blend" if name == "mixed" else name: arm for name, arm in arms.items()}
+
+
+def comments(bench: Bench) -> None:
+    for file in (bench.code / "workflow").rglob("*.py"):
+        file.write_text(file.read_text() + "\n# a comment\n")
+    bench.replace("workflow/reward_ablation/training/metrics.py", '"""', '"""Other words. ')
+    bench.replace("my_rewards.py", "1 for completions", "One for completions")
+    bench.replace("my_helpers.py", "def fits", "# a comment\ndef fits")
+
+
+def without_records(bench: Bench) -> None:
+    shutil.rmtree(bench.folder / ".snakemake")
+
+
+def moved(copy_function: Callable) -> Callable[[Bench], None]:
+    def move(bench: Bench) -> None:
+        elsewhere = bench.folder.with_name("elsewhere")
+        ignored = shutil.ignore_patterns(".snakemake")
+        shutil.copytree(bench.folder, elsewhere, ignore=ignored, copy_function=copy_function)
+        shutil.rmtree(bench.folder)
+        bench.folder, bench.results = elsewhere, elsewhere / bench.results.relative_to(bench.folder)
+
+    return move
+
+
+def config(path: str, value) -> Callable[[Bench], None]:
+    return lambda bench: bench.set(path, value)
+
+
+def file(name: str, old: str, new: str) -> Callable[[Bench], None]:
+    return lambda bench: bench.replace(name, old, new)
+
+
+def code(name: str) -> Callable[[Bench], None]:
+    return lambda bench: bench.append(name, "\n\ndef edited():\n    return 1\n")
+
+
+@dataclass(frozen=True)
+class Row:
+    """An edit, the runs that it trains (`{}` stands for a key), and words of the plan."""
+
+    edit: str
+    make: Callable[[Bench], None]
+    trains: set[str]
+    why: str | None = None
+
+
+ALL = MIXED | SHORT
+NONE: set[str] = set()
+TABLE = [
+    Row("nothing", nothing, NONE),
+    Row("touch of any source", touch, NONE),
+    Row("a fresh clone with new mtimes", fresh_clone, NONE),
+    Row("keys reordered", reorder, NONE),
+    Row("1 to 1.0", config("arms.arms.short.weights.brevity", 1.0), NONE),
+    Row("a comment or docstring in any module", comments, NONE),
+    Row("a change in figures/", code("figures/style.py"), NONE),
+    Row("a change in analysis/", code("analysis/aggregate.py"), NONE),
+    Row("one weight of one arm", config("arms.arms.mixed.weights.format", 0.6), MIXED, "format 0.5 → 0.6"),
+    Row(
+        "two weights of it swapped",
+        config("arms.arms.mixed.weights", {"correctness": 0.5, "format": 1}),
+        MIXED,
+        "correctness 1 → 0.5, format 0.5 → 1",
+    ),
+    Row(
+        "an arm added",
+        config("arms.arms.more", {"weights": {"format": 1}}),
+        {"more-{}/seed0", "more-{}/seed1"},
+        "new arm",
+    ),
+    Row("a seed added", config("seeds", [0, 1, 2]), {"mixed-{}/seed2", "short-{}/seed2"}, "new seed"),
+    Row("an arm removed", config("arms.arms.short", None), NONE),
+    Row("a seed removed", config("seeds", [0]), NONE),
+    Row("an arm renamed, weights the same", rename, NONE, "arm blend: its runs are those in runs/mixed-"),
+    Row(
+        "a component's parameter",
+        config("components.brevity.parameters.limit", 10),
+        ALL,
+        "component brevity: limit 12 → 10",
+    ),
+    Row(
+        "a component's formula",
+        file("workflow/reward_ablation/rewards/components/answer_format.py", "return [float(", "return [2 * float("),
+        ALL,
+        "training code changed: rewards/components/answer_format.py",
+    ),
+    Row("a user's reward file", file("my_rewards.py", "len(ids)", "len(ids) + 1"), ALL, "component brevity: its code"),
+    Row("a helper that it imports", file("my_helpers.py", "<= limit", "< limit"), ALL, "component brevity: its code"),
+    Row(
+        "a training setting of the study",
+        config("training.learning_rate", 2.0e-3),
+        ALL,
+        "learning_rate 0.001 → 0.002",
+    ),
+    Row(
+        "a training setting of one arm",
+        config("arms.arms.short.training", {"temperature": 0.9}),
+        SHORT,
+        "temperature (default) → 0.9",
+    ),
+    Row("what its jobs ask for", config("launch", {"gpus": 0, "threads": 2, "resources": {"mem_mb": 9000}}), NONE),
+    Row("what one arm's jobs ask for", config("arms.arms.mixed.resources", {"mem_mb": 9000, "qos": "long"}), NONE),
+    Row("an evaluation setting", config("evaluation.max_new_tokens", 12), NONE),
+    Row("code that training imports", code("data/prompts.py"), ALL, "training code changed: data/prompts.py"),
+    Row("code that it does not import", code("evaluation/score.py"), NONE),
+    Row(
+        "rows of a local file",
+        file("problems.jsonl", '"question": "', '"question": "Now: '),
+        ALL,
+        "the training set changed",
+    ),
+    Row(".snakemake/ deleted", without_records, NONE),
+    Row("results moved without it, file times kept", moved(shutil.copy2), NONE),
+    Row("results moved without it, file times lost", moved(shutil.copy), NONE),
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Bench:
+    """The study after all of its runs were trained."""
+    bench = Bench.new(tmp_path_factory.mktemp("trained"))
+    assert bench.planned() == 4
+    assert "not trained yet" in bench.plan()
+    assert len(bench.train()) == 4
+    return bench
+
+
+def without_keys(names: set[str]) -> set[str]:
+    return {f"{name.partition('/')[0].rpartition('-')[0]}-{{}}/{name.partition('/')[2]}" for name in names}
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.edit)
+def test_an_edit_trains(trained, tmp_path, row):
+    bench = trained.copied(tmp_path)
+    row.make(bench)
+    plan = bench.plan()
+    assert f": {len(row.trains)} of " in plan.splitlines()[0]
+    assert (row.why or "") in plan
+    assert without_keys(bench.train()) == row.trains
+    assert (f"study tiny: {len(row.trains)} runs to train (" in bench.printed) == bool(row.trains)
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row.trains], ids=lambda row: row.edit)
+def test_an_edit_is_seen_without_snakemakes_records(trained, tmp_path, row):
+    bench = trained.copied(tmp_path)
+    without_records(bench)
+    row.make(bench)
+    assert bench.dry_run("--until", "train").get("train", 0) == len(row.trains)
+
+
+def test_the_old_weight_put_back_trains_nothing(trained, tmp_path):
+    bench = trained.copied(tmp_path)
+    bench.set("arms.arms.mixed.weights.format", 0.6)
+    assert without_keys(bench.train()) == MIXED
+    assert bench.planned() == 0
+    bench.set("arms.arms.mixed.weights.format", 0.5)
+    assert bench.planned() == 0
+    assert bench.train() == NONE
+
+
+def test_nothing_at_all_runs_where_results_were_moved_with_their_file_times(trained, tmp_path):
+    bench = trained.copied(tmp_path)
+    moved(shutil.copy2)(bench)
+    assert bench.dry_run("--until", "train") == {}
+
+
+def test_stale_runs_are_trained_again_and_their_record_names_the_copied_code(trained, tmp_path):
+    """By the records of the runs themselves: Snakemake's are gone."""
+    bench = trained.copied(tmp_path)
+    without_records(bench)
+    code("data/prompts.py")(bench)
+    bench.set("seeds", [0])
+    bench.set("arms.arms.mixed", None)
+    assert without_keys(bench.train()) == {"short-{}/seed0"}
+    [record] = [json.loads(path.read_text()) for path in bench.results.glob("runs/short-*/seed0/run.json")]
+    digests = {
+        place: module_digests("reward_ablation.training", root=place / "workflow") for place in (bench.code, ROOT)
+    }
+    module = "reward_ablation.data.prompts"
+    assert record["modules"][module] == digests[bench.code][module] != digests[ROOT][module]
+    assert bench.planned() == 0
+
+
+@pytest.fixture
+def stale(trained, tmp_path) -> Bench:
+    """All runs are of older code, and Snakemake does not know it."""
+    bench = trained.copied(tmp_path)
+    without_records(bench)
+    code("data/prompts.py")(bench)
+    return bench
+
+
+def test_only_the_stale_runs_that_are_asked_for_are_trained(stale):
+    [run] = stale.results.glob("runs/mixed-*/seed1/run.json")
+    assert stale.dry_run(str(run.relative_to(stale.folder))) == {"train": 1}
+    assert "train" not in stale.dry_run("fetch")
+    answers = stale.dry_run("--until", "evaluate")
+    assert (answers["train"], answers["evaluate"]) == (4, 4)
+
+
+def test_stale_runs_are_kept_where_params_are_no_reason_to_run_again(stale):
+    assert stale.dry_run("--until", "train", "--rerun-triggers", "mtime", "input") == {}
+    plan = stale.plan("--rerun-triggers", "mtime", "input")
+    assert "0 of 4 runs to train" in plan
+    assert "training code changed: data/prompts.py; kept, as --rerun-triggers says" in plan
+
+
+@pytest.mark.parametrize(
+    ("file", "what"), [("data/train-*.parquet", "training set"), ("models/*/model.json", "base model")]
+)
+def test_runs_on_other_inputs_are_stale(trained, tmp_path, file, what):
+    bench = trained.copied(tmp_path)
+    [path] = bench.results.glob(file)
+    path.write_bytes(path.read_bytes() + b" ")
+    assert f"its {what} changed" in bench.plan()
+    assert bench.dry_run("--until", "train").get("train") == 4
+
+
+def test_an_interrupted_run_goes_on(trained, tmp_path):
+    bench = trained.copied(tmp_path)
+    bench.config["training"] |= {"max_steps": 400, "save_strategy": "steps", "save_steps": 1}
+    bench.set("seeds", [0])
+    bench.set("arms.arms.short", None)
+    deadline = time.time() + 120
+    with bench.running("--until", "train") as process:
+        while not list(bench.results.glob("runs/*/seed0/.work/checkpoint-[2-9]/checksums.json")):
+            assert time.time() < deadline
+            assert process.poll() is None
+            time.sleep(0.1)
+        assert re.search(r"is being trained now, at step \d+ of 400", bench.plan())
+        before = bench.models()
+        assert "works there; wait until it is done or stop it" in bench.refused("prune", "delete")
+        assert bench.models() == before
+    plan = bench.plan()
+    assert re.search(r"interrupted at step \d+ of 400, goes on from there", plan)
+    assert re.search(r"about [\d.]+ CPU hours: 3\d\d steps of", plan)
+
+
+def test_commands_are_asked_for_alone(trained):
+    assert "error: plan: makes nothing, and fetch does" in trained.refused("plan", "fetch")
+    assert "error: delete: of what?" in trained.refused("delete")
+
+
+def test_pruning_leaves_what_the_study_needs(trained, tmp_path):
+    bench = trained.copied(tmp_path)
+    bench.set("seeds", [1])
+    bench.set("arms.arms.mixed.weights.format", 0.6)
+    bench.train()
+    before = {path for path in bench.results.rglob("*") if path.is_file()}
+    listed = bench.snakemake("prune")
+    assert "finished run of another config" in listed
+    assert "finished run of a seed that the study does not have" in listed
+    assert {path for path in bench.results.rglob("*") if path.is_file()} == before
+    bench.snakemake("prune", "delete")
+    kept = {path.relative_to(bench.results / "runs").parent.name for path in bench.results.glob("runs/*/*/run.json")}
+    assert kept == {"seed1"}
+    assert len(list(bench.results.glob("runs/*"))) == 2
+    assert "nothing in results/tiny that it does not need" in bench.snakemake("prune")
+    assert bench.dry_run("--until", "train") == {}

@@ -1,0 +1,126 @@
+"""The parts of Snakemake that the workflow uses and that no documentation promises: told by name when they are gone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from reward_ablation.planning.internals import (
+    counts_params,
+    force,
+    is_main,
+    limit,
+    runs_here,
+    set_limit,
+    targets,
+    wildcards_to_run,
+)
+from reward_ablation.study.errors import StudyError
+
+SNAKEFILE = """
+from reward_ablation.planning.internals import counts_params, force, is_main, targets, wildcards_to_run
+
+
+def again(wildcards):
+    if is_main(workflow):
+        print("asked:", sorted(targets(workflow)), counts_params(workflow))
+        if wildcards.number != "2":
+            force(workflow, f"{wildcards.number}.txt")
+    return []
+
+
+rule all:
+    input:
+        expand("{number}.txt", number=[1, 2, 3]),
+
+
+rule make:
+    input:
+        again,
+    output:
+        "{number}.txt",
+    run:
+        with open(output[0], "w") as file:
+            file.write("made")
+
+
+onstart:
+    print("about to run:", sorted(wildcards.number for wildcards in wildcards_to_run(workflow, "make")))
+"""
+
+
+def snakemake(folder, *arguments):
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+def test_snakemake_has_what_the_workflow_uses(tmp_path):
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    assert "about to run: ['1', '2', '3']" in snakemake(tmp_path)
+    assert "asked: [] True" in snakemake(tmp_path, "-n")
+    printed = snakemake(tmp_path, "2.txt", "3.txt", "--rerun-triggers", "mtime", "input")
+    assert "asked: ['2.txt', '3.txt'] False" in printed
+    assert "about to run: ['3']" in printed
+    assert printed.count("Forced execution") == 1  # 3.txt: no target is added, and 2.txt is not forced
+
+
+LIMITED = """
+from reward_ablation.planning.internals import limit, runs_here, set_limit
+
+
+rule all:
+    input:
+        expand("{number}.txt", number=range(4)),
+
+
+# Each goes on only once another one runs, some for longer than others, and fails where two others do.
+rule make:
+    output:
+        "{number}.txt",
+    resources:
+        slot=1,
+    shell:
+        "mkdir run-{wildcards.number};"
+        " for i in $(seq 600); do [ -e two ] && break; [ $(ls -d run-* | wc -l) = 2 ] && touch two; sleep 0.1; done;"
+        " for i in $(seq 5 1{wildcards.number}); do [ $(ls -d run-* | wc -l) -le 2 ] || exit 1; sleep 0.1; done;"
+        " rmdir run-{wildcards.number}; touch {output}"
+
+
+onstart:
+    print("here:", runs_here(workflow), "limit:", limit(workflow, "slot"))
+    if limit(workflow, "slot") is None:
+        set_limit(workflow, "slot", 2)
+    print("limit now:", limit(workflow, "slot"))
+"""
+
+
+def test_a_limit_that_is_set_at_the_start_is_kept(tmp_path):
+    (tmp_path / "Snakefile").write_text(LIMITED)
+    printed = snakemake(tmp_path, "--cores", "4")
+    assert "here: True limit: None" in printed
+    assert "limit now: 2" in printed
+    assert (tmp_path / "two").exists()
+    assert "here: False limit: 3" in snakemake(tmp_path, "--touch", "--forceall", "--resources", "slot=3")
+
+
+@pytest.mark.parametrize(
+    ("use", "part"),
+    [
+        (targets, "dag_settings.targets"),
+        (counts_params, "dag_settings.rerun_triggers"),
+        (is_main, "is_main_process"),
+        (lambda workflow: wildcards_to_run(workflow, "train"), "dag.needrun_jobs"),
+        (lambda workflow: force(workflow, "file"), "dag.forcefiles"),
+        (runs_here, "local_exec"),
+        (lambda workflow: limit(workflow, "gpu"), "global_resources"),
+        (lambda workflow: set_limit(workflow, "gpu", 1), "register_resource"),
+    ],
+)
+def test_a_part_that_is_gone_is_one_line(use, part):
+    with pytest.raises(StudyError, match=rf"this version of Snakemake has no workflow.{part}; install snakemake 9.27"):
+        use(SimpleNamespace(dag=SimpleNamespace(), dag_settings=SimpleNamespace()))

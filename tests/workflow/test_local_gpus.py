@@ -1,0 +1,179 @@
+"""Runs side by side where nvidia-smi, a stand-in (`stand_in_gpus`), lists several GPUs: there are none here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from stand_in_gpus import Machine
+
+#: Jobs that claim their GPUs as runs do.
+SNAKEFILE = """
+from reward_ablation.planning.local_gpus import share_gpus
+from reward_ablation.study.errors import one_line_errors
+
+resource_scopes:
+    gpu="local",
+
+rule all:
+    input:
+        expand("{number}.txt", number=range(4)),
+
+rule job:
+    output:
+        "{number}.txt",
+    resources:
+        gpu=config["gpus"],
+    shell:
+        "python job.py {output} {config[gpus]} {config[together]}"
+
+rule other:
+    output:
+        "other.txt",
+    shell:
+        "touch {output}"
+
+onstart:
+    with one_line_errors():
+        share_gpus(workflow, logger.info)
+"""
+#: A file by GPU says that it is in use, and there can be no second; each waits until so many have run together.
+JOB = """
+import os, sys, time
+from pathlib import Path
+from reward_ablation.study.gpus import claim_gpus
+output, gpus, together = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+locks = claim_gpus(gpus, "job") if gpus else []
+names = os.environ["CUDA_VISIBLE_DEVICES"] if gpus else ""
+used = Path(os.environ["USED"])
+marks = [used / name for name in names.split(",") if name]
+for mark in marks:
+    os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+deadline = time.monotonic() + 60
+while gpus and len(list(used.glob("[0-9]"))) < together and not (used / "together").exists():
+    assert time.monotonic() < deadline, "the others were not started"
+    time.sleep(0.05)
+(used / "together").touch()
+time.sleep(0.5)
+for mark in marks:
+    mark.unlink()
+output.write_text(names)
+"""
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine with three GPUs."""
+    made = Machine(tmp_path / "machine", 3)
+    yield made
+    made.clear()
+
+
+@pytest.fixture
+def start(machine, tmp_path):
+    """Starts Snakemake in a folder of its own: its status, what it printed, and the GPUs of each job."""
+
+    def snakemake(*arguments, gpus=1, together=1, folder="study", **environment):
+        study = tmp_path / folder
+        study.mkdir(exist_ok=True)
+        (study / "Snakefile").write_text(SNAKEFILE)
+        (study / "job.py").write_text(JOB)
+        environment = machine.environment(USED=str(machine.program.parent), **environment)
+        environment["PATH"] = f"{os.path.dirname(sys.executable)}:{environment['PATH']}"
+        command = [sys.executable, "-m", "snakemake", "--cores", "8", *arguments]
+        command += ["--config", f"gpus={gpus}", f"together={together}"]
+        done = subprocess.run(command, cwd=study, env=environment, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr, [path.read_text() for path in study.glob("[0-9].txt")]
+
+    return snakemake
+
+
+def test_as_many_jobs_as_gpus_run_together_each_on_its_own(start):
+    status, printed, got = start(together=3)
+    assert status == 0, printed
+    assert "GPUs here: 3; jobs that take 1 of them run 3 at a time" in printed
+    assert len(got) == 4
+    assert set(got) == {"0", "1", "2"}
+    assert "waiting for" not in printed  # none is started before there is a GPU for it
+
+
+def test_two_studies_side_by_side_share_no_gpu(start):
+    with ThreadPoolExecutor() as pool:
+        results = list(pool.map(lambda folder: start(folder=folder), ["one", "other"]))
+    for status, printed, got in results:
+        assert status == 0, printed
+        assert len(got) == 4
+
+
+@pytest.mark.parametrize(
+    ("gpus", "arguments", "together", "environment", "may_get"),
+    [
+        (2, [], 2, {}, {"0,1", "0,2", "1,2"}),
+        (1, ["--resources", "gpu=2"], 2, {}, {"0", "1", "2"}),
+        (1, [], 2, {"CUDA_VISIBLE_DEVICES": "0,2"}, {"0", "2"}),
+    ],
+)
+def test_fewer_at_a_time(start, gpus, arguments, together, environment, may_get):
+    status, printed, got = start(*arguments, gpus=gpus, together=together, **environment)
+    assert status == 0, printed
+    assert "waiting for" not in printed
+    assert set(got) <= may_get
+
+
+@pytest.mark.parametrize(
+    ("gpus", "arguments", "message"),
+    [
+        (4, [], "error: launch.gpus: a run takes 4 GPUs and this machine shows 3 GPUs; lower launch.gpus"),
+        (1, ["--resources", "gpu=8"], "error: --resources gpu=8: there are 3 here; leave it out, and all of them"),
+    ],
+)
+def test_more_than_there_are_is_one_line_before_any_job(start, gpus, arguments, message):
+    status, printed, _ = start(*arguments, gpus=gpus)
+    assert status == 1
+    assert message in printed
+    assert "rule job" not in printed
+
+
+@pytest.mark.parametrize(
+    ("gpus", "arguments"),
+    [
+        (0, []),  # on the CPU
+        (1, ["--dry-run"]),
+        (1, ["--touch"]),
+        (1, ["other.txt"]),  # what is asked for takes none
+    ],
+)
+def test_nobody_looks_for_gpus_where_none_is_taken(start, machine, gpus, arguments):
+    status, printed, _ = start(*arguments, gpus=gpus)
+    assert status == 0, printed
+    assert machine.calls == 0
+
+
+@pytest.fixture
+def gpu_study(machine, study, monkeypatch):
+    """The tiny study on that machine; each run takes more GPUs than there are."""
+    for name, value in machine.environment().items():
+        monkeypatch.setenv(name, value)
+    for name in set(os.environ) - set(machine.environment()):
+        monkeypatch.delenv(name)
+    study.config["launch"] = {"gpus": 4}
+    return study
+
+
+def test_a_study_with_too_few_gpus_ends_before_its_first_job(gpu_study, machine):
+    assert gpu_study.planned()["train"] == 4
+    assert machine.calls == 0
+    result = gpu_study.snakemake()
+    assert result.returncode == 1
+    assert "error: launch.gpus: a run takes 4 GPUs and this machine shows 3 GPUs" in result.stderr
+    assert not (gpu_study.results / "models").exists()
+
+
+def test_what_needs_no_gpu_is_made_without_one(gpu_study, machine):
+    result = gpu_study.snakemake("--", "results/tiny/study.json")
+    assert result.returncode == 0, result.stderr
+    assert machine.calls == 0

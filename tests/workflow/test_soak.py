@@ -1,0 +1,21 @@
+"""A short form of the soak: a real study, interrupted at random, ends in the files of a quiet one."""
+
+import importlib.util
+
+import pytest
+
+from .conftest import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+def test_an_interrupted_study_ends_as_a_quiet_one(tmp_path):
+    found = importlib.util.spec_from_file_location("soak", ROOT / "benchmarks" / "soak.py")
+    soak = importlib.util.module_from_spec(found)
+    found.loader.exec_module(soak)
+    run = soak.Soak(tmp_path, seed=0)
+    run.go(4)
+    report = run.report()
+    assert report["interruptions"] == 4
+    assert report["studies"] >= 1
+    assert report["files"] > 60

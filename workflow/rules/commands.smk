@@ -1,0 +1,22 @@
+rule plan:
+    """Print which runs would be trained, why, and for how long; start nothing."""
+    input:
+        commands.plan,
+
+
+rule status:
+    """Print where each run is: waiting, running, interrupted, failed or done; start nothing."""
+    input:
+        commands.status,
+
+
+rule prune:
+    """Print what the study does not need of its results folder; `snakemake prune delete` deletes it."""
+    input:
+        commands.prune,
+
+
+rule delete:
+    """Beside the target prune: delete what it lists."""
+    input:
+        commands.delete,
