@@ -31,7 +31,7 @@ demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures
 	@echo "figures: results/demo/figures/all.pdf   report: results/demo/report.html   tables: results/demo/tables/"
 
 test: test-fast $(VENV)/deepspeed ## All tests, the fast ones first
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -m slow
 
 # For the tests of ZeRO alone.
 $(VENV)/deepspeed: envs/deepspeed.txt $(READY)
@@ -39,7 +39,7 @@ $(VENV)/deepspeed: envs/deepspeed.txt $(READY)
 	touch $@
 
 test-fast: $(READY) ## The tests that start no whole study
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -m "not slow"
 
 lint: $(READY) ## ruff, snakefmt, snakemake --lint, mypy
 	$(BIN)/ruff check .
