@@ -13,16 +13,16 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from reward_ablation.figures.__main__ import FIGURES
-from reward_ablation.figures.arms import arms
-from reward_ablation.figures.curves import MOST_POINTS, thinned
-from reward_ablation.figures.evaluation import evaluation
-from reward_ablation.figures.rewards import rewards
-from reward_ablation.figures.similarity_layers import layer_places, layers_in_order, similarity_layers
-from reward_ablation.figures.similarity_parts import similarity_parts
-from reward_ablation.figures.similarity_steps import similarity_steps
-from reward_ablation.figures.simplex import positions
-from reward_ablation.figures.style import COLOURS, STYLE, looks, wrapped
+from reward_ablation.figures.elements.curves import MOST_POINTS, thinned
+from reward_ablation.figures.elements.simplex import positions
+from reward_ablation.figures.elements.style import COLOURS, STYLE, looks, wrapped
+from reward_ablation.figures.evaluation.arms import arms
+from reward_ablation.figures.evaluation.evaluation import evaluation
+from reward_ablation.figures.gradients.similarity_layers import layer_places, layers_in_order, similarity_layers
+from reward_ablation.figures.gradients.similarity_parts import similarity_parts
+from reward_ablation.figures.gradients.similarity_steps import similarity_steps
 from reward_ablation.figures.title_page import title_page
+from reward_ablation.figures.training.rewards import rewards
 
 
 def draw(made_up, name: str, figure: str) -> Figure:
@@ -361,7 +361,7 @@ def test_figures_leave_matplotlibs_settings_alone(made_up):
     [(0, {}, "float32"), (1, {}, "bfloat16"), (1, {"bf16": False}, "float32"), (0, {"bf16": True}, "bfloat16")],
 )
 def test_precision_is_said(gpus, training, words):
-    from reward_ablation.figures.similarity_steps import precision_note
+    from reward_ablation.figures.gradients.similarity_steps import precision_note
 
     spec = {"gpus": gpus, "training": training}
     study = SimpleNamespace(runs=[SimpleNamespace(spec=spec)])

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
-from reward_ablation.analysis.advantages import against_the_others
-from reward_ablation.analysis.what_if import read_measured_step, what_if
+from reward_ablation.analysis.gradients.advantages import against_the_others
+from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.models.load import load_model, load_tokenizer
 
 from .test_placed_training import NAMES, REWARDS

@@ -113,7 +113,7 @@ TABLE = [
     Row("keys reordered", reorder, NONE),
     Row("1 to 1.0", config("arms.arms.short.weights.brevity", 1.0), NONE),
     Row("a comment or docstring in any module", comments, NONE),
-    Row("a change in figures/", code("figures/style.py"), NONE),
+    Row("a change in figures/", code("figures/elements/style.py"), NONE),
     Row("a change in analysis/", code("analysis/aggregate.py"), NONE),
     Row("one weight of one arm", config("arms.arms.mixed.weights.format", 0.6), MIXED, "format 0.5 → 0.6"),
     Row(

@@ -7,25 +7,25 @@ from pathlib import Path
 import pandas as pd
 
 from reward_ablation.analysis.cost import ask_accounting, cost_of_run
-from reward_ablation.analysis.evaluation import (
+from reward_ablation.analysis.evaluation.answers import (
     ANSWER_COLUMNS,
     difference_to_baseline,
     evaluation_of_arm,
     evaluation_of_run,
     question_means,
 )
+from reward_ablation.analysis.gradients.similarity_by_arm import similarity_by_arm
+from reward_ablation.analysis.gradients.similarity_by_step import GRADIENT_COLUMNS, similarity_by_step
 from reward_ablation.analysis.provenance import (
     check_not_mixed,
     difference_in_provenance,
     provenance,
 )
 from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.rewards_by_step import rewards_by_step
 from reward_ablation.analysis.runs import RunRecord, check_run_files, present_inputs, read_run, run_row
-from reward_ablation.analysis.similarity_by_arm import similarity_by_arm
-from reward_ablation.analysis.similarity_by_step import GRADIENT_COLUMNS, similarity_by_step
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
+from reward_ablation.analysis.training.rewards_by_step import rewards_by_step
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.provenance import Quantities, quantities
 

@@ -9,15 +9,15 @@ from tempfile import TemporaryDirectory
 
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.analysis.tables import read_table
-from reward_ablation.figures.arms import arms
-from reward_ablation.figures.evaluation import evaluation
+from reward_ablation.figures.evaluation.arms import arms
+from reward_ablation.figures.evaluation.evaluation import evaluation
 from reward_ablation.figures.files import merge, save_pdf, save_png
-from reward_ablation.figures.length import length
-from reward_ablation.figures.rewards import rewards
-from reward_ablation.figures.similarity_layers import similarity_layers
-from reward_ablation.figures.similarity_parts import similarity_parts
-from reward_ablation.figures.similarity_steps import similarity_steps
+from reward_ablation.figures.gradients.similarity_layers import similarity_layers
+from reward_ablation.figures.gradients.similarity_parts import similarity_parts
+from reward_ablation.figures.gradients.similarity_steps import similarity_steps
 from reward_ablation.figures.title_page import title_page
+from reward_ablation.figures.training.length import length
+from reward_ablation.figures.training.rewards import rewards
 from reward_ablation.study.errors import one_line_errors, storage_errors
 
 #: Figure: its function and the table that it shows.

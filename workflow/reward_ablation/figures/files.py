@@ -9,7 +9,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from pypdf import PdfWriter
 
-from reward_ablation.figures.style import STYLE
+from reward_ablation.figures.elements.style import STYLE
 from reward_ablation.study.files import atomic_path
 
 

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.provenance import sentence
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.estimates import row_height
-from reward_ablation.figures.style import STYLE, WIDTH, looks
-from reward_ablation.figures.weights import COLUMN_WIDTH, weight_matrix
+from reward_ablation.figures.elements.estimates import row_height
+from reward_ablation.figures.elements.style import STYLE, WIDTH, looks
+from reward_ablation.figures.elements.weights import COLUMN_WIDTH, weight_matrix
 
 #: Characters of a line of text beside its key.
 LINE = 84

@@ -11,8 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from reward_ablation.analysis.advantages import component_shares
-from reward_ablation.analysis.what_if import read_measured_step, what_if
+from reward_ablation.analysis.gradients.advantages import component_shares
+from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.gram.similarity import SCHEMA
 from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
 from reward_ablation.study.errors import StudyError

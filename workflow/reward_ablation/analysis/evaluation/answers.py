@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.intervals import bootstrap_means, generator, percentile_interval
+from reward_ablation.analysis.statistics.intervals import bootstrap_means, generator, percentile_interval
 
 #: Columns of the answers that metrics are made of.
 ANSWER_COLUMNS = ["correct_strict", "correct_lenient", "correct_math_paper", "format", "tokens", "truncated"]

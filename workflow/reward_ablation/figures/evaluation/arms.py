@@ -9,7 +9,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure, SubFigure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.estimates import (
+from reward_ablation.figures.elements.estimates import (
     accuracy_handles,
     draw_accuracies,
     interval_note,
@@ -18,9 +18,9 @@ from reward_ablation.figures.estimates import (
     select,
     share_axis,
 )
-from reward_ablation.figures.simplex import simplex_map
-from reward_ablation.figures.style import STYLE, WIDTH, legend_below, title
-from reward_ablation.figures.weights import COLUMN_WIDTH, weight_matrix
+from reward_ablation.figures.elements.simplex import simplex_map
+from reward_ablation.figures.elements.style import STYLE, WIDTH, legend_below, title
+from reward_ablation.figures.elements.weights import COLUMN_WIDTH, weight_matrix
 
 #: Inches of a row of triangles.
 TRIANGLE = 2.9

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.curves import arm_groups, curve_panels, finish, panel_title
-from reward_ablation.figures.similarity_layers import estimates_note
-from reward_ablation.figures.similarity_steps import alone, cosine_axis, of_pair, why_not_measured
-from reward_ablation.figures.style import STYLE, looks, page_of_words
+from reward_ablation.figures.elements.curves import arm_groups, curve_panels, finish, panel_title
+from reward_ablation.figures.elements.style import STYLE, looks, page_of_words
+from reward_ablation.figures.gradients.similarity_layers import estimates_note
+from reward_ablation.figures.gradients.similarity_steps import alone, cosine_axis, of_pair, why_not_measured
 from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: The cosine and its parts, with their names below a panel.

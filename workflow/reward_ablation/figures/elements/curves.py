@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.style import WIDTH, Look, legend_below, looks, title, wrapped
+from reward_ablation.figures.elements.style import WIDTH, Look, legend_below, looks, title, wrapped
 
 #: Most points of a curve; beyond, neighbouring steps are averaged, or lines would run into each other.
 MOST_POINTS = 120

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.estimates import (
+from reward_ablation.figures.elements.estimates import (
     accuracy_handles,
     draw_accuracies,
     draw_points,
@@ -21,7 +21,7 @@ from reward_ablation.figures.estimates import (
     select,
     share_axis,
 )
-from reward_ablation.figures.style import STYLE, WIDTH, legend_below, title
+from reward_ablation.figures.elements.style import STYLE, WIDTH, legend_below, title
 
 
 def draw_row(

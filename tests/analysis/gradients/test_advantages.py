@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reward_ablation.analysis.advantages import against_the_others, component_shares
+from reward_ablation.analysis.gradients.advantages import against_the_others, component_shares
 
 NAN = float("nan")
 

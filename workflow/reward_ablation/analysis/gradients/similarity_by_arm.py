@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.intervals import bootstrap_means_of_known, generator, percentile_interval
+from reward_ablation.analysis.statistics.intervals import bootstrap_means_of_known, generator, percentile_interval
 
 #: A cosine and the parts that add up to it.
 PARTS = ["cosine", "self", "same_prompt", "cross_prompt", "across_blocks"]

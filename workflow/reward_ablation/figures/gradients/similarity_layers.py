@@ -11,9 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.curves import arm_groups, curve_panels, draw_curve, finish, panel_title
-from reward_ablation.figures.similarity_steps import alone, cosine_axis, of_pair, precision_note, why_not_measured
-from reward_ablation.figures.style import STYLE, looks, page_of_words
+from reward_ablation.figures.elements.curves import arm_groups, curve_panels, draw_curve, finish, panel_title
+from reward_ablation.figures.elements.style import STYLE, looks, page_of_words
+from reward_ablation.figures.gradients.similarity_steps import (
+    alone,
+    cosine_axis,
+    of_pair,
+    precision_note,
+    why_not_measured,
+)
 from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: Most labels of layers under one panel.

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.evaluation import (
+from reward_ablation.analysis.evaluation.answers import (
     difference_to_baseline,
     evaluation_of_arm,
     evaluation_of_run,

@@ -3,8 +3,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from reward_ablation.analysis import intervals
-from reward_ablation.analysis.intervals import (
+from reward_ablation.analysis.statistics import intervals
+from reward_ablation.analysis.statistics.intervals import (
     bootstrap_means,
     bootstrap_means_of_known,
     generator,

@@ -7,7 +7,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.curves import (
+from reward_ablation.figures.elements.curves import (
     arm_groups,
     curve_panels,
     draw_arms,
@@ -18,7 +18,7 @@ from reward_ablation.figures.curves import (
     steps_per_point,
     thinned,
 )
-from reward_ablation.figures.style import STYLE
+from reward_ablation.figures.elements.style import STYLE
 
 
 @rc_context(STYLE)

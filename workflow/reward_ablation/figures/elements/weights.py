@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.estimates import name_rows
-from reward_ablation.figures.style import wrapped
+from reward_ablation.figures.elements.estimates import name_rows
+from reward_ablation.figures.elements.style import wrapped
 
 #: Inches of a component's column: four digits fit.
 COLUMN_WIDTH = 0.42

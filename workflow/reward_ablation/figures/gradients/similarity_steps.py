@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.curves import (
+from reward_ablation.figures.elements.curves import (
     arm_groups,
     curve_panels,
     draw_arms,
@@ -22,7 +22,7 @@ from reward_ablation.figures.curves import (
     steps_per_point,
     thinned,
 )
-from reward_ablation.figures.style import STYLE, page_of_words
+from reward_ablation.figures.elements.style import STYLE, page_of_words
 from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: Points of a curve: the cosine of one step's gradients is noise for the most part, and neighbours are averaged.

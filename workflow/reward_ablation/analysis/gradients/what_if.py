@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from reward_ablation.analysis.advantages import against_the_others, component_shares
+from reward_ablation.analysis.gradients.advantages import against_the_others, component_shares
 from reward_ablation.gram.similarity import (
     ALL_LAYERS,
     PARTS,

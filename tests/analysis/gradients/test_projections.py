@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reward_ablation.analysis.projections import cosine_of_layers, projected_cosine
+from reward_ablation.analysis.gradients.projections import cosine_of_layers, projected_cosine
 from reward_ablation.gram.store import PROJECTIONS_FILE, projection_table
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import write_parquet

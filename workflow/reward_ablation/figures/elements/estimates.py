@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.style import BASE_COLOUR, looks, wrapped
+from reward_ablation.figures.elements.style import BASE_COLOUR, looks, wrapped
 
 #: Longest line of an arm's name beside its row.
 NAME_WIDTH = 30

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.intervals import bootstrap_means, generator, percentile_interval
-from reward_ablation.analysis.similarity_by_arm import PARTS, by_layer_seed_and_step, similarity_by_arm
+from reward_ablation.analysis.gradients.similarity_by_arm import PARTS, by_layer_seed_and_step, similarity_by_arm
+from reward_ablation.analysis.statistics.intervals import bootstrap_means, generator, percentile_interval
 
 
 def by_step(values: np.ndarray, layers=("all", "layers.0"), definition: str = "alone") -> pd.DataFrame:

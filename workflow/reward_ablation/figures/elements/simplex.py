@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.style import wrapped
+from reward_ablation.figures.elements.style import wrapped
 
 HEIGHT = 3**0.5 / 2
 

@@ -7,7 +7,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.curves import (
+from reward_ablation.figures.elements.curves import (
     arm_groups,
     draw_arms,
     finish,
@@ -17,7 +17,7 @@ from reward_ablation.figures.curves import (
     steps_per_point,
     thinned,
 )
-from reward_ablation.figures.style import STYLE, WIDTH
+from reward_ablation.figures.elements.style import STYLE, WIDTH
 
 
 @rc_context(STYLE)

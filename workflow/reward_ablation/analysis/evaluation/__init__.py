@@ -1,0 +1,1 @@
+"""From the answers of evaluated models to estimates and differences."""

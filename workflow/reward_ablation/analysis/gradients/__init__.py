@@ -1,0 +1,1 @@
+"""What the components' gradients say: similarities, projections, other weights."""

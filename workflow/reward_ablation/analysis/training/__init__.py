@@ -1,0 +1,1 @@
+"""What happened to rewards and lengths in training."""
