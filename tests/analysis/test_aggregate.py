@@ -12,7 +12,8 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.__main__ import main
 from reward_ablation.analysis.aggregate import aggregate
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.analysis.tables import COST, SCHEMAS
+from reward_ablation.analysis.schemas.runs import COST
+from reward_ablation.analysis.tables import SCHEMAS
 from reward_ablation.study.errors import StudyError
 
 
