@@ -37,10 +37,9 @@ def bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator
     With one seed this is the bootstrap over questions.
 
     The variance between seeds comes out (n - 1) / n of its size for n seeds, as in every plain
-    bootstrap, so that intervals are too narrow where seeds are few and differ by more than the
-    choice of questions explains. In simulations a 95 % interval held the truth in 88 % of studies
-    with 2 seeds and 92 % with 5 (1,319 questions, standard deviation .02 between seeds), and in 62 %
-    and 84 % where nearly all variance was between seeds; with 100 questions in 96 %.
+    bootstrap, so that these means' percentiles are too narrow an interval where seeds are few and differ
+    by more than the choice of questions explains. `statistics.estimates` corrects this; docs/statistics.md
+    has the numbers.
 
     Parameters
     ----------

@@ -1,0 +1,99 @@
+"""Effects by hand: results of arms are put in, effects come out."""
+
+from itertools import combinations
+
+import pytest
+
+from reward_ablation.analysis.statistics.contrasts import BASE, Effect, effects, reach
+
+
+def factorial(names: str, weight: float = 1.0) -> dict[str, dict[str, float]]:
+    subsets = [subset for size in range(1, len(names) + 1) for subset in combinations(names, size)]
+    return {"".join(subset): {name: weight * (name in subset) for name in names} for subset in subsets}
+
+
+def values(found: list[Effect], method: str, results: dict[str, float]) -> dict[str, float]:
+    return {
+        effect.component: sum(c * results[arm] for arm, c in effect.coefficients.items())
+        for effect in found
+        if effect.method == method
+    }
+
+
+# Base 10, a adds 4, b adds 2, both together 3 more; by hand.
+RESULTS = {BASE: 10.0, "a": 14.0, "b": 12.0, "ab": 19.0}
+
+
+def test_effects_of_two_components():
+    found = effects(factorial("ab"), ["a", "b"], regress=False)
+    assert values(found, "main_effect", RESULTS) == {"a": 5.5, "b": 3.5}  # (14 + 19) / 2 - (10 + 12) / 2
+    assert values(found, "interaction", RESULTS) == {"a:b": 1.5}  # half of (19 - 12) - (14 - 10)
+    assert values(found, "shapley", RESULTS) == {"a": 5.5, "b": 3.5}
+    assert values(found, "leave_one_out", RESULTS) == {"a": 7, "b": 5}
+    assert values(found, "one_at_a_time", RESULTS) == {"a": 4, "b": 2}
+    assert values(found, "regression", RESULTS) == {}
+
+
+def test_shapley_values_of_the_glove_game():
+    # One has a left glove, two have a right one each, a pair is worth 1: the known values are 2/3, 1/6, 1/6.
+    arms = factorial("lrs")
+    results = {BASE: 0.0} | {arm: float("l" in arm and len(arm) > 1) for arm in arms}
+    shapley = values(effects(arms, ["l", "r", "s"], regress=False), "shapley", results)
+    assert shapley == pytest.approx({"l": 2 / 3, "r": 1 / 6, "s": 1 / 6})
+
+
+def test_shapley_values_add_up_to_all_components_minus_the_base_model():
+    arms = factorial("abcd")
+    results = {arm: float(place**2) for place, arm in enumerate([BASE, *arms])}
+    shapley = values(effects(arms, list("abcd"), regress=False), "shapley", results)
+    assert sum(shapley.values()) == pytest.approx(results["abcd"] - results[BASE])
+
+
+def test_a_missing_subset_leaves_no_factorial_effects():
+    arms = factorial("abc")
+    del arms["bc"]
+    found = effects(arms, list("abc"), regress=False)
+    assert {effect.method for effect in found} == {"leave_one_out", "one_at_a_time"}
+    assert [effect.component for effect in found if effect.method == "leave_one_out"] == ["b", "c"]  # no arm without a
+
+
+def test_leaving_out_is_compared_at_equal_weights():
+    arms = {"full": {"a": 1.0, "b": 2.0}, "no_a": {"a": 0.0, "b": 1.0}, "no_b": {"a": 1.0, "b": 0.0}}
+    found = effects(arms, ["a", "b"], regress=False)
+    assert [effect.component for effect in found if effect.method == "leave_one_out"] == ["b"]  # no_a has another b
+
+
+def test_a_component_alone_at_two_weights_has_no_effect_of_its_own():
+    arms = {"one": {"a": 1.0, "b": 0.0}, "two": {"a": 2.0, "b": 0.0}, "other": {"a": 0.0, "b": 1.0}}
+    found = effects(arms, ["a", "b"], regress=False)
+    assert [(effect.method, effect.component) for effect in found] == [("one_at_a_time", "b")]
+
+
+def test_components_that_no_arm_is_trained_on_have_no_effect():
+    found = effects({"a": {"a": 1.0, "tracked": 0.0}}, ["a", "tracked"], regress=False)
+    assert {effect.component for effect in found} == {"a"}
+
+
+def test_effects_in_a_mixture():
+    # Scheffé's model with coefficients 6, 3, 0: effects 6 - 1.5, 3 - 3, 0 - 4.5.
+    weights = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.5, 0), (0, 0.5, 0.5), (0.5, 0, 0.5)]
+    arms = {str(w): dict(zip("abc", map(float, w), strict=True)) for w in weights}
+    results = {arm: 6 * w["a"] + 3 * w["b"] for arm, w in arms.items()}
+    assert values(effects(arms, list("abc"), regress=True), "regression", results) == pytest.approx(
+        {"a": 4.5, "b": 0, "c": -4.5}
+    )
+
+
+def test_regression_on_weights():
+    arms = {f"arm{n}": {"a": a, "b": b} for n, (a, b) in enumerate([(1.0, 0.0), (2.0, 1.0), (0.5, 2.0), (1.0, 3.0)])}
+    results = {arm: 7 + 2 * w["a"] - 0.5 * w["b"] for arm, w in arms.items()}
+    assert values(effects(arms, ["a", "b"], regress=True), "regression", results) == pytest.approx({"a": 2, "b": -0.5})
+
+
+def test_too_few_arms_to_regress_on():
+    arms = {"one": {"a": 1.0, "b": 0.5}, "two": {"a": 1.0, "b": 2.0}}
+    assert effects(arms, ["a", "b"], regress=True) == []
+
+
+def test_reach_of_an_effect_on_a_share():
+    assert reach(Effect("shapley", "a", {"x": 0.5, "y": -0.5, "z": 0.25})) == (-0.5, 0.75)

@@ -1,0 +1,89 @@
+"""Simulated studies whose truth is known: a 95 % interval must hold it in 93 to 97 % of them.
+
+`benchmarks/coverage.py` has more of them. The standard error of a share of 2,000 studies is .005.
+"""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from reward_ablation.analysis.statistics.contrasts import BASE, effects
+from reward_ablation.analysis.statistics.estimates import distribution, intervals, p_values, resampled_seeds
+
+STUDIES, AT_ONCE = 2000, 200
+
+
+def coverage(
+    seeds: int, questions: int, seed_spread: float, question_spread: float, noise: float
+) -> tuple[float, float]:
+    """Share of studies whose interval holds the true mean 0, and that of those whose p is at least .05."""
+    rng = np.random.default_rng([seeds, questions, round(1000 * seed_spread)])
+    limits = (np.full(AT_ONCE, -np.inf), np.full(AT_ONCE, np.inf))
+    held, kept = [], []
+    for batch in range(STUDIES // AT_ONCE):
+        values = rng.normal(0, seed_spread, (AT_ONCE, seeds, 1)) + rng.normal(
+            0, question_spread, (AT_ONCE, 1, questions)
+        )
+        values = values + rng.normal(0, noise, (AT_ONCE, seeds, questions))
+        of = distribution(values, resampled_seeds(values, str(batch), 1000), str(batch), limits)
+        low, high = intervals(of, 0.95)
+        held.append((low <= 0) & (high >= 0))
+        kept.append(p_values(of) >= 0.05)
+    return float(np.mean(held)), float(np.mean(kept))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+@pytest.mark.parametrize(
+    ("seed_spread", "question_spread"),
+    [
+        (0.0, 0.0),  # a difference of arms that do not differ: nothing but noise
+        (0.0, 0.4),  # questions alone
+        (0.02, 0.4),  # the usual
+        (0.02, 0.0),  # a difference
+        (0.2, 0.4),  # seeds above all
+    ],
+)
+def test_intervals_hold_the_truth(seeds, seed_spread, question_spread):
+    held, kept = coverage(seeds, 300, seed_spread, question_spread, noise=0.3)
+    assert 0.93 <= held <= 0.97
+    assert abs(held - kept) < 0.002  # p below .05 where the interval leaves out 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", [0.02, 0.5, 0.97])
+def test_intervals_of_one_seed_hold_the_share_of_right_answers(right):
+    answers = np.random.default_rng(0).random((STUDIES, 1, 300)) < right
+    limits = (np.zeros(STUDIES), np.ones(STUDIES))
+    values = answers.astype(float)
+    low, high = intervals(distribution(values, resampled_seeds(values, "right", 2000), "right", limits), 0.95)
+    assert 0.93 <= ((low <= right) & (right <= high)).mean() <= 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seeds", "seed_spread"), [(3, 0.0), (3, 0.05), (5, 0.02)])
+def test_intervals_of_effects_hold_the_truth(seeds, seed_spread):
+    """Three components that add .2, 0 and -.1, a and b together .1 more; the base model has no seed."""
+    names, questions = "abc", 200
+    subsets = [subset for size in range(1, 4) for subset in combinations(names, size)]
+    weights = {"".join(subset): {name: float(name in subset) for name in names} for subset in subsets}
+    means = {arm: 0.2 * ("a" in arm) - 0.1 * ("c" in arm) + 0.1 * ("a" in arm and "b" in arm) for arm in weights}
+    rng = np.random.default_rng([seeds, round(1000 * seed_spread)])
+    hard = rng.normal(0, 0.4, (STUDIES // 2, 1, questions))
+    shape = (STUDIES // 2, seeds, questions)
+    results = {BASE: hard + rng.normal(0, 0.2, hard.shape)}
+    for arm, mean in means.items():
+        level = rng.normal(0, seed_spread, (*shape[:2], 1))
+        results[arm] = mean + hard + level + rng.normal(0, 0.2, shape)
+    limits = (np.full(shape[0], -np.inf), np.full(shape[0], np.inf))
+    held = []
+    for effect in effects(weights, list(names), regress=False):
+        values = sum(coefficient * results[arm] for arm, coefficient in effect.coefficients.items())
+        truth = sum(coefficient * means.get(arm, 0.0) for arm, coefficient in effect.coefficients.items())
+        of = distribution(values, resampled_seeds(values, "effects", 1000), "effects", limits)
+        low, high = intervals(of, 0.95)
+        assert of.estimate.mean() == pytest.approx(truth, abs=0.005), effect
+        held.append(((low <= truth) & (truth <= high)).mean())
+    assert 0.93 <= np.mean(held) <= 0.97
+    assert 0.92 <= min(held) <= max(held) <= 0.98  # of 15 effects, each with a standard error of .007

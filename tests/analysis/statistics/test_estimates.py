@@ -1,0 +1,211 @@
+import tracemalloc
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy.stats import t, ttest_1samp
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+
+from reward_ablation.analysis.statistics.estimates import (
+    Distribution,
+    distribution,
+    holm,
+    intervals,
+    p_values,
+    resampled_seeds,
+    smallest_effects,
+    spread,
+)
+
+
+def of(values: np.ndarray, low: float = 0.0, high: float = 1.0, resamples: int = 2000) -> Distribution:
+    limits = (np.full(len(values), low), np.full(len(values), high))
+    return distribution(values, resampled_seeds(values, "data", resamples), "data", limits)
+
+
+def one(values: np.ndarray, confidence: float = 0.95, **limits: float) -> tuple[float, float]:
+    low, high = intervals(of(values[None], **limits), confidence)
+    return float(low[0]), float(high[0])
+
+
+# Two seeds, three questions: [[0, 2, 4], [2, 2, 8]]. Seed means 2 and 4, question means 1, 2 and 6, mean 3.
+# Sums of squares: seeds 3 (1 + 1) = 6; questions 2 (4 + 1 + 9) = 28; all 9 + 1 + 1 + 1 + 1 + 25 = 38; rest 4.
+# Mean squares 6 / 1, 28 / 2 = 14, 4 / 2 = 2. Variance of the mean (6 + 14 - 2) / 6 = 3, a third of it of seeds.
+TWO_WAY = np.array([[[0.0, 2.0, 4.0], [2.0, 2.0, 8.0]]])
+
+
+def test_variance_of_a_mean_is_that_of_the_two_way_analysis():
+    found = spread(TWO_WAY)
+    assert found.error[0] == pytest.approx(sqrt(3))
+    assert found.degrees[0] == pytest.approx(1 / ((1 / 3) / 1 + (2 / 3) / 2))
+
+
+def test_one_seed_has_the_variance_between_questions():
+    found = spread(TWO_WAY[:, :1])
+    assert found.error[0] == pytest.approx(sqrt(4 / 3))  # 0, 2, 4: variance 4
+    assert found.degrees[0] == 2
+
+
+def test_questions_that_differ_less_than_chance_add_nothing():
+    # Question means are equal: the variance is that between seeds, 9 questions times variance .02 over 18.
+    seeds = np.array([-0.1, 0.1])[:, None]
+    noise = 0.3 * np.tile([1.0, -1.0, 0.0], 3) * np.array([1.0, -1.0])[:, None]
+    found = spread((seeds + noise)[None])
+    assert found.error[0] == pytest.approx(sqrt(9 * 0.02 / 18))
+    assert found.degrees[0] == pytest.approx(1)
+
+
+def test_seeds_that_agree_by_chance_leave_half_of_what_questions_tell():
+    found = spread(np.array([[[1.0, 0.0] * 50, [0.0, 1.0] * 50]]))  # both seeds .5, all questions .5
+    assert found.error[0] == pytest.approx(0.5 * sqrt(50 / 99 / 200))  # residual sum of squares 50, of 99 degrees
+    assert found.degrees[0] == 99
+
+
+def test_an_interval_of_many_questions_is_that_of_student():
+    values = np.random.default_rng(0).normal(0.5, 0.1, (1, 400))
+    low, high = one(values, low=-np.inf, high=np.inf)
+    expected = ttest_1samp(values[0], 0).confidence_interval(0.95)
+    assert (low, high) == pytest.approx(tuple(expected), abs=0.05 * (high - low))
+
+
+def test_an_interval_over_seeds_that_differ_is_that_of_their_means():
+    levels = np.array([0.1, 0.3, 0.2, 0.5])
+    low, high = one(np.repeat(levels[:, None], 300, axis=1), low=-np.inf, high=np.inf)
+    expected = ttest_1samp(levels, 0).confidence_interval(0.95)
+    assert high - low == pytest.approx(expected.high - expected.low, rel=0.1)  # four seeds' means are few to draw from
+
+
+def test_seeds_that_agree_do_not_count_as_more_questions():
+    questions = np.random.default_rng(1).random((1, 200))
+    alone, eight = one(questions), one(np.repeat(questions, 8, axis=0))
+    assert np.subtract(*eight) == pytest.approx(np.subtract(*alone), rel=0.02)
+
+
+def test_pairing_removes_what_arms_share():
+    rng = np.random.default_rng(2)
+    hard = rng.random((3, 150))
+    arm = hard + 0.1 + rng.normal(0, 0.01, hard.shape)
+    paired, whole = one(arm - hard, low=-1), one(arm, high=2)
+    assert paired[1] - paired[0] < 0.1 * (whole[1] - whole[0])
+
+
+@pytest.mark.parametrize(
+    ("right", "expected"),
+    [
+        (4, (0.0055, 0.0504)),  # Clopper and Pearson of 4 of 200
+        (196, (0.9496, 0.9945)),
+    ],
+)
+def test_a_rare_answer_has_an_interval_that_leans_to_the_middle(right, expected):
+    low, high = one((np.arange(200) < right)[None].astype(float))
+    assert (low, high) == pytest.approx(expected, abs=0.004)
+    near, far = sorted([abs(low - right / 200), abs(high - right / 200)])
+    assert far > 1.5 * near
+
+
+@pytest.mark.parametrize(("value", "low", "high"), [(0.0, 0.0, 0.0362), (1.0, 0.9638, 1.0)])
+def test_equal_values_have_clopper_and_pearsons_interval_over_questions(value, low, high):
+    assert one(np.full((3, 100), value)) == pytest.approx((low, high), abs=1e-4)  # 1 - .025 ** (1 / 100)
+
+
+def test_no_difference_at_all_leaves_as_much_doubt_to_each_side():
+    low, high = one(np.zeros((3, 100)), low=-1.0)
+    assert (low, high) == pytest.approx((-0.0362, 0.0362), abs=1e-4)
+
+
+def test_rounding_of_equal_values_is_no_spread():
+    values = np.full((3, 100), 0.3)
+    values[1] += 1e-16
+    assert spread(values[None]).error[0] == 0
+
+
+def test_intervals_stay_within_the_range_of_their_metric():
+    values = np.zeros((2, 30))
+    values[:, 0] = 1
+    low, high = one(values)
+    assert 0 <= low < 1 / 30 < high <= 1
+
+
+def test_more_confidence_is_a_wider_interval():
+    values = np.random.default_rng(3).random((3, 100))
+    ends = [one(values, confidence) for confidence in (0.5, 0.9, 0.99)]
+    assert ends[2][0] < ends[1][0] < ends[0][0] < ends[0][1] < ends[1][1] < ends[2][1]
+
+
+@pytest.mark.parametrize(("seeds", "shift"), [(1, 0.1), (3, 0.05), (3, -0.1), (5, 0.3)])
+def test_p_is_where_an_interval_just_holds_zero(seeds, shift):
+    rng = np.random.default_rng([seeds, 4])
+    values = shift + rng.normal(0, 0.5, (seeds, 60)) + rng.normal(0, 0.03, (seeds, 1))
+    found = of(values[None], low=-np.inf, high=np.inf)
+    p = float(p_values(found)[0])
+    wide, narrow = intervals(found, 1 - 0.99 * p), intervals(found, 1 - 1.01 * p)
+    assert wide[0][0] < 0 < wide[1][0]
+    assert not narrow[0][0] <= 0 <= narrow[1][0]
+
+
+def test_p_of_many_questions_is_that_of_student():
+    values = np.random.default_rng(5).normal(0.1, 1, (1, 500))
+    p = float(p_values(of(values[None], low=-np.inf, high=np.inf))[0])
+    assert p == pytest.approx(ttest_1samp(values[0], 0).pvalue, rel=0.3)
+
+
+def test_p_goes_below_what_resamples_can_count():
+    values = np.random.default_rng(6).normal(1, 1, (1, 300))
+    assert 0 < p_values(of(values[None], low=-np.inf, high=np.inf, resamples=200))[0] < 1e-6
+
+
+def test_p_of_no_difference_is_one():
+    values = np.stack([np.zeros((2, 50)), np.tile([0.5, -0.5], (2, 25))])
+    assert p_values(of(values, low=-1)).tolist() == [1.0, 1.0]
+
+
+def test_smallest_effect_is_found_four_times_in_five():
+    values = np.random.default_rng(7).normal(0, 1, (2, 1, 25))
+    found = of(values, low=-np.inf, high=np.inf)
+    effects = smallest_effects(found, 0.95)
+    expected = TTestPower().solve_power(nobs=25, alpha=0.05, power=0.8)  # in standard deviations
+    np.testing.assert_allclose(effects, expected * values.std(axis=(1, 2), ddof=1), rtol=1e-4)
+    # 2 seeds: with one degree of freedom it takes more than 16 standard errors.
+    seeds = of(np.repeat([[[0.0], [1.0]]], 50, axis=2), low=-np.inf, high=np.inf)
+    assert smallest_effects(seeds, 0.95)[0] == pytest.approx(16.33 * seeds.error[0], rel=1e-3)
+
+
+def test_smallest_effect_of_equal_values_is_unknown():
+    assert np.isnan(smallest_effects(of(np.zeros((1, 2, 30))), 0.95)[0])
+
+
+def test_holm():
+    # Four p-values: .01 x 4, .02 x 3, .03 x 2, and .9, each at least the one before.
+    assert holm(np.array([0.03, 0.01, 0.9, 0.02])).tolist() == pytest.approx([0.06, 0.04, 0.9, 0.06])
+    p = np.random.default_rng(8).random(20)
+    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
+
+
+def test_resamples_add_up_across_arms():
+    first, second = np.random.default_rng(9).random((2, 3, 4, 50))
+    parts = [resampled_seeds(values, "data", 100) for values in (first, second, first - second)]
+    np.testing.assert_allclose(parts[0] - parts[1], parts[2], atol=1e-6)
+
+
+def test_random_numbers_come_from_the_label_alone():
+    values = np.random.default_rng(10).random((1, 3, 50))
+    again = resampled_seeds(values, "data", 100)
+    np.testing.assert_array_equal(resampled_seeds(values, "data", 100), again)
+    assert (resampled_seeds(values, "other", 100) != again).any()
+
+
+def test_memory_stays_bounded_for_twelve_thousand_questions():
+    values = np.random.default_rng(11).random((5, 5, 12_000))
+    tracemalloc.start()
+    resampled_seeds(values, "memory", 500)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * 500 * 12_000 + 100e6  # the shares, kept, and what it takes to draw them
+
+
+def test_degrees_lie_between_those_of_seeds_and_of_questions():
+    values = np.random.default_rng(12).normal(0, 1, (20, 4, 30)) + np.random.default_rng(13).normal(0, 0.1, (20, 4, 1))
+    degrees = spread(values).degrees
+    assert ((degrees >= 3) & (degrees <= 29)).all()
+    assert t.ppf(0.975, degrees).max() > 2.1

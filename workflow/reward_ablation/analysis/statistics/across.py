@@ -1,0 +1,92 @@
+"""Summaries over seeds and data sets: interquartile mean and probability of improvement.
+
+Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021, arXiv
+2108.13264, with data sets as tasks and seeds as runs. Their library, rliable, is no longer kept up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import trim_mean
+
+from reward_ablation.analysis.statistics.estimates import Distribution, spread, standardised
+
+
+def interquartile_mean(scores: np.ndarray) -> np.ndarray:
+    """Mean of the middle half of all seeds' scores on all data sets taken together.
+
+    Parameters
+    ----------
+    scores : (..., seeds, datasets) array
+
+    Returns
+    -------
+    (...) array. A quarter of the scores is left out at each end, rounded down: none of fewer than four.
+    """
+    return np.asarray(trim_mean(scores.reshape(*scores.shape[:-2], -1), 0.25, axis=-1))
+
+
+def probability_of_improvement(scores: np.ndarray, baseline: np.ndarray) -> np.ndarray:
+    """How often a seed scores higher than a seed of the baseline: over all pairs, then over data sets; a tie is half.
+
+    On each data set this is Mann and Whitney's U over the number of pairs.
+
+    Parameters
+    ----------
+    scores, baseline : (..., seeds, datasets) arrays
+        The numbers of seeds may differ.
+
+    Returns
+    -------
+    (...) array in [0, 1]
+    """
+    one, other = scores[..., :, None, :], baseline[..., None, :, :]
+    return ((one > other) + 0.5 * (one == other)).mean(axis=(-3, -2, -1))
+
+
+def redrawn(by_seed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Scores of resampled studies: seeds drawn with replacement, the same ones for all data sets.
+
+    Questions are drawn before, within each data set, which are the strata of this bootstrap. One model answers all
+    data sets, so its seed is drawn for all of them at once; rliable, whose tasks each have runs of their own, draws
+    runs for each task.
+
+    Parameters
+    ----------
+    by_seed : (resamples, metrics, seeds, datasets) array
+        Means of each seed over resampled questions.
+
+    Returns
+    -------
+    Array of the same shape.
+    """
+    resamples, _, seeds, _ = by_seed.shape
+    picks = rng.integers(seeds, size=(resamples, 1, seeds, 1))
+    return np.take_along_axis(by_seed, picks, axis=2)
+
+
+def distribution_of_iqm(
+    values: list[np.ndarray], resampled: np.ndarray, limits: tuple[np.ndarray, np.ndarray]
+) -> Distribution:
+    """How interquartile means are distributed: as resampled, stretched as the plain mean over data sets needs it.
+
+    With few seeds a bootstrap is too narrow. By how much is known for a mean, from its variance components
+    (`spread`), and is taken to be the same for the mean of the middle half.
+
+    Parameters
+    ----------
+    values : list of (metrics, seeds, questions) arrays
+        One for each data set.
+    resampled : (resamples, metrics, seeds, datasets) array
+        Scores of resampled studies, by `redrawn`.
+    limits : two (metrics,) arrays
+        Lowest and highest value of each metric.
+    """
+    seeds, questions = values[0].shape[1], sum(of.shape[2] for of in values)
+    # Weighted so that the mean over all questions is that over data sets. Data sets are not drawn: no part of theirs.
+    parts = [(of - of.mean(axis=(1, 2), keepdims=True)) * questions / (len(values) * of.shape[2]) for of in values]
+    error, degrees, skewness = spread(np.concatenate(parts, axis=2))
+    estimate = interquartile_mean(np.stack([of.mean(axis=2) for of in values], axis=-1))
+    middle, mean = interquartile_mean(resampled).astype(float), resampled.mean(axis=(2, 3)).astype(float)
+    ratio = np.divide(middle.std(axis=0), mean.std(axis=0), out=np.ones_like(error), where=error > 0)
+    return Distribution(estimate, error * ratio, degrees, skewness, standardised(middle), *limits, seeds, questions)

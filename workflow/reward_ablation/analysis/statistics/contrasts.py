@@ -1,0 +1,162 @@
+"""Effects of reward components as linear contrasts of arms.
+
+Each effect is a sum of arms' results times coefficients, so that seeds and questions, which all arms share, are
+paired in it, and one bootstrap serves every effect. Which effects there are follows from the arms' weights. The base
+model stands for the arm with no reward at all: nothing would be trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+from math import factorial
+from typing import NamedTuple
+
+import numpy as np
+
+#: Name of the base model among arms.
+BASE = "base"
+
+Weights = dict[str, dict[str, float]]
+Subsets = dict[frozenset[str], str]
+
+
+class Effect(NamedTuple):
+    """An effect of a component, or of two ("a:b"): coefficients by arm."""
+
+    method: str
+    component: str
+    coefficients: dict[str, float]
+
+
+def effects(arms: Weights, components: list[str], regress: bool) -> list[Effect]:
+    """All effects that these arms allow.
+
+    Parameters
+    ----------
+    arms : dict
+        Weights by component, by arm; they differ in nothing else.
+    components : list of str
+        In the study's order.
+    regress : bool
+        Whether weights are meant to be regressed on: not where they are only on or off.
+    """
+    used = [name for name in components if any(weights.get(name, 0.0) for weights in arms.values())]
+    subsets = subsets_of(arms, used)
+    found: list[Effect] = []
+    if len(subsets) == 2 ** len(used):
+        found += [main_effect(subsets, name) for name in used]
+        found += [interaction(subsets, first, second) for first, second in combinations(used, 2)]
+        found += [shapley(subsets, name, used) for name in used]
+    found += leave_one_out(arms, used)
+    found += one_at_a_time(arms, used)
+    return found + (regression(arms, used) if regress else [])
+
+
+def subsets_of(arms: Weights, used: list[str]) -> Subsets:
+    """Arm of each set of components, with the base model for none; nothing where a weight has two values but 0.
+
+    Where weights have only one value each, an arm is the set of its components.
+    """
+    if any(len({weights[name] for weights in arms.values() if weights[name]}) > 1 for name in used):
+        return {}
+    return {frozenset(): BASE} | {
+        frozenset(name for name in used if weights[name]): arm for arm, weights in arms.items()
+    }
+
+
+def main_effect(subsets: Subsets, name: str) -> Effect:
+    """Mean of the arms with a component minus mean of those without, in a two-level full factorial design."""
+    half = len(subsets) / 2
+    return Effect("main_effect", name, {arm: (1 if name in subset else -1) / half for subset, arm in subsets.items()})
+
+
+def interaction(subsets: Subsets, first: str, second: str) -> Effect:
+    """Half of by how much an effect is larger with the other component on (Box, Hunter and Hunter 2005, chapter 5)."""
+    half = len(subsets) / 2
+    return Effect(
+        "interaction",
+        f"{first}:{second}",
+        {arm: (1 if (first in subset) == (second in subset) else -1) / half for subset, arm in subsets.items()},
+    )
+
+
+def shapley(subsets: Subsets, name: str, used: list[str]) -> Effect:
+    """Exact Shapley value: what a component adds, averaged over all orders in which components can come in.
+
+    The values of all components add up to the arm with all of them minus the base model (Shapley 1953).
+    """
+    count = len(used)
+    coefficients: dict[str, float] = {}
+    for subset, arm in subsets.items():
+        size = len(subset - {name})
+        weight = factorial(size) * factorial(count - size - 1) / factorial(count)
+        coefficients[arm] = weight if name in subset else -weight
+    return Effect("shapley", name, coefficients)
+
+
+def leave_one_out(arms: Weights, used: list[str]) -> list[Effect]:
+    """The arm with all components minus the one that lacks just this one, its other weights being the same."""
+    found = []
+    for full, weights in arms.items():
+        if len(used) < 2 or not all(weights[name] for name in used):
+            continue
+        for name in used:
+            without = [arm for arm, others in arms.items() if others == weights | {name: 0.0}]
+            found += [Effect("leave_one_out", name, {full: 1.0, arm: -1.0}) for arm in without[:1]]
+    return _unambiguous(found)
+
+
+def one_at_a_time(arms: Weights, used: list[str]) -> list[Effect]:
+    """The arm with this component alone minus the base model."""
+    found = []
+    for name in used:
+        alone = [
+            arm for arm, weights in arms.items() if weights[name] and not any(weights[o] for o in used if o != name)
+        ]
+        found += [Effect("one_at_a_time", name, {arm: 1.0, BASE: -1.0}) for arm in alone]
+    return _unambiguous(found)
+
+
+def _unambiguous(found: list[Effect]) -> list[Effect]:
+    """Effects of components that have only one: with several weights there is no saying which is meant."""
+    names = [effect.component for effect in found]
+    return [effect for effect in found if names.count(effect.component) == 1]
+
+
+def regression(arms: Weights, used: list[str]) -> list[Effect]:
+    """Effects from least squares on the weights; none where the weights do not tell all coefficients.
+
+    Where weights add up to the same in all arms, they are shares of a mixture, and the model is Scheffé's linear one
+    without a constant (Scheffé, "Experiments with mixtures", JRSS B 1958). A component can then rise only as others
+    fall: its effect is its coefficient minus the mean of the others', that is, the result of this component alone
+    minus that of the others in equal parts, along Cox's direction through the centre (Cornell, "Experiments with
+    Mixtures", 2002, chapter 5). Otherwise the model has a constant, and an effect is the change for one unit of
+    weight. The base model is no point of the regression: as weights go to 0, GRPO's advantages do not.
+
+    Intervals say how sure the coefficients are over seeds and questions, not whether the model is straight.
+    """
+    matrix = np.array([[weights[name] for name in used] for weights in arms.values()])
+    totals = matrix.sum(axis=1)
+    mixture = bool(np.allclose(totals, totals[0])) and totals[0] > 0 and len(used) > 1
+    model = matrix / totals[0] if mixture else np.column_stack([matrix, np.ones(len(matrix))])
+    if np.linalg.matrix_rank(model) < model.shape[1]:
+        return []
+    slopes = np.linalg.pinv(model)[: len(used)]
+    if mixture:
+        slopes = slopes - (slopes.sum(axis=0) - slopes) / (len(used) - 1)
+    return [
+        Effect("regression", name, dict(zip(arms, map(float, row), strict=True)))
+        for name, row in zip(used, slopes, strict=True)
+    ]
+
+
+def reach(effect: Effect) -> tuple[float, float]:
+    """Lowest and highest value of an effect on a share."""
+    return _sum_of(c for c in effect.coefficients.values() if c < 0), _sum_of(
+        c for c in effect.coefficients.values() if c > 0
+    )
+
+
+def _sum_of(numbers: Iterable[float]) -> float:
+    return float(sum(numbers, 0.0))

@@ -1,0 +1,261 @@
+"""Means over seeds and questions: standard error, interval, p-value, smallest effect that would be found.
+
+Every seed answers the same questions, so the two are crossed. A hierarchical bootstrap gives the shape of a mean's
+distribution: seeds are drawn with replacement, then questions, once for all seeds, and a drawn question brings all
+its samples (the last level without replacement, as Davison and Hinkley, "Bootstrap Methods and their Application",
+1997, section 3.8, find best). Its width is corrected with the variance components of seeds and questions and with
+Student's t, because a plain bootstrap of three or five seeds is far too narrow. `docs/statistics.md` has the coverage
+in simulated studies, `benchmarks/coverage.py` measures it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import nctdtr, ndtr, ndtri, stdtrit  # scipy.stats checks its arguments for 0.3 ms a call
+from statsmodels.stats.proportion import proportion_confint
+
+from reward_ablation.analysis.statistics.intervals import PICKS_AT_ONCE, generator, resampling_shares
+
+#: An interval is at least this part of what it would be if seeds did not differ.
+SHORTEST = 0.5
+
+#: Normal scores further out than this are beyond what resamples tell.
+FURTHEST = 3.0
+
+#: Power of `smallest_effect`.
+POWER = 0.8
+
+
+class Spread(NamedTuple):
+    """How a mean over seeds and questions varies between studies: arrays with one number a metric."""
+
+    error: np.ndarray
+    degrees: np.ndarray
+    skewness: np.ndarray
+
+
+class Distribution(NamedTuple):
+    """A mean and how it is distributed.
+
+    Attributes
+    ----------
+    estimate, error, degrees, skewness : (metrics,) arrays
+        Mean, standard error, degrees of freedom, skewness.
+    deviations : (resamples, metrics) array
+        Resampled means about their mean, over their standard deviation, in ascending order.
+    low, high : (metrics,) arrays
+        Range of the metric.
+    seeds, questions : int
+    """
+
+    estimate: np.ndarray
+    error: np.ndarray
+    degrees: np.ndarray
+    skewness: np.ndarray
+    deviations: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    seeds: int
+    questions: int
+
+
+def spread(values: np.ndarray) -> Spread:
+    """Standard errors of means over seeds and questions, both drawn from larger populations.
+
+    With the mean squares of a two-way analysis of variance of S seeds and Q questions
+
+        variance = (MS_seed + MS_question - MS_residual) / (S Q)
+
+    (Searle, Casella and McCulloch, "Variance Components", 1992, chapter 4), where MS_question - MS_residual is never
+    taken below 0. With one seed it is the variance between questions, which says nothing about other seeds.
+
+    The degrees of freedom are those of seeds and of questions, averaged harmonically, weighted with their parts of
+    the variance. Satterthwaite (1946) weights with the squares of the parts, which in simulations is too sure where
+    the part of two or three seeds is small by chance.
+
+    Parameters
+    ----------
+    values : (metrics, seeds, questions) array
+        A question's mean over its samples.
+
+    Returns
+    -------
+    Spread
+        The error is 0 where all values are equal. The skewness is that of the mean as far as questions make it,
+        in [-1, 1].
+    """
+    _, seeds, questions = values.shape
+    cells = seeds * questions
+    mean = values.mean(axis=(1, 2), keepdims=True)
+    centred = values - mean
+    centred[(np.abs(centred) < 1e-9 * (1 + np.abs(mean))).all(axis=(1, 2))] = 0.0  # rounding of equal values
+    by_question, by_seed = centred.mean(axis=1), centred.mean(axis=2)
+    total = np.einsum("msq,msq->m", centred, centred)
+    seed_sum, question_sum = questions * (by_seed**2).sum(axis=1), seeds * (by_question**2).sum(axis=1)
+    of_seed, of_question = seed_sum / max(seeds - 1, 1), question_sum / max(questions - 1, 1)
+    rest = np.maximum(total - seed_sum - question_sum, 0.0) / max((seeds - 1) * (questions - 1), 1)
+
+    from_seeds, from_questions = of_seed / cells, np.maximum(of_question - rest, 0.0) / cells
+    variance = from_seeds + from_questions
+    share = np.divide(from_seeds, variance, out=np.zeros_like(variance), where=variance > 0)
+    of_questions = max(questions - 1, 1)
+    degrees = 1 / (share / max(seeds - 1, 1) + (1 - share) / of_questions)
+    error = np.sqrt(variance)
+    # Means of few seeds can be all but equal by chance; questions and samples then leave more doubt than that.
+    alone = np.sqrt(np.maximum(of_question, rest) / cells)
+    least = SHORTEST * alone
+    short = stdtrit(degrees, 0.975) * error < stdtrit(of_questions, 0.975) * least
+    error, degrees = np.where(short, least, error), np.where(short, of_questions, degrees)
+    third = (by_question**3).mean(axis=1) / questions**2
+    skewness = np.divide(third, np.maximum(error, alone) ** 3, out=np.zeros_like(third), where=error > 0)
+    return Spread(error, degrees, np.clip(skewness, -1.0, 1.0))
+
+
+@lru_cache(maxsize=16)
+def _shares(resamples: int, size: int, *labels: str) -> np.ndarray:
+    """Shares of resampled units, kept: all arms that answered the same questions have the same resamples of them."""
+    rng = generator(*labels)
+    shares = np.empty((resamples, size), dtype=np.float32)
+    at_once = max(1, PICKS_AT_ONCE // size)
+    for first in range(0, resamples, at_once):
+        part = shares[first : first + at_once]
+        part[:] = resampling_shares(len(part), size, rng)
+    shares.flags.writeable = False
+    return shares
+
+
+def resampled_seeds(values: np.ndarray, label: str, resamples: int) -> np.ndarray:
+    """Means of each seed over resampled questions, which are the same for all seeds.
+
+    Parameters
+    ----------
+    values : (metrics, seeds, questions) array
+    label : str
+        Whose questions these are. It decides the random numbers, so that these means add up across arms as the
+        values do: those of a difference are the difference of those of its arms.
+
+    Returns
+    -------
+    (resamples, metrics, seeds) array
+    """
+    metrics, seeds, questions = values.shape
+    flat = values.reshape(metrics * seeds, questions).astype(np.float32)
+    return (_shares(resamples, questions, "questions", label) @ flat.T).reshape(resamples, metrics, seeds)
+
+
+def distribution(
+    values: np.ndarray, by_seed: np.ndarray, label: str, limits: tuple[np.ndarray, np.ndarray]
+) -> Distribution:
+    """How the means of metrics over seeds and questions are distributed.
+
+    Parameters
+    ----------
+    values : (metrics, seeds, questions) array
+    by_seed : (resamples, metrics, seeds) array
+        What `resampled_seeds` gives for the values.
+    label : str
+        As for `resampled_seeds`.
+    limits : two (metrics,) arrays
+        Lowest and highest value that each metric can have.
+    """
+    _, seeds, questions = values.shape
+    drawn = _shares(len(by_seed), seeds, "seeds", label)
+    means = np.einsum("bms,bs->bm", by_seed, drawn).astype(float)
+    return Distribution(values.mean(axis=(1, 2)), *spread(values), standardised(means), *limits, seeds, questions)
+
+
+def standardised(resampled: np.ndarray) -> np.ndarray:
+    """Each column's deviations from its mean over its standard deviation, in ascending order; 0 where all are equal."""
+    deviations = np.sort(resampled - resampled.mean(axis=0), axis=0)
+    width = deviations.std(axis=0)
+    return np.divide(deviations, width, out=np.zeros_like(deviations), where=width > 0)
+
+
+@lru_cache(maxsize=4)
+def _scores(size: int) -> np.ndarray:
+    """Normal scores of a sample in ascending order."""
+    return np.asarray(ndtri((np.arange(size) + 0.5) / size))
+
+
+def _at(of: Distribution, scores: np.ndarray) -> np.ndarray:
+    """Quantiles of distributions of means, one for each metric, at the levels of normal scores.
+
+    The bias-corrected and accelerated bootstrap (BCa; Efron, "Better bootstrap confidence intervals", JASA 1987),
+    stretched by the standard error and by Student's t over the normal quantile. For a mean both of BCa's constants
+    are a sixth of its skewness.
+    """
+    acceleration = of.skewness / 6
+    inner = np.clip(scores, -FURTHEST, FURTHEST)
+    shifted = acceleration + inner
+    levels = acceleration + shifted / (1 - acceleration * shifted) + (scores - inner)
+    grid = _scores(len(of.deviations))
+    inside = np.clip(levels, grid[0], grid[-1])
+    columns = [np.interp(level, grid, column) for level, column in zip(inside, of.deviations.T, strict=True)]
+    tails = -np.sign(scores) * stdtrit(of.degrees, ndtr(-np.abs(scores)))
+    return of.estimate + of.error * (np.array(columns) + levels - inside) * tails / scores
+
+
+def intervals(of: Distribution, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the intervals that hold the true means with probability `confidence`, within the metrics' ranges.
+
+    Where all values are equal, an interval has the ends that the mean would have if, on as many questions as
+    Clopper and Pearson's interval allows for none of n, the value were the lowest or the highest there is.
+    """
+    scores = ndtri([(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = (np.clip(_at(of, np.full(len(of.estimate), score)), of.low, of.high) for score in scores)
+    other = proportion_confint(0, of.questions, 1 - confidence, method="beta")[1]
+    equal = (of.error == 0) & np.isfinite(of.low) & np.isfinite(of.high)
+    low = np.where(equal, of.estimate - other * np.where(equal, of.estimate - of.low, 0.0), low)
+    high = np.where(equal, of.estimate + other * np.where(equal, of.high - of.estimate, 0.0), high)
+    # A distribution that is skewed to the extreme can leave its own mean out.
+    return np.minimum(low, of.estimate), np.maximum(high, of.estimate)
+
+
+def p_values(of: Distribution) -> np.ndarray:
+    """Two-sided p-values of means being 0: one minus the confidence at which an interval would just hold 0."""
+    side = -np.sign(of.estimate)
+    near, far = np.zeros(len(side)), np.full(len(side), 37.0)
+    with np.errstate(invalid="ignore"):
+        for _ in range(36):  # by halves, to 1e-9
+            middle = (near + far) / 2
+            beyond = _at(of, np.where(side == 0, 1.0, side) * middle) * side > 0
+            near, far = np.where(beyond, near, middle), np.where(beyond, middle, far)
+    # All values equal: the same by `intervals` of that case.
+    reach = np.where(of.estimate > 0, of.estimate - of.low, of.high - of.estimate)
+    no_question = np.clip(1 - np.abs(of.estimate) / reach, 0.0, 1.0) ** of.questions
+    return np.where(of.estimate == 0, 1.0, np.minimum(1.0, 2 * np.where(of.error == 0, no_question, ndtr(-far))))
+
+
+def smallest_effects(of: Distribution, confidence: float) -> np.ndarray:
+    """True means that a study like this one would tell from 0 four times in five.
+
+    That is, of which a two-sided t-test at level 1 - confidence finds a share `POWER`, with the standard error and
+    the degrees of freedom that were found (minimum detectable effect; Bloom, "Minimum detectable effects",
+    Evaluation Review 1995). NaN where all values are equal, which tells no standard error.
+    """
+    return np.where(of.error > 0, of.error * _detectable(of.degrees, confidence), np.nan)
+
+
+def _detectable(degrees: np.ndarray, confidence: float) -> np.ndarray:
+    """Noncentrality at which a two-sided t-test has the power; the far tail, below 1e-3 of it, is left out."""
+    critical = stdtrit(degrees, (1 + confidence) / 2)
+    near, far = np.zeros_like(critical), 10 * critical + 10
+    for _ in range(40):
+        middle = (near + far) / 2
+        found = nctdtr(degrees, middle, critical) < 1 - POWER
+        near, far = np.where(found, near, middle), np.where(found, middle, far)
+    return far
+
+
+def holm(p: np.ndarray) -> np.ndarray:
+    """p-values that hold for all of them together (Holm 1979).
+
+    As statsmodels' `multipletests`, which collects garbage at each call, for a tenth of a second and more.
+    """
+    order = np.argsort(p)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+    return adjusted
