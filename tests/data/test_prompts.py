@@ -1,4 +1,7 @@
+from pathlib import Path
+
 import pytest
+import trl
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
@@ -61,3 +64,14 @@ def test_a_chat_needs_a_chat_template(tokenizer):
 def test_a_prompt_without_a_token_is_refused(tokenizer):
     with pytest.raises(StudyError, match="empty prompt"):
         tokenize_prompts(["a", ""], tokenizer)
+
+
+@pytest.mark.parametrize("kwargs", [None, {}, {"enable_thinking": True}, {"enable_thinking": False}], ids=str)
+def test_a_real_template_gets_the_study_s_kwargs_as_trl_gives_them(tokenizer, kwargs):
+    """Qwen3's own template, as TRL ships it: without thinking, it opens the turn with an empty thought."""
+    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text()
+    messages = render_prompt("how many", Prompt(system="be brief"))
+    [ids] = tokenize_prompts([messages], tokenizer, kwargs)
+    expected = trl.apply_chat_template({"prompt": messages}, tokenizer, **(kwargs or {}))["prompt"]
+    assert ids == tokenizer(expected)["input_ids"]
+    assert ("<think>" in expected) == (kwargs == {"enable_thinking": False})

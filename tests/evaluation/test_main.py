@@ -10,6 +10,7 @@ import torch
 
 from reward_ablation.evaluation.__main__ import main
 from reward_ablation.evaluation.score import SCHEMA
+from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256, write_json
 from reward_ablation.study.locks import take
@@ -181,3 +182,115 @@ def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(evalu
         filler.unlink()
         evaluate("full", output=disk / "answers.parquet")
         assert (disk / "answers.parquet").read_bytes() == evaluate("elsewhere").read_bytes()
+
+
+# ---------------------------------------------------------------------------- kept models, and the record
+
+
+@pytest.fixture
+def keeping(model_folder, adapter, tmp_path):
+    """Folder of a run that kept two models: the merged one after step 10, the other after step 5."""
+    run = tmp_path / "run"
+    shutil.copytree(adapter[1], run / "model-step10")
+    shutil.copytree(model_folder, run / "model-step5")
+    as_run(model_folder, run)
+    return run
+
+
+def evaluate_kept(run, problems_file, output, spec=SPEC, **options):
+    options = {"spec": json.dumps(spec), "kept": run, "problems": problems_file, "output": output} | options
+    main([text for key, value in options.items() for text in (f"--{key}", str(value))])
+    return pd.read_parquet(output)
+
+
+def test_kept_models_answer_as_each_of_them_alone(evaluate, keeping, problems_file, model_folder, adapter, tmp_path):
+    rows = evaluate_kept(keeping, problems_file, tmp_path / "kept.parquet")
+    assert rows["step"].drop_duplicates().tolist() == [5, 10]
+    for step, model in ((5, model_folder), (10, adapter[1])):
+        own = rows[rows["step"] == step].drop(columns="step").reset_index(drop=True)
+        pd.testing.assert_frame_equal(own, pd.read_parquet(evaluate(f"alone{step}", model=model)))
+    schema = pq.read_schema(tmp_path / "kept.parquet")
+    assert schema.names == ["step", *SCHEMA.names]
+
+
+def test_kept_models_are_told_in_the_log(keeping, problems_file, tmp_path, capsys):
+    evaluate_kept(keeping, problems_file, tmp_path / "kept.parquet")
+    out = capsys.readouterr().out
+    for line in ("step 5, model 1 of 2", "step 10, model 2 of 2", "21/21 completions, ", "graded 21 completions in"):
+        assert line in out
+
+
+@pytest.mark.parametrize("damage", ["changed", "missing"])
+def test_a_kept_model_that_is_not_what_was_kept_is_refused(keeping, problems_file, tmp_path, damage):
+    if damage == "missing":
+        shutil.rmtree(keeping / "model-step5")
+    else:
+        (keeping / "model-step5" / "config.json").write_text("{}")
+    with pytest.raises(StudyError, match=r"model-step5/.*: (truncated|there is no such) .*which trains it again"):
+        evaluate_kept(keeping, problems_file, tmp_path / "kept.parquet")
+
+
+def test_a_run_that_kept_none_has_a_table_without_rows(model_folder, problems_file, tmp_path):
+    as_run(model_folder, tmp_path / "run")
+    rows = evaluate_kept(tmp_path / "run", problems_file, tmp_path / "kept.parquet")
+    assert len(rows) == 0
+    assert rows.columns.tolist() == ["step", *SCHEMA.names]
+
+
+def test_the_record_says_what_made_the_answers(evaluate, model_folder, tmp_path):
+    rows = pd.read_parquet(evaluate(record=tmp_path / "answers.json"))
+    record = json.loads((tmp_path / "answers.json").read_text())
+    assert record["code"] == code_digest("reward_ablation.evaluation")
+    assert record["spec"]["evaluation"]["samples"] == 2
+    assert record["models"] == [model_folder.name]
+    assert (record["answers"], record["tokens"]) == (len(rows), rows["tokens"].sum())
+    assert record["packages"]["torch"] == torch.__version__
+    assert record["hardware"]["gpus"] == []
+    assert (record["backend"], record["gpu_hours"]) == ("transformers", 0.0)
+    assert record["wall_seconds"] > 0
+    # by the clock of one thread, as rounded
+    assert record["cpu_hours"] == pytest.approx(record["threads"] * record["wall_seconds"] / 3600, abs=1e-4)
+
+
+def test_the_record_does_not_change_the_answers(evaluate, tmp_path):
+    assert evaluate("with", record=tmp_path / "r.json").read_bytes() == evaluate("without").read_bytes()
+
+
+# ---------------------------------------------------------------------------- what an answer depends on
+
+
+def test_answers_depend_on_nothing_but_model_question_and_settings(evaluate, problems, tmp_path):
+    """Not on other questions of the set, their order, or the batch size: texts and verdicts, in fp32 on the CPU."""
+    key = ["problem_id", "mode", "sample"]
+    whole = pd.read_parquet(evaluate("whole")).set_index(key).sort_index()
+    others = {
+        "reversed": problems[::-1],
+        "some": problems.iloc[[1, 4]],
+        "more": pd.concat([pd.DataFrame({"id": ["new"], "question": ["z" * 60], "answer": ["9"]}), problems]),
+    }
+    for name, rows in others.items():
+        rows.reset_index(drop=True).to_parquet(tmp_path / f"{name}_problems.parquet")
+        answers = pd.read_parquet(evaluate(name, problems=tmp_path / f"{name}_problems.parquet")).set_index(key)
+        common = answers.index.intersection(whole.index).sort_values()
+        assert len(common) == 3 * len(set(rows["id"]) & set(problems["id"]))
+        pd.testing.assert_frame_equal(answers.loc[common], whole.loc[common])
+    for batch_size in (1, 21):
+        spec = {**SPEC, "evaluation": {**SPEC["evaluation"], "batch_size": batch_size}}
+        answers = pd.read_parquet(evaluate(f"batches{batch_size}", spec=json.dumps(spec))).set_index(key).sort_index()
+        pd.testing.assert_frame_equal(answers, whole)
+
+
+def test_the_chat_template_s_kwargs_reach_the_prompts(evaluate, model_folder, tmp_path):
+    model = tmp_path / "chat"
+    shutil.copytree(model_folder, model)
+    template = "{% if short %}{{ messages[-1]['content'][:1] }}{% else %}{{ messages[-1]['content'] }}{% endif %}="
+    (model / "chat_template.jinja").write_text(template)
+    spec = {**SPEC, "prompt": {"chat": True}, "chat_template_kwargs": {"short": True}}
+    plain = {**SPEC, "prompt": {"chat": False, "template": "{question}="}}
+    short = pd.read_parquet(evaluate("short", model=model, spec=json.dumps(spec)))
+    whole = pd.read_parquet(evaluate("whole", model=model, spec=json.dumps({**spec, "chat_template_kwargs": {}})))
+    expected = pd.read_parquet(evaluate("plain", model=model, spec=json.dumps(plain)))
+    pd.testing.assert_frame_equal(whole, expected)
+    one_character = short["problem_id"] == "p-2"  # its question has one character
+    assert (short["completion"] == whole["completion"])[one_character].all()
+    assert (short["completion"] != whole["completion"])[~one_character].all()

@@ -37,10 +37,14 @@ def write_study(study):
     for run in study.runs:
         for file in ("run.json", ".run.json", ".lock", "rollouts.parquet", "model/model.safetensors"):
             write(root / "runs" / run / file)
+        if study.keeping_runs:
+            write(root / "runs" / run / "model-step5" / "model.safetensors")
         write(root / "logs" / "train" / f"{run}.log")
     for run in ("base", *study.runs):
-        for name in study.datasets:
+        kept = [f"{name}.steps" for name in study.datasets if run in study.keeping_runs]
+        for name in (*study.datasets, *kept):
             write(root / study.answers_folder / run / f"{name}.parquet")
+            write(root / study.answers_folder / run / f"{name}.json")
             write(root / "logs" / "evaluate" / run / f"{name}.log")
             write(root / "benchmarks" / "evaluate" / run / f"{name}.tsv")
     return root
@@ -57,6 +61,7 @@ def delete_all(leftovers, root):
 
 @pytest.fixture
 def root(config, tmp_path):
+    config["keep_models"] = 5
     return write_study(resolve(config, "s", tmp_path))
 
 
@@ -74,6 +79,7 @@ def test_a_study_needs_all_of_its_own(config, tmp_path, root):
         lambda config: config["data"]["evaluation"]["test"].update(count=11),
         lambda config: config["data"]["train"].update(count=11),
         lambda config: config["model"].update(seed=7),
+        lambda config: config.pop("keep_models"),
     ],
 )
 def test_what_is_left_after_an_edit_is_what_the_study_then_needs(config, tmp_path, root, change):

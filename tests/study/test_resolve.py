@@ -53,6 +53,18 @@ def changed(config, path, value):
         ("arms/arms/b/weights/format", float("nan"), "arms.arms.b.weights.format: nan is not allowed"),
         ("arms/arms/b-c", {"weights": {"format": 1}}, "arms.arms.b-c: 'b-c' is not allowed; it must match"),
         ("arms/arms/b/training", {"lr": 1}, "arms.arms.b.training: lr: no setting of TRL's GRPOConfig"),
+        (
+            "arms/arms/b/training",
+            {"chat_template_kwargs": {"enable_thinking": False}},
+            "arms.arms.b.training.chat_template_kwargs: all arms are judged on the same prompts",
+        ),
+        (
+            "training",
+            {"chat_template_kwargs": '{"enable_thinking": false}'},
+            "training.chat_template_kwargs: write it as a mapping",
+        ),
+        ("keep_models", -1, "keep_models: -1 is not allowed"),
+        ("keep_models", 10, "keep_models: 10 keeps no model of arm a, which ends at step 10, and the final model is"),
         ("arms/design", "grid", "arms: design 'grid' is not allowed; allowed: list, leave_one_out"),
         ("training/learning_rat", 1, "training: learning_rat: no setting of TRL's GRPOConfig; did you mean learning_r"),
         ("training/learning_rate", "1e-6", "training: learning_rate: '1e-6' is not allowed; allowed: number; YAML"),
@@ -347,3 +359,37 @@ def test_gradients_are_switched_off_in_any_spelling(config, off):
 def test_what_takes_a_second_backward_pass(training, reason):
     assert second_pass(training, {"all_tokens"}) == reason
     assert second_pass(training, {"all_tokens", "last_token"}) == "a placement other than all_tokens"
+
+
+def test_models_that_are_kept_are_part_of_the_spec_only_where_there_are_some(config):
+    plain = resolve(config, "s", Path())
+    off = resolve(changed(config, "keep_models", 0), "s", Path())
+    assert off.keys == plain.keys
+    # A key more, and every run of every study that there is would be trained again.
+    of_all = {"model", "data", "prompt", "components", "training", "lora", "gradients", "weights", "gpus", "seed"}
+    assert {name for run in plain.runs.values() for name in json.loads(run.spec)} == of_all
+    assert plain.keeping_runs == []
+    keeping = resolve(changed(config, "keep_models", 5), "s", Path())
+    assert not set(keeping.keys.values()) & set(plain.keys.values())
+    assert keeping.answers_folder == plain.answers_folder
+    assert keeping.keeping_runs == list(keeping.runs)
+
+
+def test_the_chat_template_s_kwargs_decide_answers_and_runs(config):
+    config["prompt"] = {"chat": True}
+    plain = resolve(config, "s", Path())
+    assert set(json.loads(plain.evaluation_spec(None))) == {"evaluation", "prompt", "device"}
+    for arm in (None, {"enable_thinking": False}):  # an arm may say what the study says
+        config["training"] = {"max_steps": 10, "chat_template_kwargs": {"enable_thinking": False}}
+        config["arms"]["arms"]["b"]["training"] = {} if arm is None else {"chat_template_kwargs": arm}
+        study = resolve(config, "s", Path())
+        assert json.loads(study.evaluation_spec(None))["chat_template_kwargs"] == {"enable_thinking": False}
+        assert study.answers_folder != plain.answers_folder
+        assert not set(study.keys.values()) & set(plain.keys.values())
+
+
+def test_kwargs_without_a_template_are_refused(config):
+    config["prompt"] = {"chat": False}
+    config["training"]["chat_template_kwargs"] = {"enable_thinking": False}
+    with pytest.raises(StudyError, match=r"training\.chat_template_kwargs: prompt\.chat is false"):
+        resolve(config, "s", Path())

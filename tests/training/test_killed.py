@@ -15,9 +15,11 @@ from reward_ablation.training.finish import finish, finished
 from .conftest import spec_with
 from .interrupting import digests, killed_at
 
-#: A checkpoint at each step, whole gradients at the first.
+#: A checkpoint at each step, whole gradients and a kept model at the first.
 SPEC = canonical(
-    spec_with(training={"max_steps": 2, "save_strategy": "steps", "save_steps": 1}, gradients={"whole": [1]})
+    spec_with(
+        training={"max_steps": 2, "save_strategy": "steps", "save_steps": 1}, gradients={"whole": [1]}, keep_models=1
+    )
 )
 
 

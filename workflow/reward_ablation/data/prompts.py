@@ -37,11 +37,20 @@ def render_prompt(question: str, prompt: Prompt) -> str | Messages:
     return [*system, {"role": "user", "content": text}]
 
 
-def tokenize_prompts(prompts: Sequence[str | Messages], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+def tokenize_prompts(
+    prompts: Sequence[str | Messages],
+    tokenizer: PreTrainedTokenizerBase,
+    chat_template_kwargs: dict[str, Any] | None = None,
+) -> list[list[int]]:
     """Token ids of prompts, unpadded, made as TRL's GRPOTrainer makes them.
 
     A chat goes through the tokenizer's chat template with the opening of the assistant's turn;
     plain text gets the tokenizer's own special tokens, if it adds any.
+
+    Parameters
+    ----------
+    chat_template_kwargs : dict, optional
+        What the chat template is given besides, as TRL's setting of that name: `{"enable_thinking": False}`.
 
     Raises
     ------
@@ -55,7 +64,9 @@ def tokenize_prompts(prompts: Sequence[str | Messages], tokenizer: PreTrainedTok
     if isinstance(prompts[0], list):
         if tokenizer.chat_template is None:
             raise StudyError("prompt.chat: the model's tokenizer has no chat template; set chat: false")
-        encoded = tokenizer.apply_chat_template(batch, add_generation_prompt=True, tokenize=True, return_dict=True)
+        encoded = tokenizer.apply_chat_template(
+            batch, add_generation_prompt=True, tokenize=True, return_dict=True, **(chat_template_kwargs or {})
+        )
     else:
         encoded = tokenizer(text=batch)
     if not all(encoded["input_ids"]):

@@ -1,66 +1,55 @@
-"""Evaluate a model on one prepared set of problems: `python -m reward_ablation.evaluation --help`."""
+"""Evaluate models on one prepared set of problems: `python -m reward_ablation.evaluation --help`."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
-from typing import Literal
 
 import pandas as pd
-from pydantic import ValidationError
 
+from reward_ablation.evaluation.kept import kept_models
+from reward_ablation.evaluation.record import Clock
+from reward_ablation.evaluation.spec import parse_spec
 from reward_ablation.models.load import whole_model
 from reward_ablation.models.verify import verify_model
-from reward_ablation.study.base import Section
-from reward_ablation.study.config_errors import describe
 from reward_ablation.study.errors import StudyError, one_line_errors, storage_errors
-from reward_ablation.study.files import write_parquet
+from reward_ablation.study.files import write_json, write_parquet
 from reward_ablation.study.gpus import claim_gpus
-from reward_ablation.study.sections.evaluation import Evaluation
-from reward_ablation.study.sections.prompt import Prompt
-
-
-class EvaluateSpec(Section):
-    """What decides the result of an evaluation, beside the model and the problems."""
-
-    evaluation: Evaluation
-    prompt: Prompt
-    device: Literal["cpu", "cuda"] = "cpu"
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Parse the command line and evaluate."""
+    clock = Clock()
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.evaluation", description=__doc__)
     parser.add_argument("--spec", required=True, help='JSON: {"evaluation": as in the config, "prompt": the same}')
-    parser.add_argument("--model", required=True, type=Path, help="folder of a model, or of a LoRA adapter")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--model", type=Path, help="folder of a model, or of a LoRA adapter")
+    which.add_argument("--kept", type=Path, help="folder of a run: the models that it kept on the way")
     parser.add_argument("--base", type=Path, help="folder of the model under the adapter; not read for a whole model")
     parser.add_argument("--problems", required=True, type=Path, help="prepared set of problems, Parquet")
     parser.add_argument("--output", required=True, type=Path, help="Parquet file of answers")
+    parser.add_argument("--record", type=Path, help="JSON file: by what the answers were made, and in which time")
     args = parser.parse_args(arguments)
     spec = parse_spec(args.spec)
     problems = read_problems(args.problems)
-    for folder in {args.model, whole_model(args.model, args.base)}:
+    kept = kept_models(args.kept) if args.kept else {}
+    models = list(kept.values()) if args.kept else [args.model]
+    for folder in {folder for model in models for folder in (model, whole_model(model, args.base))}:
         verify_model(folder)
     if spec.device == "cuda":
         claim_gpus(1, "evaluate")
 
-    from reward_ablation.evaluation.evaluate import evaluate  # imports torch: not before the arguments are known good
+    # imports torch: not before the arguments are known good
+    from reward_ablation.evaluation.evaluate import evaluate, evaluate_kept
 
     with storage_errors(args.output):
-        answers = evaluate(spec.evaluation, spec.prompt, spec.device, args.model, args.base, problems)
+        if args.kept:
+            answers = evaluate_kept(spec, kept, args.base, problems)
+        else:
+            answers = evaluate(spec, args.model, args.base, problems)
         write_parquet(answers, args.output)
-
-
-def parse_spec(text: str) -> EvaluateSpec:
-    try:
-        return EvaluateSpec.model_validate_json(text)
-    except ValidationError as error:
-        try:
-            written = json.loads(text)
-        except ValueError:
-            written = None
-        raise StudyError(f"--spec: {describe(error, written)}") from error
+        if args.record:
+            write_json(clock.record(spec, models, answers), args.record)
 
 
 def read_problems(path: Path) -> pd.DataFrame:

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import torch
 
 from reward_ablation.data.prompts import render_prompt, tokenize_prompts
 from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers, generate_vllm
 from reward_ablation.evaluation.requests import Completion, Request, list_requests
-from reward_ablation.evaluation.score import score
+from reward_ablation.evaluation.score import SCHEMA, score
+from reward_ablation.evaluation.spec import EvaluateSpec
 from reward_ablation.models.load import load_model, load_tokenizer, whole_model
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.sections.evaluation import Evaluation
-from reward_ablation.study.sections.prompt import Prompt
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
     from transformers import PreTrainedTokenizerBase
 
 
-def evaluate(
-    evaluation: Evaluation, prompt: Prompt, device: str, folder: Path, base: Path | None, problems: pd.DataFrame
-) -> pa.Table:
+#: Answers of the models that a run kept: those of `score.SCHEMA`, with the step after which a model was kept.
+KEPT_SCHEMA = pa.schema([pa.field("step", pa.int64(), nullable=False), *SCHEMA])
+
+
+def evaluate(spec: EvaluateSpec, folder: Path, base: Path | None, problems: pd.DataFrame) -> pa.Table:
     """Answers of one model to a set of problems, graded: `score.SCHEMA`, in the problems' order.
 
     Parameters
     ----------
-    device : {"cpu", "cuda"}
     folder : Path
         Of a whole model, or of a LoRA adapter over `base`. An adapter stays beside its base and is
         not merged: what is judged is what was trained, and merging in bfloat16 rounds small updates away.
@@ -40,15 +42,34 @@ def evaluate(
     """
     whole = whole_model(folder, base)
     tokenizer = load_tokenizer(whole)
-    prompts = tokenize_prompts([render_prompt(question, prompt) for question in problems["question"]], tokenizer)
-    requests = list_requests(problems["id"], prompts, evaluation)
+    rendered = [render_prompt(question, spec.prompt) for question in problems["question"]]
+    prompts = tokenize_prompts(rendered, tokenizer, spec.chat_template_kwargs)
+    requests = list_requests(problems["id"], prompts, spec.evaluation)
     end_tokens = find_end_tokens(whole, tokenizer)
-    completions = generate(requests, device, folder, base, end_tokens, tokenizer, evaluation)
+    completions = generate(requests, spec.device, folder, base, end_tokens, tokenizer, spec.evaluation)
     start = time.monotonic()
     golds = dict(zip(problems["id"], problems["answer"], strict=True))
-    table = score(requests, completions, golds, evaluation.answer_format, tokenizer)
+    table = score(requests, completions, golds, spec.evaluation.answer_format, tokenizer)
     print(f"graded {table.num_rows} completions in {time.monotonic() - start:.1f} s", flush=True)
     return table
+
+
+def evaluate_kept(spec: EvaluateSpec, kept: dict[int, Path], base: Path | None, problems: pd.DataFrame) -> pa.Table:
+    """Answers of the models that a run kept, one after the other: `KEPT_SCHEMA`, in order of steps.
+
+    Parameters
+    ----------
+    kept : dict of int to Path
+        Folder of a model, or of an adapter over `base`, by step.
+    """
+    tables = [KEPT_SCHEMA.empty_table()]
+    for number, (step, folder) in enumerate(kept.items(), start=1):
+        print(f"step {step}, model {number} of {len(kept)}", flush=True)
+        answers = evaluate(spec, folder, base, problems)
+        steps = pa.array([step] * answers.num_rows, pa.int64())
+        tables.append(answers.add_column(0, KEPT_SCHEMA.field("step"), steps).cast(KEPT_SCHEMA))
+        gc.collect()  # vLLM's engine gives its memory back when it is collected
+    return pa.concat_tables(tables)
 
 
 def generate(

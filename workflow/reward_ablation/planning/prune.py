@@ -24,9 +24,11 @@ _KEYED = re.compile(rf"{NAME_PATTERN}-{_KEY}")
 _SEED = re.compile(r"seed[0-9]+")
 #: What training leaves in a run's folder; a folder with anything else in it is somebody's own.
 _OF_A_RUN = re.compile(
-    rf"{re.escape(RECORD)}|{re.escape(HIDDEN_RECORD)}|{re.escape(WORK)}|{re.escape(LOCK)}|model|set_aside|tensorboard"
+    rf"{re.escape(RECORD)}|{re.escape(HIDDEN_RECORD)}|{re.escape(WORK)}|{re.escape(LOCK)}|model(-step[0-9]+)?|set_aside|tensorboard"
     r"|[a-z_]+\.parquet|gradients_step_[0-9]+\.npz|\..+\.tmp"
 )
+#: Endings of a model's answers and of their record; `.steps`: of the models that a run kept on the way.
+_OF_ANSWERS = (".parquet", ".json", ".steps.parquet", ".steps.json")
 _TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
 #: A temporary file is left over when nobody has written to it for this many seconds.
 _LEFT_OVER_AFTER = 3600
@@ -117,16 +119,23 @@ def _what_run(run: Path, of_the_study: bool) -> str:
 
 def _evaluations(study: Study, root: Path) -> Iterator[Leftover]:
     models = ["base", *study.runs]
-    needed = {f"{study.answers_folder}/{model}/{data}.parquet" for model in models for data in study.datasets}
+    names = [f"{study.answers_folder}/{model}/{data}" for model in models for data in study.datasets]
+    names += [f"{study.answers_folder}/{run}/{data}.steps" for run in study.keeping_runs for data in study.datasets]
+    needed = {f"{name}{ending}" for name in names for ending in (".parquet", ".json")}
     for settings in _folders(root / "evaluation", re.compile(_KEY)):
         other = f"evaluation/{settings.name}" != study.answers_folder
         places = [settings / "base", *(seed for arm in _folders(settings, _KEYED) for seed in _folders(arm, _SEED))]
         for place in places:
             of = str(place.relative_to(settings))
-            for file in _files(place, ".parquet"):
+            for file in [file for kind in _OF_ANSWERS for file in _files(place, kind)]:
                 if str(file.relative_to(root)) not in needed:
                     why = "under other settings" if other else "of another run" if of not in models else "to other data"
-                    yield Leftover(file, f"answers {why}")
+                    yield Leftover(file, f"{'answers' if file.suffix == '.parquet' else 'record of answers'} {why}")
+
+
+def _dataset_of(file: Path) -> str:
+    """Name and key of the data set that a file of answers, or its log, is of."""
+    return file.stem.removesuffix(".steps")
 
 
 def _inputs(study: Study, root: Path) -> Iterator[Leftover]:
@@ -158,13 +167,16 @@ def _logs(study: Study, root: Path) -> Iterator[Leftover]:
         train = [file for arm in _folders(root / kind / "train", _KEYED) for file in _files(arm, ending, _SEED)]
         answers = root / kind / "evaluate"
         places = [answers / "base", *(seed for arm in _folders(answers, _KEYED) for seed in _folders(arm, _SEED))]
-        of_answers = [file for place in places for file in _files(place, ending)]
+        of_answers = [file for place in places for of in ("", ".steps") for file in _files(place, f"{of}{ending}")]
         data = root / kind / "prepare" / "evaluation"
         for file in train:
             if str(file.relative_to(root / kind / "train").with_suffix("")) not in models:
                 yield Leftover(file, f"{what} of a run that the study does not have")
         for file in of_answers:
-            if str(file.parent.relative_to(answers)) not in models or file.stem not in study.datasets:
+            of_kept = file.stem.endswith(".steps")
+            run = str(file.parent.relative_to(answers))
+            needs = run in study.keeping_runs if of_kept else run in models
+            if not needs or _dataset_of(file) not in study.datasets:
                 yield Leftover(file, f"{what} of answers that the study does not have")
         for file in _files(data, ending):
             if file.stem not in study.datasets:

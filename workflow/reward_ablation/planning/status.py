@@ -45,7 +45,7 @@ class Status:
     runs : list of RunStatus
         All runs, in the study's order.
     evaluated, evaluations : int
-        Pairs of a model and an evaluation set with answers, and in all.
+        Pairs of a model and an evaluation set with answers, and in all; the models that a run kept count as one.
     failed_jobs : list of FailedJob
     on_gpus : bool
         Hours are those of GPUs.
@@ -99,7 +99,7 @@ def read_status(
         now=look.now,
         runs=runs,
         evaluated=sum((root / job.output).is_file() for job in answers),
-        evaluations=(len(study.runs) + 1) * len(study.datasets),
+        evaluations=(len(study.runs) + 1 + len(study.keeping_runs)) * len(study.datasets),
         failed_jobs=list(_failed_jobs([*_preparations(study), *answers], root, study.config.root)),
         on_gpus=any(json.loads(run.spec)["gpus"] for run in study.runs.values()),
     )
@@ -137,13 +137,15 @@ def _preparations(study: Study) -> list[_Job]:
 
 def _answers(study: Study, trained: list[str]) -> list[_Job]:
     """Evaluations of the base model and of trained runs."""
+    models = [(model, model, "") for model in ["base", *trained]]
+    models += [(f"the kept models of {run}", run, ".steps") for run in trained if run in study.keeping_runs]
     return [
         _Job(
-            f"evaluate {model} on {data}",
-            f"{study.answers_folder}/{model}/{data}.parquet",
-            f"logs/evaluate/{model}/{data}.log",
+            f"evaluate {what} on {data}",
+            f"{study.answers_folder}/{model}/{data}{of}.parquet",
+            f"logs/evaluate/{model}/{data}{of}.log",
         )
-        for model in ["base", *trained]
+        for what, model, of in models
         for data in study.datasets
     ]
 

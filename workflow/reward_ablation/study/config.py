@@ -36,6 +36,9 @@ class StudyConfig(Section):
     lora: Lora | None = Field(None, description="Train adapters; default: all weights.")
     gradients: Gradients = Gradients()
     launch: Launch = Launch()
+    keep_models: NonNegativeInt = Field(
+        0, description="Keep each run's model after each n-th step, and evaluate it too; 0: the final one only."
+    )
     evaluation: Evaluation
     bootstrap: PositiveInt = Field(2000, description="Resamples behind each interval.")
     confidence: float = Field(0.95, gt=0, lt=1)

@@ -128,12 +128,51 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
         for key, component in study.components.items():
             if component.placement != "all_tokens" and (arm.weights[key] or measured):
                 check_placeable(settings, name, key)
+    check_kept(study, arms)
+    check_prompts_alike(study, arms)
     for name, component in study.components.items():
         try:
             load_component(component.function, component.parameters, root)
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     return arms
+
+
+def check_kept(study: StudyConfig, arms: dict[str, Arm]) -> None:
+    """Refuse to keep models of runs that end before the first of them.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, arm in arms.items():
+        steps = {**study.training, **arm.training}.get("max_steps", -1)
+        if study.keep_models and isinstance(steps, int) and 0 < steps <= study.keep_models:
+            raise ValueError(
+                f"keep_models: {study.keep_models} keeps no model of arm {name}, which ends at step {steps}, and the "
+                "final model is kept anyway; lower it, or set it to 0"
+            )
+
+
+def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
+    """Refuse an arm with prompts of its own: all arms are judged on the same ones.
+
+    Raises
+    ------
+    ValueError
+    """
+    name = "chat_template_kwargs"
+    for arm, its in arms.items():
+        if name in its.training and its.training[name] != study.training.get(name):
+            raise ValueError(
+                f"arms.arms.{arm}.training.{name}: all arms are judged on the same prompts, which this would train it "
+                "apart from; set it for the study, in training"
+            )
+    kwargs = study.training.get(name)
+    if kwargs and not isinstance(kwargs, dict):
+        raise ValueError(f"training.{name}: write it as a mapping, such as {{enable_thinking: false}}")
+    if kwargs and not study.prompt.chat:
+        raise ValueError(f"training.{name}: prompt.chat is false, so that there is no template; take one of them out")
 
 
 def launches_of(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:

@@ -10,9 +10,17 @@ LOCK = ".lock"
 WORK = ".work"
 #: In it, whose work it is; and in each of its checkpoints, the list of digests that is written last.
 OWNER, SEAL = "owner.json", "checksums.json"
+#: Folder of the final model, and the start of the name of each model that was kept on the way.
+MODEL, KEPT_MODEL = "model", "model-step"
 
 
 def step_of_checkpoint(name: str) -> int:
     """Step of a folder `checkpoint-N`; 0 for any other name."""
     kind, _, number = name.rpartition("-")
     return int(number) if kind == "checkpoint" and number.isdecimal() else 0
+
+
+def step_of_kept_model(name: str) -> int:
+    """Step of a folder `model-stepN`; 0 for any other name."""
+    number = name.removeprefix(KEPT_MODEL)
+    return int(number) if number != name and number.isdecimal() else 0

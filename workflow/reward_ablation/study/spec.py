@@ -39,6 +39,8 @@ def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
         "lora": study.lora.model_dump() if study.lora else None,
         "gradients": study.gradients.model_dump(),
     }
+    if study.keep_models:  # runs that keep none have the key that they had before there was the setting
+        shared["keep_models"] = study.keep_models
     return normalised(shared)
 
 
@@ -58,6 +60,18 @@ def processes_spec(launch: Launch) -> dict[str, int]:
 def processes_of(spec: dict[str, Any]) -> int:
     """How many processes train a run: one a GPU, or as many as its spec says on the CPU."""
     return spec["gpus"] or spec.get("processes", 1)
+
+
+def evaluation_spec(study: StudyConfig) -> dict[str, Any]:
+    """What decides the answers of a model: how it is judged, and on which prompts, normalised."""
+    spec: dict[str, Any] = {
+        "evaluation": study.evaluation.model_dump(),
+        "prompt": study.prompt.model_dump(),
+        "device": "cuda" if study.launch.gpus else "cpu",
+    }
+    if study.training.get("chat_template_kwargs"):  # without: the key that answers had before they were passed on
+        spec["chat_template_kwargs"] = study.training["chat_template_kwargs"]
+    return normalised(spec)
 
 
 def _without_place(spec: Any) -> Any:

@@ -21,10 +21,10 @@ from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import write_json
 from reward_ablation.study.sections.training import Launch
-from reward_ablation.study.spec import data_spec, model_spec, processes_of, train_data_spec
+from reward_ablation.study.spec import data_spec, evaluation_spec, model_spec, processes_of, train_data_spec
 
 #: Folders of a study below its results folder.
-FOLDERS = ("benchmarks", "data", "evaluation", "figures", "logs", "models", "runs", "tables")
+FOLDERS = ("benchmarks", "data", "evaluation", "figures", "logs", "models", "report", "runs", "tables")
 
 #: Resources that Snakemake converts to other units.
 SIZES = ("mem_mb", "disk_mb")
@@ -149,6 +149,11 @@ class Study:
         """Answers under the present evaluation settings: those under other settings stay beside them."""
         return f"evaluation/{key_of(self._evaluation_spec)}"
 
+    @cached_property
+    def keeping_runs(self) -> list[str]:
+        """Names of the runs that keep models on the way: all of them, or none."""
+        return list(self.runs) if self.config.keep_models else []
+
     def spec_of_run(self, wildcards: Any) -> str:
         """Canonical spec of the run that the wildcard names."""
         return self._run(wildcards).spec
@@ -207,15 +212,11 @@ class Study:
 
     @cached_property
     def _evaluation_spec(self) -> dict[str, Any]:
-        config = self.config
-        device = "cuda" if config.launch.gpus else "cpu"
-        return normalised(
-            {"evaluation": config.evaluation.model_dump(), "prompt": config.prompt.model_dump(), "device": device}
-        )
+        return evaluation_spec(self.config)
 
-    def code_of(self, stage: str) -> str:
-        """Digest of a stage's code."""
-        return code_digest(f"reward_ablation.{stage}")
+    def code_of(self, *stages: str) -> str:
+        """Digest of the code of a stage, and of what else the stage is named with."""
+        return code_digest(*(f"reward_ablation.{stage}" for stage in stages))
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -233,6 +234,10 @@ class Study:
                 dataset.rpartition("-")[0]: f"{self.answers_folder}/{{run}}/{dataset}.parquet"
                 for dataset in self.datasets
             },
+            "questions": {
+                dataset.rpartition("-")[0]: f"data/evaluation/{dataset}.parquet" for dataset in self.datasets
+            },
+            "keep_models": config.keep_models,
             "inputs": {"model": self.model_file, "problems": self.problems_file},
             "bootstrap": config.bootstrap,
             "confidence": config.confidence,

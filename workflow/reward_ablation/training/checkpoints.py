@@ -81,16 +81,17 @@ def seal(folder: Path, step: int, parts: Path, known: dict[str, str]) -> None:
     parts : Path
         Folder of the parts of the run's tables.
     known : dict of str to str
-        Digests of parts by name, of those that are on disk already; new ones are added.
+        Digests of parts by path below `parts`, of those that are on disk already; new ones are added.
     """
     inside = sorted(folder.rglob("*"))
     files = [path for path in inside if path.is_file() and path.name != SEAL]
-    names = [path.name for path in parts_until(parts, step)]
+    names = [str(path.relative_to(parts)) for path in parts_until(parts, step)]
     new = [parts / name for name in names if name not in known]
     with ThreadPoolExecutor(16) as pool:  # file systems take flushes that come together in one go
         digests = dict(zip([*files, *new], pool.map(_flushed, [*files, *new]), strict=True))
-        list(pool.map(flush_to_disk, [folder, *(path for path in (*inside, parts) if path.is_dir())]))
-    known.update({path.name: digests[path] for path in new})
+        folders = {folder, parts, *(path.parent for path in new), *(path for path in inside if path.is_dir())}
+        list(pool.map(flush_to_disk, (path for path in folders if path.is_dir())))
+    known.update({str(path.relative_to(parts)): digests[path] for path in new})
     checksums = {
         "files": {str(path.relative_to(folder)): digests[path] for path in files},
         "parts": {name: known[name] for name in names},
@@ -130,7 +131,7 @@ def last_good(folders: list[Path], parts: Path) -> Path | None:
         aside = folder.parent / SET_ASIDE
         print(f"train: {fault} is not what was written there: {folder.name} is set aside in {aside}", flush=True)
         aside.mkdir(exist_ok=True)
-        for path in (folder, *([fault] if fault.parent == parts and fault.exists() else [])):
+        for path in (folder, *([fault] if parts in fault.parents and fault.exists() else [])):
             os.replace(path, _free_name(aside / path.name))
     return None
 

@@ -17,11 +17,11 @@ from transformers import TrainerState
 
 from reward_ablation.gram import similarity, store
 from reward_ablation.study.files import flush_to_disk, sha256, write_json, write_parquet
-from reward_ablation.study.run_folder import HIDDEN_RECORD, OWNER, RECORD, SEAL, WORK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, SEAL, WORK
 from reward_ablation.training.attempts import ended_attempts
 from reward_ablation.training.checkpoints import last_good, read_json
 from reward_ablation.training.metrics import metrics_table
-from reward_ablation.training.parts import WHOLE_GRADIENTS, join_large_parts, join_parts
+from reward_ablation.training.parts import WHOLE_GRADIENTS, join_large_parts, join_parts, kept_models
 from reward_ablation.training.record import run_record
 from reward_ablation.training.rollouts import rollout_schema
 
@@ -56,7 +56,13 @@ def finish(run_dir: Path) -> None:
     for path in parts.glob(f"{WHOLE_GRADIENTS}*.npz"):
         _link(path, run_dir / path.name)
     write_parquet(metrics_table(state.log_history), run_dir / "metrics.parquet")
-    _place_model(work, run_dir)
+    _place_model(work / FINAL, work, run_dir / MODEL)
+    kept = kept_models(parts)
+    for model in kept:
+        _place_model(model, work, run_dir / model.name)
+    for folder in kept_models(run_dir):  # of an earlier result, which took more steps
+        if folder.name not in {model.name for model in kept}:
+            shutil.rmtree(folder)
     steps = state.global_step
     write_json(run_record(owner, ended_attempts(work, steps), steps, run_dir), run_dir / HIDDEN_RECORD)
     _publish(run_dir)
@@ -90,18 +96,18 @@ def _publish(run_dir: Path) -> None:
     write_json(json.loads((run_dir / HIDDEN_RECORD).read_text()), run_dir / RECORD)
 
 
-def _place_model(work: Path, run_dir: Path) -> None:
-    """Put the final model in place by links: the final folder stays whole until the run is finished."""
-    model = work / "model"
+def _place_model(source: Path, work: Path, target: Path) -> None:
+    """Put a model in place by links and one move: its source stays whole until the run is finished."""
+    model = work / MODEL
     shutil.rmtree(model, ignore_errors=True)
-    for path in sorted((work / FINAL).rglob("*")):
+    for path in sorted(source.rglob("*")):
         if path.is_file() and path.name not in (STATE, SEAL):
-            _link(path, model / path.relative_to(work / FINAL))
+            _link(path, model / path.relative_to(source))
     for folder in (model, *(path for path in model.rglob("*") if path.is_dir())):
         flush_to_disk(folder)
-    shutil.rmtree(run_dir / "model", ignore_errors=True)
-    os.replace(model, run_dir / "model")
-    flush_to_disk(run_dir)
+    shutil.rmtree(target, ignore_errors=True)
+    os.replace(model, target)
+    flush_to_disk(target.parent)
 
 
 def _link(source: Path, target: Path) -> None:

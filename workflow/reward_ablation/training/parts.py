@@ -1,11 +1,12 @@
-"""Tables that grow while a run trains: small Parquet files, joined at the end.
+"""What grows while a run trains: tables, as small Parquet files that are joined at the end, and kept models.
 
-A part is written in one move. Parts reach the disk with the checkpoint that stands on them, which has all rows
-before it written; those of later steps are dropped on resume, and made again.
+A table's part is written in one move. Parts reach the disk with the checkpoint that stands on them, which has all rows
+and models before it written; those of later steps are dropped on resume, and made again.
 """
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from reward_ablation.study.files import atomic_path, write_parquet
+from reward_ablation.study.run_folder import KEPT_MODEL, step_of_kept_model
 
 #: Steps whose rows are written together.
 STEPS_PER_PART = 16
@@ -63,12 +65,17 @@ def step_of_part(path: Path) -> int:
 
 
 def parts_until(folder: Path, step: int) -> list[Path]:
-    """All parts of steps up to one, by name; a file that is still being written is none."""
-    return [path for path in _parts(folder) if step_of_part(path) <= step]
+    """All parts of steps up to one, by name, and files of kept models; a file that is still being written is none."""
+    kept = [model for model in kept_models(folder) if step_of_kept_model(model.name) <= step]
+    files = [path for model in kept for path in sorted(model.rglob("*")) if path.is_file()]
+    return [*(path for path in _parts(folder) if step_of_part(path) <= step), *files]
 
 
 def drop_parts_after(folder: Path, step: int) -> None:
-    """Remove all parts of later steps, and files that were being written when the process ended."""
+    """Remove all parts of later steps, and what was being written when the process ended."""
+    for model in kept_models(folder):
+        if step_of_kept_model(model.name) > step:
+            shutil.rmtree(model)
     for path in _parts(folder):
         if step_of_part(path) > step:
             path.unlink()
@@ -78,6 +85,12 @@ def drop_parts_after(folder: Path, step: int) -> None:
 
 def _by_process(part: Path) -> tuple[str, int]:
     return part.stem.rpartition("-")[2], step_of_part(part)
+
+
+def kept_models(folder: Path) -> list[Path]:
+    """Folders of the models that were kept, in order of their steps."""
+    found = [path for path in folder.glob(f"{KEPT_MODEL}*") if step_of_kept_model(path.name)]
+    return sorted(found, key=lambda path: step_of_kept_model(path.name))
 
 
 def _parts(folder: Path) -> list[Path]:

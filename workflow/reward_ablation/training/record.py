@@ -8,7 +8,7 @@ from typing import Any
 from reward_ablation.study.files import sha256
 
 #: What training leaves in a run's folder; whatever else lies there is somebody's own.
-OUTPUTS = ("*.parquet", "gradients_step_*.npz", "model/**/*")
+OUTPUTS = ("*.parquet", "gradients_step_*.npz", "model/**/*", "model-step*/**/*")
 
 
 def run_record(owner: dict[str, Any], attempts: list[dict[str, Any]], steps: int, folder: Path) -> dict[str, Any]:

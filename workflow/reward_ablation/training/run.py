@@ -30,6 +30,7 @@ from reward_ablation.training.checkpoints import claim, resume_point, step_of
 from reward_ablation.training.dataset import training_dataset
 from reward_ablation.training.finish import clear_outputs, finish, finished, trained
 from reward_ablation.training.interruption import Interruption, Stopped
+from reward_ablation.training.keep_models import KeepModels
 from reward_ablation.training.micro_batch import halve, halved, halvings
 from reward_ablation.training.progress import ProgressCallback
 from reward_ablation.training.resumed_state import load_state
@@ -68,7 +69,8 @@ def train_run(
     problems : Path
         Prepared training set.
     run_dir : Path
-        Gets rollouts.parquet, gradients.parquet, metrics.parquet, model/ and, last, run.json.
+        Gets rollouts.parquet, gradients.parquet, metrics.parquet, model/, the models that are kept on the way as
+        model-stepN/ and, last, run.json.
     started : float, optional
         `time.perf_counter()` at the start of the process, for the record of its wall time.
     callbacks : tuple of TrainerCallback
@@ -149,7 +151,7 @@ def train(
         attempt = Attempt(work, step_of(checkpoint), started)
         times = halvings(work)
         trainer = build_trainer(spec, model, problems, work, run_name="-".join(run_dir.parts[-2:]))
-        for callback in (attempt, interruption, *callbacks):
+        for callback in (KeepModels(trainer, spec.get("keep_models", 0)), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
             load_state(trainer, checkpoint)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from reward_ablation.rewards.completions import completion_texts
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.run_folder import KEPT_MODEL
 from reward_ablation.training.advantages import alone_advantages, component_shares
 from reward_ablation.training.checkpoints import drop_old, seal
 from reward_ablation.training.finish import FINAL, STATE
@@ -209,14 +210,22 @@ class AblationTrainer(WatchedTrainer):
     def create_model_card(self, *arguments, **keywords):
         """No card with each checkpoint: TRL would write it beside them, where it goes with the work folder."""
 
+    def keep_model(self) -> None:
+        """Save the model as it is now among the parts: checkpoints from this step on stand on it."""
+        self._save_for_use(self.parts / f"{KEPT_MODEL}{self.state.global_step}")
+
+    def _save_for_use(self, folder: Path) -> None:
+        self.save_model(str(folder))
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            (folder / "training_args.bin").unlink(missing_ok=True)  # a pickle; run.json says it all
+
     def save_final(self) -> None:
         """Save the final model, and the trainer's state, which has the metrics of all steps."""
         self.finish_writing()
         final = Path(self.args.output_dir) / FINAL
-        self.save_model(str(final))
-        self.accelerator.wait_for_everyone()
+        self._save_for_use(final)
         if self.accelerator.is_main_process:
-            (final / "training_args.bin").unlink(missing_ok=True)  # a pickle; run.json says it all
             self.state.save_to_json(str(final / STATE))
             seal(final, self.state.global_step, self.parts, self._sealed)
 

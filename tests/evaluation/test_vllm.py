@@ -1,0 +1,75 @@
+"""What vLLM is asked for, and what is made of its answers, with a stand-in for the package: it needs a GPU to run."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from reward_ablation.evaluation.generate import generate_vllm
+from reward_ablation.evaluation.requests import list_requests, request_seed
+from reward_ablation.evaluation.score import SCHEMA, score
+from reward_ablation.study.sections.evaluation import Evaluation
+
+EVALUATION = Evaluation(answer_format="hash", samples=2, max_new_tokens=6, temperature=0.7, top_p=0.9, seed=3)
+END = 1
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Calls of the stand-in; each prompt is answered by itself, an end token, and something behind it."""
+    calls = SimpleNamespace(engine=None, parameters=None, lora=None)
+
+    class LLM:
+        def __init__(self, **options):
+            calls.engine = options
+
+        def generate(self, prompts, parameters, lora_request=None):
+            calls.parameters, calls.lora = parameters, lora_request
+            ids = [
+                [*prompt["prompt_token_ids"], END, 5][: each["max_tokens"]]
+                for prompt, each in zip(prompts, parameters, strict=True)
+            ]
+            return [SimpleNamespace(outputs=[SimpleNamespace(token_ids=of_one)]) for of_one in ids]
+
+    package, lora, request = ModuleType("vllm"), ModuleType("vllm.lora"), ModuleType("vllm.lora.request")
+    package.LLM, package.SamplingParams, package.TokensPrompt = LLM, dict, dict
+    request.LoRARequest = lambda *arguments: arguments
+    for name, module in (("vllm", package), ("vllm.lora", lora), ("vllm.lora.request", request)):
+        monkeypatch.setitem(sys.modules, name, module)
+    return calls
+
+
+@pytest.fixture
+def requests():
+    return list_requests(["a", "b"], [[7, 8], [9, 9, 9, 9, 9, 9]], EVALUATION)
+
+
+def test_greedy_and_sampled_requests_have_their_own_parameters(asked, requests, tmp_path):
+    generate_vllm(requests, tmp_path, None, [END], EVALUATION)
+    for request, parameters in zip(requests, asked.parameters, strict=True):
+        greedy = request.mode == "greedy"
+        assert parameters["temperature"] == (0.0 if greedy else 0.7)
+        assert parameters["top_p"] == (1.0 if greedy else 0.9)
+        assert parameters["seed"] == (None if greedy else request_seed(request, 3))
+        assert (parameters["max_tokens"], parameters["stop_token_ids"]) == (6, [END])
+    seeds = [parameters["seed"] for parameters in asked.parameters if parameters["seed"] is not None]
+    assert len(set(seeds)) == len(seeds) == 4
+    assert asked.engine["max_model_len"] == 6 + 6
+    assert asked.lora is None
+
+
+def test_an_adapter_is_loaded_over_its_base(asked, requests, tmp_path):
+    (tmp_path / "adapter_config.json").write_text('{"r": 12}')
+    generate_vllm(requests, tmp_path, tmp_path / "base", [END], EVALUATION)
+    assert asked.engine["model"] == str(tmp_path / "base")
+    assert asked.engine["max_lora_rank"] == 16
+    assert asked.lora == ("arm", 1, str(tmp_path))
+
+
+def test_its_answers_become_rows_of_the_same_schema(asked, requests, tokenizer, tmp_path):
+    completions = generate_vllm(requests, tmp_path, None, [END], EVALUATION)
+    assert [(each.ids, each.truncated) for each in completions[:3]] == [([7, 8, END], False)] * 3
+    assert [(each.ids, each.truncated) for each in completions[3:]] == [([9] * 6, True)] * 3
+    table = score(requests, completions, {"a": "1", "b": "2"}, "hash", tokenizer)
+    assert table.schema.equals(SCHEMA)
+    assert table["truncated"].to_pylist() == [False] * 3 + [True] * 3

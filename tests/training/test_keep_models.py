@@ -1,0 +1,107 @@
+"""Models that are kept on the way: what a run of so many steps would have ended with, whatever interrupts it."""
+
+import json
+
+import pytest
+
+from reward_ablation.models.verify import verify_model
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.run_folder import WORK, step_of_kept_model
+from reward_ablation.training.checkpoints import SET_ASIDE
+
+from .interrupting import SAVING, SignalIn, StopAt, attempts, digests
+from .test_interruption import LORA
+
+#: Four steps; the last one's model is the final one.
+KEEPING = {"keep_models": 1, "training": SAVING}
+
+
+def kept(run) -> list[str]:
+    return sorted(path.name for path in run.glob("model*"))
+
+
+def of_model(run, folder: str) -> dict[str, str]:
+    return {
+        name.removeprefix(f"{folder}/"): digest
+        for name, digest in digests(run).items()
+        if name.startswith(f"{folder}/")
+    }
+
+
+@pytest.mark.parametrize("lora", [None, LORA])
+def test_a_kept_model_is_the_final_one_of_a_shorter_run(train, lora):
+    constant = {"lr_scheduler_type": "constant"}
+    run = train("run", keep_models=2, lora=lora, training=constant)
+    assert kept(run) == ["model", "model-step2"]
+    shorter = train("shorter", lora=lora, training={**constant, "max_steps": 2})
+    assert of_model(run, "model-step2") == of_model(shorter, "model")
+    assert of_model(run, "model-step2") != of_model(run, "model")
+
+
+def test_keeping_models_changes_nothing_else(train):
+    plain, keeping = digests(train("plain")), digests(train("keeping", keep_models=1))
+    assert plain.items() <= keeping.items()
+    assert {name.partition("/")[0] for name in keeping.keys() - plain} == {"model-step1", "model-step2", "model-step3"}
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_a_run_that_is_killed_keeps_the_same_models(train, step):
+    whole = train("whole", **KEEPING)
+    with pytest.raises(KeyboardInterrupt):
+        train("killed", **KEEPING, callbacks=[StopAt(step)])
+    killed = train("killed", **KEEPING)
+    assert attempts(killed) == [(0, -1, "killed"), (0 if step < 3 else 2, 4, "done")]
+    assert digests(killed) == digests(whole)
+    assert kept(killed) == ["model", "model-step1", "model-step2", "model-step3"]
+
+
+def test_a_run_that_is_stopped_keeps_the_same_models(train):
+    from reward_ablation.training.interruption import Stopped
+
+    whole = train("whole", keep_models=2)
+    for step in (1, 2, 3):
+        with pytest.raises(Stopped):
+            train("stopped", keep_models=2, callbacks=[SignalIn(step)])
+    assert digests(train("stopped", keep_models=2)) == digests(whole)
+
+
+@pytest.mark.parametrize(("model", "goes_on_from"), [("model-step3", 2), ("model-step1", 0)])
+def test_a_kept_model_that_is_damaged_takes_the_checkpoints_after_it_along(train, capsys, model, goes_on_from):
+    """The run goes on from before it, and makes it again."""
+    keeping = {"keep_models": 1, "training": {**SAVING, "save_steps": 1}}
+    whole = train("whole", **keeping)
+    with pytest.raises(KeyboardInterrupt):
+        train("run", **keeping, callbacks=[StopAt(4)])
+    work = whole.parents[1] / "run" / "seed0" / WORK
+    weights = work / "parts" / model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    run = train("run", **keeping)
+    assert f"{weights} is not what was written there: checkpoint-3 is set aside in {work / SET_ASIDE}" in (
+        capsys.readouterr().out
+    )
+    assert attempts(run) == [(0, -1, "killed"), (goes_on_from, 4, "done")]
+    assert digests(run) == digests(whole)
+
+
+def test_a_kept_model_is_verified_by_the_record_of_its_run(train):
+    run = train("run", keep_models=2)
+    verify_model(run / "model-step2")
+    (run / "model-step2" / "config.json").write_text("{}")
+    with pytest.raises(StudyError, match=r"model-step2/config\.json: truncated or changed .* which trains it again"):
+        verify_model(run / "model-step2")
+
+
+def test_models_of_an_earlier_result_go(train):
+    run = train("run", keep_models=2)
+    (run / "model-step2").rename(run / "model-step9")
+    record = json.loads((run / ".run.json").read_text())
+    (run / ".run.json").write_text(json.dumps({**record, "code": "other"}))
+    train("run", keep_models=2)
+    assert kept(run) == ["model", "model-step2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "step"), [("model-step20", 20), ("model", 0), ("model-step", 0), ("model-stepx", 0), ("checkpoint-2", 0)]
+)
+def test_the_step_of_a_folder(name, step):
+    assert step_of_kept_model(name) == step

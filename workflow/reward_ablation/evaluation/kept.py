@@ -1,0 +1,28 @@
+"""The models that a run kept on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reward_ablation.study.digests import read_object
+from reward_ablation.study.run_folder import RECORD, step_of_kept_model
+
+
+def kept_models(run: Path) -> dict[int, Path]:
+    """Folders of the models that a run kept, by step, in order; as its record lists them, be they there or not.
+
+    Parameters
+    ----------
+    run : Path
+        Folder of a finished run.
+
+    Raises
+    ------
+    StudyError
+        The run has no record.
+    """
+    remedy = f"delete {run} and run the workflow again, which trains it again"
+    files = read_object(run / RECORD, remedy).get("files", {})
+    folders = {name.partition("/")[0] for name in files}
+    steps = {step_of_kept_model(name): run / name for name in folders}
+    return {step: steps[step] for step in sorted(steps) if step}

@@ -1,0 +1,78 @@
+"""The record beside the answers: by what they were made, and in which time. No table of results is made of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reward_ablation.evaluation.spec import EvaluateSpec
+from reward_ablation.study.code_digest import code_digest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Packages that decide answers and their grades; vLLM where it is installed.
+PACKAGES = ("torch", "transformers", "peft", "tokenizers", "numpy", "math-verify", "vllm")
+
+
+class Clock:
+    """The time that an evaluation takes, from when this is made."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+
+    def record(self, spec: EvaluateSpec, models: Sequence[Path], answers: pa.Table) -> dict[str, Any]:
+        """What is to be known of an evaluation that has ended.
+
+        Parameters
+        ----------
+        models : sequence of Path
+            Folders of the models that were evaluated.
+        answers : Table
+            Of `score.SCHEMA`.
+
+        Returns
+        -------
+        dict
+            tokens: generated ones; wall_seconds, gpu_hours, cpu_hours: of this process.
+        """
+        import torch
+
+        from reward_ablation.evaluation.generate import choose_backend
+
+        seconds = time.perf_counter() - self.started
+        on_gpu = spec.device == "cuda"
+        return {
+            "spec": spec.model_dump(mode="json"),
+            "code": code_digest("reward_ablation.evaluation"),
+            "backend": choose_backend(spec.evaluation.backend, spec.device),
+            "packages": {"python": platform.python_version(), **installed()},
+            "hardware": {
+                "machine": platform.machine(),
+                "cpus": os.cpu_count(),
+                "gpus": [torch.cuda.get_device_name()] if on_gpu else [],
+            },
+            "threads": torch.get_num_threads(),
+            "models": [folder.name for folder in models],
+            "answers": answers.num_rows,
+            "tokens": sum(answers["tokens"].to_pylist()),
+            "wall_seconds": round(seconds, 1),
+            "gpu_hours": round(seconds / 3600, 4) if on_gpu else 0.0,
+            "cpu_hours": round(seconds * torch.get_num_threads() / 3600, 4),
+        }
+
+
+def installed() -> dict[str, str]:
+    """Versions of those of `PACKAGES` that are installed."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions

@@ -1,0 +1,51 @@
+"""Pages of the HTML report that a study writes itself."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+#: A heading, a sentence and a table; each already escaped.
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>
+<style>
+body {{ font: 14px sans-serif; margin: 1.5em; color: #222; background: white }}
+table {{ border-collapse: collapse }}
+th, td {{ padding: 0.25em 1em 0.25em 0; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top }}
+pre {{ white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; padding: 0.7em }}
+</style></head>
+<body><h1>{heading}</h1>
+<p>{sentence}.</p>
+{table}
+</body></html>
+"""
+
+
+def page(heading: str, sentence: str, *parts: str) -> str:
+    """A page of the report.
+
+    Parameters
+    ----------
+    heading, sentence : str
+        Plain text; the sentence without its full stop.
+    parts : str
+        HTML, as `section`, `text` and `table` give it.
+    """
+    return PAGE.format(heading=html.escape(heading), sentence=html.escape(sentence), table="\n".join(parts))
+
+
+def section(heading: str) -> str:
+    """A heading within a page."""
+    return f"<h2>{html.escape(heading)}</h2>"
+
+
+def text(words: str) -> str:
+    """Text as it stands, such as a file or commands."""
+    return f"<pre>{html.escape(words)}</pre>"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table; cells are written as `str` has them."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    body = "\n".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
