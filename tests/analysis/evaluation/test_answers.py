@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from reward_ablation.analysis.evaluation.answers import (
-    difference_to_baseline,
+    answered,
+    difference_rows,
     evaluation_of_arm,
     evaluation_of_run,
     question_means,
@@ -14,7 +15,12 @@ from reward_ablation.analysis.evaluation.answers import (
 def answers(rows: list[tuple[str, str, bool, int]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["mode", "problem_id", "correct_strict", "tokens"])
     same = frame["correct_strict"]
-    return frame.assign(correct_lenient=True, correct_math_paper=same, format=same, truncated=False)
+    return frame.assign(correct_lenient=True, correct_math_paper=same, format=same, truncated=False, answer="1")
+
+
+def by_metric(means: pd.DataFrame) -> pd.DataFrame:
+    """Values of a run, a row a mode, a column a metric."""
+    return evaluation_of_run(means, "base", None, "gsm8k").pivot(index="mode", columns="metric", values="value")
 
 
 ONE_SEED = answers(
@@ -38,23 +44,34 @@ def test_samples_of_a_question_are_averaged_first():
 
 def test_every_question_counts_the_same_whatever_its_number_of_samples():
     uneven = answers([("sampled", "a", True, 1)] + [("sampled", "b", False, 1)] * 3)
-    row = evaluation_of_run(question_means(uneven), "arm", 0, "gsm8k").iloc[0]
-    assert row["accuracy_strict"] == 0.5  # a mean over the answers would be .25
-    assert (row["questions"], row["answers"]) == (2, 4)
+    rows = evaluation_of_run(question_means(uneven), "arm", 0, "gsm8k").set_index("metric")
+    assert rows.loc["accuracy_strict", "value"] == 0.5  # a mean over the answers would be .25
+    assert (rows["questions"] == 2).all()
+    assert (rows["answers"] == 4).all()
 
 
 def test_rows_of_a_run():
-    rows = evaluation_of_run(question_means(ONE_SEED), "base", None, "gsm8k").set_index("mode")
-    assert rows.loc["greedy", "accuracy_strict"] == 0.5
-    assert rows.loc["sampled", "accuracy_strict"] == 0.75
-    assert rows.loc["sampled", "tokens"] == 27.5
+    rows = evaluation_of_run(question_means(ONE_SEED), "base", None, "gsm8k")
+    values = rows.set_index(["mode", "metric"])["value"]
+    assert values["greedy", "accuracy_strict"] == 0.5
+    assert values["sampled", "accuracy_strict"] == 0.75
+    assert values["sampled", "tokens"] == 27.5
     assert rows["seed"].isna().all()
+
+
+def test_only_sampled_answers_have_metrics_of_several_samples():
+    values = evaluation_of_run(question_means(ONE_SEED), "base", None, "gsm8k").set_index(["mode", "metric"])["value"]
+    assert values["sampled", "pass@1"] == values["sampled", "accuracy_strict"]
+    assert values["sampled", "pass@2"] == 1  # one of two right in a, both in b
+    assert values["sampled", "maj@2"] == 0.75  # a tie in a
+    assert "pass@1" not in values["greedy"].index
+    assert "maj@1" not in values["greedy"].index
 
 
 def test_where_the_graders_differ():
     """Greedy: b is right for the first grader alone. Sampled: one of two answers to a is right for the second alone."""
     rows = ONE_SEED.assign(correct_math_paper=[False, False, True, True, True, True])
-    means = evaluation_of_run(question_means(rows), "base", None, "gsm8k").set_index("mode")
+    means = by_metric(question_means(rows))
     names = ["graders_differ", "correct_only_strict", "correct_only_math_paper", "accuracy_math_paper"]
     assert means.loc["greedy", names].tolist() == [0.5, 0.5, 0, 0]
     assert means.loc["sampled", names].tolist() == [0.25, 0, 0.25, 1]
@@ -85,16 +102,17 @@ def test_arm_is_the_mean_over_its_seeds():
 def test_difference_is_paired_by_seed_and_question():
     better = question_means(ONE_SEED.assign(correct_strict=True))
     baseline = question_means(ONE_SEED)
-    labels = {"arm": "better", "baseline": "worse", "dataset": "gsm8k"}
     # Seed 9 has no partner; seeds come in another order than the baseline's.
-    table = difference_to_baseline(
-        {1: better, 0: better, 9: baseline}, {0: baseline, 1: baseline}, labels, resamples=200, confidence=0.95
-    )
-    row = table.set_index(["mode", "metric"]).loc[("sampled", "accuracy_strict")]
+    arms = [{1: better, 0: better, 9: baseline}, {0: baseline, 1: baseline}]
+    table = difference_rows(*(answered(of_arm, "gsm8k", 200) for of_arm in arms), "gsm8k", 0.95)
+    table = table.set_index(["mode", "metric"])
+    row = table.loc[("sampled", "accuracy_strict")]
     assert row["estimate"] == 0.25  # question a: 1 - .5; question b: 1 - 1
     assert row["seeds"] == 2
-    lenient = table.set_index(["mode", "metric"]).loc[("sampled", "accuracy_lenient")]
-    assert (lenient["low"], lenient["high"]) == (0, 0)  # equal answers: no uncertainty about the difference
+    lenient = table.loc[("sampled", "accuracy_lenient")]
+    # No difference on two questions: 1 - .025 ** (1 / 2) of all questions may differ, and all to one side.
+    assert (lenient["low"], lenient["high"]) == pytest.approx((-0.8419, 0.8419), abs=1e-4)
+    assert lenient["p"] == 1
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95])

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.statistics.intervals import bootstrap_means, generator, percentile_interval
+from reward_ablation.analysis.evaluation.samples import majority_right, pass_at, sizes
+from reward_ablation.analysis.statistics.estimates import (
+    Distribution,
+    distribution,
+    intervals,
+    p_values,
+    resampled_seeds,
+    smallest_effects,
+)
 
 #: Columns of the answers that metrics are made of.
-ANSWER_COLUMNS = ["correct_strict", "correct_lenient", "correct_math_paper", "format", "tokens", "truncated"]
+ANSWER_COLUMNS = [
+    "answer",
+    "correct_strict",
+    "correct_lenient",
+    "correct_math_paper",
+    "format",
+    "tokens",
+    "truncated",
+]
 
 #: Metric: the column of `measured` that it is the mean of.
 METRICS = {
@@ -22,6 +40,32 @@ METRICS = {
     "tokens": "tokens",
     "truncated": "truncated",
 }
+
+#: The mode that has several samples of a question.
+SAMPLED = "sampled"
+
+#: Metrics that are not shares, whose values have no upper limit.
+COUNTS = {"tokens"}
+
+
+class Answered(NamedTuple):
+    """What one arm's models, one a seed, answered to a data set in one mode.
+
+    Attributes
+    ----------
+    metrics : list of str
+    seeds : list
+        None for the base model.
+    values : (metrics, seeds, questions) array
+        Means of questions over their samples.
+    by_seed : (resamples, metrics, seeds) array
+        Means over resampled questions, the same resamples for every arm.
+    """
+
+    metrics: list[str]
+    seeds: list[int | None]
+    values: np.ndarray
+    by_seed: np.ndarray
 
 
 def measured(answers: pd.DataFrame) -> pd.DataFrame:
@@ -37,7 +81,7 @@ def measured(answers: pd.DataFrame) -> pd.DataFrame:
         With the columns `ANSWER_COLUMNS`.
     """
     strict, math_paper = answers["correct_strict"].astype(bool), answers["correct_math_paper"].astype(bool)
-    columns = answers[ANSWER_COLUMNS].assign(
+    columns = answers.assign(
         graders_differ=strict != math_paper,
         correct_only_strict=strict & ~math_paper,
         correct_only_math_paper=~strict & math_paper,
@@ -50,82 +94,125 @@ def question_means(answers: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics.
+    Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Those of several samples,
+    pass@k and maj@n, are null in the mode "greedy".
     """
     labels = [answers["mode"], answers["problem_id"]]
     grouped = measured(answers).groupby(labels, sort=True)
     means = grouped.mean().set_axis(list(METRICS), axis="columns")
     means.insert(0, "answers", grouped.size())
-    return means
+    sampled = answers[(answers["mode"] == SAMPLED).to_numpy()]
+    return means.join(_of_samples(sampled)) if len(sampled) else means
+
+
+def _of_samples(answers: pd.DataFrame) -> pd.DataFrame:
+    """pass@k and maj@n of each question, by the strict grader, whose answers are the ones that the files have.
+
+    Where questions differ in samples, which `read_question_means` refuses, n is the least there is.
+    """
+    question, problems = pd.factorize(answers["problem_id"], sort=True)
+    right = answers["correct_strict"].to_numpy(dtype=bool)
+    counts = np.bincount(question)
+    samples = int(counts.min())
+    rights = np.minimum(np.bincount(question, weights=right).astype(int), samples)
+    columns = {f"pass@{size}": pass_at(rights, samples, size) for size in sizes(samples)}
+    columns[f"maj@{samples}"] = majority_right(question, answers["answer"], right)
+    index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
+    return pd.DataFrame(columns, index=index)
+
+
+def metrics_of(means: pd.DataFrame, mode: str) -> pd.DataFrame:
+    """Question means of one mode: a row a question, a column a metric that this mode has."""
+    metrics = [str(column) for column in means if column != "answers"] if mode == SAMPLED else list(METRICS)
+    return means.loc[[mode]].droplevel("mode")[metrics]
 
 
 def evaluation_of_run(means: pd.DataFrame, arm: str, seed: int | None, dataset: str) -> pd.DataFrame:
-    """One row per mode: the means over questions. The base model has no seed."""
-    grouped = means.groupby(level="mode")
-    rows = grouped[list(METRICS)].mean()
-    rows.insert(0, "answers", grouped["answers"].sum())
-    rows.insert(0, "questions", grouped.size())
-    rows = rows.reset_index()
+    """One row per mode and metric: the mean over questions. The base model has no seed."""
+    parts = []
+    for mode in means.index.unique("mode"):
+        of_mode = metrics_of(means, mode)
+        rows = of_mode.mean().rename_axis("metric").rename("value").reset_index()
+        parts.append(rows.assign(mode=mode, questions=len(of_mode), answers=means.loc[mode, "answers"].sum()))
+    rows = pd.concat(parts, ignore_index=True)
     return rows.assign(arm=arm, seed=pd.array([seed] * len(rows), dtype="Int64"), dataset=dataset)
 
 
-def seeds_by_questions(means: list[pd.DataFrame], mode: str) -> np.ndarray:
-    """Question means of several seeds, which answered the same questions, as a (metrics, seeds, questions) array."""
-    return np.stack([seed.loc[mode, list(METRICS)].to_numpy().T for seed in means], axis=1)
+def answered(means: dict[int | None, pd.DataFrame], dataset: str, resamples: int) -> dict[str, Answered]:
+    """Question means of an arm's seeds, which answered the same questions, with their resamples, by mode."""
+    of_modes = {}
+    for mode in next(iter(means.values())).index.unique("mode"):
+        tables = [metrics_of(of_seed, mode) for of_seed in means.values()]
+        values = np.stack([table.to_numpy().T for table in tables], axis=1)
+        by_seed = resampled_seeds(values, dataset, resamples)
+        of_modes[mode] = Answered(list(tables[0].columns), list(means), values, by_seed)
+    return of_modes
 
 
-def estimates(values: np.ndarray, labels: dict[str, str], resamples: int, confidence: float) -> pd.DataFrame:
-    """Mean and bootstrap interval of each metric.
+def difference(arm: Answered, baseline: Answered) -> Answered:
+    """Arm minus baseline for the seeds that both have.
+
+    Both train on the same data in the same order under one seed, and answer the same questions:
+    what these have in common cancels, and the interval is that of the difference alone.
+    """
+    seeds = [seed for seed in arm.seeds if seed in baseline.seeds]
+    own, other = ([of.seeds.index(seed) for seed in seeds] for of in (arm, baseline))
+    values = arm.values[:, own] - baseline.values[:, other]
+    return Answered(arm.metrics, seeds, values, arm.by_seed[:, :, own] - baseline.by_seed[:, :, other])
+
+
+def distribution_of(answers: Answered, dataset: str, reach: tuple[float, float] = (0.0, 1.0)) -> Distribution:
+    """Distribution of each metric's mean.
 
     Parameters
     ----------
-    values : (metrics, seeds, questions) array
-    labels : dict
-        Columns that say what is estimated. They also decide the random numbers.
+    reach : two floats
+        Lowest and highest value of a share: 0 and 1, or those of a difference or of another contrast.
     """
-    rng = generator(*labels.values())
-    low, high = percentile_interval(bootstrap_means(values, resamples, rng), confidence)
-    _, seeds, questions = values.shape
-    rows = {"metric": list(METRICS), "estimate": values.mean(axis=(1, 2)), "low": low, "high": high}
-    return pd.DataFrame(rows).assign(**labels, seeds=seeds, questions=questions)
+    return distribution(answers.values, answers.by_seed, dataset, limits_of(answers.metrics, reach))
+
+
+def limits_of(metrics: list[str], reach: tuple[float, float] = (0.0, 1.0)) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest value of each metric, where those of a share are `reach`."""
+    low, high = ([end * np.inf if metric in COUNTS and end else end for metric in metrics] for end in reach)
+    return np.array(low), np.array(high)
+
+
+def estimate_rows(of: Distribution, metrics: list[str], confidence: float) -> pd.DataFrame:
+    """Mean and interval of each metric."""
+    low, high = intervals(of, confidence)
+    rows = {"metric": metrics, "estimate": of.estimate, "low": low, "high": high}
+    return pd.DataFrame(rows).assign(seeds=of.seeds, questions=of.questions)
+
+
+def tested_rows(of: Distribution, metrics: list[str], confidence: float) -> pd.DataFrame:
+    """Mean, interval, p-value and the smallest effect that would be found, for each metric."""
+    rows = estimate_rows(of, metrics, confidence)
+    return rows.assign(p=p_values(of), smallest_effect=smallest_effects(of, confidence))
+
+
+def evaluation_rows(of_modes: dict[str, Answered], arm: str, dataset: str, confidence: float) -> pd.DataFrame:
+    """Estimates of one arm for each mode and metric."""
+    parts = [
+        estimate_rows(distribution_of(answers, dataset), answers.metrics, confidence).assign(mode=mode)
+        for mode, answers in of_modes.items()
+    ]
+    return pd.concat(parts).assign(arm=arm, dataset=dataset)
+
+
+def difference_rows(
+    arm: dict[str, Answered], baseline: dict[str, Answered], dataset: str, confidence: float
+) -> pd.DataFrame:
+    """Arm minus baseline for each mode and metric, paired by seed and question, with tests against 0."""
+    parts = []
+    for mode, answers in arm.items():
+        paired = distribution_of(difference(answers, baseline[mode]), dataset, (-1.0, 1.0))
+        parts.append(tested_rows(paired, answers.metrics, confidence).assign(mode=mode))
+    return pd.concat(parts).assign(dataset=dataset)
 
 
 def evaluation_of_arm(
     means: list[pd.DataFrame], arm: str, dataset: str, resamples: int, confidence: float
 ) -> pd.DataFrame:
     """Estimates of one arm, from the question means of its seeds, for each mode and metric."""
-    modes = means[0].index.unique("mode")
-    return pd.concat(
-        estimates(
-            seeds_by_questions(means, mode), {"arm": arm, "dataset": dataset, "mode": mode}, resamples, confidence
-        )
-        for mode in modes
-    )
-
-
-def difference_to_baseline(
-    means: dict[int, pd.DataFrame],
-    baseline_means: dict[int, pd.DataFrame],
-    labels: dict[str, str],
-    resamples: int,
-    confidence: float,
-) -> pd.DataFrame:
-    """Arm minus baseline for each mode and metric, paired by seed and question.
-
-    Both train on the same data in the same order under one seed, and answer the same questions:
-    what these have in common cancels, and the interval is that of the difference alone.
-
-    Parameters
-    ----------
-    means, baseline_means : dict
-        Question means by seed; seeds that only one of them has are left out.
-    labels : dict
-        arm, baseline and dataset.
-    """
-    seeds = [seed for seed in means if seed in baseline_means]
-    differences = [means[seed] - baseline_means[seed] for seed in seeds]
-    modes = differences[0].index.unique("mode")
-    return pd.concat(
-        estimates(seeds_by_questions(differences, mode), {**labels, "mode": mode}, resamples, confidence)
-        for mode in modes
-    )
+    return evaluation_rows(answered(dict(enumerate(means)), dataset, resamples), arm, dataset, confidence)

@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pandas as pd
 
+from reward_ablation.analysis.evaluation.across_datasets import rows_across
 from reward_ablation.analysis.evaluation.answers import (
     ANSWER_COLUMNS,
-    difference_to_baseline,
-    evaluation_of_arm,
+    SAMPLED,
+    Answered,
+    answered,
+    difference_rows,
     evaluation_of_run,
+    evaluation_rows,
     question_means,
 )
+from reward_ablation.analysis.evaluation.effects import Sums, add, effect_tables, effects_of, seeds_of
 from reward_ablation.analysis.provenance import difference_in_provenance
 from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.statistics.contrasts import BASE
+from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.provenance import Quantities
 
+#: An arm's answers by data set and mode.
+Answers = dict[str, dict[str, Answered]]
+
 
 def read_question_means(path: Path, base: pd.DataFrame | None) -> pd.DataFrame:
     """Question means of one evaluated model, which must have answered the questions of the base model."""
     means = question_means(read_parquet(path, ["mode", "problem_id", *ANSWER_COLUMNS]))
-    if base is not None and not means.index.equals(base.index):
+    if base is not None and not means["answers"].equals(base["answers"]):
         raise StudyError(
-            f"{path}: answers other questions than the base model did; delete it and run the workflow again"
+            f"{path}: answers other questions than the base model did, or not as often; "
+            "delete it and run the workflow again"
+        )
+    samples = means["answers"][means.index.get_level_values("mode") == SAMPLED]
+    if samples.nunique() > 1:
+        raise StudyError(
+            f"{path}: has {samples.min()} sampled answers to some questions and {samples.max()} to others; "
+            "delete it and run the workflow again"
         )
     return means
 
 
-def means_of_arm(study: StudyFile, arm: str, dataset: str, root: Path, base: pd.DataFrame) -> dict[int, pd.DataFrame]:
+def means_of_arm(
+    study: StudyFile, arm: str, dataset: str, root: Path, base: pd.DataFrame
+) -> dict[int | None, pd.DataFrame]:
     """Question means of an arm's models, by seed."""
     return {
         run.seed: read_question_means(root / study.answers_file(dataset, run.name), base) for run in study.runs_of(arm)
@@ -39,32 +59,82 @@ def means_of_arm(study: StudyFile, arm: str, dataset: str, root: Path, base: pd.
 
 
 def evaluation_tables(study: StudyFile, root: Path, values: dict[str, Quantities]) -> dict[str, pd.DataFrame]:
-    """Tables of the final models: evaluation_by_run, evaluation_by_arm, paired_differences.
+    """Tables of the final models: evaluation_by_run, evaluation_by_arm, paired_differences and two that build on them.
+
+    Arms are read one after the other, and of each no more is kept than its part in the effects of components.
 
     Parameters
     ----------
     values : dict
         Provenance of each run, by folder.
     """
-    by_run, by_arm, differences = [], [], []
-    resamples, confidence = study.bootstrap, study.confidence
-    for dataset in study.datasets:
-        base = read_question_means(root / study.answers_file(dataset, "base"), None)
+    by_run: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
+    by_arm, differences = copy.deepcopy(by_run), copy.deepcopy(by_run)
+    across: list[pd.DataFrame] = []
+    effects = effects_of(study)
+    sums: Sums = {}
+    seeds = seeds_of(study, effects)
+    base = {dataset: read_question_means(root / study.answers_file(dataset, BASE), None) for dataset in study.datasets}
+    baseline: Answers = {}
 
-        by_run.append(evaluation_of_run(base, "base", None, dataset))
-        by_arm.append(evaluation_of_arm([base], "base", dataset, resamples, confidence))
-        baseline = means_of_arm(study, study.baseline, dataset, root, base)
-        for arm in study.arm_names:
-            means = baseline if arm == study.baseline else means_of_arm(study, arm, dataset, root, base)
-            by_run += [evaluation_of_run(of_seed, arm, seed, dataset) for seed, of_seed in means.items()]
-            by_arm.append(evaluation_of_arm(list(means.values()), arm, dataset, resamples, confidence))
-            if arm != study.baseline:
-                labels = {"arm": arm, "baseline": study.baseline, "dataset": dataset}
-                difference = difference_to_baseline(means, baseline, labels, resamples, confidence)
-                other = difference_in_provenance(study.runs_of(arm), study.runs_of(study.baseline), values)
-                differences.append(difference.assign(provenance=other))
+    others = [arm for arm in study.arm_names if arm != study.baseline]
+    for arm in [BASE, study.baseline, *others]:
+        answers: Answers = {}
+        for dataset in study.datasets:
+            means: dict[int | None, pd.DataFrame] = {None: base[dataset]}
+            if arm != BASE:
+                means = means_of_arm(study, arm, dataset, root, base[dataset])
+            by_run[dataset] += [evaluation_of_run(of_seed, arm, seed, dataset) for seed, of_seed in means.items()]
+            answers[dataset] = answered(means, dataset, study.bootstrap)
+            by_arm[dataset].append(evaluation_rows(answers[dataset], arm, dataset, study.confidence))
+            add(sums, effects, arm, dataset, answers[dataset], seeds)
+        if arm == study.baseline:
+            baseline = answers
+        if arm in others:
+            provenance = difference_in_provenance(study.runs_of(arm), study.runs_of(study.baseline), values)
+            for dataset in study.datasets:
+                rows = difference_rows(answers[dataset], baseline[dataset], dataset, study.confidence)
+                differences[dataset].append(rows.assign(arm=arm, baseline=study.baseline, provenance=provenance))
+        if arm != BASE:
+            across += across_rows(study, arm, answers, baseline)
     return {
-        "evaluation_by_run": joined("evaluation_by_run", by_run),
-        "evaluation_by_arm": joined("evaluation_by_arm", by_arm),
-        "paired_differences": joined("paired_differences", differences),
+        "evaluation_by_run": in_order("evaluation_by_run", by_run, study),
+        "evaluation_by_arm": in_order("evaluation_by_arm", by_arm, study),
+        "paired_differences": in_order("paired_differences", differences, study),
+        "component_effects": joined("component_effects", effect_tables(sums, effects, study.confidence)),
+        "across_datasets": joined("across_datasets", across),
     }
+
+
+def across_rows(study: StudyFile, arm: str, answers: Answers, baseline: Answers) -> list[pd.DataFrame]:
+    """Rows of across_datasets of one arm, for each mode that all data sets have."""
+    modes = [mode for mode in next(iter(answers.values())) if all(mode in of_modes for of_modes in answers.values())]
+    return [
+        rows_across(
+            arm,
+            [of_modes[mode] for of_modes in answers.values()],
+            study.baseline,
+            [of_modes[mode] for of_modes in baseline.values()],
+            mode,
+            study.confidence,
+        )
+        for mode in modes
+    ]
+
+
+def in_order(name: str, parts: dict[str, list[pd.DataFrame]], study: StudyFile) -> pd.DataFrame:
+    """All parts as one table: by data set, then by arm in the study's order, the base model first.
+
+    Differences get Holm's p-values, which hold for all arms of a data set, mode and metric together.
+    """
+    tables = []
+    place = {arm: number for number, arm in enumerate([BASE, *study.arm_names])}
+    for of_dataset in parts.values():
+        if not of_dataset:
+            continue
+        table = pd.concat(of_dataset, ignore_index=True)
+        table = table.iloc[table["arm"].map(place).argsort(kind="stable")]
+        if "p" in table:
+            table["p_holm"] = table.groupby(["mode", "metric"])["p"].transform(lambda p: holm(p.to_numpy()))
+        tables.append(table)
+    return joined(name, tables)

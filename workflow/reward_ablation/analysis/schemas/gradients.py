@@ -43,4 +43,48 @@ SCHEMAS: dict[str, pa.Schema] = {
             "steps": COUNT,
         }
     ),
+    "alignment_by_step": pa.schema(
+        {"arm": TEXT, "seed": COUNT, "step": COUNT, "quantity": TEXT, "component": TEXT, "value": NUMBER}
+    ),
+    "split_halves": pa.schema(
+        {
+            "arm": TEXT,
+            "seed": COUNT,
+            "step": COUNT,
+            "layer": TEXT,
+            "component_a": TEXT,
+            "component_b": TEXT,
+            "estimate": NUMBER,
+            "low": NUMBER,
+            "high": NUMBER,
+            "prompts": COUNT,
+        }
+    ),
+    "what_if": pa.schema(
+        {
+            "arm": TEXT,
+            "step": COUNT,
+            "point": COUNT,
+            "component": TEXT,
+            "effect": NUMBER,
+            "low": NUMBER,
+            "high": NUMBER,
+            "seeds": COUNT,
+            "steps": COUNT,
+        }
+    ),
+    "what_if_points": pa.schema({"point": COUNT, "component": TEXT, "weight": NUMBER}),
+    "what_if_check": pa.schema(
+        {
+            "arm": TEXT,
+            "component": TEXT,
+            "predicted": NUMBER,
+            "predicted_low": NUMBER,
+            "predicted_high": NUMBER,
+            "observed": NUMBER,
+            "low": NUMBER,
+            "high": NUMBER,
+            "seeds": COUNT,
+        }
+    ),
 }

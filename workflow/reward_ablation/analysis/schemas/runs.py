@@ -21,6 +21,9 @@ COST = {
     "cpu_hours": NUMBER,
     "cpu_hours_of_jobs": NUMBER,
     "cpu_hours_accounted": NUMBER,
+    "evaluation_wall_hours": NUMBER,
+    "evaluation_gpu_hours": NUMBER,
+    "evaluation_cpu_hours": NUMBER,
 }
 
 SCHEMAS: dict[str, pa.Schema] = {

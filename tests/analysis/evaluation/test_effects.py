@@ -1,0 +1,112 @@
+"""Effects of components in made-up studies, whose effects are known."""
+
+import json
+from itertools import combinations
+
+import pandas as pd
+import pytest
+
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation.effects import alike, effects_of
+from reward_ablation.analysis.evaluation.tables import evaluation_tables
+from reward_ablation.analysis.study_file import StudyFile, read_study
+
+SUBSETS = [subset for size in (1, 2) for subset in combinations(("correctness", "format"), size)]
+FACTORIAL = {"_".join(on): {name: float(name in on) for name in ("correctness", "format")} for on in SUBSETS}
+
+
+def tables(study: MadeUpStudy, root) -> dict[str, pd.DataFrame]:
+    study.write(root)
+    found = read_study(root / "study.json")
+    same = {run.folder: {} for run in found.runs}
+    return evaluation_tables(found, root, same)
+
+
+@pytest.fixture(scope="module")
+def factorial(tmp_path_factory) -> dict[str, pd.DataFrame]:
+    study = MadeUpStudy(FACTORIAL, seeds=(0, 1, 2), datasets={"gsm8k_test": 400}, design="factorial", steps=1, layers=0)
+    return tables(study, tmp_path_factory.mktemp("factorial"))
+
+
+def test_effects_that_were_made_up_are_found(factorial):
+    rows = factorial["component_effects"].query("mode == 'greedy' and metric == 'accuracy_lenient'")
+    rows = rows.set_index(["method", "component"])
+    # A weight of 1 on correctness adds .3 to the chance of a right answer, cut off at 1; on format nothing.
+    for method in ("main_effect", "shapley", "leave_one_out", "one_at_a_time"):
+        right, nothing = rows.loc[(method, "correctness")], rows.loc[(method, "format")]
+        assert right["low"] < 0.28 < right["high"]
+        assert right["p_holm"] < 0.05
+        assert nothing["low"] < 0 < nothing["high"]
+        assert nothing["p"] > 0.05
+    both = rows.loc[("interaction", "correctness:format")]
+    assert both["low"] < 0 < both["high"]
+    assert (rows["seeds"] == 3).all()
+    assert (rows["questions"] == 400).all()
+
+
+def test_effects_are_those_of_the_arms_means(factorial):
+    means = factorial["evaluation_by_arm"].set_index(["mode", "metric", "arm"])["estimate"].sort_index()
+    effects = factorial["component_effects"].set_index(["mode", "metric", "method", "component"])["estimate"]
+    for mode, metric in [("greedy", "tokens"), ("sampled", "pass@2"), ("sampled", "maj@2")]:
+        of = means[mode, metric]
+        expected = (of["correctness"] + of["correctness_format"] - of["format"] - of["base"]) / 2
+        assert effects[mode, metric, "main_effect", "correctness"] == pytest.approx(expected)
+        assert effects[mode, metric, "one_at_a_time", "format"] == pytest.approx(of["format"] - of["base"])
+
+
+def test_an_effect_that_is_a_difference_of_two_arms_has_its_interval(factorial):
+    paired = factorial["paired_differences"].query("arm == 'correctness_format' and mode == 'sampled'")
+    effect = factorial["component_effects"].query("method == 'leave_one_out' and component == 'format'")
+    effect = effect.query("mode == 'sampled'").set_index("metric")
+    for row in paired.to_dict("records"):  # the baseline is the arm with correctness alone
+        found = effect.loc[row["metric"]]
+        assert (found["low"], found["high"]) == pytest.approx((row["low"], row["high"]), abs=1e-5)
+
+
+def test_holm_is_over_components_of_one_method(factorial):
+    rows = factorial["component_effects"].query("mode == 'greedy' and metric == 'format' and method == 'shapley'")
+    first, second = rows["p"].sort_values()
+    assert sorted(rows["p_holm"]) == pytest.approx(sorted([min(1, 2 * first), min(1, max(2 * first, second))]))
+
+
+def test_across_data_sets(tmp_path):
+    study = MadeUpStudy(FACTORIAL, datasets={"one": 60, "two": 40}, steps=1, layers=0)
+    found = tables(study, tmp_path)
+    by_run = found["evaluation_by_run"].query("mode == 'greedy' and metric == 'format' and arm == 'format'")
+    rows = found["across_datasets"].query("mode == 'greedy' and metric == 'format'").set_index(["statistic", "arm"])
+    scores = by_run["value"].sort_values()
+    assert rows.loc[("iqm", "format"), "estimate"] == pytest.approx(scores.iloc[1:3].mean())  # 2 seeds x 2 data sets
+    better = rows.loc[("probability_of_improvement", "format")]
+    assert better["baseline"] == "correctness"
+    assert better["estimate"] == 1  # format is right for .95 against .7
+    assert (rows["datasets"] == 2).all()
+    assert (rows["low"] <= rows["estimate"]).all()
+    assert (rows["estimate"] <= rows["high"]).all()
+
+
+def plan(tmp_path, change) -> StudyFile:
+    study = MadeUpStudy(FACTORIAL, datasets={"one": 5}, design="factorial", steps=1, layers=0)
+    study.write(tmp_path)
+    content = json.loads((tmp_path / "study.json").read_text())
+    change(content)
+    (tmp_path / "study.json").write_text(json.dumps(content))
+    return read_study(tmp_path / "study.json")
+
+
+def test_an_arm_with_settings_of_its_own_has_no_part_in_effects(tmp_path, capsys):
+    def change(content):
+        for run in content["runs"]:
+            if run["arm"] == "correctness_format":
+                run["spec"]["training"]["learning_rate"] = 1.0
+
+    study = plan(tmp_path, change)
+    assert alike(study) == ["correctness", "format"]
+    assert {effect.method for effect in effects_of(study)} == {"one_at_a_time"}
+    assert "without correctness_format, whose settings differ in more than weights" in capsys.readouterr().out
+
+
+def test_a_study_without_effects_says_so(tmp_path, capsys):
+    study = MadeUpStudy({"only": {"a": 1.0, "b": 0.5}}, datasets={"one": 5}, steps=1, layers=0)
+    found = tables(study, tmp_path)
+    assert len(found["component_effects"]) == 0
+    assert "component_effects: none" in capsys.readouterr().out

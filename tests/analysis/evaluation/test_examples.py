@@ -1,0 +1,100 @@
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation.examples import choose, cut, examples, printable, verdict, write_examples_page
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.tables import SCHEMAS
+
+HOSTILE = "\x1b[2Ja\u202eevil\u2066\x00 <script>alert(1)</script> & \ud7ff\ue000\r\n$x^2$ {0} %s" + "w" * 5000
+
+
+@pytest.mark.parametrize(
+    ("base", "baseline", "expected"),
+    [
+        ("01010", "00011", {"a": "first", "b": "first", "d": None, "e": "gained"}),
+        ("00110", "00011", {"a": "first", "b": "first", "c": "lost", "e": "gained"}),
+        ("10000", "01000", {"a": "first", "b": "first"}),  # the first ones, whatever became of them
+        ("11111", "11111", {"a": "first", "b": "first"}),
+    ],
+)
+def test_problems_are_chosen_by_the_rule(base, baseline, expected):
+    names = list("abcde")
+    right = [pd.Series([mark == "1" for mark in marks], index=names) for marks in (base, baseline)]
+    chosen = choose(names, *right)
+    assert chosen == {name: why for name, why in expected.items() if why}
+    assert list(chosen) == sorted(chosen)
+
+
+def test_rows_are_the_base_model_and_the_first_seed_of_each_arm(tmp_path):
+    study = read_study(MadeUpStudy(seeds=(3, 5)).write(tmp_path))
+    table = examples(study, tmp_path)
+    assert list(table.columns) == SCHEMAS["examples"].names
+    assert (table["mode"] == "greedy").all()
+    for _, rows in table.groupby("problem_id"):
+        assert rows["arm"].tolist() == ["base", *study.arm_names]
+        assert rows["seed"].isna().tolist() == [True, False, False, False, False]
+        assert rows["seed"].dropna().tolist() == [3] * 4
+        assert rows["model"].tolist() == ["base"] + ["final"] * 4
+    assert table["problem_id"].iloc[0] == "gsm8k_test:0"
+    assert table["question"].iloc[0] == "What is 0?"
+    run = study.runs_of("format_only")[0]
+    answers = pd.read_parquet(tmp_path / study.answers_file("gsm8k_test", run.name)).query("mode == 'greedy'")
+    own = table[table["arm"] == "format_only"].set_index("problem_id")["correct_strict"]
+    expected = answers.set_index("problem_id").loc[own.index, "correct_strict"]
+    assert own.tolist() == expected.tolist()
+
+
+def test_control_format_and_unassigned_characters_are_escapes():
+    shown = printable(HOSTILE)
+    assert shown.startswith("\\x1b[2Ja\\u202eevil\\u2066\\x00 <script>")
+    assert "\\ue000\n$x^2$" in shown
+    assert printable("Größe 数 עברית é") == "Größe 数 עברית é"
+    assert printable("a\u200bb\u00adc\U000e0041") == "a\\u200bb\\xadc\\U000e0041"
+    assert printable("one\r\ntwo\rthree\ttab") == "one\ntwo\\x0dthree    tab"
+
+
+def test_a_long_text_is_cut_with_a_mark():
+    assert cut("abc", 3) == "abc"
+    assert cut("a" * 1003, 3) == "aaa… (1,000 more characters)"
+
+
+@pytest.mark.parametrize(
+    ("strict", "lenient", "tokens", "truncated", "expected"),
+    [
+        (True, True, 10, False, "right, 10 tokens"),
+        (False, True, 1, False, "right, but not in the format, 1 token"),
+        (False, False, 16, True, "wrong, 16 tokens, cut off by the limit"),
+    ],
+)
+def test_a_verdict_in_words(strict, lenient, tokens, truncated, expected):
+    row = {"correct_strict": strict, "correct_lenient": lenient, "tokens": tokens, "truncated": truncated}
+    assert verdict(pd.Series(row)) == expected
+
+
+class Tags(HTMLParser):
+    """Names of the tags of a page, and its text."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = set(), ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_model_output_does_nothing_on_the_page(tmp_path):
+    study = read_study(MadeUpStudy().write(tmp_path))
+    table = examples(study, tmp_path).assign(completion=HOSTILE, question=HOSTILE, answer="<b>1</b>", gold="<i>2</i>")
+    write_examples_page(table, study, tmp_path / "page.html")
+    page = Tags()
+    page.feed((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert page.tags.isdisjoint({"script", "b", "i"})
+    assert "<script>alert(1)</script>" in page.text
+    assert "more characters)" in page.text
+    assert not set("\x1b\u202e\u2066\x00\r") & set((tmp_path / "page.html").read_text(encoding="utf-8"))

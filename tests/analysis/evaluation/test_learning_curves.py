@@ -1,0 +1,75 @@
+import pandas as pd
+import pytest
+
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation.learning_curves import learning_curves
+from reward_ablation.analysis.evaluation.tables import evaluation_tables
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.tables import SCHEMAS
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import write_parquet
+
+ESTIMATE = ["metric", "estimate", "low", "high", "seeds", "questions"]
+
+
+def made(root, **changes):
+    study = read_study(MadeUpStudy(**changes).write(root))
+    return study, {run.folder: 6 for run in study.runs}
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return *made(tmp_path, keep_models=2), tmp_path
+
+
+def of(table, arm, **values):
+    rows = table[table["arm"] == arm]
+    for name, value in values.items():
+        rows = rows[rows[name] == value]
+    return rows[ESTIMATE].reset_index(drop=True)
+
+
+def test_a_curve_goes_from_the_base_model_over_the_kept_ones_to_the_final_one(kept):
+    study, steps, root = kept
+    table = learning_curves(study, root, steps)
+    assert list(table.columns) == SCHEMAS["learning_curves"].names
+    for _, rows in table.groupby(["arm", "mode", "metric"]):
+        assert rows["step"].tolist() == [0, 2, 4, 6]
+
+
+def test_its_ends_are_the_rows_of_evaluation_by_arm(kept):
+    study, steps, root = kept
+    table = learning_curves(study, root, steps)
+    values = {run.folder: {} for run in study.runs}
+    by_arm = evaluation_tables(study, root, values)["evaluation_by_arm"]
+    for arm in study.arm_names:
+        for mode in ("greedy", "sampled"):
+            last, first = of(table, arm, step=6, mode=mode), of(table, arm, step=0, mode=mode)
+            pd.testing.assert_frame_equal(last, of(by_arm, arm, mode=mode)[ESTIMATE])
+            pd.testing.assert_frame_equal(first, of(by_arm, "base", mode=mode)[ESTIMATE])
+
+
+def test_a_step_s_estimate_is_the_mean_of_its_answers(kept):
+    study, steps, root = kept
+    table = learning_curves(study, root, steps)
+    answers = [
+        pd.read_parquet(root / study.kept_answers_file("gsm8k_test", run.name)) for run in study.runs_of("format_only")
+    ]
+    expected = [rows[(rows["step"] == 4) & (rows["mode"] == "greedy")]["correct_strict"].mean() for rows in answers]
+    row = table.query("arm == 'format_only' and step == 4 and mode == 'greedy' and metric == 'accuracy_strict'")
+    assert row["estimate"].item() == pytest.approx(sum(expected) / 2)
+    assert row["low"].item() < row["estimate"].item() < row["high"].item()
+
+
+def test_without_kept_models_there_are_the_two_ends(tmp_path):
+    study, steps = made(tmp_path)
+    assert sorted(learning_curves(study, tmp_path, steps)["step"].unique()) == [0, 6]
+
+
+def test_kept_models_with_other_questions_are_refused(kept):
+    study, steps, root = kept
+    path = root / study.kept_answers_file("gsm8k_test", study.runs[0].name)
+    rows = pd.read_parquet(path)
+    write_parquet(rows[(rows["step"] != 4) | (rows["problem_id"] != "gsm8k_test:3")], path)
+    with pytest.raises(StudyError, match=r"\.steps\.parquet: answers other questions than the base model did"):
+        learning_curves(study, root, steps)

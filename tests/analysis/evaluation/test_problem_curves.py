@@ -1,0 +1,95 @@
+import pandas as pd
+import pytest
+
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation.problem_curves import evenly_spaced, most_seen, problem_curves, shares
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.tables import SCHEMAS, joined
+from reward_ablation.study.files import sha256, write_json, write_parquet
+
+
+def seen(*rows):
+    return pd.DataFrame(rows, columns=["problem_id", "steps"])
+
+
+def test_the_problems_most_often_met_are_chosen_ties_by_id():
+    rows = [("c", 3), ("a", 2), ("b", 2), ("d", 1)]
+    assert most_seen(seen(*rows)) == ["c", "a", "b"]
+    assert most_seen(seen(*rows), most=2) == ["c", "a"]
+
+
+def test_problems_that_no_run_met_twice_are_none():
+    assert most_seen(seen(("a", 1), ("a", 1), ("a", 1), ("b", 1))) == []
+
+
+@pytest.mark.parametrize(
+    ("base", "most", "expected"),
+    [
+        # ordered: b 0, d 0.25, a 0.5, e 0.75, c 1
+        ({"a": 0.5, "b": 0.0, "c": 1.0, "d": 0.25, "e": 0.75}, 3, ["b", "a", "c"]),
+        ({"a": 0.5, "b": 0.0, "c": 1.0, "d": 0.25, "e": 0.75}, 9, ["b", "d", "a", "e", "c"]),
+        ({"c": 0.0, "b": 0.0, "a": 0.0}, 2, ["a", "c"]),  # ties by id
+        ({"a": 0.0}, 6, ["a"]),
+    ],
+)
+def test_evenly_spaced_by_the_base_model(base, most, expected):
+    assert evenly_spaced(pd.Series(base), most) == expected
+
+
+def test_shares_have_wilson_s_interval():
+    """8 of 10: (0.4902, 0.9433), Newcombe 1998, method 3; 0 of 10: (0, 0.2775)."""
+    right = [True] * 8 + [False] * 2 + [False] * 10
+    rows = pd.DataFrame({"arm": ["a"] * 10 + ["b"] * 10, "seed": [0, 1] * 10, "right": right})
+    table = shares(rows, ["arm"], 0.95).set_index("arm")
+    assert table.loc["a", ["estimate", "low", "high"]].tolist() == pytest.approx([0.8, 0.4902, 0.9433], abs=1e-4)
+    assert table.loc["b", ["estimate", "low", "high"]].tolist() == pytest.approx([0.0, 0.0, 0.2775], abs=1e-4)
+    assert table.loc["b", "low"] == 0.0
+    assert table[["seeds", "answers", "questions"]].to_numpy().tolist() == [[2, 10, 1]] * 2
+
+
+@pytest.fixture
+def kept(tmp_path):
+    study = read_study(MadeUpStudy(keep_models=2, samples=4).write(tmp_path))
+    return study, {run.folder: 6 for run in study.runs}, tmp_path
+
+
+def test_evaluated_problems_have_a_row_an_arm_and_step(kept):
+    study, steps, root = kept
+    table = joined("problem_curves", [problem_curves(study, root, steps)])
+    assert list(table.columns) == SCHEMAS["problem_curves"].names
+    table = table[table["source"] == "evaluation"]
+    assert table["problem_id"].nunique() == 6
+    for (_, _), rows in table.groupby(["problem_id", "arm"]):
+        assert rows["step"].tolist() == [0, 2, 4, 6]
+        assert rows["answers"].tolist() == [4, 8, 8, 8]  # one base model, two seeds
+        assert rows["seeds"].tolist() == [1, 2, 2, 2]
+    assert table["question"].str.startswith("What is ").all()
+    row = table[(table["arm"] == "format_only") & (table["step"] == 4)].iloc[0]
+    answers = [
+        pd.read_parquet(root / study.kept_answers_file("gsm8k_test", run.name)) for run in study.runs_of("format_only")
+    ]
+    own = pd.concat(answers).query("step == 4 and mode == 'sampled' and problem_id == @row.problem_id")
+    assert row["estimate"] == own["correct_strict"].mean()
+
+
+def test_problems_that_training_met_again(kept):
+    """The made-up runs train on one problem at each step."""
+    study, steps, root = kept
+    components = {"correctness": {"function": "correctness", "parameters": {}}}
+    written = study.model_dump()
+    for run in written["runs"]:
+        run["spec"]["components"] = components
+    write_json(written, root / "study.json")
+    write_parquet(pd.DataFrame({"id": ["gsm8k:0"], "question": ["How many?"]}), root / "data" / "train.parquet")
+    study = read_study(root / "study.json")
+    for digest, question in ((sha256(root / "data" / "train.parquet"), "How many?"), ("another", None)):
+        table = problem_curves(study, root, steps, digest)
+        own = table[table["source"] == "training"]
+        assert own["step"].tolist() == [1, 2, 3, 4, 5, 6] * 4
+        assert own["problem_id"].unique().tolist() == ["gsm8k:0"]
+        assert own["dataset"].isna().all()
+        assert own["question"].dropna().unique().tolist() == ([question] if question else [])
+        rollouts = [pd.read_parquet(root / run.folder / "rollouts.parquet") for run in study.runs_of("length_only")]
+        expected = pd.concat(rollouts).query("step == 3")["score_correctness"].mean()
+        assert own.query("arm == 'length_only' and step == 3")["estimate"].item() == expected
+        assert own.query("arm == 'length_only' and step == 3")["answers"].item() == 16

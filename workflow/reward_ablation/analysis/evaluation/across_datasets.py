@@ -1,0 +1,50 @@
+"""Table across_datasets: one number an arm over all data sets and seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from statsmodels.stats.proportion import proportion_confint
+
+from reward_ablation.analysis.evaluation.answers import Answered, estimate_rows, limits_of
+from reward_ablation.analysis.statistics.across import distribution_of_iqm, probability_of_improvement, redrawn
+from reward_ablation.analysis.statistics.intervals import generator, percentile_interval
+
+
+def rows_across(
+    arm: str, parts: list[Answered], baseline: str, baseline_parts: list[Answered], mode: str, confidence: float
+) -> pd.DataFrame:
+    """Interquartile mean of an arm, and its probability of improvement over the baseline where it is another arm.
+
+    Parameters
+    ----------
+    parts, baseline_parts : list of Answered
+        One for each data set.
+    """
+    metrics = [metric for metric in parts[0].metrics if all(metric in part.metrics for part in parts)]
+    seeds, datasets = len(parts[0].seeds), len(parts)
+    scores, resampled = stacked(parts, metrics)
+    resampled = redrawn(resampled, generator("across", arm))
+    values = [part.values[[part.metrics.index(metric) for metric in metrics]] for part in parts]
+    iqm = estimate_rows(distribution_of_iqm(values, resampled, limits_of(metrics)), metrics, confidence)
+    tables = [iqm.assign(statistic="iqm", baseline=None)]
+    if arm != baseline:
+        others, resampled_others = stacked(baseline_parts, metrics)
+        improved = probability_of_improvement(scores, others)
+        resampled_others = redrawn(resampled_others, generator("across", baseline))
+        low, high = percentile_interval(probability_of_improvement(resampled, resampled_others), confidence)
+        # Where every seed is better, so is each resampled one: the doubt that few seeds leave is Clopper and Pearson's.
+        other = proportion_confint(0, seeds, 1 - confidence, method="beta")[1]
+        low, high = np.where(improved == 1, 1 - other, low), np.where(improved == 0, other, high)
+        rows = {"metric": metrics, "estimate": improved, "low": np.minimum(low, improved)}
+        improvement = pd.DataFrame({**rows, "high": np.maximum(high, improved)})
+        tables.append(improvement.assign(statistic="probability_of_improvement", baseline=baseline))
+    return pd.concat(tables).assign(arm=arm, mode=mode, seeds=seeds, datasets=datasets)
+
+
+def stacked(parts: list[Answered], metrics: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Scores as (metrics, seeds, datasets), and over resampled questions as (resamples, metrics, seeds, datasets)."""
+    places = [[part.metrics.index(metric) for metric in metrics] for part in parts]
+    scores = [part.values[place].mean(axis=2) for part, place in zip(parts, places, strict=True)]
+    resampled = [part.by_seed[:, place] for part, place in zip(parts, places, strict=True)]
+    return np.stack(scores, axis=-1), np.stack(resampled, axis=-1)

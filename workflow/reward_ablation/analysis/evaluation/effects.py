@@ -1,0 +1,85 @@
+"""Table component_effects: contrasts of arms, added up while the arms are read one after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+
+from reward_ablation.analysis.evaluation.answers import Answered, distribution_of, tested_rows
+from reward_ablation.analysis.statistics.contrasts import BASE, Effect, effects, reach
+from reward_ablation.analysis.statistics.estimates import holm
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.study.canonical import canonical
+
+#: Designs whose weights have more values than on and off.
+REGRESSED = {"simplex", "list"}
+
+#: Sums of each effect by data set and mode.
+Sums = dict[tuple[str, str], list[Answered]]
+
+
+def alike(study: StudyFile) -> list[str]:
+    """Arms that differ in their weights alone: the largest group with equal specs but for these."""
+    specs = {}
+    for run in study.runs:
+        specs[run.arm] = canonical({key: value for key, value in run.spec.items() if key != "weights"})
+    kinds = Counter(specs[arm] for arm in study.arm_names)
+    most = kinds.most_common(1)[0][0]
+    return [arm for arm in study.arm_names if specs[arm] == most]
+
+
+def effects_of(study: StudyFile) -> list[Effect]:
+    """Effects that the study's arms allow; says which arms have no part in them."""
+    arms = alike(study)
+    others = [arm for arm in study.arm_names if arm not in arms]
+    if others:
+        print(f"component_effects: without {', '.join(others)}, whose settings differ in more than weights")
+    weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
+    found = effects(weights, study.components, study.design in REGRESSED)
+    if not found:
+        print("component_effects: none; no two arms differ in one component alone, and weights cannot be regressed on")
+    return found
+
+
+def seeds_of(study: StudyFile, found: list[Effect]) -> list[int]:
+    """Seeds that every arm with a part in an effect has."""
+    arms = {arm for effect in found for arm in effect.coefficients if arm != BASE}
+    trained = {(run.arm, run.seed) for run in study.runs}
+    return [seed for seed in study.seeds if all((arm, seed) in trained for arm in arms)]
+
+
+def add(
+    sums: Sums, found: list[Effect], arm: str, dataset: str, of_modes: dict[str, Answered], seeds: list[int]
+) -> None:
+    """Add an arm's part to every effect. The base model, which has no seed, has the same part in each."""
+    if not any(arm in effect.coefficients for effect in found):
+        return
+    for mode, answers in of_modes.items():
+        places = [0 if arm == BASE else answers.seeds.index(seed) for seed in seeds]
+        values, by_seed = answers.values[:, places], answers.by_seed[:, :, places]
+        if (dataset, mode) not in sums:
+            sums[dataset, mode] = [
+                Answered(answers.metrics, list(seeds), np.zeros_like(values), np.zeros_like(by_seed)) for _ in found
+            ]
+        for effect, total in zip(found, sums[dataset, mode], strict=True):
+            coefficient = effect.coefficients.get(arm, 0.0)
+            if coefficient:
+                total.values[:] += coefficient * values
+                total.by_seed[:] += np.float32(coefficient) * by_seed
+
+
+def effect_tables(sums: Sums, found: list[Effect], confidence: float) -> list[pd.DataFrame]:
+    """Rows of component_effects. Holm's p-values hold for all components of one method together."""
+    tables = []
+    for (dataset, mode), totals in sums.items():
+        rows = []
+        for effect, total in zip(found, totals, strict=True):
+            of_effect = distribution_of(total, dataset, reach(effect))
+            labels = {"method": effect.method, "component": effect.component}
+            rows.append(tested_rows(of_effect, total.metrics, confidence).assign(**labels))
+        table = pd.concat(rows, ignore_index=True).assign(dataset=dataset, mode=mode)
+        table["p_holm"] = table.groupby(["method", "metric"])["p"].transform(lambda p: holm(p.to_numpy()))
+        tables.append(table)
+    return tables

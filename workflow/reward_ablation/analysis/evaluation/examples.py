@@ -1,0 +1,165 @@
+"""Answers before and after training, side by side, to problems that a rule chooses."""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Collection
+from pathlib import Path
+
+import pandas as pd
+
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.tables import joined
+from reward_ablation.study.files import atomic_path
+from reward_ablation.study.html_page import page, section
+
+#: The first problems of a data set, whatever became of them.
+FIRST = 2
+
+#: Columns of the answers that are shown.
+SHOWN = ["completion", "answer", "correct_strict", "correct_lenient", "format", "tokens", "truncated"]
+
+#: Characters of a completion on the page; the table has all of them.
+PAGE_CHARACTERS = 2000
+
+#: The rule in words, for captions.
+RULE = (
+    f"the first {FIRST} problems of the data set; the first that the base model got wrong and the baseline arm right; "
+    "the first that it got right and the baseline arm wrong"
+)
+
+
+def examples(study: StudyFile, root: Path) -> pd.DataFrame:
+    """Table examples: the base model's and each arm's answers, of its first seed, to a few problems of each data set.
+
+    Greedy answers; where there are none, the first sampled ones. The problems are chosen by `choose`.
+    """
+    parts = []
+    for dataset in study.datasets:
+        problems = read_parquet(root / study.questions[dataset], ["id", "question", "answer"])
+        first = {arm: study.runs_of(arm)[0] for arm in study.arm_names}
+        base = root / study.answers_file(dataset, "base")
+        baseline = root / study.answers_file(dataset, first[study.baseline].name)
+        reasons = choose(problems["id"].tolist(), *(_answers(path)["correct_strict"] for path in (base, baseline)))
+        shown: list[tuple[str, int | None, str, pd.DataFrame]] = [("base", None, "base", _answers(base, reasons))]
+        for arm, run in first.items():
+            answers = _answers(root / study.answers_file(dataset, run.name), reasons)
+            shown.append((arm, run.seed, "final", answers))
+        for problem_id, chosen in reasons.items():
+            problem = problems.set_index("id").loc[problem_id]
+            for arm, seed, model, answers in shown:
+                row = {"dataset": dataset, "problem_id": problem_id, "question": problem["question"]}
+                row |= {"gold": problem["answer"], "arm": arm, "model": model, "chosen": chosen}
+                row |= {name: answers.loc[problem_id, name] for name in ["mode", *SHOWN]}
+                parts.append(pd.DataFrame([row]).assign(seed=pd.array([seed], dtype="Int64")))
+    return joined("examples", parts)
+
+
+def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
+    """Problems that are shown, in the data set's order, and why: first, gained or lost.
+
+    Parameters
+    ----------
+    problem_ids : list of str
+        In the data set's order.
+    base, baseline : Series of bool
+        Whether the base model and the baseline arm's first seed got a problem strictly right, by problem.
+    """
+    first = problem_ids[:FIRST]
+    gained = [name for name in problem_ids if baseline[name] and not base[name]]
+    lost = [name for name in problem_ids if base[name] and not baseline[name]]
+    why = {**dict.fromkeys(lost[:1], "lost"), **dict.fromkeys(gained[:1], "gained"), **dict.fromkeys(first, "first")}
+    return {name: why[name] for name in problem_ids if name in why}
+
+
+def _answers(path: Path, problem_ids: Collection[str] | None = None) -> pd.DataFrame:
+    """One answer a problem, of all or of some, by problem: the greedy one, or the first sample."""
+    answers = read_parquet(path, ["mode", "problem_id", "sample", *SHOWN])
+    greedy = answers["mode"] == "greedy"
+    one = answers[greedy] if greedy.any() else answers[answers["sample"] == 0]
+    return (
+        one[one["problem_id"].isin(problem_ids)].set_index("problem_id") if problem_ids else one.set_index("problem_id")
+    )
+
+
+# ---------------------------------------------------------------------------- model output is hostile
+
+
+def printable(text: str) -> str:
+    """The text without what would act instead of being seen: control, format and unassigned characters as escapes.
+
+    Line breaks stay. Among format characters are those that turn the direction of text, or have no width.
+
+    >>> printable("a" + chr(0x202E) + "b" + chr(27) + "[0m")
+    'a\\\\u202eb\\\\x1b[0m'
+    """
+    return "".join(
+        each if each == "\n" or unicodedata.category(each) not in _UNSEEN else _escape(each)
+        for each in text.replace("\r\n", "\n").replace("\t", "    ")
+    )
+
+
+#: Unicode's categories: control, format, private use, surrogate, unassigned; line and paragraph separators.
+_UNSEEN = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text, and how much is left out.
+
+    >>> cut("a sentence", 4)
+    'a se… (6 more characters)'
+    """
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
+def verdict(row: pd.Series) -> str:
+    """What the graders said of an answer, in words."""
+    right = "right" if row["correct_strict"] else "right, but not in the format" if row["correct_lenient"] else "wrong"
+    tokens = "1 token" if row["tokens"] == 1 else f"{row['tokens']} tokens"
+    return f"{right}, {tokens}{', cut off by the limit' if row['truncated'] else ''}"
+
+
+#: Text of models keeps its direction to itself.
+STYLE = "<style>pre { margin: 0; max-width: 60em; unicode-bidi: isolate; direction: ltr }</style>"
+
+
+def write_examples_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
+    """Write the table as HTML, for the report: a section a problem."""
+    sections = [
+        _section(str(problem_id), rows)
+        for (_, problem_id), rows in table.groupby(["dataset", "problem_id"], sort=False)
+    ]
+    text = page(
+        f"Examples of {study.name}",
+        f"Answers of the base model and of each arm's first seed. Shown are {RULE}. Characters that are not to be seen "
+        "are written as escapes, such as \\u202e",
+        STYLE,
+        *sections,
+    )
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _section(problem_id: str, rows: pd.DataFrame) -> str:
+    first = rows.iloc[0]
+    head = f"{first['dataset']}: {problem_id} ({first['chosen']}, {first['mode']})"
+    lines = [section(printable(head)), f"<pre>{_html(cut(first['question'], PAGE_CHARACTERS))}</pre>"]
+    lines += [f"<p>Right answer: <bdi>{_html(first['gold'])}</bdi></p>", "<table>"]
+    lines.append("<tr><th>arm</th><th>answer</th><th>graded</th><th>completion</th></tr>")
+    for _, row in rows.iterrows():
+        answer = "none found" if pd.isna(row["answer"]) else cut(row["answer"], 100)
+        cells = [f"<td>{_html(row['arm'])}</td>", f"<td><pre>{_html(answer)}</pre></td>", f"<td>{verdict(row)}</td>"]
+        cells.append(f"<td><pre>{_html(cut(row['completion'], PAGE_CHARACTERS))}</pre></td>")
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return "\n".join([*lines, "</table>"])
+
+
+def _html(text: str) -> str:
+    return html.escape(printable(text))

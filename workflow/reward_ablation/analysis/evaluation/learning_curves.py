@@ -1,0 +1,60 @@
+"""Evaluation over training: the base model, the models that runs kept on the way, and the final ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from reward_ablation.analysis.evaluation.answers import ANSWER_COLUMNS, answered, evaluation_rows, question_means
+from reward_ablation.analysis.evaluation.answers_by_step import answers_by_step
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.study_file import StudyFile, StudyRun
+from reward_ablation.analysis.tables import joined
+from reward_ablation.study.errors import StudyError
+
+COLUMNS = ["mode", "problem_id", *ANSWER_COLUMNS]
+
+
+def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.DataFrame:
+    """Table learning_curves: what evaluation_by_arm has of the final models, after each step of which there is a model.
+
+    Step 0 is the base model in every arm, so that each arm's rows are a whole curve. Empty where no models were kept on
+    the way.
+
+    Parameters
+    ----------
+    last_steps : dict of str to int
+        Steps of each run, by folder.
+    """
+    parts = []
+    for dataset in study.datasets if study.keep_models else []:
+        base = question_means(read_parquet(root / study.answers_file(dataset, "base"), COLUMNS))
+        at_0 = evaluation_rows(answered({None: base}, dataset, study.bootstrap), "base", dataset, study.confidence)
+        for arm in study.arm_names:
+            parts.append(at_0.assign(arm=arm, step=0))
+            by_seed = {
+                run.seed: means_by_step(study, run, dataset, root, last_steps[run.folder], base)
+                for run in study.runs_of(arm)
+            }
+            for step in sorted(set.intersection(*(set(of_seed) for of_seed in by_seed.values()))):
+                means: dict[int | None, pd.DataFrame] = {seed: of_seed[step] for seed, of_seed in by_seed.items()}
+                rows = evaluation_rows(answered(means, dataset, study.bootstrap), arm, dataset, study.confidence)
+                parts.append(rows.assign(step=step))
+    return joined("learning_curves", parts)
+
+
+def means_by_step(
+    study: StudyFile, run: StudyRun, dataset: str, root: Path, last_step: int, base: pd.DataFrame
+) -> dict[int, pd.DataFrame]:
+    """Question means of a run by step; all of its models must have answered the questions of the base model."""
+    answers = answers_by_step(study, run, dataset, root, last_step, COLUMNS)
+    means = {step: question_means(rows) for step, rows in answers.items()}
+    for step, of_step in means.items():
+        if not of_step.index.equals(base.index):
+            of_file = study.answers_file if step == last_step else study.kept_answers_file
+            raise StudyError(
+                f"{root / of_file(dataset, run.name)}: answers other questions than the base model did; delete it and "
+                "run the workflow again"
+            )
+    return means

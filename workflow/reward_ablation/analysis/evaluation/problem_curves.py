@@ -1,0 +1,153 @@
+"""Accuracy over steps for single problems, chosen by rules that do not look at what an arm did to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from statsmodels.stats.proportion import proportion_confint
+
+from reward_ablation.analysis.evaluation.answers_by_step import answers_by_step
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.tables import joined
+from reward_ablation.analysis.training.correct_completions import correctness_component
+from reward_ablation.study.files import sha256
+
+#: Problems of training, and of each data set.
+MOST_PROBLEMS = 6
+
+
+def problem_curves(
+    study: StudyFile, root: Path, last_steps: dict[str, int], training_set: str | None = None
+) -> pd.DataFrame:
+    """Table problem_curves: share of right answers to single problems, by arm and step.
+
+    Training: right completions among those sampled at a step, by the component that scores the answer alone.
+    Evaluation, where models were kept on the way: strictly right answers, sampled ones where there are some, of the
+    base model (step 0), the kept models and the final one. Low and high are Wilson's interval over the answers, those of all seeds together: they tell how
+    well the accuracy of these very models is known, and nothing of other seeds.
+
+    Parameters
+    ----------
+    last_steps : dict of str to int
+        Steps of each run, by folder.
+    training_set : str, optional
+        Digest of the training set that the runs had; without that file, questions are null.
+    """
+    parts = [_of_training(study, root, training_set)]
+    if study.keep_models:
+        parts += [_of_evaluation(study, dataset, root, last_steps) for dataset in study.datasets]
+    return joined("problem_curves", parts)
+
+
+def most_seen(seen: pd.DataFrame, most: int = MOST_PROBLEMS) -> list[str]:
+    """The problems that training met most often, of those that some run met at two steps or more; ties by id.
+
+    Parameters
+    ----------
+    seen : DataFrame
+        Columns problem_id and steps: of each run, the number of steps at which it met a problem.
+    """
+    table = seen.groupby("problem_id")["steps"].agg(["max", "sum"]).reset_index()
+    table = table[table["max"] >= 2].sort_values(["sum", "problem_id"], ascending=[False, True])
+    return table["problem_id"].head(most).tolist()
+
+
+def evenly_spaced(base: pd.Series, most: int = MOST_PROBLEMS) -> list[str]:
+    """Problems evenly spaced from the hardest to the easiest for the base model; ties by id.
+
+    Parameters
+    ----------
+    base : Series
+        Share of right answers of the base model, by problem.
+    """
+    ordered = base.rename("share").rename_axis("problem_id").reset_index().sort_values(["share", "problem_id"])
+    places = np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int))
+    return ordered["problem_id"].iloc[places].tolist()
+
+
+def shares(answers: pd.DataFrame, by: list[str], confidence: float) -> pd.DataFrame:
+    """Share of right answers with Wilson's interval.
+
+    Parameters
+    ----------
+    answers : DataFrame
+        Columns `by`, seed (null for the base model) and right; a row an answer.
+
+    Returns
+    -------
+    Columns `by`, estimate, low, high, seeds, questions and answers.
+    """
+    grouped = answers.groupby(by, sort=False, dropna=False)
+    table = grouped["right"].agg(right="sum", answers="size").reset_index()
+    low, high = proportion_confint(table["right"], table["answers"], alpha=1 - confidence, method="wilson")
+    estimate = table["right"] / table["answers"]
+    seeds = grouped["seed"].nunique().clip(lower=1).to_numpy()
+    # Rounding can put an end a little inside the estimate where that is 0 or 1.
+    ends = {"low": np.minimum(low, estimate), "high": np.maximum(high, estimate)}
+    return table[by].assign(estimate=estimate, **ends, seeds=seeds, questions=1, answers=table["answers"])
+
+
+def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.DataFrame:
+    component = correctness_component(study)
+    if component is None:
+        return pd.DataFrame()
+    name, right = component
+    seen = []
+    for run in study.runs:
+        rows = read_parquet(root / run.folder / "rollouts.parquet", ["step", "problem_id"])
+        seen.append(rows.groupby("problem_id")["step"].nunique().rename("steps").reset_index())
+    chosen = most_seen(pd.concat(seen))
+    parts = []
+    for run in study.runs if chosen else []:
+        rows = read_parquet(root / run.folder / "rollouts.parquet", ["step", "problem_id", f"score_{name}"])
+        rows = rows[rows["problem_id"].isin(chosen)]
+        parts.append(rows.assign(right=rows[f"score_{name}"] >= right, arm=run.arm, seed=run.seed))
+    rollouts = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    if rollouts.empty:
+        return pd.DataFrame()
+    table = shares(rollouts, ["problem_id", "arm", "step"], study.confidence)
+    questions = _training_questions(study, root, training_set)
+    return _in_order(table, study, chosen).assign(
+        question=table["problem_id"].map(questions), source="training", dataset=None
+    )
+
+
+def _training_questions(study: StudyFile, root: Path, digest: str | None) -> dict[str, str]:
+    path = root / study.inputs["problems"]
+    if digest is None or not path.is_file() or sha256(path) != digest:
+        return {}
+    problems = read_parquet(path, ["id", "question"])
+    return dict(zip(problems["id"], problems["question"], strict=True))
+
+
+def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[str, int]) -> pd.DataFrame:
+    columns = ["mode", "problem_id", "correct_strict"]
+    base = read_parquet(root / study.answers_file(dataset, "base"), columns)
+    mode = "sampled" if (base["mode"] == "sampled").any() else "greedy"
+    chosen = evenly_spaced(base[base["mode"] == mode].groupby("problem_id")["correct_strict"].mean())
+    parts = []
+    for arm in study.arm_names:
+        models: list[tuple[int | None, int, pd.DataFrame]] = [(None, 0, base)]
+        for run in study.runs_of(arm):
+            of_run = answers_by_step(study, run, dataset, root, last_steps[run.folder], columns)
+            models += [(run.seed, step, rows) for step, rows in of_run.items()]
+        for seed, step, rows in models:
+            own = rows[(rows["mode"] == mode) & rows["problem_id"].isin(chosen)]
+            parts.append(own.assign(arm=arm, step=step, seed=seed, right=own["correct_strict"].astype(bool)))
+    answers = pd.concat(parts, ignore_index=True)
+    table = shares(answers, ["problem_id", "arm", "step"], study.confidence)
+    problems = read_parquet(root / study.questions[dataset], ["id", "question"]).set_index("id")["question"]
+    return _in_order(table, study, chosen).assign(
+        question=table["problem_id"].map(problems), source="evaluation", dataset=dataset
+    )
+
+
+def _in_order(table: pd.DataFrame, study: StudyFile, chosen: list[str]) -> pd.DataFrame:
+    """Rows by problem, as they were chosen, then by arm and step."""
+    places = {"problem_id": chosen, "arm": study.arm_names}
+    order = pd.DataFrame({name: table[name].map(values.index) for name, values in places.items()})
+    order["step"] = table["step"]
+    return table.loc[order.sort_values(["problem_id", "arm", "step"]).index]
