@@ -9,14 +9,47 @@ import pandas as pd
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
+from reward_ablation.analysis.training.component_correlations import component_correlations, pair_sums
+from reward_ablation.analysis.training.correct_completions import correctness_component
+from reward_ablation.analysis.training.predictors import predictors
+from reward_ablation.analysis.training.reward_hacking import reward_hacking
 from reward_ablation.analysis.training.rewards_by_step import rewards_by_step
+from reward_ablation.analysis.training.signals_by_step import signals_by_step, step_signals, thinned
 
 
 def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
-    """Tables of rewards: rewards_by_step."""
-    columns = ["step", "total", "tokens", "truncated", *(f"score_{name}" for name in study.components)]
-    rewards = []
+    """Tables of rewards and of the training signal: rewards_by_step, signals_by_step, component_correlations."""
+    names = study.components
+    of_components = [f"{column}_{name}" for column in ("score", "advantage") for name in names]
+    columns = ["step", "problem_id", "total", "advantage", "tokens", "truncated", *of_components]
+    correctness = correctness_component(study)
+    rewards, signals = [], []
+    sums: dict[str, dict[int, pd.DataFrame]] = {}
     for run in study.runs:
         rollouts = read_parquet(root / run.folder / "rollouts.parquet", columns)
-        rewards.append(rewards_by_step(rollouts, study.components).assign(arm=run.arm, seed=run.seed))
-    return {"rewards_by_step": joined("rewards_by_step", rewards)}
+        weights = {name: run.spec["weights"][name] for name in names}
+        aggregation = run.spec["training"].get("multi_objective_aggregation", "sum_then_normalize")
+        of_run = thinned(step_signals(rollouts, weights, aggregation, correctness))
+        rewards.append(rewards_by_step(rollouts, names).assign(arm=run.arm, seed=run.seed))
+        signals.append(signals_by_step(of_run).assign(arm=run.arm, seed=run.seed))
+        sums.setdefault(run.arm, {})[run.seed] = pair_sums(rollouts, names)
+    correlations = [
+        component_correlations(sums[arm], arm, study.bootstrap, study.confidence)
+        for arm in study.arm_names
+        if arm in sums
+    ]
+    return {
+        "rewards_by_step": joined("rewards_by_step", rewards),
+        "signals_by_step": joined("signals_by_step", signals),
+        "component_correlations": joined("component_correlations", correlations),
+    }
+
+
+def outcome_tables(study: StudyFile, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """What the signals told of training, and signs of reward hacking: from other tables of the study."""
+    signals = pd.concat([tables["signals_by_step"], tables["alignment_by_step"]], ignore_index=True)
+    found = predictors(signals, study.arm_names, study.components, study.bootstrap, study.confidence)
+    signs = reward_hacking(
+        study, tables["rewards_by_step"], tables.get("learning_curves"), tables.get("evaluation_by_arm")
+    )
+    return {"predictors": joined("predictors", [found]), "reward_hacking": joined("reward_hacking", [signs])}

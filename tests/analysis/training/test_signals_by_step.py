@@ -1,0 +1,112 @@
+"""The training signal of a step, by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from reward_ablation.analysis.gradients.advantages import component_shares
+from reward_ablation.analysis.training.signals_by_step import signals_by_step, step_signals, thinned
+
+WEIGHTS = {"right": 1.0, "form": 0.5}
+
+
+def rollouts(right, form, tokens=None, weights=WEIGHTS, step=None, problems=2) -> pd.DataFrame:
+    """One step of two problems unless told otherwise; the advantage is not scaled."""
+    scores = np.array([right, form], dtype=float).T
+    vector = np.array(list(weights.values()))
+    group = len(right) // problems
+    shares = component_shares(scores, vector, group, "none", "sum_then_normalize")
+    parts = np.nan_to_num(scores * vector)
+    return pd.DataFrame(
+        {
+            "step": 1 if step is None else step,
+            "problem_id": np.repeat([f"p{n}" for n in range(problems)], group),
+            "tokens": np.arange(len(right)) if tokens is None else tokens,
+            "total": np.where(np.isnan(scores).all(axis=1), np.nan, parts.sum(axis=1)),
+            "advantage": shares.sum(axis=1),
+            **{f"score_{name}": scores[:, k] for k, name in enumerate(weights)},
+            **{f"advantage_{name}": shares[:, k] for k, name in enumerate(weights)},
+        }
+    )
+
+
+def test_variances_and_covariances_are_within_groups():
+    # problem 1: right 1 1 0 0, form 1 0 1 0; problem 2 is easy: right 1 1 1 1, form 0 0 0 1
+    table = rollouts([1, 1, 0, 0, 1, 1, 1, 1], [1, 0, 1, 0, 0, 0, 0, 1])
+    found = step_signals(table, WEIGHTS).loc[1]
+    # n - 1: problem 1 has 4 * .25 / 3 = 1/3, problem 2 has 0
+    assert found["variance", "right"] == pytest.approx((1 / 3 + 0) / 2)
+    # form: 1/3, and (3 * 1/16 + 9/16) / 3 = 1/4
+    assert found["variance", "form"] == pytest.approx((1 / 3 + 1 / 4) / 2)
+    # cov(right, right + form / 2) = 1/3 + 0 in problem 1: right and form are uncorrelated there
+    assert found["covariance", "right"] == pytest.approx(1 / 6)
+    assert found["covariance", "form"] == pytest.approx((1 / 6 + 1 / 8) / 2)
+    # the total is 1.5 1 .5 0: variance 5/12; and 1 1 1 1.5: 1/16
+    assert found["variance", ""] == pytest.approx((5 / 12 + 1 / 16) / 2)
+    # advantages that are not scaled are the total less its mean
+    assert found["covariance_with_advantage", "form"] == pytest.approx(found["covariance", "form"])
+    assert found["alike", "right"] == 0.5
+    assert found["alike", "form"] == found["no_signal", ""] == 0
+    assert found["score", "right"] == 0.75
+
+
+def test_shares_of_the_advantage_add_up_to_one_and_count_components_that_cancel():
+    table = rollouts([1, 0, 1, 0], [0, 1, 0, 1], weights={"right": 1.0, "form": 1.0}, problems=1)
+    found = step_signals(table, {"right": 1.0, "form": 1.0}).loc[1]
+    assert (found["advantage_share", "right"], found["advantage_share", "form"]) == (0.5, 0.5)
+    assert found["no_signal", ""] == 1  # the total is 1 for each
+    half = step_signals(rollouts([1, 0, 1, 0], [0, 1, 0, 1], problems=1), WEIGHTS).loc[1]
+    assert half["advantage_share", "right"] == pytest.approx(2 / 3)  # 1/2 against 1/2 * 1/2
+
+
+def test_components_that_cancel_are_a_signal_where_each_is_normalised_first():
+    table = rollouts([1, 0, 1, 0], [0, 1, 0, 1], weights={"right": 1.0, "form": 1.0}, problems=1)
+    found = step_signals(table, {"right": 1.0, "form": 1.0}, "normalize_then_sum").loc[1]
+    assert found["no_signal", ""] == 0
+
+
+def test_scores_that_are_not_known_are_left_out():
+    table = rollouts([1, np.nan, 0, 1], [np.nan] * 4, problems=1)
+    found = step_signals(table, WEIGHTS).loc[1]
+    assert found["variance", "right"] == pytest.approx(1 / 3)  # of 1, 0 and 1
+    assert np.isnan(found["variance", "form"])
+    assert np.isnan(found["score", "form"])
+    assert found["alike", "form"] == 1
+    assert found["advantage_share", "right"] == 1
+
+
+def test_an_ablated_component_has_a_covariance_and_no_share():
+    weights = {"right": 1.0, "form": 0.0}
+    found = step_signals(rollouts([1, 1, 0, 0], [1, 1, 0, 0], weights=weights, problems=1), weights).loc[1]
+    assert found["covariance", "form"] == pytest.approx(1 / 3)
+    assert found["advantage_share", "form"] == 0
+
+
+def test_lengths_of_right_and_of_wrong_completions():
+    table = rollouts([1, -1, 1, -1], [0, 0, 0, 0], tokens=[10, 30, 20, 50], problems=1)
+    found = step_signals(table, WEIGHTS, correctness=("right", 1.0)).loc[1]
+    assert (found["tokens_correct", "right"], found["tokens_wrong", "right"]) == (15, 40)
+    all_right = rollouts([1, 1], [0, 0], problems=1)
+    assert np.isnan(step_signals(all_right, WEIGHTS, correctness=("right", 1.0)).loc[1]["tokens_wrong", "right"])
+
+
+def test_steps_are_apart_and_in_order():
+    table = rollouts([1, 0, 1, 1], [0, 0, 0, 0], step=[2, 2, 1, 1])
+    found = step_signals(table, WEIGHTS)
+    assert list(found.index) == [1, 2]
+    assert list(found["score", "right"]) == [1, 0.5]
+    assert list(found["no_signal", ""]) == [1, 0]
+    rows = signals_by_step(found)
+    assert list(rows["step"]) == sorted(rows["step"])
+    assert rows[rows["quantity"] == "no_signal"]["component"].isna().all()
+    assert len(rows) == 2 * (2 + 2 * 6)
+
+
+def test_many_steps_are_averaged():
+    columns = pd.MultiIndex.from_tuples([("score", "a")], names=["quantity", "component"])
+    table = pd.DataFrame({("score", "a"): np.arange(5.0)}, index=pd.Index([1, 2, 3, 4, 7], name="step"))
+    table = table.set_axis(columns, axis="columns")
+    assert thinned(table, 5) is table
+    few = thinned(table, 3)
+    assert list(few.index) == [2, 4, 7]
+    assert list(few["score", "a"]) == [0.5, 2.5, 4.0]
