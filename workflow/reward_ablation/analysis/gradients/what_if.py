@@ -78,7 +78,7 @@ class MeasuredStep:
         names = [columns + name for name in self.components]
         batches = []
         for _, batch in self.rollouts.groupby("generation_step", sort=True):
-            batches.append((batch[names].to_numpy(dtype=float), batch.groupby("problem_id").size().iloc[0]))
+            batches.append((batch[names].to_numpy(dtype=float), len(batch) // batch["problem_id"].nunique()))
         return batches
 
     def shares(self, weights: Mapping[str, float]) -> np.ndarray:

@@ -1,0 +1,149 @@
+"""Products of what a step's completions can make, against explicit gradients."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
+from reward_ablation.analysis.gradients.measured_steps import (
+    alignments,
+    cross_prompt_products,
+    effects_on_other_prompts,
+    read_products,
+)
+from reward_ablation.analysis.gradients.measured_tables import early, map_shares, mean_of_known, spread
+from reward_ablation.analysis.gradients.weight_grid import signs_of_weights, weight_grid
+from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
+from reward_ablation.analysis.study_file import StudyArm
+from reward_ablation.gram.store import GRAMS_FILE
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import write_parquet
+
+
+def test_products_over_pairs_of_different_prompts_by_plain_loops():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(6, 5))
+    labels, first, second = np.array([1, 1, 4, 4, 4, 9]), rng.normal(size=(2, 6)), rng.normal(size=(3, 6))
+    found = cross_prompt_products(rows @ rows.T, first, second, labels, np.unique(labels))
+    for place, prompt in enumerate((1, 4, 9)):
+        for v in range(2):
+            for w in range(3):
+                here = first[v] * (labels == prompt) @ rows
+                others = second[w] * (labels != prompt) @ rows
+                assert found[place, v, w] == pytest.approx(here @ others)
+
+
+def test_effects_on_other_prompts_are_those_of_the_definition(tmp_path):
+    run = make_run(tmp_path)
+    products = read_products(tmp_path, 7, NAMES)
+    found = effects_on_other_prompts(products, [products.measured.shares(OTHER), products.measured.shares({})])
+    rows = np.concatenate(run.gradients, axis=1)
+    shares = products.measured.shares(OTHER).sum(axis=1)
+    length = np.linalg.norm(shares @ rows)
+    prompts = run.prompts
+    for k in range(len(NAMES)):
+        effect = 0.0
+        for prompt in range(4):
+            here = prompts == prompt
+            gradient = 0.0
+            for i in np.flatnonzero(here):
+                others = [j for j in np.flatnonzero(here) if j != i]
+                against = run.scores[i, k] - run.scores[others, k].mean()
+                gradient = gradient + against * -rows[i] / run.token_weights[i] / len(rows)
+            effect += gradient @ -(shares[~here] @ rows[~here])
+        # three of four pairs of prompts differ
+        assert found[0, k] == pytest.approx(effect / (3 / 4) / length, abs=2e-3 * np.abs(found[0]).max())
+    assert np.isnan(found[1]).all()  # weights of 0 make no step
+
+
+def test_the_step_taken_is_that_of_the_own_weights(tmp_path):
+    make_run(tmp_path)
+    products = read_products(tmp_path, 7, NAMES)
+    cosines, effects = alignments(products)
+    known = what_if(OWN, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"]).loc["all"]
+    assert np.sign(cosines) == pytest.approx(np.sign(known.loc[NAMES, "effect"].to_numpy()))
+    assert effects == pytest.approx(effects_on_other_prompts(products, [products.measured.shares(OWN)])[0])
+    parts = known.loc[NAMES, "cross_prompt"] / known.loc[NAMES, "effect"] * known.loc[NAMES, "per_length"]
+    assert effects == pytest.approx(parts.to_numpy() / (3 / 4), rel=2e-3)
+
+
+def test_components_come_in_the_order_asked_for(tmp_path):
+    make_run(tmp_path)
+    forward, backward = (alignments(read_products(tmp_path, 7, names)) for names in (NAMES, NAMES[::-1]))
+    for one, other in zip(forward, backward, strict=True):
+        assert one == pytest.approx(other[::-1])
+
+
+def test_shares_under_many_weights_are_those_of_each(tmp_path):
+    make_run(tmp_path, gaps=0.2)
+    products = read_products(tmp_path, 7, NAMES)
+    weights = np.array([[1, 0, 0.5], [0, 1, -0.3]])
+    for vector, shares in zip(weights, map_shares(products, weights), strict=True):
+        np.testing.assert_allclose(shares, products.measured.shares(dict(zip(NAMES, vector, strict=True))))
+
+
+def test_blocks_of_one_prompt_each_say_nothing_of_other_prompts(tmp_path):
+    make_run(tmp_path)
+    products = read_products(tmp_path, 7, NAMES)
+    alone = replace(products, blocks=[replace(block, prompts=0 * block.prompts) for block in products.blocks])
+    assert np.isnan(effects_on_other_prompts(alone, [products.measured.shares(OWN)])).all()
+
+
+def test_a_step_that_cannot_be_asked_gives_its_reason(tmp_path):
+    make_run(tmp_path)
+    assert "step 6 was not measured" in read_products(tmp_path, 6, NAMES)
+
+
+def test_grids():
+    assert weight_grid(1).tolist() == [[1]]
+    assert weight_grid(2)[:, 0] == pytest.approx(np.linspace(1, 0, 21))
+    three = weight_grid(3)
+    assert len(three) == len(np.unique(three, axis=0)) == 91  # 13 * 14 / 2
+    five = weight_grid(5)
+    assert len(five) == 5 + 10 * 7
+    assert ((five > 0).sum(axis=1) <= 2).all()
+    for grid in (three, five):
+        assert grid.sum(axis=1) == pytest.approx(1)
+        assert grid.min() >= 0
+
+
+def test_a_component_that_is_only_ever_a_penalty_has_a_negative_sign():
+    arms = [
+        StudyArm(name=f"{n}", weights=dict(zip("abcd", weights, strict=True)))
+        for n, weights in enumerate([(1, -1, 0, 1), (0, 0, 0, -1)])
+    ]
+    assert list(signs_of_weights(arms, list("abcd"))) == [1, -1, 1, 1]
+
+
+def test_steps_are_spread_and_early_ones_come_from_a_tenth():
+    assert spread([1, 2, 3], 5) == [1, 2, 3]
+    assert spread(list(range(1, 101)), 4) == [1, 34, 67, 100]
+    assert early(list(range(1, 41)), 40, 8) == [1, 2, 3, 4]
+    assert early(list(range(1, 1001)), 1000, 8) == list(range(1, 11))
+    assert early([10, 20, 30], 30, 8) == [10]
+    assert early(list(range(1, 1001)), 1000, 500) == [1]
+    assert early([], 30, 8) == []
+
+
+def test_means_leave_out_what_is_not_known():
+    found = mean_of_known([np.array([1.0, np.nan, np.nan]), np.array([3.0, 4.0, np.nan])])
+    assert list(found[:2]) == [2, 4]
+    assert np.isnan(found[2])
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    make_run(tmp_path)
+    path = tmp_path / GRAMS_FILE
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(StudyError, match=r"its stored Gram matrices cannot be read .* run the workflow again"):
+        read_products(tmp_path, 7, NAMES)
+
+
+def test_a_step_without_its_completions_gives_its_reason(tmp_path):
+    make_run(tmp_path)
+    path = tmp_path / "rollouts.parquet"
+    rollouts = pd.read_parquet(path)
+    write_parquet(rollouts[rollouts["problem_id"] != "p1"], path)
+    assert "are not in rollouts.parquet" in read_products(tmp_path, 7, NAMES)

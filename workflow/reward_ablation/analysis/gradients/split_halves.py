@@ -1,0 +1,115 @@
+"""Cosines between the components' expected gradients: the noise of a step's completions taken out.
+
+The cosine of two measured gradients has the noise of their completions in both norms, and in the inner product, as
+both gradients are made of the same completions. Split the prompts in halves, take one gradient from either half, and
+no noise meets itself: <g_a(half 1), g_b(half 2)> has the expectation <E g_a, E g_b>. Over all splits this mean is a
+sum over pairs of different prompts, which the stored Gram matrices give as it stands, without drawing splits.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from reward_ablation.analysis.gradients.measured_steps import StepProducts, cross_prompt_products
+from reward_ablation.gram.similarity import ALL_LAYERS, with_all_layers
+
+COLUMNS = ["layer", "component_a", "component_b", "estimate", "low", "high", "prompts"]
+
+
+def halves_by_prompt(products: StepProducts) -> np.ndarray:
+    """Products of the `alone` gradients over pairs of different prompts, by the first one's prompt.
+
+    Returns
+    -------
+    (L + 1, G, K, K) array, `all` layers first; pairs of one block only.
+    """
+    by_block = [
+        cross_prompt_products(block.grams, block.coefficients, block.coefficients, block.prompts, products.prompts)
+        for block in products.blocks
+    ]
+    return with_all_layers(np.sum(by_block, axis=0), axis=0)
+
+
+def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:
+    """Noise-corrected cosines and jackknife intervals.
+
+    A norm is resolved where its square is above 0 by more than its margin of error: the corrected square of a
+    gradient that is mostly noise may be anything, and below 0, and a cosine with it says nothing.
+
+    Parameters
+    ----------
+    total : (..., K, K) array
+        Corrected inner products.
+    left_out : (..., G, K, K) array
+        The same without each of G independent units (prompts, or steps).
+
+    Returns
+    -------
+    estimate, low, high : (..., K, K) arrays
+        NaN where a norm is not resolved. The estimate may lie outside [-1, 1] by its error; it is clipped.
+    """
+    units = left_out.shape[-3]
+    if units < 3:
+        return tuple(np.full(total.shape, np.nan) for _ in range(3))
+    quantile = stdtrit(units - 1, (1 + confidence) / 2)
+
+    def margin(values: np.ndarray) -> np.ndarray:
+        deviations = values - values.mean(axis=-3, keepdims=True)
+        return quantile * np.sqrt((units - 1) / units * np.square(deviations).sum(axis=-3))
+
+    squares = np.diagonal(total, axis1=-2, axis2=-1)
+    resolved = squares - np.diagonal(margin(left_out), axis1=-2, axis2=-1) > 0
+    known = resolved[..., :, None] & resolved[..., None, :]
+    estimate, without = corrected_cosines(total), corrected_cosines(left_out)
+    width = margin(without)
+    ends = (
+        np.where(known, np.clip(values, -1, 1), np.nan) for values in (estimate, estimate - width, estimate + width)
+    )
+    return tuple(ends)
+
+
+def corrected_cosines(products: np.ndarray) -> np.ndarray:
+    """(..., K, K) inner products over norms; NaN where a square is not above 0."""
+    squares = np.diagonal(products, axis1=-2, axis2=-1)
+    inverse = 1 / np.sqrt(np.where(squares > 0, squares, np.nan))
+    return products * inverse[..., :, None] * inverse[..., None, :]
+
+
+def pair_rows(
+    estimates: tuple[np.ndarray, ...], layers: list[str], components: list[str], prompts: int
+) -> pd.DataFrame:
+    """Estimates of (L, K, K) as rows by layer and pair."""
+    rows = [
+        (layer, components[a], components[b], *(float(values[place, a, b]) for values in estimates), prompts)
+        for place, layer in enumerate(layers)
+        for a, b in combinations(range(len(components)), 2)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def of_step(by_prompt: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
+    """Cosines over all layers of one step; the interval leaves out one prompt at a time."""
+    total = by_prompt[:1].sum(axis=1)
+    removed = by_prompt[:1] + by_prompt[:1].swapaxes(-1, -2)
+    estimates = cosine_with_interval(total, total[:, None] - removed, confidence)
+    return pair_rows(estimates, [ALL_LAYERS], components, by_prompt.shape[1])
+
+
+def of_steps(
+    by_step: list[np.ndarray], prompts: int, layers: list[str], components: list[str], confidence: float
+) -> pd.DataFrame:
+    """Cosines by layer of several steps together: of their summed products; the interval leaves out a step at a time.
+
+    Parameters
+    ----------
+    by_step : list of (L + 1, K, K) arrays
+        Sums of `halves_by_prompt` over prompts.
+    """
+    stacked = np.stack(by_step, axis=1)  # (L + 1, T, K, K)
+    total = stacked.sum(axis=1)
+    estimates = cosine_with_interval(total, total[:, None] - stacked, confidence)
+    return pair_rows(estimates, [ALL_LAYERS, *layers], components, prompts)

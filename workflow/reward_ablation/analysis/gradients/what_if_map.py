@@ -1,0 +1,146 @@
+"""First-order effects of any weights on every component, and whether training did what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from reward_ablation.analysis.statistics.intervals import (
+    bootstrap_means_of_known,
+    generator,
+    percentile_interval,
+    resampling_shares,
+)
+
+#: Share of a run's steps at its start and its end whose mean scores are compared.
+ENDS = 0.1
+
+
+def by_seed_and_step(values: dict[tuple[int, int], np.ndarray]) -> tuple[np.ndarray, list[int], list[int]]:
+    """(..., seeds, steps) array of arrays by (seed, step), NaN where there is none, with the seeds and the steps."""
+    seeds, steps = (sorted({key[place] for key in values}) for place in (0, 1))
+    first = next(iter(values.values()))
+    stacked = np.full((*first.shape, len(seeds), len(steps)), np.nan)
+    for (seed, step), array in values.items():
+        stacked[..., seeds.index(seed), steps.index(step)] = array
+    return stacked, seeds, steps
+
+
+def mean_effects(
+    values: dict[tuple[int, int], np.ndarray], labels: tuple[str, ...], resamples: int, confidence: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over seeds and steps of (P, K) effects with bootstrap intervals over both, each (P, K)."""
+    stacked, seeds, steps = by_seed_and_step(values)
+    flat = stacked.reshape(-1, len(seeds), len(steps))
+    low, high = percentile_interval(bootstrap_means_of_known(flat, resamples, generator(*labels)), confidence)
+    known = (~np.isnan(flat)).sum(axis=(1, 2))
+    means = np.nansum(flat, axis=(1, 2)) / np.where(known, known, np.nan)
+    shape = stacked.shape[:2]
+    return means.reshape(shape), low.reshape(shape), high.reshape(shape)
+
+
+def map_table(
+    values: dict[tuple[int, int], np.ndarray], arm: str, components: list[str], resamples: int, confidence: float
+) -> pd.DataFrame:
+    """Rows (point, component) of the effects under one arm's policy; `step` is the last of the steps averaged.
+
+    Parameters
+    ----------
+    values : dict of (seed, step) to (P, K) array
+        `effects_on_other_prompts` at the P points of the grid.
+    """
+    means, low, high = mean_effects(values, ("what_if", arm), resamples, confidence)
+    points, kinds = means.shape
+    return pd.DataFrame(
+        {
+            "arm": arm,
+            "step": max(step for _, step in values),
+            "point": np.repeat(np.arange(points), kinds),
+            "component": np.tile(components, points),
+            "effect": means.ravel(),
+            "low": low.ravel(),
+            "high": high.ravel(),
+            "seeds": len({seed for seed, _ in values}),
+            "steps": len({step for _, step in values}),
+        }
+    )
+
+
+def point_table(grid: np.ndarray, signs: np.ndarray, components: list[str]) -> pd.DataFrame:
+    """Rows (point, component) with the weights, signs included."""
+    weights = grid * signs
+    return pd.DataFrame(
+        {
+            "point": np.repeat(np.arange(len(grid)), len(components)),
+            "component": np.tile(components, len(grid)),
+            "weight": weights.ravel() + 0.0,  # no -0
+        }
+    )
+
+
+def observed_change(
+    scores: np.ndarray, labels: tuple[str, ...], resamples: int, confidence: float
+) -> tuple[float, float, float]:
+    """Mean score of the last tenth of the steps less that of the first, with a bootstrap interval over seeds and steps.
+
+    Parameters
+    ----------
+    scores : (S, T) array
+        Mean scores by seed and step.
+    """
+    seeds, steps = scores.shape
+    width = max(1, round(ENDS * steps))
+    rng = generator(*labels)
+    seed_shares = resampling_shares(resamples, seeds, rng)
+    drawn = [
+        (resampling_shares(resamples, width, rng) @ np.nan_to_num(end).T * seed_shares).sum(axis=1)
+        for end in (scores[:, -width:], scores[:, :width])
+    ]
+    low, high = percentile_interval((drawn[0] - drawn[1])[:, None], confidence)
+    change = np.nan_to_num(scores[:, -width:]).mean() - np.nan_to_num(scores[:, :width]).mean()
+    return float(change), float(low[0]), float(high[0])
+
+
+def check_table(
+    predictions: dict[str, dict[tuple[int, int], np.ndarray]],
+    rewards_by_step: pd.DataFrame,
+    components: list[str],
+    resamples: int,
+    confidence: float,
+) -> pd.DataFrame:
+    """Predicted effect of each arm's weights on each component, beside the change that training brought.
+
+    Parameters
+    ----------
+    predictions : dict of str to dict of (seed, step) to (K,) array
+        For each arm, effects of its weights at early steps of the other arms' runs.
+    rewards_by_step : DataFrame
+        The table.
+
+    Returns
+    -------
+    Rows (arm, component): `predicted` in score per unit of the step's length, `observed` in score.
+    """
+    rows = []
+    for arm, values in predictions.items():
+        as_points = {key: effects[None] for key, effects in values.items()}
+        means, low, high = (ends[0] for ends in mean_effects(as_points, ("what_if_check", arm), resamples, confidence))
+        for place, component in enumerate(components):
+            of_arm = rewards_by_step[(rewards_by_step["arm"] == arm) & (rewards_by_step["quantity"] == component)]
+            scores = of_arm.pivot(index="seed", columns="step", values="mean").sort_index(axis=1).to_numpy(dtype=float)
+            observed = observed_change(scores, ("what_if_check", arm, component), resamples, confidence)
+            rows.append((arm, component, means[place], low[place], high[place], *observed, len(scores)))
+    columns = ["predicted", "predicted_low", "predicted_high", "observed", "low", "high", "seeds"]
+    return pd.DataFrame(rows, columns=["arm", "component", *columns])
+
+
+def agreement(check: pd.DataFrame) -> str:
+    """Tell in words how the predicted directions agree with what training did."""
+    clear = check[(check["predicted_low"] * check["predicted_high"] > 0) & (check["low"] * check["high"] > 0)]
+    same = int((np.sign(clear["predicted"]) == np.sign(clear["observed"])).sum())
+    known = check.dropna(subset=["predicted", "observed"])
+    words = f"Of {len(clear)} changes with both directions beyond noise (of {len(check)}) {same} went as predicted"
+    if len(known) > 2 and known["predicted"].nunique() > 1 and known["observed"].nunique() > 1:
+        rank = known["predicted"].corr(known["observed"], method="spearman")
+        return f"{words}; rank correlation over all {len(known)}: {rank:.2f}".replace("-", "\u2212") + "."
+    return f"{words}."
