@@ -11,6 +11,7 @@ import pytest
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.aggregate import aggregate
+from reward_ablation.analysis.cost import cost_by_arm, write_cost
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.analysis.tables import write_table
 
@@ -23,7 +24,7 @@ TWELVE = {
 }
 
 STUDIES = {
-    "four arms": MadeUpStudy(steps=8, rollouts=4, constant_from=6),
+    "four arms": MadeUpStudy(steps=8, rollouts=8, problems=2, constant_from=6, sample_grams=True),
     "twelve arms": MadeUpStudy(
         arms={
             f"arm_{n}_{LONG}"[: 78 if n % 3 == 0 else 9]: dict(zip(THREE, (1, n / 12, 0), strict=True))
@@ -71,6 +72,8 @@ def made_up(tmp_path_factory):
         tables = aggregate(study, root)
         for table, frame in tables.items():
             write_table(table, frame, root / "tables")
+        tables["cost"] = cost_by_arm(tables["runs"], study.arm_names)
+        write_cost(tables["cost"], root / "tables" / "cost.csv")
         return WithTables(study, tables, root)
 
     return make

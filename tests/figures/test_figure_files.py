@@ -1,7 +1,9 @@
 import pytest
-from pypdf import PdfReader
+from pypdf import PdfReader, PdfWriter
 
-from reward_ablation.figures.__main__ import FIGURES, main
+from reward_ablation.figures.__main__ import contents_of, main
+from reward_ablation.figures.catalogue import FIGURES, PAGES
+from reward_ablation.figures.elements.style import ONE_COLUMN, WIDTH
 from reward_ablation.study.errors import StudyError
 from storage import fill, small_disk
 
@@ -16,7 +18,7 @@ def write(root, folder):
     study = ["--study", str(root / "study.json")]
     for name in FIGURES:
         main([name, *study, "--tables", str(root / "tables"), "--output", str(folder / f"{name}.pdf")])
-    pages = [str(folder / f"{name}.pdf") for name in FIGURES]
+    pages = [str(folder / f"{name}.pdf") for name in PAGES]
     main(["all", *study, "--tables", str(root / "tables"), "--pages", *pages, "--output", str(folder / "all.pdf")])
     return folder
 
@@ -29,21 +31,67 @@ def test_every_figure_is_a_pdf_and_a_png(written):
         assert (written / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_all_has_a_title_page_and_every_figure(written):
+def test_all_has_the_study_the_contents_and_every_figure(written):
     reader = PdfReader(written / "all.pdf")
-    assert len(reader.pages) == 1 + len(FIGURES)
+    assert len(reader.pages) == 2 + len(PAGES)
     assert "Reward ablation: made_up" in reader.pages[0].extract_text()
-    assert "Rewards over training" in reader.pages[1].extract_text()
-    assert [mark.title for mark in reader.outline] == ["study", *FIGURES]
+    marks = {mark.title: reader.get_destination_page_number(mark) for mark in reader.outline}
+    titles = ["Study", "Figures", *(FIGURES[name].title for name in PAGES)]
+    assert marks == {title: place for place, title in enumerate(titles)}
+
+
+def test_costs_are_not_in_the_file_that_equal_studies_have_alike(written):
+    assert "cost" in FIGURES
+    assert "cost" not in PAGES
+    assert "Cost of training" not in "".join(page.extract_text() for page in PdfReader(written / "all.pdf").pages)
+
+
+def test_the_contents_name_each_figures_page_and_link_to_it(written):
+    reader = PdfReader(written / "all.pdf")
+    page = reader.pages[1]
+    lines = page.extract_text().splitlines()
+    numbers = {title: int(number) for title, _, number in (line.rpartition(" ") for line in lines) if number.isdigit()}
+    assert list(numbers) == [FIGURES[name].title for name in PAGES]
+    places = {each.indirect_reference.idnum: place for place, each in enumerate(reader.pages)}
+    links = [annotation.get_object() for annotation in page["/Annots"]]
+    targets = [places[link["/Dest"].get_object()[0].idnum] for link in links]
+    assert targets == [number - 1 for number in numbers.values()]
+    for title, number in numbers.items():
+        assert title in reader.pages[number - 1].extract_text().replace("\n", " ")
+    tops = [float(link["/Rect"][3]) for link in links]
+    assert tops == sorted(tops, reverse=True)  # in the order of the lines
+    assert min(float(link["/Rect"][1]) for link in links) > 0
+
+
+def test_pages_of_several_figures_move_those_behind_them(written, tmp_path):
+    first, second = tmp_path / f"{PAGES[0]}.pdf", written / f"{PAGES[1]}.pdf"
+    writer = PdfWriter()
+    for _ in range(3):
+        writer.append(written / first.name)
+    writer.write(first)
+    numbers = [line.page for line in contents_of([first, second]) if line.page]
+    assert numbers == [3, 6]
 
 
 def test_fonts_are_embedded_as_truetype(written):
-    for name in FIGURES:
-        fonts = PdfReader(written / f"{name}.pdf").pages[0]["/Resources"]["/Font"]
-        for font in fonts.values():
+    for page in PdfReader(written / "all.pdf").pages:
+        for font in page["/Resources"]["/Font"].values():
             descendants = font.get_object().get("/DescendantFonts", [font])
             described = [each.get_object()["/FontDescriptor"] for each in descendants]
             assert all("/FontFile2" in descriptor for descriptor in described)
+
+
+def test_text_can_be_selected_and_pictures_are_drawn_as_lines(written):
+    for name in FIGURES:
+        page = PdfReader(written / f"{name}.pdf").pages[0]
+        assert FIGURES[name].title in page.extract_text().replace("\n", " ")
+        assert all(min(picture.image.size) < 20 for picture in page.images)  # Matplotlib draws colour bars as pixels
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_have_the_width_of_one_or_two_columns(written, name):
+    width = float(PdfReader(written / f"{name}.pdf").pages[0].mediabox.width) / 72
+    assert width == pytest.approx(ONE_COLUMN) or width >= WIDTH - 1e-6
 
 
 def test_figures_are_the_same_bytes_each_time(written, made_up, tmp_path):
@@ -51,7 +99,7 @@ def test_figures_are_the_same_bytes_each_time(written, made_up, tmp_path):
     options = ["--study", str(root / "study.json"), "--tables", str(root / "tables")]
     for name in ("rewards", "arms", "similarity_layers"):
         main([name, *options, "--output", str(tmp_path / f"{name}.pdf")])
-    pages = [str(written / f"{name}.pdf") for name in FIGURES]
+    pages = [str(written / f"{name}.pdf") for name in PAGES]
     main(["all", *options, "--pages", *pages, "--output", str(tmp_path / "all.pdf")])
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (written / path.name).read_bytes(), path.name
@@ -62,7 +110,7 @@ def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(writt
     root = made_up("four arms").root
     options = ["--study", str(root / "study.json"), "--tables", str(root / "tables")]
     if name == "all":
-        options += ["--pages", *(str(written / f"{page}.pdf") for page in FIGURES)]
+        options += ["--pages", *(str(written / f"{page}.pdf") for page in PAGES)]
     with small_disk(tmp_path / "disk", "4m") as disk:
         filler = fill(disk, leave=4096)
         command = [name, *options, "--output", str(disk / f"{name}.pdf")]

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from reward_ablation.figures.__main__ import FIGURES
+from reward_ablation.figures.__main__ import draw as draw_from
+from reward_ablation.figures.catalogue import FIGURES
 from reward_ablation.figures.elements.curves import MOST_POINTS, thinned
 from reward_ablation.figures.elements.simplex import positions
 from reward_ablation.figures.elements.style import COLOURS, STYLE, looks, wrapped
@@ -28,8 +29,8 @@ from reward_ablation.figures.training.rewards import rewards
 def draw(made_up, name: str, figure: str) -> Figure:
     if figure == "title":
         return title_page(made_up(name).study, made_up(name).tables["provenance"])
-    function, table = FIGURES[figure]
-    return function(made_up(name).tables[table], made_up(name).study)
+    given = made_up(name)
+    return draw_from(figure, [given.tables[table] for table in FIGURES[figure].tables], given.study)
 
 
 def tick_labels(figure: Figure, *, drawn: bool) -> set[int]:

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pandas as pd
+from matplotlib.figure import Figure
+
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.analysis.tables import read_table
-from reward_ablation.figures.evaluation.arms import arms
-from reward_ablation.figures.evaluation.evaluation import evaluation
-from reward_ablation.figures.files import merge, save_pdf, save_png
-from reward_ablation.figures.gradients.similarity_layers import similarity_layers
-from reward_ablation.figures.gradients.similarity_parts import similarity_parts
-from reward_ablation.figures.gradients.similarity_steps import similarity_steps
+from reward_ablation.figures.catalogue import FIGURES, files_of, module_of
+from reward_ablation.figures.contents import Line
+from reward_ablation.figures.files import bind, pages_of, save_pdf, save_png
 from reward_ablation.figures.title_page import title_page
-from reward_ablation.figures.training.length import length
-from reward_ablation.figures.training.rewards import rewards
 from reward_ablation.study.errors import one_line_errors, storage_errors
-
-#: Figure: its function and the table that it shows.
-FIGURES = {
-    "rewards": (rewards, "rewards_by_step"),
-    "length": (length, "rewards_by_step"),
-    "evaluation": (evaluation, "evaluation_by_arm"),
-    "arms": (arms, "evaluation_by_arm"),
-    "similarity_steps": (similarity_steps, "similarity_by_step"),
-    "similarity_parts": (similarity_parts, "similarity_by_arm"),
-    "similarity_layers": (similarity_layers, "similarity_by_arm"),
-}
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -47,7 +35,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw one figure, or a title page followed by all of them."""
+    """Draw one figure, or a title page and the contents followed by all of them."""
     options = parse(arguments)
     with storage_errors(options.output):
         make(options, read_study(options.study))
@@ -59,12 +47,36 @@ def make(options: argparse.Namespace, study: StudyFile) -> None:
         with TemporaryDirectory() as folder:
             first = Path(folder) / "study.pdf"
             save_pdf(title_page(study, read_table("provenance", options.tables)), first, study.name)
-            merge([first, *options.pages], options.output)
+            figures = [(FIGURES[page.stem].title, page) for page in options.pages]
+            bind([("Study", first), *figures], contents_of(options.pages), options.output)
         return
-    draw, table = FIGURES[options.figure]
-    figure = draw(read_table(table, options.tables), study)
-    save_pdf(figure, options.output, f"{study.name}: {options.figure}")
+    figure = draw(options.figure, [read(options.tables / file) for file in files_of(options.figure)], study)
+    save_pdf(figure, options.output, f"{study.name}: {FIGURES[options.figure].title}")
     save_png(figure, options.output.with_suffix(".png"))
+
+
+def contents_of(pages: Sequence[Path]) -> list[Line]:
+    """Lines of the contents: figures under their categories, with their page behind the study's and the contents."""
+    lines, page, category = [], 3, ""
+    for file in pages:
+        entry = FIGURES[file.stem]
+        if entry.category != category:
+            category = entry.category
+            lines.append(Line(category))
+        lines.append(Line(entry.title, page))
+        page += pages_of(file)
+    return lines
+
+
+def draw(name: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
+    """Draw a figure of the catalogue from its tables, in their order there."""
+    function: Callable[..., Figure] = getattr(import_module(f"reward_ablation.{module_of(name)}"), name)
+    return function(*tables, study)
+
+
+def read(file: Path) -> pd.DataFrame:
+    """Read a table that a figure is drawn from."""
+    return pd.read_csv(file) if file.suffix == ".csv" else read_table(file.stem, file.parent)
 
 
 if __name__ == "__main__":

@@ -132,8 +132,7 @@ def accuracy_handles() -> list[Artist]:
 def interval_note(study: StudyFile) -> str:
     """Say what points and intervals are."""
     seeds = len(study.seeds)
-    level = f"{100 * study.confidence:g} % bootstrap intervals"
+    level = f"{100 * study.confidence:g} % intervals"
     if seeds == 1:
         return f"Points: the one seed. Bars: {level} over questions only; nothing is known of other seeds."
-    few = " With so few seeds bars tend to be too short." if seeds < 10 else ""
-    return f"Points: mean over {seeds} seeds. Bars: {level} over seeds and questions; base model: over questions.{few}"
+    return f"Points: mean over {seeds} seeds. Bars: {level} over seeds and questions; base model: over questions."

@@ -16,6 +16,9 @@ from reward_ablation.analysis.study_file import StudyFile
 #: Width of a figure that spans both columns of a paper, in inches.
 WIDTH = 7.2
 
+#: Width of a figure of one panel, which fits one column, in inches.
+ONE_COLUMN = 3.4
+
 #: Inches of a character of a wide name and of running text in a legend, and of the line sample beside a name.
 NAME_CHARACTER, TEXT_CHARACTER, SAMPLE = 0.062, 0.053, 0.65
 

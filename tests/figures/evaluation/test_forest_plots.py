@@ -1,0 +1,107 @@
+"""Differences to the baseline and effects of components, from tables of known numbers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.text import Text
+
+from reward_ablation.figures.elements.forest import METRICS, limits
+from reward_ablation.figures.elements.style import looks
+from reward_ablation.figures.evaluation.differences import differences
+from reward_ablation.figures.evaluation.effects import effects, rows_of
+
+NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40, "p": 0.01, "p_holm": 0.03}
+KINDS = [(mode, metric) for mode in ("greedy", "sampled") for metric in METRICS]
+
+
+def difference_table(study, **changed) -> pd.DataFrame:
+    rows = [
+        {"arm": arm, "baseline": study.baseline, "dataset": "gsm8k_test", "mode": mode, "metric": metric}
+        | NUMBERS
+        | {"smallest_effect": 0.15, "provenance": "same"}
+        for arm in study.arm_names[1:]
+        for mode, metric in KINDS
+    ]
+    return pd.DataFrame(rows).assign(**changed)
+
+
+def effect_table(method: str, components: list[str]) -> pd.DataFrame:
+    rows = [
+        {"dataset": "gsm8k_test", "mode": mode, "metric": metric, "method": method, "component": component}
+        | NUMBERS
+        | {"smallest_effect": 0.15}
+        for component in components
+        for mode, metric in KINDS
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_a_difference_is_drawn_with_its_interval_and_what_cannot_be_seen(made_up):
+    study = made_up("four arms").study
+    panel = differences(difference_table(study), study).axes[0]
+    assert [label.get_text() for label in panel.get_yticklabels()] == study.arm_names[1:]
+    points, _, (bars,) = panel.containers[1]
+    assert (points.get_xdata()[0], points.get_ydata()[0]) == (0.2, 0)
+    np.testing.assert_allclose(bars.get_segments()[0][:, 0], [0.1, 0.4])
+    band = panel.patches[0]
+    assert (band.get_x(), band.get_width()) == pytest.approx((-0.15, 0.3))
+    assert any(list(line.get_xdata()) == [0, 0] for line in panel.get_lines())
+
+
+def test_arms_keep_their_looks_and_are_filled_where_significant(made_up):
+    study = made_up("four arms").study
+    table = difference_table(study)
+    table.loc[table["arm"] == study.arm_names[2], "p_holm"] = 0.05  # not below 1 - confidence
+    table.loc[table["arm"] == study.arm_names[3], "p_holm"] = np.nan
+    panel = differences(table, study).axes[0]
+    points = [container[0] for container in panel.containers if not hasattr(container, "patches")]
+    for arm, point, filled in zip(study.arm_names[1:], points, [True, False, False], strict=True):
+        look = looks(study)[arm]
+        assert (point.get_color(), point.get_marker()) == (look.colour, look.marker)
+        assert to_rgba(point.get_markerfacecolor()) == to_rgba(look.colour if filled else "white")
+
+
+def test_wide_bands_leave_the_axis_to_the_intervals(made_up):
+    study = made_up("four arms").study
+    panel = differences(difference_table(study, smallest_effect=3.0), study).axes[0]
+    assert panel.get_xlim() == pytest.approx((-0.024, 0.424))
+
+
+def test_limits_have_zero_and_pass_over_what_is_not_known():
+    table = pd.DataFrame({"estimate": [0.2, np.nan], "low": [np.nan, np.nan], "high": [0.5, np.nan]})
+    assert limits(table) == pytest.approx((-0.03, 0.53))
+    assert limits(table * 0) == pytest.approx((-0.1, 0.1))
+
+
+def test_what_has_no_estimate_says_so(made_up):
+    study = made_up("four arms").study
+    table = difference_table(study)
+    table.loc[table["arm"] == study.arm_names[1], ["estimate", "low", "high"]] = np.nan
+    assert [text.get_text() for text in differences(table, study).axes[0].texts] == ["no estimate"]
+
+
+def test_one_arm_has_no_difference(made_up):
+    given = made_up("one of everything")
+    words = [text.get_text() for text in differences(given.tables["paired_differences"], given.study).findobj(Text)]
+    assert "nothing to compare: the study has one arm" in words
+
+
+def test_effects_stand_under_their_methods(made_up):
+    study = made_up("four arms").study
+    table = pd.concat([effect_table("shapley", study.components), effect_table("interaction", ["correctness:format"])])
+    labels = [row.label for row in rows_of(table, study)]
+    assert labels == ["interaction", "correctness × format", "Shapley value", "correctness", "format", "length"]
+    panel = effects(table, study).axes[0]
+    assert [label.get_text() for label in panel.get_yticklabels()] == labels
+    bold = [label.get_text() for label in panel.get_yticklabels() if label.get_fontweight() == "bold"]
+    assert bold == ["interaction", "Shapley value"]
+    places = [container[0].get_ydata()[0] for container in panel.containers if not hasattr(container, "patches")]
+    assert places == [1, 3, 4, 5]
+
+
+def test_no_effect_is_said_in_words(made_up):
+    study = made_up("four arms").study
+    table = effect_table("shapley", study.components).iloc[:0]
+    words = [text.get_text() for text in effects(table, study).findobj(Text)]
+    assert any(text.startswith("none: no two arms differ in one component alone") for text in words)

@@ -1,0 +1,58 @@
+"""Figure: what each component does, by several methods."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.estimates import row_height
+from reward_ablation.figures.elements.forest import METRICS, Row, forest_handles, forest_note, forest_panels
+from reward_ablation.figures.elements.style import STYLE, Look, legend_below, page_of_words, title
+
+HEADING = "Effects of the components"
+
+#: Methods from top to bottom, with their names in the figure.
+METHODS = {
+    "main_effect": "main effect",
+    "interaction": "interaction",
+    "shapley": "Shapley value",
+    "leave_one_out": "leave one out",
+    "one_at_a_time": "one at a time",
+    "regression": "regression on weights",
+}
+
+#: Components have a look of their own, which is none of an arm's: all are black circles.
+LOOK = Look("black", "solid", "o")
+
+
+def rows_of(table: pd.DataFrame, study: StudyFile) -> list[Row]:
+    """A heading per method, and below it its components in the study's order, then its interactions."""
+    rows = []
+    for method in [*METHODS, *sorted(set(table["method"]) - set(METHODS))]:
+        present = list(dict.fromkeys(table.loc[table["method"] == method, "component"]))
+        if present:
+            single = [component for component in study.components if component in present]
+            others = [component for component in present if component not in single]
+            rows.append(Row(METHODS.get(method, method)))
+            rows += [Row(name.replace(":", " × "), LOOK, f"{method} {name}") for name in [*single, *others]]
+    return rows
+
+
+@rc_context(STYLE)
+def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
+    """One row of panels per data set and mode: effect of each component on accuracy, format and tokens, by method."""
+    table = component_effects[component_effects["metric"].isin(METRICS)]
+    if table.empty:
+        words = "none: no two arms differ in one component alone, and weights cannot be regressed on"
+        return page_of_words(HEADING, words)
+    rows = rows_of(table, study)
+    height = row_height([row.label for row in rows])
+    figure = forest_panels(
+        table.assign(key=table["method"] + " " + table["component"]), study, rows, height, "effect on"
+    )
+    title(figure, HEADING)
+    note = f"{forest_note(study)} Holm's correction: over the components of a method in a panel."
+    legend_below(figure, forest_handles(study.confidence), note)
+    return figure

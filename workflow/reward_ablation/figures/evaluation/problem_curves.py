@@ -1,0 +1,86 @@
+"""Figure: accuracy over steps for single problems."""
+
+from __future__ import annotations
+
+import textwrap
+from math import ceil
+
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from reward_ablation.analysis.evaluation.examples import printable
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.curves import step_axis
+from reward_ablation.figures.elements.style import STYLE, WIDTH, legend_below, page_of_words, title
+from reward_ablation.figures.elements.text import drawable
+from reward_ablation.figures.evaluation.learning_curves import arm_handles, draw_arms
+
+HEADING = "Accuracy over steps for single problems"
+
+#: Arms whose curves can be told apart in a small panel.
+MOST_ARMS = 6
+
+#: Panels in a row, and the size of a panel's title in points, characters and lines.
+COLUMNS, TITLE_SIZE, TITLE_WIDTH, TITLE_LINES = 3, 7, 32, 3
+
+
+@rc_context(STYLE)
+def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
+    """A panel a problem, with a line and band an arm: problems that training met again, then evaluated ones.
+
+    Evaluated problems are those of the first data set, and shown where models were kept on the way: without, there are
+    only a beginning and an end.
+    """
+    shown = table[table["source"] == "training"]
+    if study.keep_models:
+        evaluated = (table["source"] == "evaluation") & (table["dataset"] == study.datasets[0])
+        shown = pd.concat([shown, table[evaluated]])
+    if shown.empty:
+        words = (
+            "Training met no problem twice, or has no component that scores the answer alone,\n"
+            "and no models were kept during training (keep_models)."
+        )
+        return page_of_words(HEADING, words)
+    arms = study.arm_names[:MOST_ARMS]
+    grouped = shown.groupby(["source", "problem_id"], sort=False)
+    panels = [(str(source), str(problem), rows) for (source, problem), rows in grouped]
+    figure = Figure(figsize=(WIDTH, 1.95 * ceil(len(panels) / COLUMNS) + 0.4))
+    grid = list(figure.subplots(ceil(len(panels) / COLUMNS), COLUMNS, squeeze=False).flat)
+    for axes, (source, problem, rows) in zip(grid, panels, strict=False):
+        draw_arms(axes, rows, study, arms)
+        question = rows["question"].iloc[0]
+        words = heading(source, problem if pd.isna(question) else str(question))
+        axes.set_title(words, loc="left", fontsize=TITLE_SIZE, parse_math=False)
+        axes.set_ylim(-0.04, 1.04)
+        axes.set_ylabel("accuracy")
+        step_axis(axes, rows["step"])
+    for spare in grid[len(panels) :]:
+        spare.remove()
+    title(figure, HEADING)
+    legend_below(figure, arm_handles(study, arms), note(study, {source for source, _, _ in panels}))
+    return figure
+
+
+def heading(source: str, text: str) -> str:
+    """Where a problem is from, and the beginning of its question, in at most `TITLE_LINES` lines."""
+    words = drawable(" ".join(printable(text).split()))
+    return "\n".join(textwrap.wrap(f"{source}: {words}", TITLE_WIDTH, max_lines=TITLE_LINES, placeholder="…"))
+
+
+def note(study: StudyFile, sources: set[str]) -> str:
+    """Say how the problems were chosen, and what lines and bands are."""
+    rules = {
+        "training": "Training: the problems met at most steps, ties by id.",
+        "evaluation": (
+            f"Evaluation ({study.datasets[0]}): problems evenly spaced from the hardest to the easiest for the base "
+            "model, ties by id; step 0 is the base model."
+        ),
+    }
+    told = [rules[source] for source in rules if source in sources]
+    band = (
+        f"Band: {100 * study.confidence:g} % Wilson intervals over the answers of all seeds together; they say nothing "
+        "of other seeds."
+    )
+    some = f"Shown are the first {MOST_ARMS} of {len(study.arms)} arms." if len(study.arms) > MOST_ARMS else ""
+    return " ".join([*told, band, some]).strip()
