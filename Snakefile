@@ -6,10 +6,12 @@ from pathlib import Path
 
 from snakemake.utils import min_version
 
+from reward_ablation.figures.catalogue import FIGURES, PAGES, files_of, module_of
 from reward_ablation.study.base import NAME_PATTERN
 from reward_ablation.planning.commands import Commands
 from reward_ablation.study.errors import one_line_errors
 from reward_ablation.planning.local_gpus import share_gpus
+from reward_ablation.planning.report_pages import ReportPages
 from reward_ablation.planning.reruns import Reruns
 from reward_ablation.study.resolve import resolve
 from reward_ablation.planning.same_provenance import check_before_training
@@ -33,6 +35,7 @@ for warning in study.warnings:
 # Runs of older code or inputs are trained again, also where Snakemake's own records of them are gone.
 reruns = Reruns(workflow, study)
 commands = Commands(workflow, study, reruns, results_folder)
+pages = ReportPages(config, study, Path(workflow.basedir))
 
 
 # GPUs are this machine's where jobs run here (they are counted before the first job), the cluster's elsewhere.
@@ -74,18 +77,13 @@ localrules:
     delete,
     describe,
     fetch,
-    figure_arms,
-    figure_evaluation,
-    figure_length,
-    figure_rewards,
-    figure_similarity_layers,
-    figure_similarity_parts,
-    figure_similarity_steps,
     plan,
     prepare_evaluation,
     prepare_train,
     prune,
+    report_pages,
     status,
+    summary,
 
 
 include: "workflow/rules/fetch.smk"
@@ -94,6 +92,7 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/report.smk"
 include: "workflow/rules/commands.smk"
 
 
@@ -107,8 +106,16 @@ rule all:
             run=study.runs,
             dataset=study.datasets,
         ),
+        expand(
+            f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.steps.parquet",
+            run=study.keeping_runs,
+            dataset=study.datasets,
+        ),
         "<results>/tables/evaluation_by_arm.csv",
         "<results>/figures/all.pdf",
+        "<results>/figures/cost.pdf",
+        "<results>/report/commands.html",
+        "<results>/tables/summary.md",
 
 
 onstart:

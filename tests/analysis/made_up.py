@@ -6,7 +6,6 @@ the first two components turn against each other as training goes. No model is i
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -14,8 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
+from reward_ablation.analysis.gradients.advantages import component_shares
 from reward_ablation.gram.similarity import SCHEMA
+from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
 from reward_ablation.study.files import sha256, write_json, write_parquet
 
 FOUR_ARMS = {
@@ -39,6 +41,9 @@ class MadeUpStudy:
     layers: int = 2
     gradients_every: int = 1
     design: str = "list"
+    keep_models: int = 0
+    problems: int = 1  # among which the rollouts of a step are shared
+    sample_grams: bool = False  # whether runs keep the inner products of single completions' gradients
     constant_from: int | None = None  # step from which the second component is constant: no gradient
 
     @property
@@ -50,7 +55,14 @@ class MadeUpStudy:
         return ["all", "embed_tokens", *(f"layers.{n}" for n in range(self.layers)), "norm", "lm_head"]
 
     def spec(self, arm: str) -> dict[str, Any]:
-        return {"weights": self.arms[arm], "training": {"learning_rate": 1e-5, "max_steps": self.steps}, "gpus": 0}
+        functions = ["correctness", "answer_format", "token_length"]
+        return {
+            "weights": self.arms[arm],
+            "components": {name: {"function": functions[min(place, 2)]} for place, name in enumerate(self.components)},
+            "gradients": {"every": self.gradients_every},
+            "training": {"learning_rate": 1e-5, "max_steps": self.steps},
+            "gpus": 0,
+        }
 
     def plan(self) -> dict[str, Any]:
         """Content of study.json."""
@@ -67,6 +79,8 @@ class MadeUpStudy:
             "runs": runs,
             "datasets": list(self.datasets),
             "answers": {dataset: f"evaluation/{{run}}/{dataset}.parquet" for dataset in self.datasets},
+            "questions": {dataset: f"data/evaluation/{dataset}.parquet" for dataset in self.datasets},
+            "keep_models": self.keep_models,
             "inputs": {"problems": "data/train.parquet"},
             "seeds": list(self.seeds),
             "design": self.design,
@@ -82,22 +96,31 @@ class MadeUpStudy:
         plan = self.plan()
         write_json(plan, root / "study.json")
         (root / "data").mkdir(parents=True, exist_ok=True)
-        (root / "data" / "train.parquet").write_bytes(b"problems")
+        problems = pd.DataFrame({"id": ["gsm8k:0"], "question": ["How many?"]})
+        write_parquet(problems, root / "data" / "train.parquet")
         for number, run in enumerate(plan["runs"]):
             rng = np.random.default_rng([7, number])
             folder = root / run["folder"]
             weights = self.arms[run["arm"]]
             level = rng.normal(0, 0.03)
-            write_parquet(self._rollouts(rng, weights, level), folder / "rollouts.parquet")
+            rollouts = self._rollouts(rng, weights, level)
+            write_parquet(rollouts, folder / "rollouts.parquet")
             write_parquet(self._gradients(rng, weights), folder / "gradients.parquet")
+            if self.sample_grams:
+                self._write_grams(np.random.default_rng([8, number]), rollouts, folder)
             write_json(self._record(run, folder), folder / "run.json")
             for dataset in self.datasets:
                 name = root / "evaluation" / Path(run["folder"]).relative_to("runs") / f"{dataset}.parquet"
                 write_parquet(self._answers(rng, weights, level, dataset), name)
+                if self.keep_models:
+                    write_parquet(self._kept(rng, weights, level, dataset), name.with_suffix(".steps.parquet"))
         for dataset in self.datasets:
             nothing = dict.fromkeys(self.components, 0.0)
             answers = self._answers(np.random.default_rng(11), nothing, 0.0, dataset)
             write_parquet(answers, root / "evaluation" / "base" / f"{dataset}.parquet")
+            ids = [f"{dataset}:{n}" for n in range(self.datasets[dataset])]
+            problems = {"id": ids, "question": [f"What is {n}?" for n in range(len(ids))], "answer": "1"}
+            write_parquet(pd.DataFrame(problems), root / "data" / "evaluation" / f"{dataset}.parquet")
         return root / "study.json"
 
     def _record(self, run: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -108,7 +131,7 @@ class MadeUpStudy:
             "spec": run["spec"],
             "seed": run["seed"],
             "code": "c0de",
-            "inputs": {"problems": hashlib.sha256(b"problems").hexdigest(), "model": "0"},
+            "inputs": {"problems": sha256(folder.parents[2] / "data" / "train.parquet"), "model": "0"},
             "attempts": [attempt | {"ended": "done", "wall_seconds": 61.5}],
             "packages": packages,
             "hardware": hardware,
@@ -131,11 +154,36 @@ class MadeUpStudy:
             total = total + weight * score
         length = 180 - 60 * progress * list(weights.values())[-1] / total_weight + 200 * level
         tokens = np.minimum(rng.normal(length, 30), 256).astype(int)
-        advantage = total - total.mean()
-        constant = {"problem_id": "gsm8k:0", "completion": "text", "stop_reason": "stop"}
-        return pd.DataFrame(table | {"total": total, "tokens": tokens, "truncated": tokens >= 220} | constant).assign(
-            rollout=np.tile(np.arange(self.rollouts), self.steps), advantage=advantage
-        )
+        group = self.rollouts // self.problems
+        scores = np.array([table[f"score_{name}"] for name in weights]).T
+        shares = component_shares(scores, np.array(list(weights.values())), group, "group", "sum_then_normalize")
+        columns = {
+            "total": total,
+            "tokens": tokens,
+            "truncated": tokens >= 220,
+            "problem_id": np.tile([f"gsm8k:{n // group}" for n in range(self.rollouts)], self.steps),
+            "completion": "text",
+            "stop_reason": "stop",
+            "rollout": np.tile(np.arange(self.rollouts) % group, self.steps),
+            "advantage": shares.sum(axis=1),
+            **{f"advantage_{name}": shares[:, place] for place, name in enumerate(weights)},
+        }
+        return pd.DataFrame(table | columns)
+
+    def _write_grams(self, rng: np.random.Generator, rollouts: pd.DataFrame, folder: Path) -> None:
+        """Gradients of 60 numbers a layer: a direction for each component's score, and noise."""
+        names = self.layer_names[1:]
+        directions = np.random.default_rng(5).normal(size=(len(names), len(self.components), 60))
+        grams, rows = [], []
+        for step, batch in rollouts.groupby("step"):
+            scores = batch[[f"score_{name}" for name in self.components]].to_numpy()
+            gradients = rng.normal(size=(len(names), len(batch), 60)) - scores @ directions
+            grams.append(gram_table(step, 0, names, gradients @ gradients.swapaxes(1, 2)))
+            labels = [list(batch[column]) for column in ("problem_id", "rollout")]
+            size = len(batch)
+            rows.append(row_table(step, 0, [step] * size, *labels, ["all_tokens"] * size, [1 / size] * size))
+        write_parquet(pa.concat_tables(grams), folder / GRAMS_FILE)
+        write_parquet(pa.concat_tables(rows), folder / ROWS_FILE)
 
     def _gradients(self, rng: np.random.Generator, weights: dict[str, float]) -> pd.DataFrame:
         measured = range(1, self.steps + 1, self.gradients_every) if self.gradients_every else []
@@ -204,4 +252,14 @@ class MadeUpStudy:
                     "truncated": tokens > 240,
                 }
                 parts.append(pd.DataFrame(part))
+        return pd.concat(parts, ignore_index=True)
+
+    def _kept(self, rng: np.random.Generator, weights: dict[str, float], level: float, dataset: str) -> pd.DataFrame:
+        """Answers of the models that were kept, on a straight line from the base model to the final one."""
+        parts = []
+        for step in range(self.keep_models, self.steps, self.keep_models):
+            so_far = {name: weight * step / self.steps for name, weight in weights.items()}
+            answers = self._answers(rng, so_far, level, dataset)
+            answers.insert(0, "step", step)
+            parts.append(answers)
         return pd.concat(parts, ignore_index=True)

@@ -11,8 +11,8 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.__main__ import main
 from reward_ablation.analysis.aggregate import aggregate
-from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.schemas.runs import COST
+from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import SCHEMAS
 from reward_ablation.study.errors import StudyError
 
@@ -46,12 +46,22 @@ def test_rows_are_as_many_as_the_study_has(tables):
     assert rows == {
         "runs": 4 * 2,
         "provenance": 9,  # code, four packages, machine, CPUs, GPUs, processes: one value each
-        "evaluation_by_run": (4 * 2 + 1) * 2,  # runs and the base model, greedy and sampled
-        "evaluation_by_arm": 5 * 2 * 9,  # arms and the base model, modes, metrics
-        "paired_differences": 3 * 2 * 9,
+        "evaluation_by_run": (4 * 2 + 1) * (9 + 12),  # runs, base model; metrics, sampled also pass@1, pass@2, maj@2
+        "evaluation_by_arm": 5 * (9 + 12),  # arms and the base model
+        "paired_differences": 3 * (9 + 12),
+        "component_effects": 6 * (9 + 12),  # three components: alone against the base model, and by regression
+        "across_datasets": (4 + 3) * (9 + 12),  # interquartile means, improvements
         "rewards_by_step": 4 * 2 * 6 * 6,  # steps, three components with total, tokens, truncated
         "similarity_by_step": 4 * 2 * 6 * 6 * 2 * 3,  # steps, layers with "all", definitions, pairs
         "similarity_by_arm": 4 * 6 * 2 * 3 * 5,  # layers, definitions, pairs, the cosine and its parts
+        "signals_by_step": 4 * 2 * 6 * (2 + 3 * 6 + 2),  # of all components, of each of three, lengths by correctness
+        "component_correlations": 4 * 3,
+        "predictors": 0,  # six steps are too few
+        "learning_curves": 4 * 2 * (9 + 12),  # the base model and the final one
+        "problem_curves": 4 * 6 + 6 * 4 * 2,  # the problem of training at each step, six questions before and after
+        "examples": 3 * 5,  # questions, the base model's answer and one of each arm
+        "reward_hacking": 4 * 2,  # trained components but correctness, held-out and training accuracy
+        **dict.fromkeys(("alignment_by_step", "split_halves", "what_if", "what_if_points", "what_if_check"), 0),
     }
 
 
@@ -59,17 +69,23 @@ def test_tables_agree_with_each_other_and_with_the_effects_made_up(tables):
     by_run = pd.read_parquet(tables / "evaluation_by_run.parquet")
     by_arm = pd.read_parquet(tables / "evaluation_by_arm.parquet").set_index(["arm", "mode", "metric"])
     differences = pd.read_parquet(tables / "paired_differences.parquet").set_index(["arm", "mode", "metric"])
-    for (arm, mode), rows in by_run.groupby(["arm", "mode"]):
-        row = by_arm.loc[(arm, mode, "accuracy_strict")]
-        assert row["estimate"] == pytest.approx(rows["accuracy_strict"].mean())
+    for (arm, mode, metric), rows in by_run.groupby(["arm", "mode", "metric"]):
+        row = by_arm.loc[(arm, mode, metric)]
+        assert row["estimate"] == pytest.approx(rows["value"].mean())
         assert row["low"] <= row["estimate"] <= row["high"]
         assert row["seeds"] == (1 if arm == "base" else 2)
     lenient = ("greedy", "accuracy_lenient")
     gap = by_arm.loc[("format_only", *lenient), "estimate"] - by_arm.loc[("correctness_only", *lenient), "estimate"]
     assert differences.loc[("format_only", *lenient), "estimate"] == pytest.approx(gap)
-    # A weight of 1 on correctness adds .3 to the chance of a right answer, on format nothing.
-    assert differences.loc[("format_only", *lenient), "high"] < 0
-    assert by_arm.loc[("format_only", "greedy", "format"), "low"] > by_arm.loc[("base", "greedy", "format"), "high"]
+    # A weight of 1 on correctness adds .3 to the chance of a right answer, on format nothing. Two seeds, each with a
+    # level of its own, do not tell that from 0, and say so.
+    found = differences.loc[("format_only", *lenient)]
+    assert found["low"] < -0.28 < found["high"]
+    assert found["estimate"] < -0.2
+    assert found["p"] > 0.05
+    assert found["smallest_effect"] > 0.3
+    formats = by_arm.xs(("greedy", "format"), level=("mode", "metric"))
+    assert formats.loc["format_only", "estimate"] > formats.loc["base", "high"]
 
 
 def test_tables_are_the_same_bytes_each_time(tables, tmp_path):
@@ -87,7 +103,9 @@ def test_tables_are_the_same_bytes_each_time(tables, tmp_path):
 def test_an_arms_interval_does_not_depend_on_the_other_arms(tables):
     root = tables.parent
     study = read_study(root / "study.json")
-    fewer = study.model_copy(update={"arms": study.arms[2::-1]})
+    arms = study.arms[2::-1]
+    runs = [run for run in study.runs if run.arm in {arm.name for arm in arms}]
+    fewer = study.model_copy(update={"arms": arms, "runs": runs})
     expected = pd.read_parquet(tables / "evaluation_by_arm.parquet")
     table = aggregate(fewer, root)["evaluation_by_arm"]
     assert list(table["arm"].unique()) == ["base", "length_only", "format_only", "correctness_only"]
@@ -111,7 +129,7 @@ def test_arms_with_one_spec_share_their_runs(tmp_path):
     [
         ({"seed": 5}, "run.seed is 5 there and 1 in the study"),
         (
-            {"spec": {"weights": {"a": 1.0}, "training": {}, "gpus": 0}},
+            {"spec": MadeUpStudy(arms={"first": {"a": 1.0}}).spec("first") | {"training": {}}},
             'run.spec.training.learning_rate is "(absent)" there and 1e-05 in the study',
         ),
     ],
@@ -150,6 +168,16 @@ def test_other_questions_than_the_base_models_are_refused(tmp_path):
     path = tmp_path / "evaluation/first-00000000/seed0/gsm8k_test.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
     with pytest.raises(StudyError, match="answers other questions"):
+        aggregate(read_study(tmp_path / "study.json"), tmp_path)
+
+
+def test_samples_of_some_questions_that_are_missing_are_told(tmp_path):
+    study = MadeUpStudy(arms={"first": {"a": 1.0}})
+    study.write(tmp_path)
+    path = tmp_path / "evaluation/base/gsm8k_test.parquet"
+    answers = pq.read_table(path)
+    pq.write_table(answers.slice(0, len(answers) - 1), path)
+    with pytest.raises(StudyError, match="has 1 sampled answers to some questions and 2 to others"):
         aggregate(read_study(tmp_path / "study.json"), tmp_path)
 
 

@@ -3,9 +3,23 @@ TABLES = [
     "evaluation_by_run",
     "evaluation_by_arm",
     "paired_differences",
+    "component_effects",
+    "across_datasets",
+    "learning_curves",
+    "problem_curves",
+    "examples",
     "rewards_by_step",
     "similarity_by_step",
     "similarity_by_arm",
+    "signals_by_step",
+    "component_correlations",
+    "predictors",
+    "reward_hacking",
+    "alignment_by_step",
+    "split_halves",
+    "what_if",
+    "what_if_points",
+    "what_if_check",
 ]
 
 
@@ -33,6 +47,14 @@ rule aggregate:
             run=["base", *study.runs],
             dataset=study.datasets,
         ),
+        kept=expand(
+            f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.steps.parquet",
+            run=study.keeping_runs,
+            dataset=study.datasets,
+        ),
+        problems=expand(
+            "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
+        ),
     output:
         runs="<results>/tables/runs.csv",
         runs_parquet="<results>/tables/runs.parquet",
@@ -45,14 +67,20 @@ rule aggregate:
             "<results>/tables/provenance.html",
             category="Provenance",
             caption="../report/provenance.rst",
-            labels={"table": "code, packages and hardware"},
+            labels={"title": "Code, packages and hardware", "format": "HTML"},
+        ),
+        examples_page=report(
+            "<results>/tables/examples.html",
+            category="Examples",
+            caption="../report/examples_page.rst",
+            labels={"title": "Examples of answers", "format": "HTML"},
         ),
         cost="<results>/tables/cost.csv",
         cost_page=report(
             "<results>/tables/cost.html",
             category="Cost",
             caption="../report/cost.rst",
-            labels={"table": "hours by arm"},
+            labels={"title": "Hours by arm", "format": "HTML"},
         ),
     log:
         "<logs>/aggregate.log",

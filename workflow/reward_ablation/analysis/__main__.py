@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reward_ablation.analysis.aggregate import aggregate
 from reward_ablation.analysis.cost import cost_by_arm, write_cost, write_cost_page
+from reward_ablation.analysis.evaluation.examples import write_examples_page
 from reward_ablation.analysis.provenance import write_page
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import write_table
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, table in tables.items():
             write_table(name, table, options.output)
             print(f"{name}: {len(table)} rows")
+        write_examples_page(tables["examples"], study, options.output / "examples.html")
         write_page(tables["provenance"], study, options.output / "provenance.html")
         cost = cost_by_arm(tables["runs"], study.arm_names)
         write_cost(cost, options.output / "cost.csv")

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from reward_ablation.analysis.provenance import ALL_ARMS, PAGE
+from reward_ablation.analysis.provenance import ALL_ARMS
 from reward_ablation.analysis.runs import Attempt, RunRecord, SlurmJob
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.cluster.accounting import Allocation, allocations
 from reward_ablation.cluster.command import SlurmError
 from reward_ablation.cluster.jobs import job_name
 from reward_ablation.study.files import atomic_path
+from reward_ablation.study.html_page import PAGE
 
 #: What Slurm's accounting says of jobs, by cluster, id and name; a job that was put back into the queue has several.
 Accounting = dict[tuple[str | None, str, str], list[Allocation]]
@@ -38,6 +39,9 @@ TIMES = {
     "cpu_hours": "cpu_hours",
     "cpu_hours_of_jobs": "cpu_hours_of_jobs",
     "cpu_hours_accounted": "cpu_hours_accounted",
+    "evaluation_wall_hours": "evaluation_wall_hours",
+    "evaluation_gpu_hours": "evaluation_gpu_hours",
+    "evaluation_cpu_hours": "evaluation_cpu_hours",
 }
 
 #: Whose hours a column has, by the end of its name.
@@ -221,7 +225,7 @@ def sentence(total: pd.Series) -> str:
 
 
 def _says_nothing(name: str, column: pd.Series) -> bool:
-    return bool(column.isna().all() or (name.startswith("gpu") and not column.any()))
+    return bool(column.isna().all() or ("gpu" in name and not column.any()))
 
 
 def _words(name: str) -> str:

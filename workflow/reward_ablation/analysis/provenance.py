@@ -10,6 +10,7 @@ import pandas as pd
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import atomic_path
+from reward_ablation.study.html_page import PAGE
 from reward_ablation.study.provenance import Quantities
 
 #: What all arms have in common has this for its arms; a blank is in no arm's name.
@@ -125,18 +126,3 @@ def write_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
     heading = f"Provenance of the runs of {html.escape(study.name)}"
     with atomic_path(path) as temporary:
         temporary.write_text(PAGE.format(heading=heading, sentence=html.escape(sentence(table)), table=shown))
-
-
-#: A page of the report: a heading, a sentence and a table.
-PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>
-<style>
-body {{ font: 14px sans-serif; margin: 1.5em; color: #222 }}
-table {{ border-collapse: collapse }}
-th, td {{ padding: 0.25em 1em 0.25em 0; text-align: left; border-bottom: 1px solid #ddd }}
-</style></head>
-<body><h1>{heading}</h1>
-<p>{sentence}.</p>
-{table}
-</body></html>
-"""

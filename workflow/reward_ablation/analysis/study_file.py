@@ -47,6 +47,8 @@ class StudyFile(Section):
     runs: list[StudyRun]
     datasets: list[str]
     answers: dict[str, str]
+    questions: dict[str, str]
+    keep_models: int = 0
     inputs: dict[str, str]
     seeds: list[int]
     design: str
@@ -64,6 +66,10 @@ class StudyFile(Section):
     def answers_file(self, dataset: str, run: str) -> str:
         """Answers to a data set of a run, or of "base", below the study's folder."""
         return self.answers[dataset].replace("{run}", run)
+
+    def kept_answers_file(self, dataset: str, run: str) -> str:
+        """Answers to a data set of the models that a run kept on the way, below the study's folder."""
+        return self.answers_file(dataset, run).removesuffix(".parquet") + ".steps.parquet"
 
     def runs_of(self, arm: str) -> list[StudyRun]:
         """Runs of one arm, one a seed."""

@@ -1,0 +1,132 @@
+"""What it costs to make all tables and figures of a study, by its number of arms.
+
+    python benchmarks/aggregation.py --json FILE [--arms 10 100 1000]
+
+Simulated studies of 5 seeds, 1,319 questions with a greedy and 8 sampled answers each, 50 steps of 64 rollouts, and
+similarities of 3 components' gradients in 26 layers at 5 steps. CPU time (user and system), wall time, and the largest
+peak memory of one process, of `reward_ablation.analysis` and then of every figure, two at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from analysis.made_up import MadeUpStudy  # noqa: E402
+from reward_ablation.figures.catalogue import FIGURES  # noqa: E402
+
+COMPONENTS = ["correctness", "format", "length"]
+
+
+def simulated_study(arms: int) -> MadeUpStudy:
+    """A study of `arms` random weightings, the first three of them of one component."""
+    weights = np.vstack([np.eye(len(COMPONENTS)), np.random.default_rng(0).dirichlet(np.ones(len(COMPONENTS)), arms)])
+    return MadeUpStudy(
+        arms={f"arm{n}": dict(zip(COMPONENTS, map(float, row), strict=True)) for n, row in enumerate(weights[:arms])},
+        seeds=(0, 1, 2, 3, 4),
+        steps=50,
+        rollouts=64,
+        datasets={"gsm8k_test": 1319},
+        samples=8,
+        layers=22,
+        gradients_every=10,
+    )
+
+
+def measured(command: list[str], environment: dict[str, str]) -> dict[str, float]:
+    """Wall and CPU seconds and peak MB of a command."""
+    start = time.monotonic()
+    process = subprocess.Popen([sys.executable, "-m", *command], env=environment, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"error: {' '.join(command)}: status {os.waitstatus_to_exitcode(status)}")
+    return {
+        "wall": time.monotonic() - start,
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "megabytes": usage.ru_maxrss / 1024,
+    }
+
+
+def one_size(arms: int) -> dict[str, Any]:
+    """Costs of a study of `arms` arms."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow"), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        study = simulated_study(arms).write(root)
+        about = ["--study", str(study)]
+        tables = ["reward_ablation.analysis", *about, "--results", str(root), "--output", str(root / "tables")]
+        costs = {"tables": measured(tables, environment)}
+        figures = {
+            name: [
+                "reward_ablation.figures",
+                name,
+                *about,
+                "--tables",
+                f"{root}/tables",
+                "--output",
+                f"{root}/{name}.pdf",
+            ]
+            for name in FIGURES
+        }
+        start = time.monotonic()
+        with ThreadPoolExecutor(2) as pool:
+            costs |= dict(
+                zip(figures, pool.map(lambda draw: measured(draw, environment), figures.values()), strict=True)
+            )
+        wall = costs["tables"]["wall"] + time.monotonic() - start
+        print(f"{arms} arms: {wall:.0f} s", flush=True)
+    return {"arms": arms, "wall": wall, "costs": costs}
+
+
+def summed(costs: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Seconds of all, and the largest memory of one."""
+    return {
+        "cpu": sum(of_one["cpu"] for of_one in costs.values()),
+        "megabytes": max(of_one["megabytes"] for of_one in costs.values()),
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """Markdown: a row per size."""
+    lines = [
+        "| arms | answers | tables: CPU s, MB | figures: CPU s, MB | all: wall s | CPU against the first row |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    first = None
+    for size in result["sizes"]:
+        tables = size["costs"]["tables"]
+        figures = summed({name: cost for name, cost in size["costs"].items() if name != "tables"})
+        both = summed(size["costs"])
+        first = first or both["cpu"]
+        lines.append(
+            f"| {size['arms']:,} | {size['arms'] * 5 * 1319 * 9:,} | {tables['cpu']:.0f}, {tables['megabytes']:,.0f} |"
+            f" {figures['cpu']:.0f}, {figures['megabytes']:,.0f} | {size['wall']:.0f} | {both['cpu'] / first:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, required=True, help="file for the result")
+    parser.add_argument("--arms", type=int, nargs="+", default=[10, 100, 1000])
+    options = parser.parse_args()
+    result = {"sizes": [one_size(arms) for arms in options.arms]}
+    options.json.write_text(json.dumps(result, indent=1))
+    print(table(result))
+
+
+if __name__ == "__main__":
+    main()

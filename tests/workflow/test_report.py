@@ -1,0 +1,149 @@
+"""The report of a finished study in a real browser."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from reward_ablation.figures.catalogue import FIGURES
+
+from .browser import Browser, missing_programs
+
+pytestmark = pytest.mark.slow
+
+IMAGE, VECTOR = "image (PNG)", "vector (PDF)"
+
+#: What the report has beside the figures, by category.
+OTHERS = {
+    "All figures": ["All figures, in one file"],
+    "Cost": ["Hours by arm"],
+    "Examples": ["Examples of answers"],
+    "Provenance": ["Code, packages and hardware"],
+    "Study": ["Arms and runs", "Config", "Environment", "How to reproduce it"],
+    "Summary": ["Summary in words and numbers"],
+}
+
+#: Titles by category, as the report is to list them.
+TITLES = {
+    category: sorted(
+        {entry.title for entry in FIGURES.values() if entry.category == category} | {*OTHERS.get(category, [])}
+    )
+    for category in sorted({entry.category for entry in FIGURES.values()} | {*OTHERS})
+}
+
+MENU = "return [...document.querySelectorAll('nav ul a')].map(each => each.innerText.trim())"
+ROWS = "return [...document.querySelectorAll('tbody tr')].map(row => row.cells[0].innerText.trim())"
+CLICK = """
+const [selector, words] = arguments;
+const found = [...document.querySelectorAll(selector)].filter(each => each.innerText.trim() === words);
+if (found.length !== 1) throw new Error(`${found.length} of ${words}`);
+found[0].click();
+"""
+BUTTON = """
+const [title, kind] = arguments;
+const row = [...document.querySelectorAll('tbody tr')].find(each => each.cells[0].innerText.trim() === title);
+row.querySelector(`a[iconname=${kind}]`).click();
+"""
+
+
+@pytest.fixture(scope="module")
+def report(finished, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    result = finished.snakemake("--report", str(path))
+    assert result.returncode == 0, result.stdout + result.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def running():
+    missing = missing_programs()
+    if missing:
+        reason = f"needs a browser (Debian: apt-get install chromium chromium-driver); not here: {', '.join(missing)}"
+        (pytest.fail if os.environ.get("REWARD_ABLATION_NEED_BROWSER") else pytest.skip)(reason)
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(running, report):
+    """The report, freshly opened; in the end nothing has gone wrong in it."""
+    running.open(report)
+    wait_for(running, MENU)
+    yield running
+    assert running.console() == []
+
+
+def wait_for(browser: Browser, script: str, *arguments: str):
+    """What a script returns, as soon as that is something."""
+    end = time.monotonic() + 60
+    while not (found := browser.run(script, *arguments)) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert found
+    return found
+
+
+def show(browser: Browser, category: str) -> list[str]:
+    """Open a category from the menu; its rows."""
+    browser.run(CLICK, "nav ul a", category)
+    return wait_for(browser, ROWS)
+
+
+def test_every_category_and_entry_is_listed(browser, report):
+    assert [words for words in browser.run(MENU) if words not in ("Workflow", "Statistics", "About")] == list(TITLES)
+    for category, titles in TITLES.items():
+        browser.open(report)
+        wait_for(browser, MENU)
+        assert sorted(set(show(browser, category))) == titles
+
+
+def test_the_switch_chooses_between_image_and_vector_graphic(browser):
+    titles = show(browser, "Training")
+    assert sorted(titles) == TITLES["Training"]  # each once
+    title = FIGURES["rewards"].title
+    shown = "return document.querySelector('#app img[src*=\"image/png\"]') ? 'image' : ''"
+    browser.run(BUTTON, title, "eye")
+    assert wait_for(browser, shown) == "image"
+    browser.run(CLICK, "fieldset label", VECTOR)
+    assert browser.run("return document.querySelector('fieldset input:checked').value") == VECTOR
+    assert sorted(browser.run(ROWS)) == TITLES["Training"]
+    browser.run(BUTTON, title, "eye")
+    wait_for(browser, "return document.querySelector('#app iframe, #app embed, #app object') !== null")
+    browser.run(CLICK, "fieldset label", IMAGE)
+    assert browser.run("return document.querySelector('fieldset input:checked').value") == IMAGE
+
+
+def test_a_figure_opens_with_its_caption(browser, tmp_path):
+    show(browser, "Evaluation")
+    title = FIGURES["arms"].title
+    browser.run(BUTTON, title, "eye")
+    drawn = "return Math.max(0, ...[...document.querySelectorAll('#app img')].map(each => each.naturalWidth))"
+    assert wait_for(browser, f"{drawn} > 1000")
+    browser.run(BUTTON, title, "information-circle")
+    words = wait_for(browser, "return document.querySelector('nav').innerText")
+    assert "flatters the first" in words.replace("\n", " ")
+    browser.screenshot(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_every_entry_opens_and_has_a_caption(browser, report):
+    entries = browser.run("return Object.values(results).map(each => [each.name, each.labels, each.caption])")
+    assert [name for name, _, caption in entries if len(caption.split()) < 20] == []
+    assert {tuple(sorted(labels)) for _, labels, _ in entries} == {("format", "title")}
+    for category in TITLES:
+        browser.open(report)
+        wait_for(browser, MENU)
+        for place, _ in enumerate(show(browser, category)):
+            click = "document.querySelectorAll('tbody tr')[arguments[0]].querySelector('a[iconname=eye]').click()"
+            browser.run(click, place)
+            wait_for(browser, "return document.querySelector('#app img, #app iframe, #app embed') !== null")
+
+
+def test_pages_are_readable_and_escaped(browser, finished):
+    show(browser, "Study")
+    browser.run(BUTTON, "How to reproduce it", "eye")
+    page = wait_for(browser, "const frame = document.querySelector('#app iframe'); return frame && frame.src")
+    assert page.startswith("data:text/html")
+    commands = (finished.results / "report" / "commands.html").read_text()
+    assert "snakemake --configfile study.yaml --cores all" in commands
