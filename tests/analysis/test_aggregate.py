@@ -57,8 +57,8 @@ def test_rows_are_as_many_as_the_study_has(tables):
         "signals_by_step": 4 * 2 * 6 * (2 + 3 * 6 + 2),  # of all components, of each of three, lengths by correctness
         "component_correlations": 4 * 3,
         "predictors": 0,  # six steps are too few
-        "learning_curves": 4 * 2 * (9 + 12),  # the base model and the final one
-        "problem_curves": 4 * 6 + 6 * 4 * 2,  # the problem of training at each step, six questions before and after
+        "learning_curves": 0,  # no models were kept
+        "problem_curves": 4 * 6,  # the problem of training at each step
         "examples": 3 * 5,  # questions, the base model's answer and one of each arm
         "reward_hacking": 4 * 2,  # trained components but correctness, held-out and training accuracy
         **dict.fromkeys(("alignment_by_step", "split_halves", "what_if", "what_if_points", "what_if_check"), 0),

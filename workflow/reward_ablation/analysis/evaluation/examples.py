@@ -79,9 +79,8 @@ def _answers(path: Path, problem_ids: Collection[str] | None = None) -> pd.DataF
     answers = read_parquet(path, ["mode", "problem_id", "sample", *SHOWN])
     greedy = answers["mode"] == "greedy"
     one = answers[greedy] if greedy.any() else answers[answers["sample"] == 0]
-    return (
-        one[one["problem_id"].isin(problem_ids)].set_index("problem_id") if problem_ids else one.set_index("problem_id")
-    )
+    wanted = one if problem_ids is None else one[one["problem_id"].isin(problem_ids)]
+    return wanted.set_index("problem_id")
 
 
 # ---------------------------------------------------------------------------- model output is hostile

@@ -26,8 +26,8 @@ def problem_curves(
 
     Training: right completions among those sampled at a step, by the component that scores the answer alone.
     Evaluation, where models were kept on the way: strictly right answers, sampled ones where there are some, of the
-    base model (step 0), the kept models and the final one. Low and high are Wilson's interval over the answers, those of all seeds together: they tell how
-    well the accuracy of these very models is known, and nothing of other seeds.
+    base model (step 0), the kept models and the final one. Low and high are Wilson's interval over the answers, those
+    of all seeds together: they tell how well the accuracy of these very models is known, and nothing of other seeds.
 
     Parameters
     ----------
