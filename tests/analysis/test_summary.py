@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.cost import COUNTS, TIMES, write_cost
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.summary import METRICS, main, plain, summary
 from reward_ablation.analysis.tables import SCHEMAS, write_table
@@ -137,13 +138,15 @@ def test_unknown_numbers_are_said(study, tables, cost):
 
 def test_markdown_is_escaped():
     assert plain("a*b|c<d`[e]") == r"a\*b\|c\<d\`\[e\]"
+    assert plain("costs $1,\nor $2") == r"costs \$1, or \$2"
 
 
 def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cost, tmp_path):
     for name, table in tables.items():
         filled = table.reindex(columns=pd.Index(dict.fromkeys([*table.columns, *columns_of(name)])))
         write_table(name, filled[columns_of(name)], tmp_path / "tables")
-    cost.to_csv(tmp_path / "tables" / "cost.csv", index=False)
+    whole = cost.reindex(columns=["arm", "runs", *COUNTS, *TIMES], fill_value=0.0)
+    write_cost(whole, tmp_path / "tables" / "cost.csv")
     for folder in ("first", "second"):
         arguments = ["--study", str(tmp_path / "study.json"), "--tables", str(tmp_path / "tables")]
         main([*arguments, "--output", str(tmp_path / folder / "summary.md")])

@@ -18,6 +18,12 @@ def test_half_precision_halves_it_and_fewer_checkpoints_are_less():
     assert bytes_to_come(1000, [one], 1) == 4000 + 2 * 12000
 
 
+def test_kept_models_count():
+    kept = FULL | {"training": {"max_steps": 10}, "keep_models": 3}  # after steps 3, 6 and 9; the final one
+    more = bytes_to_come(1000, [kept], 1) - bytes_to_come(1000, [FULL], 1)
+    assert more == 3 * 4000
+
+
 def test_adapters_are_small():
     assert bytes_to_come(1000, [{"training": {}, "lora": {"r": 16}}], 1) * 10 < bytes_to_come(1000, [FULL], 1)
 

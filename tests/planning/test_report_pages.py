@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from reward_ablation.planning.report_pages import ReportPages, environment_page, lock_of, locked
+from reward_ablation.planning.report_pages import ReportPages, environment_page, lock_of, locked, without_secrets
 from reward_ablation.study.html_page import page, table, text
 from reward_ablation.study.resolve import resolve
 from workflow.conftest import ROOT, TINY
@@ -83,6 +83,16 @@ def test_the_digest_changes_with_the_config_and_not_otherwise(config, tmp_path):
     assert digest() == before
     config["bootstrap"] = 300
     assert digest() != before
+
+
+def test_secrets_are_not_passed_on(config, tmp_path):
+    config["training"]["model_init_kwargs"] = {"token": "hf_very_private"}
+    pages = pages_of(config, tmp_path)
+    assert not [name for name, written in pages.items() if "very_private" in written]
+    assert "token: (hidden)" in pages["config"]
+    assert without_secrets({"judge": [{"api_key": "sk", "eos_token": "</s>"}]}) == {
+        "judge": [{"api_key": "(hidden)", "eos_token": "</s>"}]
+    }
 
 
 def test_everything_is_escaped(config, tmp_path):

@@ -63,6 +63,12 @@ def changed(config, path, value):
             {"chat_template_kwargs": '{"enable_thinking": false}'},
             "training.chat_template_kwargs: write it as a mapping",
         ),
+        (
+            "training",
+            {"chat_template_kwargs": {"tokenize": False}},
+            "training.chat_template_kwargs.tokenize: not to be set here; only variables of the chat template are",
+        ),
+        ("training/hub_token", "hf_x", "training: hub_token: not to be set here; nothing is uploaded"),
         ("keep_models", -1, "keep_models: -1 is not allowed"),
         ("keep_models", 10, "keep_models: 10 keeps no model of arm a, which ends at step 10, and the final model is"),
         ("arms/design", "grid", "arms: design 'grid' is not allowed; allowed: list, leave_one_out"),

@@ -59,7 +59,7 @@ EDITED["training"]["max_steps"] = 1
 
 def copy_of_the_code(folder: Path) -> Path:
     """A copy of all that Snakemake runs of the repository."""
-    for name in ("workflow", "profiles"):
+    for name in ("workflow", "profiles", "envs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy2(ROOT / "Snakefile", folder)
     return folder

@@ -37,6 +37,14 @@ def test_the_observed_change_is_the_last_tenth_less_the_first():
     assert 0.1 <= low < change < high <= 0.7
 
 
+def test_steps_without_a_score_are_left_out_of_the_observed_change():
+    scores = np.full((2, 40), 0.8)
+    scores[0, -2:] = np.nan
+    assert observed_change(scores, ("a",), 100, 0.95) == pytest.approx((0, 0, 0))
+    scores[:, -4:] = np.nan
+    assert np.isnan(observed_change(scores, ("a",), 100, 0.95)).all()
+
+
 def test_predictions_come_from_other_arms():
     study = StudyFile.model_validate(MadeUpStudy(arms={"x": {"a": 1.0}, "y": {"a": 2.0}, "z": {"a": 3.0}}).plan())
     # rows are arms' weights

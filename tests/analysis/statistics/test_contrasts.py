@@ -84,14 +84,21 @@ def test_effects_in_a_mixture():
     )
 
 
-def test_regression_on_weights():
-    arms = {f"arm{n}": {"a": a, "b": b} for n, (a, b) in enumerate([(1.0, 0.0), (2.0, 1.0), (0.5, 2.0), (1.0, 3.0)])}
-    results = {arm: 7 + 2 * w["a"] - 0.5 * w["b"] for arm, w in arms.items()}
-    assert values(effects(arms, ["a", "b"], regress=True), "regression", results) == pytest.approx({"a": 2, "b": -0.5})
+@pytest.mark.parametrize("factor", [0.5, 1, 4])
+def test_a_common_factor_of_an_arms_weights_does_not_count(factor):
+    # Least squares on shares (1, 0), (0, 1), (1/2, 1/2) of .6, .2, .5: the middle is .1 high, .0333 of it for each end.
+    arms = {"c": {"c": 1.0, "f": 0.0}, "f": {"c": 0.0, "f": 1.0}, "both": {"c": factor, "f": factor}}
+    found = values(effects(arms, ["c", "f"], regress=True), "regression", {"c": 0.6, "f": 0.2, "both": 0.5})
+    assert found == pytest.approx({"c": 0.4, "f": -0.4})
+
+
+def test_negative_weights_are_not_regressed_on():
+    arms = {"one": {"a": 1.2, "b": -0.2}, "two": {"a": 0.8, "b": 0.2}, "three": {"a": 1.0, "b": 0.0}}
+    assert values(effects(arms, ["a", "b"], regress=True), "regression", dict.fromkeys(arms, 1.0)) == {}
 
 
 def test_too_few_arms_to_regress_on():
-    arms = {"one": {"a": 1.0, "b": 0.5}, "two": {"a": 1.0, "b": 2.0}}
+    arms = {"one": {"a": 1.0, "b": 0.5}, "two": {"a": 1.0, "b": 2.0}}  # a line through two points fits whatever comes
     assert effects(arms, ["a", "b"], regress=True) == []
 
 

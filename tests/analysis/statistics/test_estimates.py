@@ -3,12 +3,13 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from scipy.stats import t, ttest_1samp
+from scipy.stats import ttest_1samp
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
+    Spread,
     distribution,
     holm,
     intervals,
@@ -37,14 +38,14 @@ TWO_WAY = np.array([[[0.0, 2.0, 4.0], [2.0, 2.0, 8.0]]])
 
 def test_variance_of_a_mean_is_that_of_the_two_way_analysis():
     found = spread(TWO_WAY)
-    assert found.error[0] == pytest.approx(sqrt(3))
-    assert found.degrees[0] == pytest.approx(1 / ((1 / 3) / 1 + (2 / 3) / 2))
+    assert found.of_seeds[0] == pytest.approx(1)
+    assert found.of_questions[0] == pytest.approx(sqrt(2))
 
 
 def test_one_seed_has_the_variance_between_questions():
     found = spread(TWO_WAY[:, :1])
-    assert found.error[0] == pytest.approx(sqrt(4 / 3))  # 0, 2, 4: variance 4
-    assert found.degrees[0] == 2
+    assert found.of_questions[0] == pytest.approx(sqrt(4 / 3))  # 0, 2, 4: variance 4
+    assert found.of_seeds[0] == 0
 
 
 def test_questions_that_differ_less_than_chance_add_nothing():
@@ -52,14 +53,14 @@ def test_questions_that_differ_less_than_chance_add_nothing():
     seeds = np.array([-0.1, 0.1])[:, None]
     noise = 0.3 * np.tile([1.0, -1.0, 0.0], 3) * np.array([1.0, -1.0])[:, None]
     found = spread((seeds + noise)[None])
-    assert found.error[0] == pytest.approx(sqrt(9 * 0.02 / 18))
-    assert found.degrees[0] == pytest.approx(1)
+    assert found.of_seeds[0] == pytest.approx(sqrt(9 * 0.02 / 18))
+    assert found.of_questions[0] == 0
 
 
 def test_seeds_that_agree_by_chance_leave_half_of_what_questions_tell():
     found = spread(np.array([[[1.0, 0.0] * 50, [0.0, 1.0] * 50]]))  # both seeds .5, all questions .5
-    assert found.error[0] == pytest.approx(0.5 * sqrt(50 / 99 / 200))  # residual sum of squares 50, of 99 degrees
-    assert found.degrees[0] == 99
+    assert found.of_seeds[0] == found.of_questions[0] == 0
+    assert found.least[0] == pytest.approx(0.5 * sqrt(50 / 99 / 200))  # residual sum of squares 50, of 99 degrees
 
 
 def test_an_interval_of_many_questions_is_that_of_student():
@@ -117,7 +118,7 @@ def test_no_difference_at_all_leaves_as_much_doubt_to_each_side():
 def test_rounding_of_equal_values_is_no_spread():
     values = np.full((3, 100), 0.3)
     values[1] += 1e-16
-    assert spread(values[None]).error[0] == 0
+    assert spread(values[None]).least[0] == 0
 
 
 def test_intervals_stay_within_the_range_of_their_metric():
@@ -168,7 +169,7 @@ def test_smallest_effect_is_found_four_times_in_five():
     np.testing.assert_allclose(effects, expected * values.std(axis=(1, 2), ddof=1), rtol=1e-4)
     # 2 seeds: with one degree of freedom it takes more than 16 standard errors.
     seeds = of(np.repeat([[[0.0], [1.0]]], 50, axis=2), low=-np.inf, high=np.inf)
-    assert smallest_effects(seeds, 0.95)[0] == pytest.approx(16.33 * seeds.error[0], rel=1e-3)
+    assert smallest_effects(seeds, 0.95)[0] == pytest.approx(16.33 * seeds.spread.of_seeds[0], rel=1e-3)
 
 
 def test_smallest_effect_of_equal_values_is_unknown():
@@ -204,8 +205,26 @@ def test_memory_stays_bounded_for_twelve_thousand_questions():
     assert peak < 4 * 500 * 12_000 + 100e6  # the shares, kept, and what it takes to draw them
 
 
-def test_degrees_lie_between_those_of_seeds_and_of_questions():
-    values = np.random.default_rng(12).normal(0, 1, (20, 4, 30)) + np.random.default_rng(13).normal(0, 0.1, (20, 4, 1))
-    degrees = spread(values).degrees
-    assert ((degrees >= 3) & (degrees <= 29)).all()
-    assert t.ppf(0.975, degrees).max() > 2.1
+def test_margins_of_seeds_and_questions_add_up_by_squares():
+    # 3 and 4 standard errors, with the degrees of freedom as factors: 2 seeds 1, 5 questions 4.
+    found = Distribution(
+        np.zeros(1),
+        Spread(np.array([3.0]), np.array([4.0]), np.array([1.0]), np.zeros(1)),
+        *(np.zeros((9, 1)), np.zeros(1), np.zeros(1), 2, 5),
+    )
+    assert found.margin(lambda degrees: degrees)[0] == pytest.approx(sqrt(3**2 + 16**2))
+    assert found._replace(spread=found.spread._replace(least=np.array([5.0]))).margin(lambda degrees: degrees)[0] == 20
+
+
+@pytest.mark.parametrize(("seeds", "most"), [(2, 0.02), (3, 0.02), (5, 0.02)])
+def test_p_values_of_nothing_are_seldom_small(seeds, most):
+    """Two arms that do not differ but for their seeds: p below .01 in about one study of a hundred."""
+    rng = np.random.default_rng([seeds, 14])
+    studies = rng.normal(0, 1, (1500, seeds, 100)) + rng.normal(0, 0.1, (1500, seeds, 1))
+    p = p_values(of(studies, low=-np.inf, high=np.inf, resamples=500))
+    assert (p < 0.01).mean() <= most
+    assert (p < 0.001).mean() <= most / 4
+
+
+def test_equal_differences_without_a_range_have_the_p_of_the_sign_test():
+    assert p_values(of(np.full((1, 2, 5), -3.0), low=-np.inf, high=np.inf))[0] == pytest.approx(2 * 0.5**5)

@@ -21,6 +21,7 @@ from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.cluster.accounting import Allocation, allocations
 from reward_ablation.cluster.command import SlurmError
 from reward_ablation.cluster.jobs import job_name
+from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import atomic_path
 from reward_ablation.study.html_page import PAGE
 
@@ -202,6 +203,26 @@ def write_cost(table: pd.DataFrame, path: Path) -> None:
     """Write the table as CSV. There is no Parquet file of it: those are equal for equal studies, and times are not."""
     with atomic_path(path) as temporary:
         table.to_csv(temporary, index=False, lineterminator="\n")
+
+
+def read_cost(path: Path) -> pd.DataFrame:
+    """Read a table that `write_cost` wrote.
+
+    Raises
+    ------
+    StudyError
+        It is missing or damaged.
+    """
+    try:
+        table = pd.read_csv(path)
+    except FileNotFoundError:
+        raise StudyError(f"{path}: there is no such file; run the workflow again, it makes what is missing") from None
+    except ValueError as error:  # pandas' own errors are these
+        raise StudyError(f"{path}: truncated or changed ({error}); delete it and run the workflow again") from error
+    complete = list(table.columns) == ["arm", "runs", *COUNTS, *TIMES] and ALL_ARMS in table["arm"].tail(1).tolist()
+    if not complete:
+        raise StudyError(f"{path}: truncated or changed since it was written; delete it and run the workflow again")
+    return table
 
 
 def write_cost_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:

@@ -170,7 +170,8 @@ TEST = ["Holm p", "smallest detectable"]
 
 def tested(row: pd.Series) -> list[str]:
     """A row's corrected p-value and the smallest effect that such a study would find."""
-    return [p_value(row["p_holm"]), number(row["smallest_effect"], row["metric"])]
+    possible = row["metric"] == "tokens" or not row["smallest_effect"] > 1
+    return [p_value(row["p_holm"]), number(row["smallest_effect"], row["metric"]) if possible else "none possible"]
 
 
 def significant(rows: pd.DataFrame, label: str, confidence: float) -> str:
@@ -215,8 +216,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def plain(words: str) -> str:
-    """Text that Markdown takes as it is."""
-    return re.sub(r"([\\`*|<\[\]])", r"\\\1", words)
+    """Text that Markdown takes as it is, in one line."""
+    return re.sub(r"([\\`*$|<\[\]])", r"\\\1", " ".join(words.split()))
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -235,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     study = read_study(options.study)
     with storage_errors(options.output):
         tables = {name: read_table(name, options.tables) for name in TABLES}
-        words = summary(study, tables, pd.read_csv(options.tables / "cost.csv"))
+        words = summary(study, tables, costs.read_cost(options.tables / "cost.csv"))
         with atomic_path(options.output) as temporary:
             temporary.write_text(words, encoding="utf-8")
         shown = page(f"Summary of {study.name}", "As Markdown, to be pasted", text(words))

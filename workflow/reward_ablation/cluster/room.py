@@ -36,9 +36,15 @@ def bytes_to_come(parameters: int, specs: list[dict[str, Any]], at_once: int) ->
         model = round(parameters * width * (_ADAPTER if spec["lora"] else 1))
         # One more than are kept is there while the oldest is about to go.
         checkpoints = (settings.get("save_total_limit") or _CHECKPOINTS_KEPT) + 1
-        models.append(model)
+        models.append(model * (1 + models_kept(spec)))
         work.append(model * _COPIES_IN_A_CHECKPOINT * checkpoints)
     return sum(models) + sum(sorted(work, reverse=True)[:at_once])
+
+
+def models_kept(spec: dict[str, Any]) -> int:
+    """Models that a run keeps beside the final one; 0 where its number of steps is not known before it starts."""
+    steps, every = spec["training"].get("max_steps", -1), spec.get("keep_models", 0)
+    return (steps - 1) // every if every and steps > 0 else 0
 
 
 def no_room(model: Path, results: Path, specs: list[dict[str, Any]], at_once: int) -> str | None:
@@ -62,6 +68,7 @@ def no_room(model: Path, results: Path, specs: list[dict[str, Any]], at_once: in
     return (
         f"{results}: {_gb(free)} free, and {len(specs)} runs, {min(at_once, len(specs))} at once, write up to "
         f"{_gb(needed)} of models and checkpoints; make room, lower save_total_limit, or train fewer at once (--jobs)"
+        f"{', or raise keep_models' if any(map(models_kept, specs)) else ''}"
     )
 
 

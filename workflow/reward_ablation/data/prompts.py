@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jinja2 import TemplateError
+
 from reward_ablation.study.errors import StudyError
 
 if TYPE_CHECKING:
@@ -64,9 +66,17 @@ def tokenize_prompts(
     if isinstance(prompts[0], list):
         if tokenizer.chat_template is None:
             raise StudyError("prompt.chat: the model's tokenizer has no chat template; set chat: false")
-        encoded = tokenizer.apply_chat_template(
-            batch, add_generation_prompt=True, tokenize=True, return_dict=True, **(chat_template_kwargs or {})
-        )
+        variables = chat_template_kwargs or {}
+        try:
+            encoded = tokenizer.apply_chat_template(
+                batch, add_generation_prompt=True, tokenize=True, return_dict=True, **variables
+            )
+        except (TypeError, ValueError, TemplateError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise StudyError(
+                f"prompt.chat: the tokenizer's chat template refuses the prompts ({reason}); change prompt, or "
+                "training.chat_template_kwargs"
+            ) from error
     else:
         encoded = tokenizer(text=batch)
     if not all(encoded["input_ids"]):

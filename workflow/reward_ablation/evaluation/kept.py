@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reward_ablation.study.digests import read_object
+from reward_ablation.study.errors import StudyError
 from reward_ablation.study.run_folder import RECORD, step_of_kept_model
 
 
@@ -22,7 +23,9 @@ def kept_models(run: Path) -> dict[int, Path]:
         The run has no record.
     """
     remedy = f"delete {run} and run the workflow again, which trains it again"
-    files = read_object(run / RECORD, remedy).get("files", {})
+    files = read_object(run / RECORD, remedy).get("files")
+    if not isinstance(files, dict):
+        raise StudyError(f"{run / RECORD}: lists no files; {remedy}")
     folders = {name.partition("/")[0] for name in files}
     steps = {step_of_kept_model(name): run / name for name in folders}
     return {step: steps[step] for step in sorted(steps) if step}

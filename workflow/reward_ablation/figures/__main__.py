@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.cost import read_cost
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.analysis.tables import read_table
 from reward_ablation.figures.catalogue import FIGURES, files_of, module_of
@@ -76,7 +77,7 @@ def draw(name: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
 
 def read(file: Path) -> pd.DataFrame:
     """Read a table that a figure is drawn from."""
-    return pd.read_csv(file) if file.suffix == ".csv" else read_table(file.stem, file.parent)
+    return read_cost(file) if file.suffix == ".csv" else read_table(file.stem, file.parent)
 
 
 if __name__ == "__main__":

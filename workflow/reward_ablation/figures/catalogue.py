@@ -16,7 +16,7 @@ class Entry(NamedTuple):
     """Folder of its module below `figures`; empty where that is `figures` itself."""
 
     tables: tuple[str, ...]
-    """Names of the tables that it reads; it is drawn again when one of them changes, and no other."""
+    """Names of the tables that it reads."""
 
     category: str
     """Category of the report."""
@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 FIGURES = {
     "rewards": Entry("training", ("rewards_by_step",), "Training", "Rewards over training"),
     "length": Entry("training", ("rewards_by_step",), "Training", "Completion length over training"),
-    "signals": Entry("training", ("signals_by_step",), "Training", "Training signal over training"),
+    "signals": Entry("training", ("signals_by_step",), "Training", "Training signal by step"),
     "predictors": Entry("training", ("predictors",), "Training", "What tells how a component changes afterwards"),
     "evaluation": Entry("evaluation", ("evaluation_by_arm",), "Evaluation", "Evaluation of the final models"),
     "arms": Entry("evaluation", ("evaluation_by_arm",), "Evaluation", "Accuracy against the weights of the arms"),

@@ -10,10 +10,12 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from pypdf import PdfReader, PdfWriter
 from pypdf.annotations import Link
+from pypdf.errors import PyPdfError
 
 from reward_ablation.figures.contents import Line
 from reward_ablation.figures.contents import contents as draw_contents
 from reward_ablation.figures.elements.style import STYLE
+from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import atomic_path
 
 
@@ -57,4 +59,7 @@ def bind(pages: Sequence[tuple[str, Path]], contents: Sequence[Line], path: Path
 
 def pages_of(path: Path) -> int:
     """How many pages a PDF file has."""
-    return len(PdfReader(path).pages)
+    try:
+        return len(PdfReader(path).pages)
+    except (PyPdfError, OSError) as error:
+        raise StudyError(f"{path}: truncated or changed ({error}); delete it and run the workflow again") from error

@@ -65,9 +65,24 @@ class ReportPages:
         }
 
 
+#: Keys whose values a report does not show, since it is passed on.
+SECRET = re.compile(r"(^|_)(api_key|password|secret)$|^((hf|hub|api|auth|access|use_auth)_)?token$", re.IGNORECASE)
+
+
+def without_secrets(values: Any) -> Any:
+    """The same values, those of keys such as `token` or `api_key` hidden."""
+    if isinstance(values, dict):
+        return {
+            key: "(hidden)" if SECRET.search(str(key)) and isinstance(value, str) else without_secrets(value)
+            for key, value in values.items()
+        }
+    return [without_secrets(value) for value in values] if isinstance(values, list) else values
+
+
 def as_yaml(values: Any) -> str:
-    """Values as YAML, in their order."""
-    return yaml.safe_dump(json.loads(json.dumps(values, default=str)), sort_keys=False, allow_unicode=True)
+    """Values as YAML, in their order, without secrets; characters that are not to be seen are escaped."""
+    plain_values = without_secrets(json.loads(json.dumps(values, default=str)))
+    return yaml.safe_dump(plain_values, sort_keys=False, allow_unicode=False)
 
 
 def config_page(config: Mapping[str, Any], study: Study) -> str:
@@ -89,13 +104,13 @@ def arms_page(study: Study) -> str:
         [
             name,
             *(f"{arm.weights[component]:g}" for component in config.components),
-            canonical(arm.training) if arm.training else "none",
+            canonical(without_secrets(arm.training)) if arm.training else "none",
             f"runs/{study.folders[study.keys[name]]}",
         ]
         for name, arm in study.arms.items()
     ]
     components = [
-        [name, component.function, canonical(component.parameters), component.placement]
+        [name, component.function, canonical(without_secrets(component.parameters)), component.placement]
         for name, component in config.components.items()
     ]
     seeds = ", ".join(map(str, config.seeds))

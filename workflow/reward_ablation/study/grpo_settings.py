@@ -34,6 +34,7 @@ RESERVED = {
     "save_only_model": "without the optimiser's state an interrupted run cannot go on",
     "auto_find_batch_size": "it would train steps twice; set per_device_train_batch_size",
     "push_to_hub": "upload the run's model folder yourself",
+    "hub_token": "nothing is uploaded, and a config is no place for secrets; to download, set HF_TOKEN",
 }
 
 

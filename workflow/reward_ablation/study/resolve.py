@@ -154,6 +154,12 @@ def check_kept(study: StudyConfig, arms: dict[str, Arm]) -> None:
             )
 
 
+#: Arguments of a tokenizer's `apply_chat_template` that are no variables of the template.
+OF_THE_CALL = {"conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt"}
+OF_THE_CALL |= {"continue_final_message", "tokenize", "padding", "truncation", "max_length", "return_tensors"}
+OF_THE_CALL |= {"return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs"}
+
+
 def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
     """Refuse an arm with prompts of its own: all arms are judged on the same ones.
 
@@ -163,12 +169,15 @@ def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
     """
     name = "chat_template_kwargs"
     for arm, its in arms.items():
-        if name in its.training and its.training[name] != study.training.get(name):
+        if name in its.training and (its.training[name] or {}) != (study.training.get(name) or {}):
             raise ValueError(
                 f"arms.arms.{arm}.training.{name}: all arms are judged on the same prompts, which this would train it "
                 "apart from; set it for the study, in training"
             )
     kwargs = study.training.get(name)
+    taken = sorted(OF_THE_CALL & {*kwargs}) if isinstance(kwargs, dict) else []
+    if taken:
+        raise ValueError(f"training.{name}.{taken[0]}: not to be set here; only variables of the chat template are")
     if kwargs and not isinstance(kwargs, dict):
         raise ValueError(f"training.{name}: write it as a mapping, such as {{enable_thinking: false}}")
     if kwargs and not study.prompt.chat:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.special import comb
+from scipy.special import gammaln
 
 
 def sizes(samples: int) -> list[int]:
@@ -24,8 +24,14 @@ def pass_at(right: np.ndarray, samples: int, size: int) -> np.ndarray:
     samples, size : int
         n and k.
     """
-    table = 1 - comb(samples - np.arange(samples + 1), size) / comb(samples, size)
-    return np.asarray(table[right])
+    wrong = samples - np.arange(samples + 1)
+    # Logarithms: the coefficients themselves overflow from about a thousand samples on.
+    none = np.where(wrong >= size, np.exp(_log_comb(np.maximum(wrong, size), size) - _log_comb(samples, size)), 0.0)
+    return np.asarray(np.clip(1 - none, 0.0, 1.0)[right])
+
+
+def _log_comb(total: np.ndarray | int, chosen: int) -> np.ndarray:
+    return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
 
 
 def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 
@@ -9,7 +11,6 @@ from reward_ablation.analysis.statistics.intervals import (
     bootstrap_means_of_known,
     generator,
     percentile_interval,
-    resampling_shares,
 )
 
 #: Share of a run's steps at its start and its end whose mean scores are compared.
@@ -86,18 +87,15 @@ def observed_change(
     Parameters
     ----------
     scores : (S, T) array
-        Mean scores by seed and step.
+        Mean scores by seed and step; NaN where no completion had a score.
     """
-    seeds, steps = scores.shape
-    width = max(1, round(ENDS * steps))
+    width = max(1, round(ENDS * scores.shape[1]))
+    ends = scores[:, -width:], scores[:, :width]
     rng = generator(*labels)
-    seed_shares = resampling_shares(resamples, seeds, rng)
-    drawn = [
-        (resampling_shares(resamples, width, rng) @ np.nan_to_num(end).T * seed_shares).sum(axis=1)
-        for end in (scores[:, -width:], scores[:, :width])
-    ]
-    low, high = percentile_interval((drawn[0] - drawn[1])[:, None], confidence)
-    change = np.nan_to_num(scores[:, -width:]).mean() - np.nan_to_num(scores[:, :width]).mean()
+    drawn = [bootstrap_means_of_known(end[None], resamples, rng) for end in ends]
+    low, high = percentile_interval(drawn[0] - drawn[1], confidence)
+    known = [end[~np.isnan(end)] for end in ends]
+    change = known[0].mean() - known[1].mean() if all(len(end) for end in known) else math.nan
     return float(change), float(low[0]), float(high[0])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import trim_mean
 
-from reward_ablation.analysis.statistics.estimates import Distribution, spread, standardised
+from reward_ablation.analysis.statistics.estimates import Distribution, Spread, spread, standardised
 
 
 def interquartile_mean(scores: np.ndarray) -> np.ndarray:
@@ -85,8 +85,10 @@ def distribution_of_iqm(
     seeds, questions = values[0].shape[1], sum(of.shape[2] for of in values)
     # Weighted so that the mean over all questions is that over data sets. Data sets are not drawn: no part of theirs.
     parts = [(of - of.mean(axis=(1, 2), keepdims=True)) * questions / (len(values) * of.shape[2]) for of in values]
-    error, degrees, skewness = spread(np.concatenate(parts, axis=2))
+    of_mean = spread(np.concatenate(parts, axis=2))
     estimate = interquartile_mean(np.stack([of.mean(axis=2) for of in values], axis=-1))
     middle, mean = interquartile_mean(resampled).astype(float), resampled.mean(axis=(2, 3)).astype(float)
-    ratio = np.divide(middle.std(axis=0), mean.std(axis=0), out=np.ones_like(error), where=error > 0)
-    return Distribution(estimate, error * ratio, degrees, skewness, standardised(middle), *limits, seeds, questions)
+    width = mean.std(axis=0)
+    ratio = np.divide(middle.std(axis=0), width, out=np.ones_like(width), where=width > 0)
+    of_middle = Spread(of_mean.of_seeds * ratio, of_mean.of_questions * ratio, of_mean.least * ratio, of_mean.skewness)
+    return Distribution(estimate, of_middle, standardised(middle), *limits, seeds, questions)

@@ -125,26 +125,26 @@ def _unambiguous(found: list[Effect]) -> list[Effect]:
 
 
 def regression(arms: Weights, used: list[str]) -> list[Effect]:
-    """Effects from least squares on the weights; none where the weights do not tell all coefficients.
+    """Effects from least squares on the shares of the weights; none where arms are too few, or a weight is negative.
 
-    Where weights add up to the same in all arms, they are shares of a mixture, and the model is Scheffé's linear one
-    without a constant (Scheffé, "Experiments with mixtures", JRSS B 1958). A component can then rise only as others
-    fall: its effect is its coefficient minus the mean of the others', that is, the result of this component alone
-    minus that of the others in equal parts, along Cox's direction through the centre (Cornell, "Experiments with
-    Mixtures", 2002, chapter 5). Otherwise the model has a constant, and an effect is the change for one unit of
-    weight. The base model is no point of the regression: as weights go to 0, GRPO's advantages do not.
+    What counts is a weight's share of all weights of an arm: their common factor goes out of scaled advantages, and
+    nearly out of Adam's steps. Shares are a mixture, and the model is Scheffé's linear one (Scheffé, "Experiments with
+    mixtures", JRSS B 1958). A component can then rise only as others fall: its effect is its coefficient minus the mean
+    of the others', that is, the result of this component alone minus that of the others in equal parts, along Cox's
+    direction through the centre (Cornell, "Experiments with Mixtures", 2002, chapter 5). There must be more arms than
+    coefficients, or the line fits whatever comes. The base model is no point of the regression: as weights go to 0,
+    GRPO's advantages do not.
 
     Intervals say how sure the coefficients are over seeds and questions, not whether the model is straight.
     """
     matrix = np.array([[weights[name] for name in used] for weights in arms.values()])
-    totals = matrix.sum(axis=1)
-    mixture = bool(np.allclose(totals, totals[0])) and totals[0] > 0 and len(used) > 1
-    model = matrix / totals[0] if mixture else np.column_stack([matrix, np.ones(len(matrix))])
-    if np.linalg.matrix_rank(model) < model.shape[1]:
+    if len(used) < 2 or len(matrix) <= len(used) or (matrix < 0).any():
         return []
-    slopes = np.linalg.pinv(model)[: len(used)]
-    if mixture:
-        slopes = slopes - (slopes.sum(axis=0) - slopes) / (len(used) - 1)
+    shares = matrix / matrix.sum(axis=1, keepdims=True)
+    if np.linalg.matrix_rank(shares) < len(used):
+        return []
+    slopes = np.linalg.pinv(shares)
+    slopes = slopes - (slopes.sum(axis=0) - slopes) / (len(used) - 1)
     return [
         Effect("regression", name, dict(zip(arms, map(float, row), strict=True)))
         for name, row in zip(used, slopes, strict=True)

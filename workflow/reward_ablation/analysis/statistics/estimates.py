@@ -10,6 +10,7 @@ in simulated studies, `benchmarks/coverage.py` measures it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -30,10 +31,21 @@ POWER = 0.8
 
 
 class Spread(NamedTuple):
-    """How a mean over seeds and questions varies between studies: arrays with one number a metric."""
+    """How a mean over seeds and questions varies between studies: arrays with one number a metric.
 
-    error: np.ndarray
-    degrees: np.ndarray
+    Attributes
+    ----------
+    of_seeds, of_questions : (metrics,) arrays
+        Its standard errors from the choice of seeds, and from that of questions; independent of each other.
+    least : (metrics,) array
+        Standard error that it is taken to have at least, whatever the seeds.
+    skewness : (metrics,) array
+        Of the mean as far as questions make it, in [-1, 1].
+    """
+
+    of_seeds: np.ndarray
+    of_questions: np.ndarray
+    least: np.ndarray
     skewness: np.ndarray
 
 
@@ -42,8 +54,8 @@ class Distribution(NamedTuple):
 
     Attributes
     ----------
-    estimate, error, degrees, skewness : (metrics,) arrays
-        Mean, standard error, degrees of freedom, skewness.
+    estimate : (metrics,) array
+    spread : Spread
     deviations : (resamples, metrics) array
         Resampled means about their mean, over their standard deviation, in ascending order.
     low, high : (metrics,) arrays
@@ -52,14 +64,33 @@ class Distribution(NamedTuple):
     """
 
     estimate: np.ndarray
-    error: np.ndarray
-    degrees: np.ndarray
-    skewness: np.ndarray
+    spread: Spread
     deviations: np.ndarray
     low: np.ndarray
     high: np.ndarray
     seeds: int
     questions: int
+
+    @property
+    def all_equal(self) -> np.ndarray:
+        """Whether all values of a metric are equal, so that they tell no standard error."""
+        return (self.spread.of_seeds == 0) & (self.spread.of_questions == 0) & (self.spread.least == 0)
+
+    def margin(self, factor: Callable[[float], np.ndarray | float]) -> np.ndarray:
+        """Distance from the mean to an end of its interval.
+
+        The choice of seeds and that of questions each have a margin with degrees of freedom of their own; margins of
+        independent terms add up by their squares (MOVER; Zou and Donner, "Construction of confidence limits about
+        effect measures", Statistics in Medicine 2008). So few seeds widen the far tails as far as they must.
+
+        Parameters
+        ----------
+        factor : function
+            Margin over standard error by degrees of freedom.
+        """
+        seeds, questions = factor(max(self.seeds - 1, 1)), factor(max(self.questions - 1, 1))
+        of_both = np.hypot(self.spread.of_seeds * seeds, self.spread.of_questions * questions)
+        return np.maximum(of_both, self.spread.least * questions)
 
 
 def spread(values: np.ndarray) -> Spread:
@@ -72,20 +103,10 @@ def spread(values: np.ndarray) -> Spread:
     (Searle, Casella and McCulloch, "Variance Components", 1992, chapter 4), where MS_question - MS_residual is never
     taken below 0. With one seed it is the variance between questions, which says nothing about other seeds.
 
-    The degrees of freedom are those of seeds and of questions, averaged harmonically, weighted with their parts of
-    the variance. Satterthwaite (1946) weights with the squares of the parts, which in simulations is too sure where
-    the part of two or three seeds is small by chance.
-
     Parameters
     ----------
     values : (metrics, seeds, questions) array
         A question's mean over its samples.
-
-    Returns
-    -------
-    Spread
-        The error is 0 where all values are equal. The skewness is that of the mean as far as questions make it,
-        in [-1, 1].
     """
     _, seeds, questions = values.shape
     cells = seeds * questions
@@ -99,19 +120,12 @@ def spread(values: np.ndarray) -> Spread:
     rest = np.maximum(total - seed_sum - question_sum, 0.0) / max((seeds - 1) * (questions - 1), 1)
 
     from_seeds, from_questions = of_seed / cells, np.maximum(of_question - rest, 0.0) / cells
-    variance = from_seeds + from_questions
-    share = np.divide(from_seeds, variance, out=np.zeros_like(variance), where=variance > 0)
-    of_questions = max(questions - 1, 1)
-    degrees = 1 / (share / max(seeds - 1, 1) + (1 - share) / of_questions)
-    error = np.sqrt(variance)
     # Means of few seeds can be all but equal by chance; questions and samples then leave more doubt than that.
     alone = np.sqrt(np.maximum(of_question, rest) / cells)
-    least = SHORTEST * alone
-    short = stdtrit(degrees, 0.975) * error < stdtrit(of_questions, 0.975) * least
-    error, degrees = np.where(short, least, error), np.where(short, of_questions, degrees)
+    error = np.maximum(np.sqrt(from_seeds + from_questions), alone)
     third = (by_question**3).mean(axis=1) / questions**2
-    skewness = np.divide(third, np.maximum(error, alone) ** 3, out=np.zeros_like(third), where=error > 0)
-    return Spread(error, degrees, np.clip(skewness, -1.0, 1.0))
+    skewness = np.divide(third, error**3, out=np.zeros_like(third), where=error > 0)
+    return Spread(np.sqrt(from_seeds), np.sqrt(from_questions), SHORTEST * alone, np.clip(skewness, -1.0, 1.0))
 
 
 @lru_cache(maxsize=16)
@@ -164,7 +178,7 @@ def distribution(
     _, seeds, questions = values.shape
     drawn = _shares(len(by_seed), seeds, "seeds", label)
     means = np.einsum("bms,bs->bm", by_seed, drawn).astype(float)
-    return Distribution(values.mean(axis=(1, 2)), *spread(values), standardised(means), *limits, seeds, questions)
+    return Distribution(values.mean(axis=(1, 2)), spread(values), standardised(means), *limits, seeds, questions)
 
 
 def standardised(resampled: np.ndarray) -> np.ndarray:
@@ -184,18 +198,18 @@ def _at(of: Distribution, scores: np.ndarray) -> np.ndarray:
     """Quantiles of distributions of means, one for each metric, at the levels of normal scores.
 
     The bias-corrected and accelerated bootstrap (BCa; Efron, "Better bootstrap confidence intervals", JASA 1987),
-    stretched by the standard error and by Student's t over the normal quantile. For a mean both of BCa's constants
-    are a sixth of its skewness.
+    stretched by the margin of Student's t over the normal quantile. For a mean both of BCa's constants are a sixth of
+    its skewness.
     """
-    acceleration = of.skewness / 6
+    acceleration = of.spread.skewness / 6
     inner = np.clip(scores, -FURTHEST, FURTHEST)
     shifted = acceleration + inner
     levels = acceleration + shifted / (1 - acceleration * shifted) + (scores - inner)
     grid = _scores(len(of.deviations))
     inside = np.clip(levels, grid[0], grid[-1])
     columns = [np.interp(level, grid, column) for level, column in zip(inside, of.deviations.T, strict=True)]
-    tails = -np.sign(scores) * stdtrit(of.degrees, ndtr(-np.abs(scores)))
-    return of.estimate + of.error * (np.array(columns) + levels - inside) * tails / scores
+    margin = of.margin(lambda degrees: -stdtrit(degrees, ndtr(-np.abs(scores))))
+    return of.estimate + (np.array(columns) + levels - inside) * margin / np.abs(scores)
 
 
 def intervals(of: Distribution, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -207,7 +221,7 @@ def intervals(of: Distribution, confidence: float) -> tuple[np.ndarray, np.ndarr
     scores = ndtri([(1 - confidence) / 2, (1 + confidence) / 2])
     low, high = (np.clip(_at(of, np.full(len(of.estimate), score)), of.low, of.high) for score in scores)
     other = proportion_confint(0, of.questions, 1 - confidence, method="beta")[1]
-    equal = (of.error == 0) & np.isfinite(of.low) & np.isfinite(of.high)
+    equal = of.all_equal & np.isfinite(of.low) & np.isfinite(of.high)
     low = np.where(equal, of.estimate - other * np.where(equal, of.estimate - of.low, 0.0), low)
     high = np.where(equal, of.estimate + other * np.where(equal, of.high - of.estimate, 0.0), high)
     # A distribution that is skewed to the extreme can leave its own mean out.
@@ -223,30 +237,30 @@ def p_values(of: Distribution) -> np.ndarray:
             middle = (near + far) / 2
             beyond = _at(of, np.where(side == 0, 1.0, side) * middle) * side > 0
             near, far = np.where(beyond, near, middle), np.where(beyond, middle, far)
-    # All values equal: the same by `intervals` of that case.
+    # All values equal: the same by `intervals` of that case; without a range, the sign test over questions.
     reach = np.where(of.estimate > 0, of.estimate - of.low, of.high - of.estimate)
-    no_question = np.clip(1 - np.abs(of.estimate) / reach, 0.0, 1.0) ** of.questions
-    return np.where(of.estimate == 0, 1.0, np.minimum(1.0, 2 * np.where(of.error == 0, no_question, ndtr(-far))))
+    no_question = np.where(np.isfinite(reach), np.clip(1 - np.abs(of.estimate) / reach, 0.0, 1.0), 0.5) ** of.questions
+    return np.where(of.estimate == 0, 1.0, np.minimum(1.0, 2 * np.where(of.all_equal, no_question, ndtr(-far))))
 
 
 def smallest_effects(of: Distribution, confidence: float) -> np.ndarray:
     """True means that a study like this one would tell from 0 four times in five.
 
-    That is, of which a two-sided t-test at level 1 - confidence finds a share `POWER`, with the standard error and
-    the degrees of freedom that were found (minimum detectable effect; Bloom, "Minimum detectable effects",
-    Evaluation Review 1995). NaN where all values are equal, which tells no standard error.
+    That is, of which a two-sided t-test at level 1 - confidence finds a share `POWER`, with the standard errors that
+    were found and their degrees of freedom, combined as in `Distribution.margin` (minimum detectable effect; Bloom,
+    "Minimum detectable effects", Evaluation Review 1995). NaN where all values are equal.
     """
-    return np.where(of.error > 0, of.error * _detectable(of.degrees, confidence), np.nan)
+    return np.where(of.all_equal, np.nan, of.margin(lambda degrees: _detectable(degrees, confidence)))
 
 
-def _detectable(degrees: np.ndarray, confidence: float) -> np.ndarray:
+@lru_cache(maxsize=64)
+def _detectable(degrees: float, confidence: float) -> float:
     """Noncentrality at which a two-sided t-test has the power; the far tail, below 1e-3 of it, is left out."""
     critical = stdtrit(degrees, (1 + confidence) / 2)
-    near, far = np.zeros_like(critical), 10 * critical + 10
+    near, far = 0.0, 10 * critical + 10
     for _ in range(40):
         middle = (near + far) / 2
-        found = nctdtr(degrees, middle, critical) < 1 - POWER
-        near, far = np.where(found, near, middle), np.where(found, middle, far)
+        near, far = (near, middle) if nctdtr(degrees, middle, critical) < 1 - POWER else (middle, far)
     return far
 
 

@@ -44,7 +44,10 @@ def curves(rewards_by_step: pd.DataFrame, arm: str, quantity: str) -> tuple[np.n
 
 
 def held_out_points(
-    study: StudyFile, learning_curves: pd.DataFrame | None, evaluation_by_arm: pd.DataFrame | None, steps: int
+    study: StudyFile,
+    learning_curves: pd.DataFrame | None,
+    evaluation_by_arm: pd.DataFrame | None,
+    steps: dict[str, int],
 ) -> pd.DataFrame:
     """Lenient accuracy on evaluation sets over training: arm, step, dataset, mode, estimate, low, high.
 
@@ -60,7 +63,7 @@ def held_out_points(
     return pd.concat(
         part.assign(arm=arm, step=step)
         for arm in study.arm_names
-        for part, step in ((base, 0), (rows[rows["arm"] == arm], steps))
+        for part, step in ((base, 0), (rows[rows["arm"] == arm], steps[arm]))
     )
 
 
@@ -148,7 +151,7 @@ def reward_hacking(
     """
     correctness = correctness_component(study)
     name = correctness[0] if correctness else None
-    last = int(rewards_by_step["step"].max()) if len(rewards_by_step) else 0
+    last = {str(arm): int(step) for arm, step in rewards_by_step.groupby("arm")["step"].max().items()}
     held_out = held_out_points(study, learning_curves, evaluation_by_arm, last)
     rows = []
     for arm in study.arms:

@@ -62,5 +62,5 @@ def signals(signals_by_step: pd.DataFrame, study: StudyFile) -> Figure:
         "with the weighted total within groups: above 0, training raises the component to first order. Its scale is "
         "that of each arm's own weights."
     )
-    finish(figure, study, "Training signal over training", note)
+    finish(figure, study, "Training signal by step", note)
     return figure
