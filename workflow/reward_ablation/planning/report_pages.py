@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Any
@@ -46,15 +47,15 @@ class ReportPages:
 
     def digest(self, wildcards: Any) -> str:
         """Digest of all that the pages say: a param of the rule that writes them."""
-        return hashlib.sha256(canonical(self._pages()).encode()).hexdigest()[:16]
+        return hashlib.sha256(canonical(self._pages).encode()).hexdigest()[:16]
 
     def write(self, files: Mapping[str, str]) -> None:
         """Write each page, by name, to its file."""
-        pages = self._pages()
         for name, file in files.items():
             with atomic_path(Path(file)) as temporary:
-                temporary.write_text(pages[name], encoding="utf-8")
+                temporary.write_text(self._pages[name], encoding="utf-8")
 
+    @cached_property
     def _pages(self) -> dict[str, str]:
         lock = lock_of(installed())
         return {
