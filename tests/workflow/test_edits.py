@@ -278,7 +278,7 @@ def test_runs_on_other_inputs_are_stale(trained, tmp_path, file, what):
 
 def test_an_interrupted_run_goes_on(trained, tmp_path):
     bench = trained.copied(tmp_path)
-    bench.config["training"] |= {"max_steps": 400, "save_strategy": "steps", "save_steps": 1}
+    bench.config["training"] |= {"max_steps": 4000, "save_strategy": "steps", "save_steps": 1}
     bench.set("seeds", [0])
     bench.set("arms.arms.short", None)
     deadline = time.time() + 120
@@ -287,13 +287,13 @@ def test_an_interrupted_run_goes_on(trained, tmp_path):
             assert time.time() < deadline
             assert process.poll() is None
             time.sleep(0.1)
-        assert re.search(r"is being trained now, at step \d+ of 400", bench.plan())
+        assert re.search(r"is being trained now, at step \d+ of 4000", bench.plan())
         before = bench.models()
         assert "works there; wait until it is done or stop it" in bench.refused("prune", "delete")
         assert bench.models() == before
     plan = bench.plan()
-    assert re.search(r"interrupted at step \d+ of 400, goes on from there", plan)
-    assert re.search(r"about [\d.]+ CPU hours: 3\d\d steps of", plan)
+    assert re.search(r"interrupted at step \d+ of 4000, goes on from there", plan)
+    assert re.search(r"about [\d.]+ CPU hours: 3\d\d\d steps of", plan)
 
 
 def test_commands_are_asked_for_alone(trained):
