@@ -6,8 +6,8 @@ import pytest
 from reward_ablation.analysis.evaluation.answers import (
     answered,
     difference_rows,
-    evaluation_of_arm,
     evaluation_of_run,
+    evaluation_rows,
     question_means,
 )
 
@@ -16,6 +16,11 @@ def answers(rows: list[tuple[str, str, bool, int]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["mode", "problem_id", "correct_strict", "tokens"])
     same = frame["correct_strict"]
     return frame.assign(correct_lenient=True, correct_math_paper=same, format=same, truncated=False, answer="1")
+
+
+def evaluation_of_arm(means: list[pd.DataFrame], arm: str, dataset: str, resamples: int, confidence: float):
+    """Estimates of one arm, from the question means of its seeds."""
+    return evaluation_rows(answered(dict(enumerate(means)), dataset, resamples), arm, dataset, confidence)
 
 
 def by_metric(means: pd.DataFrame) -> pd.DataFrame:

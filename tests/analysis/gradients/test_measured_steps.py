@@ -7,13 +7,14 @@ import pandas as pd
 import pytest
 
 from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
+from reward_ablation.analysis.gradients.advantages import mean_of_known
 from reward_ablation.analysis.gradients.measured_steps import (
     alignments,
     cross_prompt_products,
     effects_on_other_prompts,
     read_products,
 )
-from reward_ablation.analysis.gradients.measured_tables import early, map_shares, mean_of_known, spread
+from reward_ablation.analysis.gradients.measured_tables import early, map_shares, spread
 from reward_ablation.analysis.gradients.weight_grid import signs_of_weights, weight_grid
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.analysis.study_file import StudyArm
@@ -128,7 +129,7 @@ def test_steps_are_spread_and_early_ones_come_from_a_tenth():
 
 
 def test_means_leave_out_what_is_not_known():
-    found = mean_of_known([np.array([1.0, np.nan, np.nan]), np.array([3.0, 4.0, np.nan])])
+    found = mean_of_known(np.array([[1.0, np.nan, np.nan], [3.0, 4.0, np.nan]]), 0)[0]
     assert list(found[:2]) == [2, 4]
     assert np.isnan(found[2])
 

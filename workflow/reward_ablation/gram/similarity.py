@@ -137,7 +137,7 @@ def without_each_prompt(parts: np.ndarray, total: np.ndarray) -> np.ndarray:
     return total[:, :, None] - removed
 
 
-def jackknife_margin(left_out: np.ndarray) -> np.ndarray:
+def jackknife_margin(left_out: np.ndarray, confidence: float = CONFIDENCE) -> np.ndarray:
     """Half the width of a confidence interval from estimates with one of G units left out.
 
     The delete-one jackknife (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11):
@@ -157,7 +157,7 @@ def jackknife_margin(left_out: np.ndarray) -> np.ndarray:
         return np.full(left_out.shape[:-3] + left_out.shape[-2:], np.nan)
     deviations = left_out - left_out.mean(axis=-3, keepdims=True)
     error = np.sqrt((units - 1) / units * np.square(deviations).sum(axis=-3))
-    return stdtrit(units - 1, (1 + CONFIDENCE) / 2) * error
+    return stdtrit(units - 1, (1 + confidence) / 2) * error
 
 
 def similarity(parts: np.ndarray, across: np.ndarray) -> dict[str, np.ndarray]:

@@ -209,10 +209,3 @@ def difference_rows(
         paired = distribution_of(difference(answers, baseline[mode]), dataset, (-1.0, 1.0))
         parts.append(tested_rows(paired, answers.metrics, confidence).assign(mode=mode))
     return pd.concat(parts).assign(dataset=dataset)
-
-
-def evaluation_of_arm(
-    means: list[pd.DataFrame], arm: str, dataset: str, resamples: int, confidence: float
-) -> pd.DataFrame:
-    """Estimates of one arm, from the question means of its seeds, for each mode and metric."""
-    return evaluation_rows(answered(dict(enumerate(means)), dataset, resamples), arm, dataset, confidence)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.gradients.advantages import component_shares
+from reward_ablation.analysis.gradients.advantages import component_shares, mean_of_known
 from reward_ablation.analysis.gradients.measured_steps import (
     StepProducts,
     alignments,
@@ -156,11 +156,5 @@ def predictions_by_arm(study: StudyFile, by_arm: dict[str, Effects]) -> dict[str
                 if other != arm:
                     gathered.setdefault(key, []).append(values[place])
         if gathered:
-            predictions[arm] = {key: mean_of_known(values) for key, values in gathered.items()}
+            predictions[arm] = {key: mean_of_known(np.array(values), 0)[0] for key, values in gathered.items()}
     return predictions
-
-
-def mean_of_known(values: list[np.ndarray]) -> np.ndarray:
-    """Mean of arrays over those that are not NaN."""
-    known = ~np.isnan(values)
-    return np.where(known, values, 0.0).sum(axis=0) / np.where(known.any(axis=0), known.sum(axis=0), np.nan)

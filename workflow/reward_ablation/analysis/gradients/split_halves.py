@@ -12,10 +12,9 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from reward_ablation.analysis.gradients.measured_steps import StepProducts, cross_prompt_products
-from reward_ablation.gram.similarity import ALL_LAYERS, with_all_layers
+from reward_ablation.gram.similarity import ALL_LAYERS, inverse_norms, jackknife_margin, with_all_layers
 
 COLUMNS = ["layer", "component_a", "component_b", "estimate", "low", "high", "prompts"]
 
@@ -52,31 +51,17 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
     estimate, low, high : (..., K, K) arrays
         NaN where a norm is not resolved. The estimate may lie outside [-1, 1] by its error; it is clipped.
     """
-    units = left_out.shape[-3]
-    if units < 3:
+    if left_out.shape[-3] < 3:
         return tuple(np.full(total.shape, np.nan) for _ in range(3))
-    quantile = stdtrit(units - 1, (1 + confidence) / 2)
-
-    def margin(values: np.ndarray) -> np.ndarray:
-        deviations = values - values.mean(axis=-3, keepdims=True)
-        return quantile * np.sqrt((units - 1) / units * np.square(deviations).sum(axis=-3))
-
     squares = np.diagonal(total, axis1=-2, axis2=-1)
-    resolved = squares - np.diagonal(margin(left_out), axis1=-2, axis2=-1) > 0
+    resolved = squares - np.diagonal(jackknife_margin(left_out, confidence), axis1=-2, axis2=-1) > 0
     known = resolved[..., :, None] & resolved[..., None, :]
-    estimate, without = corrected_cosines(total), corrected_cosines(left_out)
-    width = margin(without)
+    estimate, without = total * inverse_norms(total), left_out * inverse_norms(left_out)
+    width = jackknife_margin(without, confidence)
     ends = (
         np.where(known, np.clip(values, -1, 1), np.nan) for values in (estimate, estimate - width, estimate + width)
     )
     return tuple(ends)
-
-
-def corrected_cosines(products: np.ndarray) -> np.ndarray:
-    """(..., K, K) inner products over norms; NaN where a square is not above 0."""
-    squares = np.diagonal(products, axis1=-2, axis2=-1)
-    inverse = 1 / np.sqrt(np.where(squares > 0, squares, np.nan))
-    return products * inverse[..., :, None] * inverse[..., None, :]
 
 
 def pair_rows(
