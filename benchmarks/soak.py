@@ -44,6 +44,9 @@ STUDY["seeds"] = [0]
 
 #: Marks the processes of one start, so that no other is ever signalled.
 MARK = "REWARD_ABLATION_SOAK"
+#: The figure that a clock decides.
+COST = "cost"
+
 TRAINER, EVALUATION = "reward_ablation.training", "reward_ablation.evaluation"
 
 
@@ -229,7 +232,8 @@ def table(report: dict[str, Any]) -> str:
             "",
             f"{report['interruptions']} interruptions in {report['starts']} starts of {report['studies']} studies, "
             f"{report['date']}: the {report['files']} files of each study are those of the one that was left alone, "
-            "to the byte; `run.json` and the tables of times, which tell the clock's, by their names.",
+            "to the byte; `run.json`, the tables of times and the figure of costs, which the clock decides, by their "
+            "names.",
         ]
     )
 
@@ -244,7 +248,7 @@ def digests(results: Path) -> dict[str, str]:
     files = [path for path in sorted(results.rglob("*")) if path.is_file()]
     told = [path for path in files if path.relative_to(results).parts[1] not in ("logs", "benchmarks")]
     return {
-        str(path.relative_to(results)): sha256(path) if path.suffix in endings else ""
+        str(path.relative_to(results)): sha256(path) if path.suffix in endings and path.stem != COST else ""
         for path in told
         if path.name != ".lock" and path.suffix != ".tmp"
     }
