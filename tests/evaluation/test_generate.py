@@ -6,12 +6,12 @@ from reward_ablation.data.prompts import render_prompt, tokenize_prompts
 from reward_ablation.evaluation.generate import (
     batches_by_length,
     choose_backend,
-    draw,
     find_end_tokens,
     generate_transformers,
     pad_left,
 )
-from reward_ablation.evaluation.requests import Request, cut_at_end, list_requests, uniforms
+from reward_ablation.evaluation.requests import Request, cut_at_end, list_requests, request_seed
+from reward_ablation.models.sampling import draw, uniforms
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.sections.evaluation import Evaluation
 from reward_ablation.study.sections.prompt import Prompt
@@ -118,7 +118,7 @@ def test_samples_are_those_of_a_plain_loop(model, prompts, tokenizer, generate):
     requests, completions = generate(prompts, greedy=False, samples=1, temperature=0.8, top_p=0.9)
     for request, completion in zip(requests, completions, strict=True):
         ids = list(request.prompt)
-        for number in torch.from_numpy(uniforms(request, EVALUATION.seed, 24)):
+        for number in torch.from_numpy(uniforms(request_seed(request, EVALUATION.seed), 24)):
             with torch.inference_mode():
                 logits = model(input_ids=torch.tensor([ids])).logits[:, -1]
             ids.append(draw(logits, number[None], 0.8, 0.9).item())

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, list_requests, request_seed, uniforms
+from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, list_requests, request_seed
+from reward_ablation.models.sampling import uniforms
 from reward_ablation.study.sections.evaluation import Evaluation
 
 
@@ -32,7 +33,7 @@ def test_every_request_has_its_own_stream_and_keeps_it():
 
 def test_more_tokens_begin_with_the_same_numbers():
     request = Request("a", "sampled", 0, [1])
-    np.testing.assert_array_equal(uniforms(request, 0, 8), uniforms(request, 0, 32)[:8])
+    np.testing.assert_array_equal(uniforms(request_seed(request, 0), 8), uniforms(request_seed(request, 0), 32)[:8])
 
 
 @pytest.mark.parametrize(

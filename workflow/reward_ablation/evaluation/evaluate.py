@@ -84,8 +84,9 @@ def generate(
     """Completions by the backend that the evaluation asks for; bfloat16 on a GPU, float32 on a CPU."""
     if device == "cuda" and not torch.cuda.is_available():
         raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to evaluate on the CPU")
+    dtype = "bfloat16" if device == "cuda" else "float32"
     if choose_backend(evaluation.backend, device) == "vllm":
-        return generate_vllm(requests, folder, base, end_tokens, evaluation)
-    model: Any = load_model(folder, "bfloat16" if device == "cuda" else "float32", base)
+        return generate_vllm(requests, folder, base, end_tokens, evaluation, dtype)
+    model: Any = load_model(folder, dtype, base)
     model.to(device)
     return generate_transformers(requests, model, end_tokens, tokenizer.pad_token_id, evaluation)

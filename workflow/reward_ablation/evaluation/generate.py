@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from transformers import AutoConfig, GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import AutoConfig, GenerationConfig, LogitsProcessorList
 
-from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, request_seed, uniforms
+from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, request_seed
+from reward_ablation.models.sampling import SampleByRow, uniforms
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.sections.evaluation import Evaluation
 
@@ -62,63 +63,6 @@ def find_end_tokens(folder: str | Path, tokenizer: PreTrainedTokenizerBase) -> l
 # ---------------------------------------------------------------------------- transformers
 
 
-class SampleByRow(LogitsProcessor):
-    """Draw each row's next token with that row's own random numbers.
-
-    transformers samples a whole batch from one global stream, in which every row's draws depend on
-    its neighbours. Here a row's token is the inverse of its cumulative distribution at its own
-    number, an exact draw; the processor leaves that token alone at 0 and all others at -inf, and
-    greedy search takes it. Greedy rows of the same batch pass through.
-
-    Parameters
-    ----------
-    numbers : (rows, max_new_tokens) tensor in [0, 1)
-        Random numbers by row and new token; NaN in the rows of greedy requests.
-    prompt_length : int
-        Tokens of the padded prompts.
-    temperature, top_p : float
-        As in `Evaluation`. top_p keeps the smallest set of likeliest tokens whose probability
-        reaches it, after temperature, as transformers and vLLM do.
-    """
-
-    def __init__(self, numbers: torch.Tensor, prompt_length: int, temperature: float, top_p: float):
-        self.numbers = numbers
-        self.prompt_length = prompt_length
-        self.temperature = temperature
-        self.top_p = top_p
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        number = self.numbers[:, input_ids.shape[1] - self.prompt_length]
-        token = draw(scores, number.nan_to_num(), self.temperature, self.top_p)
-        drawn = torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
-        return torch.where(number.isnan()[:, None], scores, drawn)
-
-
-def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
-    """Tokens at the given points of the cumulative distributions.
-
-    Parameters
-    ----------
-    logits : (rows, vocabulary) tensor
-    number : (rows,) float64 tensor in [0, 1)
-
-    Returns
-    -------
-    (rows,) token ids. Each has a positive probability.
-    """
-    # float64: over 150,000 tokens a float32 sum would lose the improbable ones.
-    probability = torch.softmax(logits.double() / temperature, dim=-1)
-    if top_p < 1:
-        ordered = probability.sort(dim=-1, descending=True).values
-        kept = (ordered.cumsum(dim=-1) - ordered < top_p).sum(dim=-1, keepdim=True)
-        least = ordered.gather(1, kept - 1)  # a tie with the last kept token is kept too
-        probability = probability.masked_fill(probability < least, 0.0)
-    cumulative = probability.cumsum(dim=-1)
-    place = torch.searchsorted(cumulative, number[:, None] * cumulative[:, -1:], right=True)[:, 0]
-    # Rounding can put a number at the total, behind every token: the likeliest stands in.
-    return torch.where(place < logits.shape[-1], place, probability.argmax(dim=-1))
-
-
 def batches_by_length(requests: Sequence[Request], batch_size: int) -> list[list[int]]:
     """Positions of the requests in batches, longest prompt first.
 
@@ -142,7 +86,7 @@ def random_numbers(requests: Sequence[Request], evaluation: Evaluation) -> torch
     numbers = np.full((len(requests), evaluation.max_new_tokens), np.nan)
     for row, request in enumerate(requests):
         if request.mode == "sampled":
-            numbers[row] = uniforms(request, evaluation.seed, evaluation.max_new_tokens)
+            numbers[row] = uniforms(request_seed(request, evaluation.seed), evaluation.max_new_tokens)
     return torch.from_numpy(numbers)
 
 
@@ -151,8 +95,8 @@ def generate_batch(model: Any, requests: Sequence[Request], evaluation: Evaluati
     ids, mask = pad_left([request.prompt for request in requests], pad_token)
     processors = LogitsProcessorList()
     if any(request.mode == "sampled" for request in requests):
-        numbers = random_numbers(requests, evaluation).to(model.device)
-        processors.append(SampleByRow(numbers, ids.shape[1], evaluation.temperature, evaluation.top_p))
+        numbers = random_numbers(requests, evaluation)
+        processors.append(SampleByRow(numbers, evaluation.temperature, evaluation.top_p))
     output = model.generate(
         input_ids=ids.to(model.device), attention_mask=mask.to(model.device), logits_processor=processors
     )
@@ -222,10 +166,11 @@ def generate_vllm(
     base: str | Path | None,
     end_tokens: Sequence[int],
     evaluation: Evaluation,
+    dtype: str = "bfloat16",
 ) -> list[Completion]:
     """Completions by vLLM, in the order of the requests; a seed per request, an adapter unmerged.
 
-    Needs a GPU, and is left out of the test suite for that reason. vLLM shows its own progress.
+    vLLM shows its own progress.
     """
     from vllm import LLM, SamplingParams, TokensPrompt
     from vllm.lora.request import LoRARequest
@@ -240,7 +185,7 @@ def generate_vllm(
     longest = max(len(request.prompt) for request in requests)
     engine = LLM(
         model=str(base if lora else folder),
-        dtype="bfloat16",
+        dtype=dtype,
         seed=evaluation.seed,
         max_model_len=longest + evaluation.max_new_tokens,
         generation_config="vllm",  # the model's own sampling fields are not used

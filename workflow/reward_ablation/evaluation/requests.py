@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
+from reward_ablation.models.sampling import stream_seed
 from reward_ablation.study.sections.evaluation import Evaluation
 
 
@@ -49,13 +47,7 @@ def request_seed(request: Request, seed: int) -> int:
     Each request has a random stream of its own, so that other questions, more samples or another
     batch size draw nothing from it; every model is sampled with the same streams.
     """
-    text = f"{seed}/{request.problem_id}/{request.sample}"
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
-
-
-def uniforms(request: Request, seed: int, length: int) -> np.ndarray:
-    """(length,) numbers in [0, 1), one per token of a sampled completion."""
-    return np.random.default_rng(request_seed(request, seed)).random(length)
+    return stream_seed(seed, request.problem_id, request.sample)
 
 
 def cut_at_end(ids: list[int], end_tokens: Sequence[int]) -> Completion:

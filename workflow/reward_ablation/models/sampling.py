@@ -1,0 +1,76 @@
+"""Random numbers of single completions, and tokens drawn by them: no completion's draws depend on its neighbours."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import torch
+from transformers import LogitsProcessor
+
+
+def stream_seed(*parts: int | str) -> int:
+    """Seed in [0, 2^63) of the random stream that these parts name, such as a run's seed, a step and a problem."""
+    text = "/".join(map(str, parts))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
+
+
+def uniforms(seed: int, length: int) -> np.ndarray:
+    """(length,) numbers in [0, 1), one per token of a completion; more tokens begin with the same ones."""
+    return np.random.default_rng(seed).random(length)
+
+
+class SampleByRow(LogitsProcessor):
+    """Draw each row's next token with that row's own random numbers.
+
+    transformers samples a whole batch from one global stream, in which every row's draws depend on
+    its neighbours. Here a row's token is the inverse of its cumulative distribution at its own
+    number, an exact draw; the processor leaves that token alone at 0 and all others at -inf, and
+    greedy search takes it. Greedy rows of the same batch pass through. For one call of `generate`.
+
+    Parameters
+    ----------
+    numbers : (rows, max_new_tokens) tensor in [0, 1)
+        Random numbers by row and new token; NaN in the rows of greedy requests.
+    temperature, top_p : float
+        top_p keeps the smallest set of likeliest tokens whose probability reaches it, after temperature, as
+        transformers and vLLM do.
+    """
+
+    def __init__(self, numbers: torch.Tensor, temperature: float = 1.0, top_p: float = 1.0):
+        self.numbers = numbers
+        self.temperature = temperature
+        self.top_p = top_p
+        self.drawn = 0  # tokens so far
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        number = self.numbers[:, self.drawn].to(scores.device)
+        self.drawn += 1
+        token = draw(scores, number.nan_to_num(), self.temperature, self.top_p)
+        drawn = torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
+        return torch.where(number.isnan()[:, None], scores, drawn)
+
+
+def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
+    """Tokens at the given points of the cumulative distributions.
+
+    Parameters
+    ----------
+    logits : (rows, vocabulary) tensor
+    number : (rows,) float64 tensor in [0, 1)
+
+    Returns
+    -------
+    (rows,) token ids. Each has a positive probability.
+    """
+    # float64: over 150,000 tokens a float32 sum would lose the improbable ones.
+    probability = torch.softmax(logits.double() / temperature, dim=-1)
+    if top_p < 1:
+        ordered = probability.sort(dim=-1, descending=True).values
+        kept = (ordered.cumsum(dim=-1) - ordered < top_p).sum(dim=-1, keepdim=True)
+        least = ordered.gather(1, kept - 1)  # a tie with the last kept token is kept too
+        probability = probability.masked_fill(probability < least, 0.0)
+    cumulative = probability.cumsum(dim=-1)
+    place = torch.searchsorted(cumulative, number[:, None] * cumulative[:, -1:], right=True)[:, 0]
+    # Rounding can put a number at the total, behind every token: the likeliest stands in.
+    return torch.where(place < logits.shape[-1], place, probability.argmax(dim=-1))
