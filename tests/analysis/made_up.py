@@ -164,6 +164,8 @@ class MadeUpStudy:
             "problem_id": np.tile([f"gsm8k:{n // group}" for n in range(self.rollouts)], self.steps),
             "completion": "text",
             "stop_reason": "stop",
+            "sampling_gap": None,
+            "sampling_corrected": None,
             "rollout": np.tile(np.arange(self.rollouts) % group, self.steps),
             "advantage": shares.sum(axis=1),
             **{f"advantage_{name}": shares[:, place] for place, name in enumerate(weights)},

@@ -56,6 +56,7 @@ def test_rows_are_as_many_as_the_study_has(tables):
         "similarity_by_arm": 4 * 6 * 2 * 3 * 5,  # layers, definitions, pairs, the cosine and its parts
         "signals_by_step": 4 * 2 * 6 * (2 + 3 * 6 + 2),  # of all components, of each of three, lengths by correctness
         "component_correlations": 4 * 3,
+        "sampling_gaps": 0,  # transformers generated
         "predictors": 0,  # six steps are too few
         "learning_curves": 0,  # no models were kept
         "problem_curves": 4 * 6,  # the problem of training at each step

@@ -13,6 +13,7 @@ TABLES = [
     "similarity_by_arm",
     "signals_by_step",
     "component_correlations",
+    "sampling_gaps",
     "predictors",
     "reward_hacking",
     "alignment_by_step",

@@ -33,6 +33,17 @@ SCHEMAS: dict[str, pa.Schema] = {
             "steps": COUNT,
         }
     ),
+    "sampling_gaps": pa.schema(
+        {
+            "arm": TEXT,
+            "seed": COUNT,
+            "over": COUNT,
+            "up_to": COUNT,
+            "completions": COUNT,
+            "gap": NUMBER,
+            "corrected": NUMBER,
+        }
+    ),
     "predictors": pa.schema(
         {
             "arm": TEXT,

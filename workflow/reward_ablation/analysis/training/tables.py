@@ -14,16 +14,19 @@ from reward_ablation.analysis.training.correct_completions import correctness_co
 from reward_ablation.analysis.training.predictors import predictors
 from reward_ablation.analysis.training.reward_hacking import reward_hacking
 from reward_ablation.analysis.training.rewards_by_step import rewards_by_step
+from reward_ablation.analysis.training.sampling_gaps import COMPLETION_LENGTH, sampling_gaps
 from reward_ablation.analysis.training.signals_by_step import signals_by_step, step_signals, thinned
 
 
 def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
-    """Tables of rewards and of the training signal: rewards_by_step, signals_by_step, component_correlations."""
+    """Tables of rewards and of the training signal: rewards_by_step, signals_by_step, component_correlations,
+    sampling_gaps."""
     names = study.components
     of_components = [f"{column}_{name}" for column in ("score", "advantage") for name in names]
     columns = ["step", "problem_id", "total", "advantage", "tokens", "truncated", *of_components]
+    columns += ["sampling_gap", "sampling_corrected"]
     correctness = correctness_component(study)
-    rewards, signals = [], []
+    rewards, signals, gaps = [], [], []
     sums: dict[str, dict[int, pd.DataFrame]] = {}
     for run in study.runs:
         rollouts = read_parquet(root / run.folder / "rollouts.parquet", columns)
@@ -32,6 +35,8 @@ def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
         of_run = thinned(step_signals(rollouts, weights, aggregation, correctness))
         rewards.append(rewards_by_step(rollouts, names).assign(arm=run.arm, seed=run.seed))
         signals.append(signals_by_step(of_run).assign(arm=run.arm, seed=run.seed))
+        longest = run.spec["training"].get("max_completion_length", COMPLETION_LENGTH)
+        gaps.append(sampling_gaps(rollouts, longest).assign(arm=run.arm, seed=run.seed))
         sums.setdefault(run.arm, {})[run.seed] = pair_sums(rollouts, names)
     correlations = [
         component_correlations(sums[arm], arm, study.bootstrap, study.confidence)
@@ -42,6 +47,7 @@ def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
         "rewards_by_step": joined("rewards_by_step", rewards),
         "signals_by_step": joined("signals_by_step", signals),
         "component_correlations": joined("component_correlations", correlations),
+        "sampling_gaps": joined("sampling_gaps", gaps),
     }
 
 
