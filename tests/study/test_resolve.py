@@ -82,7 +82,7 @@ def changed(config, path, value):
             "training (arm b): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, and beta",
         ),
         ("training/torch_compile", True, "training (arm a): torch_compile: compiled layers cannot be watched"),
-        ("training/fsdp", "full_shard", "training (arm a): fsdp: layers hold parts of their weights"),
+        ("training/fsdp", "full_shard", "training: fsdp: not to be set here; layers hold parts of their weights"),
         ("gradients", {"every": "often"}, "gradients.every: 'often' is not allowed"),
         ("arms/arms/b/training", {"fp16": True}, "training (arm b): fp16: small component gradients would vanish"),
         ("training/num_generations", 1, "training: num_generations: GRPO compares completions of one prompt"),

@@ -46,7 +46,7 @@ def spec_with(**changes) -> dict:
     """The spec with keys replaced; a dict is merged into the one that is there."""
     spec = copy.deepcopy(SPEC)
     for key, value in changes.items():
-        spec[key] = {**spec[key], **value} if isinstance(value, dict) and isinstance(spec[key], dict) else value
+        spec[key] = {**spec[key], **value} if isinstance(value, dict) and isinstance(spec.get(key), dict) else value
     for component in spec["components"].values():
         component.setdefault("placement", "all_tokens")
     return spec

@@ -14,8 +14,8 @@ import pytest
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.locks import Held, take
 from reward_ablation.training.interruption import GOES_ON
-from reward_ablation.training.launch import srun_command
-from reward_ablation.training.launcher import accelerate_options, status_of
+from reward_ablation.training.launch.processes import srun_command
+from reward_ablation.training.launch.launcher import accelerate_options, status_of
 
 from .conftest import spec_with
 from .interrupting import attempts, digests
@@ -49,7 +49,7 @@ def test_nodes_that_are_not_there_are_told(environment, message):
 
 def test_ranks_follow_the_order_of_the_nodes():
     environment = {"SLURM_NODEID": "1", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7"}
-    options = accelerate_options(4, 2, 1234, environment)
+    options = accelerate_options(4, 2, 1234, environment=environment)
     values = dict(zip(options[1::2], options[2::2], strict=True))
     assert values["--num_processes"] == "4"
     assert values["--num_machines"] == "2"

@@ -7,6 +7,7 @@ import pytest
 from transformers import Trainer
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 from trl import GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
 from trl.kernels.chunked_logprob import ChunkedLogProbFunction
 from trl.trainer import grpo_trainer, utils
 
@@ -138,3 +139,39 @@ def test_epsilon_of_the_advantages_is_ours():
 
     assert EPSILON == 1e-4
     assert re.search(r"std_rewards \+ 1e-4", inspect.getsource(grpo_trainer))
+
+
+@pytest.mark.parametrize(
+    ("method", "line"),
+    [
+        ("generate", "self.llm.generate(vllm_prompts, sampling_params=sampling_params"),
+        ("generate", "self.vllm_client.generate("),
+        ("generate", "group=self.tp_group"),
+        ("generate", "all_prompts[::num_generations]"),
+        ("sync_weights", "in self._iter_named_params()"),
+        ("sync_weights", "self.vllm_client.update_named_params(self._weight_metadata, self._iter_named_params())"),
+        ("_iter_named_params", "with self._dist.gather_params(list(model.parameters())):"),
+    ],
+)
+def test_vllm_is_asked_as_we_seed_it_and_sent_weights_as_we_merge_them(method, line):
+    assert line in inspect.getsource(getattr(VLLMGeneration, method))
+
+
+def test_transformers_is_asked_by_the_config_that_we_make_greedy():
+    generate = inspect.getsource(GRPOTrainer._generate_single_turn)
+    assert "**generate_inputs, generation_config=self.generation_config" in generate
+    assert list(inspect.signature(GRPOTrainer._generate_single_turn).parameters)[:2] == ["self", "prompt_ids"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        '"sampling/sampling_logp_difference/mean"',
+        'output["sampling_per_token_logps"]',
+        'output["old_per_token_logps"]',
+        'output["importance_sampling_ratio"]',
+        '"completion_mask": completion_mask',
+    ],
+)
+def test_what_the_sampling_gap_is_taken_of(name):
+    assert name in inspect.getsource(GRPOTrainer._generate_and_score_completions)

@@ -19,9 +19,10 @@ rule train:
     params:
         spec=study.spec_of_run,
         code=study.train_code,
+        vllm=study.vllm_options,
     message:
         "train {wildcards.run}"
     shell:
         "exec python -m reward_ablation.training --spec {params.spec:q} --code {params.code}"
         " --model $(dirname {input.model:q}) --problems {input.problems:q} --run-dir $(dirname {output.run:q})"
-        " --nodes {resources.nodes} > {log:q} 2>&1"
+        " --nodes {resources.nodes}{params.vllm} > {log:q} 2>&1"

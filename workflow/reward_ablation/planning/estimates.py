@@ -9,11 +9,12 @@ from functools import cache
 from typing import Any
 
 from reward_ablation.planning.history import History
+from reward_ablation.study.canonical import canonical
 from reward_ablation.study.spec import processes_spec
 from reward_ablation.study.study import Run
 
 #: Device and number of a run's processes, as its spec has them.
-Processes = tuple[int | None, int | None]
+Processes = str
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,11 @@ class Pace:
 
 
 def _processes(spec: dict[str, Any]) -> Processes:
-    return spec.get("gpus"), spec.get("processes")
+    return canonical({name: spec.get(name) for name in ("gpus", "processes", "strategy", "vllm")})
 
 
 def _devices(run: Run) -> int:
-    return run.launch.gpus or run.launch.process_count * run.launch.threads
+    return run.launch.all_gpus or run.launch.process_count * run.launch.threads
 
 
 def seconds_per_step(record: dict[str, Any]) -> float | None:

@@ -60,7 +60,7 @@ def estimate_text(plan: Plan) -> str:
     launches = [planned.run.launch for planned in plan.training]
     on_gpus = launches[0].gpus > 0  # as in all runs of a study, or in none
     unit = "GPU hours" if on_gpus else "CPU hours"
-    where = _where(sorted({launch.process_count for launch in launches}), on_gpus)
+    where = _where(sorted({launch.all_gpus or launch.process_count for launch in launches}), on_gpus)
     estimate = plan.estimate
     if estimate.unknown == len(launches):
         where = where or ("on 1 GPU" if on_gpus else "on the CPU")

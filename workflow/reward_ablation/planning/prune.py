@@ -16,7 +16,7 @@ from pathlib import Path
 from reward_ablation.study.base import NAME_PATTERN
 from reward_ablation.study.canonical import KEY_DIGITS
 from reward_ablation.study.locks import Held, take
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, VLLM_LOG, WORK
 from reward_ablation.study.study import FOLDERS, Study
 
 _KEY = rf"[0-9a-f]{{{KEY_DIGITS}}}"
@@ -25,6 +25,7 @@ _SEED = re.compile(r"seed[0-9]+")
 #: What training leaves in a run's folder; a folder with anything else in it is somebody's own.
 _OF_A_RUN = re.compile(
     rf"{re.escape(RECORD)}|{re.escape(HIDDEN_RECORD)}|{re.escape(WORK)}|{re.escape(LOCK)}|model(-step[0-9]+)?|set_aside|tensorboard"
+    rf"|{re.escape(VLLM_LOG)}"
     r"|[a-z_]+\.parquet|gradients_step_[0-9]+\.npz|\..+\.tmp"
 )
 #: Endings of a model's answers and of their record; `.steps`: of the models that a run kept on the way.

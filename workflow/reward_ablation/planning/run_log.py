@@ -14,8 +14,10 @@ TAIL = 64 << 10
 #: As `training.progress` writes them; a step on rollouts of an earlier one has neither reward nor time.
 _STEP = re.compile(r"step (\d+)/(\d+): (?:reward (\S+) .* (\d+) s left$)?")
 _BEGIN = re.compile(r"train: (\d+) steps, from step (\d+)$")
-#: As `training.interruption` words it.
-_STOPPED = re.compile(r"train: stopped at step \d+ of \d+: (.*?)(?:; the same command goes on from there)?$")
+#: As `training.interruption` and `training.launch.beside_server` word it.
+_STOPPED = re.compile(
+    r"train: stopped (?:at step \d+ of \d+|before training began): (.*?)(?:; the same command goes on from there)?$"
+)
 #: What torch puts before the lines of one of several processes.
 _RANK = re.compile(r"(?:\[rank(\d+)\]: ?)?(.*)")
 #: The last line of a traceback.

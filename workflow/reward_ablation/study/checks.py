@@ -7,7 +7,6 @@ from typing import Any
 #: Settings under which the backward pass is not watched: training is TRL's as it is, and nothing can be measured.
 UNWATCHED = {
     "fp16": "small component gradients would vanish; bf16 does not",
-    "fsdp": "layers hold parts of their weights, of which gradients are not measured; DeepSpeed does not",
     "torch_compile": "compiled layers cannot be watched",
     "torch_compile_backend": "compiled layers cannot be watched",
     "torch_compile_mode": "compiled layers cannot be watched",

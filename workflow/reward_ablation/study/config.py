@@ -15,9 +15,10 @@ from reward_ablation.study.designs import Arm, Design, expand
 from reward_ablation.study.grpo_settings import check_training_settings
 from reward_ablation.study.sections.data import Data
 from reward_ablation.study.sections.evaluation import Evaluation
+from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.sections.model import Model
 from reward_ablation.study.sections.prompt import Prompt
-from reward_ablation.study.sections.training import Component, Gradients, Launch, Lora
+from reward_ablation.study.sections.training import Component, Gradients, Lora
 
 
 class StudyConfig(Section):

@@ -13,7 +13,7 @@ from pydantic import Field, FiniteFloat, PositiveInt, field_validator
 
 from reward_ablation.study.base import Name, Section
 from reward_ablation.study.grpo_settings import check_training_settings
-from reward_ablation.study.sections.training import LaunchChanges, Resources
+from reward_ablation.study.sections.launch import LaunchChanges, Resources
 
 Weights = dict[Name, FiniteFloat]
 
@@ -23,7 +23,7 @@ class Arm(Section):
 
     weights: Weights
     training: dict[str, Any] = Field(default_factory=dict, description="GRPOConfig overrides of this arm.")
-    launch: LaunchChanges = Field(LaunchChanges(), description="Processes of this arm's runs, where they differ.")
+    launch: LaunchChanges = Field(LaunchChanges(), description="Layout of this arm's runs, where it differs.")
     resources: Resources = Field(
         default_factory=dict,
         description="Snakemake's resources of this arm's training jobs, such as mem_mb and runtime.",

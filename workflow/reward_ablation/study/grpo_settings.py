@@ -14,6 +14,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from reward_ablation.study.sections.launch import NO_FSDP
+
 #: Settings that the workflow itself decides, with the place where the user says so.
 RESERVED = {
     "output_dir": "the run's folder is decided by the workflow",
@@ -35,6 +37,25 @@ RESERVED = {
     "auto_find_batch_size": "it would train steps twice; set per_device_train_batch_size",
     "push_to_hub": "upload the run's model folder yourself",
     "hub_token": "nothing is uploaded, and a config is no place for secrets; to download, set HF_TOKEN",
+    **dict.fromkeys(("use_vllm", "vllm_mode"), "set launch.vllm.mode"),
+    "vllm_tensor_parallel_size": "set launch.vllm.tensor_parallel_size",
+    "vllm_gpu_memory_utilization": "set launch.vllm.gpu_memory_utilization",
+    "vllm_enable_sleep_mode": "set launch.vllm.enable_sleep_mode",
+    **dict.fromkeys(
+        ("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port"),
+        "each run starts a server of its own; set launch.vllm.mode: server",
+    ),
+    "deepspeed": "set launch.strategy: zero2 or zero3",
+    **dict.fromkeys(("fsdp", "fsdp_config"), f"{NO_FSDP}; launch.strategy: zero3 does the same job"),
+    **dict.fromkeys(("accelerator_config", "parallelism_config"), "set launch.gpus and launch.strategy"),
+    **dict.fromkeys(
+        (
+            "use_transformers_continuous_batching",
+            "use_transformers_paged",
+            "transformers_continuous_batching_config",
+        ),
+        "its draws do not follow the seeds; for faster rollouts set launch.vllm",
+    ),
 }
 
 

@@ -17,7 +17,8 @@ from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.config_errors import describe
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.sections.training import Launch
+from reward_ablation.study.launch_checks import check_launchable, check_second_pass
+from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.spec import arm_spec, study_spec
 from reward_ablation.study.study import FOLDERS, Run, Study, folders_of
 
@@ -54,6 +55,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     try:
         arms = checked_arms(study, root)
         launches = launches_of(study, arms)
+        check_launches(study, arms, launches)
         check_folder(study, root)
         shared = study_spec(study, root)
     except ValueError as error:  # StudyError included
@@ -199,6 +201,21 @@ def launches_of(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:
         except ValueError as error:
             raise ValueError(f"arms.arms.{name}.launch.{error}") from None
     return launches
+
+
+def check_launches(study: StudyConfig, arms: dict[str, Arm], launches: dict[str, Launch]) -> None:
+    """Refuse settings that do not go with how an arm's runs are launched.
+
+    Raises
+    ------
+    ValueError
+    """
+    placements: set[str] = {component.placement for component in study.components.values()}
+    for name, arm in arms.items():
+        settings = {**study.training, **arm.training}
+        check_launchable(settings, study.lora, launches[name], name)
+        if study.gradients.every or study.gradients.whole:
+            check_second_pass(settings, placements, study.lora, launches[name], name)
 
 
 def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: A finished run's record, and its hidden copy, which Snakemake does not know and so does not remove.
 RECORD, HIDDEN_RECORD = "run.json", ".run.json"
+#: What the vLLM server of a run has printed, of its last attempt.
+VLLM_LOG = "vllm.log"
 #: Held by the process that trains the run, which may have outlived its Snakemake.
 LOCK = ".lock"
 #: Folder of an unfinished run: checkpoints, and the parts of its tables.

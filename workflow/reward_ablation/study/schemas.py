@@ -25,7 +25,6 @@ CHOICES = {
     "scale_rewards": ["group", "batch", "none"],
     "multi_objective_aggregation": ["sum_then_normalize", "normalize_then_sum"],
     "importance_sampling_level": ["token", "sequence"],
-    "vllm_mode": ["server", "colocate"],
     "vllm_importance_sampling_mode": ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"],
 }
 

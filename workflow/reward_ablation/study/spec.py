@@ -14,8 +14,9 @@ from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256
 from reward_ablation.study.sections.data import ProblemSource, WordProblems
+from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.sections.model import DemoModel, LocalModel, Model
-from reward_ablation.study.sections.training import Component, Launch
+from reward_ablation.study.sections.training import Component
 
 #: Of a local model's files, this many blocks of this size are hashed; files up to 16 MiB whole.
 _BLOCKS, _BLOCK = 256, 1 << 16
@@ -50,16 +51,40 @@ def arm_spec(shared: dict[str, Any], arm: Arm, launch: Launch) -> dict[str, Any]
     return {**shared, "weights": normalised(arm.weights), "training": training, **processes_spec(launch)}
 
 
-def processes_spec(launch: Launch) -> dict[str, int]:
-    """The device of a run and the number of its processes; nodes, threads and resources do not change its result."""
-    if launch.gpus or launch.process_count == 1:
-        return {"gpus": launch.gpus}
-    return {"gpus": 0, "processes": launch.process_count}
+def processes_spec(launch: Launch) -> dict[str, Any]:
+    """The device of a run, its processes and what samples for it; nodes, threads and resources do not change a result.
+
+    What is left at its default has no entry, so that runs of before there was the setting keep their keys.
+    """
+    spec: dict[str, Any] = {"gpus": launch.gpus}
+    if not launch.gpus and launch.process_count > 1:
+        spec["processes"] = launch.process_count
+    if launch.strategy != "ddp":
+        spec["strategy"] = launch.strategy
+    if launch.vllm:
+        own = {"gpus": launch.vllm.server_gpus} if launch.vllm.mode == "server" else {}
+        spec["vllm"] = {"mode": launch.vllm.mode, **own, "tensor_parallel_size": launch.vllm.tensor_parallel_size}
+    return spec
 
 
 def processes_of(spec: dict[str, Any]) -> int:
     """How many processes train a run: one a GPU, or as many as its spec says on the CPU."""
     return spec["gpus"] or spec.get("processes", 1)
+
+
+def launch_packages(spec: dict[str, Any]) -> list[str]:
+    """Packages that a run's layout takes beside those of every run."""
+    return (["vllm"] if "vllm" in spec else []) + (["deepspeed"] if spec.get("strategy", "ddp") != "ddp" else [])
+
+
+def server_gpus_of(spec: dict[str, Any]) -> int:
+    """GPUs of a run's vLLM server, beside those that it trains on; none where the run is on the CPU."""
+    return spec.get("vllm", {}).get("gpus", 0) if spec["gpus"] else 0
+
+
+def gpus_of(spec: dict[str, Any]) -> int:
+    """GPUs of a run, its vLLM server's included."""
+    return spec["gpus"] + server_gpus_of(spec)
 
 
 def evaluation_spec(study: StudyConfig) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import write_json
-from reward_ablation.study.sections.training import Launch
+from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.spec import data_spec, evaluation_spec, model_spec, processes_of, train_data_spec
 
 #: Folders of a study below its results folder.
@@ -59,7 +59,7 @@ class Run:
     @property
     def resources(self) -> dict[str, int | str]:
         """Resources of its training job, by Snakemake's names."""
-        return {"gpu": self.launch.gpus, "nodes": self.launch.nodes, **self.launch.resources}
+        return self.launch.all_resources
 
 
 def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
@@ -172,6 +172,12 @@ class Study:
         names = dict.fromkeys(name for run in self.runs.values() for name in run.resources)
         return {name: partial(self._resource_of_run, name) for name in names}
 
+    def vllm_options(self, wildcards: Any, resources: Any) -> str:
+        """What the training command is told of vLLM; it asks for resources, so that Snakemake does not count it."""
+        if self._run(wildcards).launch.vllm is None:
+            return ""
+        return f" --vllm-memory-percent {resources.vllm_memory_percent} --vllm-sleep {resources.vllm_sleep}"
+
     def _resource_of_run(self, name: str, wildcards: Any) -> int | str | None:
         return self._run(wildcards).resources.get(name, 0 if name in SIZES else None)
 
@@ -273,7 +279,14 @@ class Study:
         """
         specs = [json.loads(run.spec) for run in self.runs.values()]
         settings = {
-            canonical({"training": spec["training"], "gpus": spec["gpus"], "processes": processes_of(spec)})
+            canonical(
+                {
+                    "training": spec["training"],
+                    "gpus": spec["gpus"],
+                    "processes": processes_of(spec),
+                    **{name: spec[name] for name in ("strategy", "vllm") if name in spec},
+                }
+            )
             for spec in specs
         }
         command = [sys.executable, "-m", "reward_ablation.training.check"]

@@ -16,7 +16,9 @@ from reward_ablation.study.code_digest import code_digest, component_modules
 from reward_ablation.study.errors import StudyError, one_line_errors
 from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import LOCK
-from reward_ablation.training.launch import is_worker, lay_out_processes
+from reward_ablation.training.launch import zero
+from reward_ablation.training.launch.engine import Engine
+from reward_ablation.training.launch.processes import is_worker, lay_out_processes
 
 STARTED = time.perf_counter()
 
@@ -36,23 +38,43 @@ def main() -> None:
     parser.add_argument("--problems", required=True, type=Path, help="prepared training set, Parquet")
     parser.add_argument("--run-dir", required=True, type=Path, help="folder for the run's outputs")
     parser.add_argument("--nodes", default=1, type=int, help="how many nodes share the run's processes")
+    parser.add_argument("--vllm-memory-percent", default=30, type=int, help="of a GPU's memory, for vLLM")
+    parser.add_argument("--vllm-sleep", default=0, type=int, choices=(0, 1), help="free it while the model is trained")
     arguments = parser.parse_args()
     spec = json.loads(arguments.spec)
+    engine = Engine.from_options(arguments.vllm_memory_percent, bool(arguments.vllm_sleep))
+    status = train(arguments, spec, engine)
+    if zero.is_zero_worker():
+        zero.leave(status)
+    sys.exit(status)
+
+
+def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -> int:
+    """Train the run, or leave that to the processes that do; the exit status."""
     # The processes of one run share its lock with each other, and with nobody else.
     with wait_for(arguments.run_dir / LOCK, "train", shared=is_worker()) as lock:
-        lay_out_processes(spec, arguments.nodes, lock)
+        lay_out_processes(spec, arguments.nodes, [lock], arguments.model, arguments.run_dir, engine)
+        check_code(spec, arguments.code)
+        if zero.is_zero_worker() and spec["gpus"] == 0:
+            zero.need_no_compiler()
 
         from reward_ablation.training.interruption import GOES_ON, Stopped
         from reward_ablation.training.run import train_run  # imports torch: not before the processes are laid out
 
-        check_code(spec, arguments.code)
         try:
             train_run(
-                arguments.spec, arguments.code, arguments.model, arguments.problems, arguments.run_dir, started=STARTED
+                arguments.spec,
+                arguments.code,
+                arguments.model,
+                arguments.problems,
+                arguments.run_dir,
+                started=STARTED,
+                engine=engine,
             )
         except Stopped as stopped:
             print(f"train: {stopped}", flush=True)
-            sys.exit(GOES_ON)
+            return GOES_ON
+    return 0
 
 
 if __name__ == "__main__":

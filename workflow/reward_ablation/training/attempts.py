@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
 from reward_ablation.study.files import write_json
+from reward_ablation.study.spec import launch_packages, server_gpus_of
 from reward_ablation.training.checkpoints import read_json
 from reward_ablation.training.slurm_job import slurm_job
 
@@ -25,19 +27,25 @@ EVERY_SECONDS = 5.0
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers", "numpy", "math-verify")
 
 
-def packages() -> dict[str, str]:
-    """Versions of Python and of the packages that decide a run's numbers."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+def packages(launched_with: Sequence[str] = ()) -> dict[str, str]:
+    """Versions of Python and of the packages that decide a run's numbers, `launched_with` those of its layout."""
+    return {"python": platform.python_version(), **{name: version(name) for name in (*PACKAGES, *launched_with)}}
 
 
 def hardware(gpus: list[str]) -> dict[str, Any]:
-    """The machine that this process runs on, with the GPUs of all processes of its run."""
+    """The machine that this process runs on, with the GPUs of its run."""
     return {
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "gpus": gpus,
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
     }
+
+
+def gpus_of_run(server_gpus: int) -> list[str]:
+    """The GPUs of all processes of a run, those on other nodes too, and of its vLLM server, which is on the first."""
+    of_processes = gather_object(own_gpu())
+    return of_processes + of_processes[:1] * server_gpus
 
 
 def own_gpu() -> list[str]:
@@ -62,11 +70,11 @@ def ended_attempts(work: Path, steps: int) -> list[dict[str, Any]]:
     return attempts
 
 
-def _record(from_step: int, gpus: list[str]) -> dict[str, Any]:
+def _record(from_step: int, gpus: list[str], launched_with: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "from_step": from_step,
         "to_step": from_step,
-        "packages": packages(),
+        "packages": packages(launched_with),
         "hardware": hardware(gpus),
         "threads": torch.get_num_threads(),
     }
@@ -85,16 +93,19 @@ class Attempt(TrainerCallback):
         Optimiser steps that were there before.
     started : float
         `time.perf_counter()` at the start of the process.
+    spec : dict
+        The run's: it says what is beside the processes.
     """
 
-    def __init__(self, work: Path, from_step: int, started: float):
+    def __init__(self, work: Path, from_step: int, started: float, spec: dict[str, Any]):
         self.path = work / FILE
         self.started = started
         self._written = started
         self.before = read_attempts(work)
         for attempt in self.before:
             attempt.setdefault("ended", "killed")
-        self.record = _record(from_step, gather_object(own_gpu()))  # those of other nodes too
+        gpus = gpus_of_run(server_gpus_of(spec))
+        self.record = _record(from_step, gpus, launch_packages(spec))
         began = time.time() - (time.perf_counter() - started)
         if PartialState().is_main_process and (job := slurm_job(os.environ, began)):
             self.record["slurm"] = job

@@ -6,11 +6,15 @@ import math
 
 import pyarrow as pa
 
+from reward_ablation.training.generation.sampling_gap import SamplingGap
+
 
 def rollout_schema(components: list[str]) -> pa.Schema:
     """Columns of the rollout log; one raw score and one share of the advantage per component.
 
-    An advantage that is placed on some tokens stands here as its mean over all tokens of the completion.
+    An advantage that is placed on some tokens stands here as its mean over all tokens of the completion. What vLLM
+    sampled has a `sampling_gap` (mean absolute difference of the log-probabilities, in nats) and the share of tokens
+    `sampling_corrected`; they are null where transformers generates.
     """
     return pa.schema(
         [
@@ -21,6 +25,8 @@ def rollout_schema(components: list[str]) -> pa.Schema:
             ("tokens", pa.int64()),
             ("truncated", pa.bool_()),
             ("stop_reason", pa.string()),
+            ("sampling_gap", pa.float64()),
+            ("sampling_corrected", pa.float64()),
             ("total", pa.float64()),
             ("advantage", pa.float64()),
             *((f"score_{name}", pa.float64()) for name in components),
@@ -40,12 +46,14 @@ def rollout_rows(
     weights: dict[str, float],
     advantages: list[float],
     shares: dict[str, list[float]],
+    gap: SamplingGap | None = None,
 ) -> pa.Table:
     """One table row per completion; a score that a component did not give is null.
 
     `total` is the weighted sum of the scores, null where no weighted component gave one.
     """
     components = list(scores)
+    none = [None] * len(completions)
     columns = {
         "step": [step] * len(completions),
         "problem_id": problem_ids,
@@ -54,6 +62,8 @@ def rollout_rows(
         "tokens": tokens,
         "truncated": truncated,
         "stop_reason": ["length" if cut else "stop" for cut in truncated],
+        "sampling_gap": gap.mean if gap else none,
+        "sampling_corrected": gap.corrected if gap else none,
         "total": [
             _total([scores[name][i] for name in components], [weights[name] for name in components])
             for i in range(len(completions))

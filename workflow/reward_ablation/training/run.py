@@ -31,11 +31,15 @@ from reward_ablation.training.dataset import training_dataset
 from reward_ablation.training.finish import clear_outputs, finish, finished, trained
 from reward_ablation.training.interruption import Interruption, Stopped
 from reward_ablation.training.keep_models import KeepModels
+from reward_ablation.training.launch.engine import Engine
 from reward_ablation.training.micro_batch import halve, halved, halvings
 from reward_ablation.training.progress import ProgressCallback
 from reward_ablation.training.resumed_state import load_state
-from reward_ablation.training.settings import grpo_config, lora_config
+from reward_ablation.training.settings import OWN_ENGINE, grpo_config, lora_config
 from reward_ablation.training.trainer import AblationTrainer
+
+#: TRL's own default of max_completion_length.
+COMPLETION_LENGTH = 256
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ def train_run(
     run_dir: Path,
     started: float | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
+    engine: Engine = OWN_ENGINE,
 ) -> None:
     """Train one run, or go on with it where an attempt of the same spec and code was interrupted.
 
@@ -75,6 +80,8 @@ def train_run(
         `time.perf_counter()` at the start of the process, for the record of its wall time.
     callbacks : tuple of TrainerCallback
         More callbacks for the trainer.
+    engine : Engine
+        How vLLM runs beside it, where the spec has it.
 
     Raises
     ------
@@ -95,7 +102,7 @@ def train_run(
         if start.finished:
             return
         if not start.trained:
-            train(parsed, model, problems, run_dir, start.checkpoint, started, callbacks)
+            train(parsed, model, problems, run_dir, start.checkpoint, started, callbacks, engine)
         if process.is_main_process:
             finish(run_dir)
     process.wait_for_everyone()
@@ -143,14 +150,15 @@ def train(
     checkpoint: Path | None,
     started: float,
     callbacks: tuple[TrainerCallback, ...],
+    engine: Engine,
 ) -> None:
     """Train to the last step and save the final model; see `train_run`."""
     work = run_dir / WORK
     interruption = Interruption()
     with interruption.watching():
-        attempt = Attempt(work, step_of(checkpoint), started)
+        attempt = Attempt(work, step_of(checkpoint), started, spec)
         times = halvings(work)
-        trainer = build_trainer(spec, model, problems, work, run_name="-".join(run_dir.parts[-2:]))
+        trainer = build_trainer(spec, model, problems, work, run_name="-".join(run_dir.parts[-2:]), engine=engine)
         for callback in (KeepModels(trainer, spec.get("keep_models", 0)), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
@@ -178,7 +186,9 @@ def train(
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
 
 
-def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path, run_name: str) -> AblationTrainer:
+def build_trainer(
+    spec: dict[str, Any], model: Path, problems: Path, work: Path, run_name: str, engine: Engine = OWN_ENGINE
+) -> AblationTrainer:
     """The trainer of one run, ready to train.
 
     Parameters
@@ -189,6 +199,8 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
         Folder for checkpoints and parts.
     run_name : str
         For experiment trackers.
+    engine : Engine
+        How vLLM runs beside the run, where the spec has it.
     """
     components = {}
     for name, component in spec["components"].items():
@@ -200,7 +212,11 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
     tokenize_prompts([render_prompt("", prompt)], tokenizer)  # a model without a chat template is told in one line
     dataset = training_dataset(problems, lambda question: render_prompt(question, prompt))
     settings = halved({"run_name": run_name, **spec["training"]}, halvings(work))
-    config = grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0)
+    vllm = spec.get("vllm")
+    if vllm and settings.get("vllm_max_model_length") is None:  # vLLM would make room for the longest text of the model
+        longest = max(map(len, tokenize_prompts(dataset["prompt"], tokenizer, settings.get("chat_template_kwargs"))))
+        settings["vllm_max_model_length"] = longest + settings.get("max_completion_length", COMPLETION_LENGTH)
+    config = grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0, vllm=vllm, engine=engine)
     trainer = AblationTrainer(
         components=components,
         weights=spec["weights"],
@@ -216,6 +232,8 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
         callbacks=[ProgressCallback(list(components))],
     )
     trainer.remove_callback(PrinterCallback)
+    check_strategy(trainer, spec.get("strategy", "ddp"))
+    check_server(trainer, engine)
     prompts = (config.generation_batch_size or 0) // (config.num_generations or 1)  # TRL has set both
     if len(dataset) < prompts:
         raise StudyError(
@@ -223,3 +241,23 @@ def build_trainer(spec: dict[str, Any], model: Path, problems: Path, work: Path,
             "more, or lower per_device_train_batch_size or steps_per_generation"
         )
     return trainer
+
+
+def check_server(trainer: AblationTrainer, engine: Engine) -> None:
+    """Refuse to generate on another run's vLLM server, which may have come to this one's port."""
+    if engine.model_name is None or not trainer.accelerator.is_main_process:
+        return
+    served = trainer.vllm_generation.vllm_client.model
+    if served != engine.model_name:
+        raise StudyError(f"launch.vllm: the server at {engine.url} serves {served}, not {engine.model_name}")
+
+
+def check_strategy(trainer: AblationTrainer, strategy: str) -> None:
+    """Refuse to train by another strategy than the run's: accelerate can leave DeepSpeed out without a word."""
+    plugin = trainer.accelerator.state.deepspeed_plugin
+    found = f"zero{plugin.zero_stage}" if plugin else "ddp"
+    if found != strategy:
+        raise StudyError(
+            f"launch.strategy: the run's is {strategy}, and its processes were started with {found}; start the "
+            "training command by no launcher of your own, and without ACCELERATE_ variables"
+        )

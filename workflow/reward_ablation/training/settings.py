@@ -9,6 +9,7 @@ from peft import LoraConfig
 from trl import GRPOConfig
 
 from reward_ablation.study.errors import StudyError
+from reward_ablation.training.launch.engine import Engine
 
 #: Defaults that differ from TRL's, for every run; a study may set each of them.
 DEFAULTS: dict[str, Any] = {
@@ -19,7 +20,42 @@ DEFAULTS: dict[str, Any] = {
 CPU_DEFAULTS: dict[str, Any] = {"bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
 
 
-def grpo_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool) -> GRPOConfig:
+#: Where there is no server.
+OWN_ENGINE = Engine()
+
+#: With vLLM. TRL's own mode, sequence_mask, drops a completion by the product of its tokens' ratios: the longer it is,
+#: the more often.
+VLLM_DEFAULTS: dict[str, Any] = {"vllm_importance_sampling_mode": "token_truncate"}
+
+
+def vllm_settings(vllm: dict[str, Any], engine: Engine) -> dict[str, Any]:
+    """TRL's settings for rollouts by vLLM.
+
+    Parameters
+    ----------
+    vllm : dict
+        Of the run's spec.
+    engine : Engine
+    """
+    settings = {"use_vllm": True, "vllm_mode": vllm["mode"]}
+    if vllm["mode"] == "server":
+        return {**settings, "vllm_server_base_url": engine.url, "vllm_group_port": engine.group_port}
+    return {
+        **settings,
+        "vllm_tensor_parallel_size": vllm["tensor_parallel_size"],
+        "vllm_gpu_memory_utilization": engine.memory,
+        "vllm_enable_sleep_mode": engine.sleep,
+    }
+
+
+def grpo_config(
+    training: dict[str, Any],
+    output_dir: Path,
+    seed: int,
+    on_cpu: bool,
+    vllm: dict[str, Any] | None = None,
+    engine: Engine = OWN_ENGINE,
+) -> GRPOConfig:
     """TRL's config of one run.
 
     Parameters
@@ -31,13 +67,19 @@ def grpo_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: b
     seed : int
         Decides data order, initialisation and sampling.
     on_cpu : bool
+    vllm : dict, optional
+        Of the run's spec, where vLLM generates the rollouts.
+    engine : Engine
 
     Raises
     ------
     StudyError
         TRL refuses a value, or a combination of values.
     """
-    settings = {**DEFAULTS, **(CPU_DEFAULTS if on_cpu else {}), **training}
+    settings = {**DEFAULTS, **(CPU_DEFAULTS if on_cpu else {})}
+    if vllm:
+        settings |= {**VLLM_DEFAULTS, **vllm_settings(vllm, engine)}
+    settings |= training
     try:
         return GRPOConfig(
             output_dir=str(output_dir),

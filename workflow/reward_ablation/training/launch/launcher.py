@@ -1,6 +1,6 @@
 """Start a run's processes of one node, and end with them: accelerate's launcher with one-line errors.
 
-python -m reward_ablation.training.launcher --processes N [--nodes M --port PORT] -- OPTIONS OF reward_ablation.training
+python -m reward_ablation.training.launch.launcher --processes N [...] -- OPTIONS OF reward_ablation.training
 """
 
 from __future__ import annotations
@@ -12,19 +12,32 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from accelerate.commands.launch import launch_command, launch_command_parser
+from accelerate.commands import launch as accelerate_launch
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from reward_ablation.training.interruption import GOES_ON
+from reward_ablation.training.launch.endings import ended_by
+
+#: Options of each strategy. DeepSpeed would start other nodes by itself, over ssh; srun does that.
+ZERO = ["--use_deepspeed", "--deepspeed_multinode_launcher", "standard", "--zero_stage"]
+STRATEGIES = {
+    "ddp": ["--multi_gpu"],
+    "zero2": [*ZERO, "2"],
+    "zero3": [*ZERO, "3", "--zero3_save_16bit_model", "true"],  # without, no whole model would be saved
+}
 
 
-def accelerate_options(processes: int, nodes: int, port: int, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Options of `accelerate launch`, all that a user's own accelerate config could change.
+def accelerate_options(
+    processes: int, nodes: int, port: int, strategy: str = "ddp", environment: Mapping[str, str] = os.environ
+) -> list[str]:
+    """Options of `accelerate launch`.
 
     Ranks follow the order of the job's nodes: results do not depend on which node comes first to meet the others.
+    DeepSpeed's batch, accumulation and clipping are left to transformers, which takes them from the run's settings.
     """
-    options = ["--multi_gpu", "--num_processes", str(processes), "--num_machines", str(nodes), "--gpu_ids", "all"]
+    options = STRATEGIES[strategy]
+    options = [*options, "--num_processes", str(processes), "--num_machines", str(nodes), "--gpu_ids", "all"]
     options += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port)]
     if nodes > 1:
         options += ["--rdzv_backend", "static", "--machine_rank", environment["SLURM_NODEID"]]
@@ -41,26 +54,26 @@ def status_of(failures: list[tuple[int, int]]) -> int:
         return GOES_ON
     for rank, status in failures:
         if status < 0 and -status != signal.SIGTERM:
-            name = signal.Signals(-status).name
-            memory = "; if for want of memory, ask for more: launch.resources.mem_mb" if name == "SIGKILL" else ""
-            print(f"error: process {rank} of the run was ended by {name}{memory}", file=sys.stderr)
+            print(f"error: {ended_by(f'process {rank} of the run', -status)}", file=sys.stderr)
     return 1
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m reward_ablation.training.launcher")
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.training.launch.launcher")
     parser.add_argument("--processes", required=True, type=int, help="of the run, on all its nodes")
     parser.add_argument("--nodes", default=1, type=int)
+    parser.add_argument("--strategy", default="ddp", choices=STRATEGIES)
     parser.add_argument("--port", default=0, type=int, help="of the first node, where all meet; 0: any that is free")
     parser.add_argument("arguments", nargs="*")
     arguments = parser.parse_args()
     # After a signal, processes that have not ended in so many seconds are killed: a step may take more than 30.
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "3600")
+    accelerate_launch.default_config_file = ""  # a user's own accelerate config is for other things
     logging.disable(logging.ERROR)  # torch tells at length how each process ended; what a run has to say it says itself
-    options = accelerate_options(arguments.processes, arguments.nodes, arguments.port)
+    options = accelerate_options(arguments.processes, arguments.nodes, arguments.port, arguments.strategy)
     options += ["--module", "reward_ablation.training", *arguments.arguments]
     try:
-        launch_command(launch_command_parser().parse_args(options))
+        accelerate_launch.launch_command(accelerate_launch.launch_command_parser().parse_args(options))
     except SignalException:
         sys.exit(GOES_ON)
     except ChildFailedError as error:

@@ -1,0 +1,69 @@
+"""transformers draws each rollout by its own seed, from the distribution that its own sampling has."""
+
+import pytest
+import torch
+from transformers import GenerationConfig, LogitsProcessorList
+
+from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.training.generation.by_transformers import own_draws, warpers
+
+SAMPLING = {"temperature": 0.7, "top_k": 12, "top_p": 0.9, "min_p": 0.05}
+
+
+@pytest.fixture(scope="module")
+def model(demo_model):
+    return load_model(demo_model)
+
+
+@pytest.fixture(scope="module")
+def config(demo_model):
+    tokenizer = load_tokenizer(demo_model)
+    ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
+    return GenerationConfig(max_new_tokens=16, do_sample=True, top_k=0, disable_compile=True, **ends)
+
+
+@pytest.fixture(scope="module")
+def prompts(demo_model):
+    tokenizer = load_tokenizer(demo_model)
+    return tokenizer(["Tom has 3 apples. How many?\n", "Ann buys 4 pens.\n"], return_tensors="pt", padding=True)
+
+
+@pytest.mark.parametrize("changes", [{}, SAMPLING, {"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.2}, {"temperature": 2.0}])
+def test_the_distribution_is_that_of_its_own_sampling(model, changes):
+    config = GenerationConfig(do_sample=True, **{"top_k": 0, **changes})
+    logits = torch.randn(8, 50, generator=torch.Generator().manual_seed(0)) * 3
+    config._eos_token_tensor = None
+    theirs = model._get_logits_processor(config, input_ids_seq_length=1, logits_processor=LogitsProcessorList())
+    expected = torch.softmax(theirs(None, logits.clone()), -1)
+    torch.testing.assert_close(torch.softmax(LogitsProcessorList(warpers(config))(None, logits.clone()), -1), expected)
+
+
+def test_neighbours_and_the_global_stream_change_no_rollout(model, config, prompts):
+    seeds = [7, 8]
+    with own_draws(model, config, seeds):
+        together = model.generate(**prompts, generation_config=config)
+    torch.manual_seed(99)
+    alone = []
+    for row, seed in enumerate(seeds):
+        with own_draws(model, config, [seed]):
+            one = {name: values[row : row + 1] for name, values in prompts.items()}
+            alone.append(model.generate(**one, generation_config=config)[0])
+    for row, of_one in enumerate(alone):
+        assert together[row, : len(of_one)].tolist() == of_one.tolist()
+
+
+def test_seeds_make_rollouts_of_one_prompt_differ(model, config, prompts):
+    group = {name: values[:1].repeat(6, 1) for name, values in prompts.items()}
+    with own_draws(model, config, list(range(6))):
+        rows = model.generate(**group, generation_config=config).tolist()
+    assert len(set(map(tuple, rows))) == 6
+
+
+def test_nothing_is_left_behind(model, config, prompts):
+    with pytest.raises(KeyboardInterrupt), own_draws(model, config, [1, 2]):
+        raise KeyboardInterrupt
+    assert config.do_sample
+    torch.manual_seed(0)
+    first = model.generate(**prompts, generation_config=config)
+    torch.manual_seed(1)
+    assert first.tolist() != model.generate(**prompts, generation_config=config).tolist()

@@ -1,0 +1,57 @@
+"""The gap of each completion, what the correction cuts off, and the gap that ends a run."""
+
+import math
+
+import pytest
+import torch
+
+from reward_ablation.study.errors import StudyError
+from reward_ablation.training.generation.sampling_gap import check_gap, sampling_gap
+
+MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+SAMPLER = torch.full((2, 4), -2.0)
+#: Differences of 0, 0.5, -1.5, 2; and of 0.1 and 0.1, then padding.
+TRAINER = torch.tensor([[-2.0, -1.5, -3.5, 0.0], [-1.9, -1.9, 9.0, 9.0]])
+
+
+def corrected(mode):
+    """Ratios as TRL has them for a mode with an upper bound of 3."""
+    difference = (TRAINER - SAMPLER) * MASK
+    ratio = torch.exp(difference.sum(1, keepdim=True) if mode.startswith("sequence") else difference)
+    return ratio.clamp(max=3.0) if mode.endswith("truncate") else ratio.masked_fill(ratio > 3.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "shares"),
+    [
+        ("token_truncate", [0.25, 0.0]),  # exp(2) alone is over 3
+        ("token_mask", [0.25, 0.0]),
+        ("sequence_mask", [0.0, 0.0]),  # exp(1) and exp(0.2)
+    ],
+)
+def test_gap_and_what_is_cut_off(mode, shares):
+    gap = sampling_gap(TRAINER, SAMPLER, MASK, corrected(mode), by_sequence=mode.startswith("sequence"))
+    assert gap.mean == pytest.approx([1.0, 0.1])
+    assert gap.corrected == shares
+
+
+def test_a_sequence_ratio_counts_for_all_its_tokens():
+    longer = TRAINER + 0.5 * MASK
+    difference = (longer - SAMPLER) * MASK
+    ratio = torch.exp(difference.sum(1, keepdim=True))
+    gap = sampling_gap(longer, SAMPLER, MASK, ratio.masked_fill(ratio > 3.0, 0.0), by_sequence=True)
+    assert gap.corrected == [1.0, 1.0]
+
+
+def test_a_token_without_a_log_probability_has_no_gap():
+    sampler = SAMPLER.clone()
+    sampler[0, 3] = math.nan
+    gap = sampling_gap(TRAINER, sampler, MASK, corrected("token_truncate"), by_sequence=False)
+    assert gap.mean[0] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("mean", [0.11, math.nan])
+def test_a_gap_beyond_rounding_ends_the_run(mean):
+    check_gap(0.05, 3)
+    with pytest.raises(StudyError, match=r"launch\.vllm: at step 3 vLLM's log-probabilities differ"):
+        check_gap(mean, 3)

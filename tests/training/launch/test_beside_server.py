@@ -1,0 +1,277 @@
+"""A run's training beside its vLLM server, a stand-in: which processes there are, and which end with which."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from reward_ablation.study.locks import Held, take
+from reward_ablation.training.interruption import GOES_ON
+
+from .stand_in_vllm import make_vllm
+
+#: Starts a server and, beside it, the program in its second argument; the run's lock is held by both.
+SUPERVISOR = """
+import os, sys
+from pathlib import Path
+from reward_ablation.study.errors import one_line_errors
+from reward_ablation.study.locks import take
+from reward_ablation.training.launch import vllm_server
+from reward_ablation.training.launch.beside_server import train_beside_server
+from reward_ablation.training.launch.vllm_server import ServerPlan
+
+folder = Path(sys.argv[1])
+vllm_server.TELL_EVERY = float(os.environ.get("TELL_EVERY", 10))
+plan = ServerPlan(folder / "model", folder / "run" / "vllm.log", 1, 1, 0.9)
+with one_line_errors(), take(folder / "run" / ".lock") as lock:
+    lock.share()
+    command = [sys.executable, "-c", sys.argv[2]]
+    sys.exit(train_beside_server(plan, command, os.environ, int(sys.argv[3]), [lock.descriptor]))
+"""
+
+#: Trains until it is told to stop, in a process of its own too.
+TRAINER = """
+import json, os, signal, subprocess, sys, time
+
+def stop(number, frame):
+    print("trainer was told", signal.Signals(number).name, flush=True)
+    sys.exit(75)
+
+signal.signal(signal.SIGTERM, stop)
+signal.signal(signal.SIGINT, stop)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+server = json.loads(os.environ["REWARD_ABLATION_VLLM"])
+gpus, direct = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ["NO_PROXY"]
+print("trains", json.dumps({"pids": [os.getpid(), child.pid], "gpus": gpus, "direct": direct, **server}), flush=True)
+time.sleep(600)
+"""
+
+
+class Supervised:
+    """A supervisor that has been started, and what it and its processes have printed."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], trainer: str, gpus: int):
+        self.log, self.server_log = folder / "log", folder / "run" / "vllm.log"
+        with self.log.open("w") as log:
+            command = [sys.executable, "-c", SUPERVISOR, str(folder), trainer, str(gpus)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+
+    def wait_for(self, text: str, path: Path | None = None) -> str:
+        """The rest of the first line with this text."""
+        deadline = time.monotonic() + 60
+        while True:
+            said = (path or self.log).read_text() if (path or self.log).exists() else ""
+            if found := re.search(f"{text}(.*)\n", said):
+                return found[1]
+            assert time.monotonic() < deadline, said
+            assert self.process.poll() is None, said
+            time.sleep(0.05)
+
+    def trains(self) -> dict:
+        """What the trainer says of itself, once it trains."""
+        return json.loads(self.wait_for("trains "))
+
+    def servers(self) -> list[int]:
+        """Processes of the server that has been started last."""
+        engine = int(self.wait_for("engine pid ", self.server_log))
+        return [json.loads(self.server_log.read_text().splitlines()[0])["pid"], engine]
+
+
+@pytest.fixture
+def supervise(tmp_path):
+    """`supervise(trainer, gpus, stand_in, **environment)` starts a supervisor; all that it has started is ended."""
+    (tmp_path / "model").mkdir()
+    environment = make_vllm(tmp_path / "packages")
+    started = []
+
+    def start(trainer: str = TRAINER, gpus: int = 0, stand_in: dict | None = None, **more: str) -> Supervised:
+        more = {"STAND_IN": json.dumps(stand_in or {}), **more}
+        started.append(Supervised(tmp_path, {**environment, **more}, trainer, gpus))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether these processes are gone, or go within some seconds."""
+    deadline = time.monotonic() + 20
+    while any(map(psutil.pid_exists, pids)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_training_ends_and_the_server_with_it(supervise, tmp_path):
+    started = supervise("print('trained', flush=True)")
+    assert started.process.wait(60) == 0
+    assert started.log.read_text() == "trained\n"
+    assert gone(started.servers())
+    take(tmp_path / "run" / ".lock").release()
+
+
+@pytest.mark.parametrize(("status", "told"), [(GOES_ON, ""), (1, ""), (-9, "error: the training process was ended by")])
+def test_the_status_of_training_is_the_run_s(supervise, status, told):
+    ends = f"os.kill(os.getpid(), {-status})" if status < 0 else f"sys.exit({status})"
+    started = supervise(f"import os, sys; {ends}")
+    assert started.process.wait(60) == (1 if status < 0 else status)
+    assert started.log.read_text().startswith(told)
+    assert gone(started.servers())
+
+
+def test_each_has_its_own_gpus(supervise):
+    started = supervise(gpus=2, CUDA_VISIBLE_DEVICES="4,5,7", http_proxy="http://nowhere:1", no_proxy="site")
+    trains = started.trains()
+    assert (trains["gpus"], trains["direct"]) == ("4,5", "site,127.0.0.1")
+    assert json.loads(started.server_log.read_text().splitlines()[0])["gpus"] == "7"
+
+
+def test_on_a_cpu_nothing_is_said_of_gpus(supervise):
+    started = supervise(CUDA_VISIBLE_DEVICES="")
+    assert started.trains()["gpus"] == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_for_the_training(supervise, number):
+    started = supervise()
+    pids = started.trains()["pids"]
+    started.process.send_signal(number)
+    assert started.process.wait(60) == GOES_ON
+    assert f"trainer was told {number.name}\n" in started.log.read_text()
+    assert gone([*pids, *started.servers()])
+
+
+@pytest.mark.parametrize("whom", ["supervisor", "trainer"])
+def test_none_outlives_a_kill(supervise, whom, tmp_path):
+    started = supervise()
+    pids = started.trains()["pids"]
+    with pytest.raises(Held):
+        take(tmp_path / "run" / ".lock")
+    os.kill(started.process.pid if whom == "supervisor" else pids[0], signal.SIGKILL)
+    started.process.wait(60)
+    assert gone([*pids, *started.servers()])
+    wait_until_free(tmp_path / "run" / ".lock")
+
+
+def wait_until_free(lock: Path):
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            take(lock).release()
+            return
+        except Held:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_the_lock_is_held_as_long_as_the_server_is_there(supervise, tmp_path):
+    """The engine of a server whose supervisor was killed may have a GPU's memory for some time."""
+    started = supervise()
+    started.trains()
+    api_server = psutil.Process(started.servers()[0])
+    api_server.suspend()  # so that it takes its guardian's whole patience
+    started.process.kill()
+    started.process.wait()
+    with pytest.raises(Held):
+        take(tmp_path / "run" / ".lock")
+    assert api_server.is_running()
+    assert gone(started.servers())
+    wait_until_free(tmp_path / "run" / ".lock")
+
+
+def test_a_server_that_dies_ends_the_training(supervise, tmp_path):
+    started = supervise(
+        TRAINER.replace("sys.exit(75)", "pass")
+    )  # in the midst of a step it does not end when it is told
+    pids = started.trains()["pids"]
+    servers = started.servers()
+    os.kill(servers[0], signal.SIGKILL)
+    assert started.process.wait(60) == 1
+    told = started.log.read_text().splitlines()[-1]
+    assert told.startswith(
+        "error: launch.vllm: the vLLM server was ended by SIGKILL; if for want of memory, ask for more"
+    )
+    assert told.endswith(f"; its log: {tmp_path / 'run' / 'vllm.log'}")
+    assert gone([*pids, *servers])
+
+
+def test_training_that_misses_its_server_is_not_at_fault(supervise, tmp_path):
+    """The trainer's error may come before its supervisor sees the server's end."""
+    log = str(tmp_path / "run" / "vllm.log")
+    code = f"import json, os, sys; os.kill(json.loads(open({log!r}).readline())['pid'], 9); sys.exit(1)"
+    started = supervise(code)
+    assert started.process.wait(60) == 1
+    assert "error: launch.vllm: the vLLM server was ended by SIGKILL" in started.log.read_text().splitlines()[-1]
+
+
+def test_told_to_stop_training_outlives_its_server(supervise):
+    """A signal to all processes of a job."""
+    slow = TRAINER.replace("sys.exit(75)", "time.sleep(2); print('saved', flush=True); sys.exit(75)")
+    started = supervise(slow)
+    started.trains()
+    servers = started.servers()
+    started.process.send_signal(signal.SIGTERM)
+    os.kill(servers[0], signal.SIGTERM)
+    assert started.process.wait(60) == GOES_ON
+    assert started.log.read_text().endswith("saved\n")
+    assert gone(servers)
+
+
+def test_a_slow_start_is_told_of(supervise):
+    started = supervise("print('trained', flush=True)", stand_in={"slow": 2}, TELL_EVERY="0.5")
+    assert started.process.wait(60) == 0
+    lines = started.log.read_text().splitlines()
+    assert re.fullmatch(r"train: waiting for the vLLM server, \d s", lines[0])
+    assert lines[-1] == "trained"
+
+
+def test_a_signal_while_it_starts_is_the_end(supervise):
+    started = supervise(stand_in={"slow": 600}, TELL_EVERY="0.5")
+    started.wait_for("waiting for the vLLM server")
+    started.process.send_signal(signal.SIGTERM)
+    assert started.process.wait(60) == GOES_ON
+    assert started.log.read_text().splitlines()[-1] == (
+        "train: stopped before training began: SIGTERM; the same command goes on from there"
+    )
+    assert gone(started.servers())
+
+
+def test_a_server_that_does_not_start_is_one_line(supervise, tmp_path):
+    started = supervise(stand_in={"dies": "no room for the key-value cache"})
+    assert started.process.wait(60) == 1
+    assert started.log.read_text() == (
+        "error: launch.vllm: the vLLM server did not start: RuntimeError: no room for the key-value cache; "
+        f"its log: {tmp_path / 'run' / 'vllm.log'}\n"
+    )
+    assert gone([int(started.server_log.read_text().split("engine pid ")[1].split()[0])])
+
+
+def test_a_port_that_was_taken_meanwhile_is_no_end(supervise, tmp_path):
+    started = supervise("print('trained', flush=True)", stand_in={"taken": str(tmp_path / "taken")})
+    assert started.process.wait(60) == 0, started.log.read_text()
+    assert (tmp_path / "taken").exists()
+
+
+@pytest.mark.parametrize(
+    ("stand_in", "told"),
+    [
+        ({"root": "/another/model"}, "error: launch.vllm: the vLLM server serves /another/model, and the run trains"),
+        ({"name": "somebody"}, "error: launch.vllm: 3 free ports, the last one "),
+    ],
+)
+def test_another_server_is_one_line(supervise, stand_in, told):
+    started = supervise(stand_in=stand_in)
+    assert started.process.wait(60) == 1
+    said = started.log.read_text()
+    assert said.startswith(told)
+    assert said.count("\n") == 1

@@ -1,0 +1,121 @@
+"""The server's command, what is told of its log, and the training command that starts it: a stand-in for vLLM."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.study.canonical import canonical
+from reward_ablation.study.locks import take
+from reward_ablation.training.launch.engine import Engine, Server
+from reward_ablation.training.launch.vllm_server import ServerPlan, last_words
+from stand_in_gpus import Machine
+
+from ..conftest import spec_with
+from .stand_in_vllm import make_vllm
+
+SERVED = {"mode": "server", "gpus": 1, "tensor_parallel_size": 1}
+
+
+def options(plan):
+    command = plan.command(1234, "own")
+    return dict(zip(command[5:-1:2], command[6:-1:2], strict=True))
+
+
+def test_the_server_is_what_the_trainer_asks_for():
+    plan = ServerPlan(Path("/models/base"), Path("log"), 4, 2, 0.9, max_model_length=700)
+    command = plan.command(1234, "own")
+    assert command[1:5] == ["-m", "vllm.entrypoints.cli.main", "serve", "/models/base"]
+    assert command[-1] == "--enable-scale-out"
+    assert options(plan) == {
+        "--host": "127.0.0.1",
+        "--port": "1234",
+        "--served-model-name": "own",
+        "--tensor-parallel-size": "2",
+        "--data-parallel-size": "2",
+        "--gpu-memory-utilization": "0.9",
+        "--weight-transfer-config": '{"backend":"nccl"}',
+        "--logprobs-mode": "processed_logprobs",
+        "--max-logprobs": "-1",
+        "--seed": "0",
+        "--max-model-len": "700",
+    }
+    assert "--data-parallel-size" not in options(ServerPlan(Path("m"), Path("log"), 2, 2, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("", "it said nothing"),
+        ("INFO 11-22 02:11:11 [api.py:7] loading\n\n", "loading"),
+        (
+            "(EngineCore pid=7) ERROR 11-22 02:11:11 [core.py:700] ValueError: no room for the key-value cache\n"
+            "(EngineCore pid=7) ERROR 11-22 02:11:11 [core.py:700]   File 'core.py'\n"
+            "(APIServer pid=5) RuntimeError: Engine core initialization failed. See root cause above. Failed core: {}\n"
+            "nanny: bye\n",
+            "ValueError: no room for the key-value cache",
+        ),
+        (
+            "\x1b[31mtorch.OutOfMemoryError: CUDA out of memory\x1b[0m\nclean up\n",
+            "torch.OutOfMemoryError: CUDA out of m",
+        ),
+        ("vllm: error: unrecognized arguments: --seeds 0\n", "vllm: error: unrecognized arguments: --seeds 0"),
+    ],
+)
+def test_the_line_that_tells(tmp_path, log, told):
+    (tmp_path / "vllm.log").write_text(log)
+    said = last_words(tmp_path / "vllm.log")
+    assert said.startswith(told)
+    assert said.endswith(f"; its log: {tmp_path / 'vllm.log'}")
+
+
+def test_what_the_command_and_the_supervisor_say_of_the_engine():
+    assert Engine.from_options(environment={}) == Engine(0.3, False)
+    server = Server("http://127.0.0.1:5", 6, "own")
+    engine = Engine.from_options(90, True, server.environment())
+    assert engine == Engine(0.9, True, "http://127.0.0.1:5", 6, "own")
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine with three GPUs."""
+    made = Machine(tmp_path / "machine", 3)
+    yield made
+    made.clear()
+
+
+def test_the_training_command_starts_the_server_on_gpus_of_its_own(machine, tmp_path):
+    """By code that is not there: the training process that it starts beside the server says so."""
+    run = tmp_path / "run" / "seed0"
+    spec = canonical(spec_with(gpus=1, vllm=SERVED))
+    command = [sys.executable, "-m", "reward_ablation.training", "--spec", spec, "--code", "0" * 16, "--model", "/m"]
+    command += ["--problems", "/p", "--run-dir", str(run), "--vllm-memory-percent", "85", "--vllm-sleep", "0"]
+    package = make_vllm(tmp_path / "packages")["PYTHONPATH"]
+    with take(machine.locks[0]):
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, env=machine.environment(PYTHONPATH=package)
+        )
+    assert result.returncode == 1
+    assert result.stderr.endswith(
+        "error: the training code has changed since the workflow was started; start it again\n"
+    )
+    server = json.loads((run / "vllm.log").read_text().splitlines()[0])
+    assert server["gpus"] == "2"  # the last of the two that the run has claimed
+    assert server["arguments"][:2] == ["serve", "/m"]
+    assert server["arguments"][server["arguments"].index("--gpu-memory-utilization") + 1] == "0.85"
+    for lock in (*machine.locks, run / ".lock"):
+        take(lock).release()
+
+
+@pytest.mark.slow
+def test_several_processes_have_a_launcher_beside_the_server(tmp_path):
+    run = tmp_path / "run" / "seed0"
+    spec = canonical(spec_with(gpus=0, processes=2, vllm=SERVED))
+    command = [sys.executable, "-m", "reward_ablation.training", "--spec", spec, "--code", "0" * 16, "--model", "/m"]
+    command += ["--problems", "/p", "--run-dir", str(run)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=make_vllm(tmp_path / "packages"))
+    assert result.returncode == 1
+    assert result.stderr.count("error: the training code has changed since the workflow was started") == 2
+    take(run / ".lock").release()

@@ -1,0 +1,83 @@
+"""Rollouts by vLLM, each with a seed of its own.
+
+TRL gives all requests of a step the same sampling parameters: with one seed the completions of a group would be equal,
+or, where vLLM numbers them, the same for all problems. Replaces public methods of vLLM's engine and of TRL's client;
+`tests/training/test_trl.py` pins how TRL calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+
+#: Requests that a server is sent at once; it batches them as they come.
+REQUESTS_AT_ONCE = 64
+
+
+@contextmanager
+def own_seeds(generation: Any, seeds: list[int]) -> Iterator[None]:
+    """Have vLLM generate each of this process' rollouts by its own seed.
+
+    Parameters
+    ----------
+    generation : VLLMGeneration
+        TRL's. All processes call this together.
+    seeds : list of int
+        One for each of this process' prompts, in their order.
+    """
+    if generation.mode == "server":
+        seeds = gather_object(seeds)
+        caller, replacement = getattr(generation, "vllm_client", None), seeded_client
+    else:
+        if generation.tensor_parallel_size > 1:  # all processes of such a group generate the group's rollouts
+            lists: list[Any] = [None] * generation.tensor_parallel_size
+            torch.distributed.all_gather_object(lists, seeds, group=generation.tp_group)
+            seeds = [seed for of_process in lists for seed in of_process]
+        caller, replacement = generation.llm, seeded_engine
+    if caller is None:  # the first process alone talks to the server
+        yield
+        return
+    caller.generate = replacement(caller.generate, seeds)
+    try:
+        yield
+    finally:
+        del caller.generate
+
+
+def seeded_engine(generate: Callable, seeds: Sequence[int]) -> Callable:
+    """`LLM.generate` with a seed for each prompt."""
+
+    def seeded(prompts: list, sampling_params: Any, **options: Any) -> Any:
+        each = []
+        for _, seed in zip(prompts, seeds, strict=True):
+            parameters = sampling_params.clone()
+            parameters.seed = seed
+            each.append(parameters)
+        return generate(prompts, sampling_params=each, **options)
+
+    return seeded
+
+
+def seeded_client(generate: Callable, seeds: Sequence[int]) -> Callable:
+    """`VLLMClient.generate` with a seed for each completion: one request each, which share their prompt's cache."""
+
+    def seeded(prompts: list, n: int, generation_kwargs: dict | None = None, **options: Any) -> dict[str, Any]:
+        repeated = [prompt for prompt in prompts for _ in range(n)]
+
+        def one(prompt: Any, seed: int) -> dict[str, Any]:
+            own = {**(generation_kwargs or {}), "seed": seed}
+            return generate(prompts=[prompt], n=1, generation_kwargs=own, **options)
+
+        if len(seeds) != len(repeated):
+            raise ValueError(f"{len(seeds)} seeds for {len(repeated)} completions")
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+            answers = list(pool.map(one, repeated, seeds))
+        joined = {name: [row for answer in answers for row in answer[name]] for name in answers[0]}
+        return {**joined, "prompt_ids": joined["prompt_ids"][::n]}
+
+    return seeded

@@ -1,0 +1,63 @@
+"""How vLLM runs beside a run's training: what the command and the process that serves it say, and the spec does not."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+#: What a run's processes find their vLLM server by.
+SERVER = "REWARD_ABLATION_VLLM"
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a run's own vLLM server is.
+
+    Attributes
+    ----------
+    url : str
+        Such as http://127.0.0.1:43211.
+    group_port : int
+        Where server and trainer meet for the weights.
+    model_name : str
+        The name that it serves under: a server of somebody else has another one.
+    """
+
+    url: str
+    group_port: int
+    model_name: str
+
+    def environment(self) -> dict[str, str]:
+        """What its run's processes are started with."""
+        return {SERVER: json.dumps(asdict(self))}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How vLLM runs beside a run: what does not decide the result.
+
+    Attributes
+    ----------
+    memory : float
+        Share of a GPU's memory, in (0, 1).
+    sleep : bool
+        Whether vLLM lets go of its memory while the model is trained.
+    url, group_port, model_name
+        Of the server, as in `Server`; None in colocate mode.
+    """
+
+    memory: float = 0.3
+    sleep: bool = False
+    url: str | None = None
+    group_port: int | None = None
+    model_name: str | None = None
+
+    @classmethod
+    def from_options(
+        cls, memory_percent: int = 30, sleep: bool = False, environment: Mapping[str, str] = os.environ
+    ) -> Engine:
+        """By the options of the training command, and by the environment that it was started in."""
+        server = json.loads(environment.get(SERVER, "{}"))
+        return cls(memory_percent / 100, sleep, **server)
