@@ -1,0 +1,106 @@
+"""The check of a machine's GPUs: what it leaves out and why, what it says of wrong numbers, and its runs on a CPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "benchmarks" / "gpu_check.py"
+PAGE = ROOT / "docs" / "gpu.md"
+
+
+@pytest.fixture
+def check(monkeypatch):
+    """The benchmark's module."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    import gpu_check
+
+    return gpu_check
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=500)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "reason"),
+    [
+        ("plain", 1, None),
+        ("DDP × 2", 1, "needs 2 GPUs, here are 1"),
+        ("server", 1, "needs 2 GPUs, here are 1"),
+        ("server", 2, None),
+        ("DDP × 2", 2, None),
+    ],
+)
+def test_layouts_that_cannot_run_are_named(check, monkeypatch, name, gpus, reason):
+    monkeypatch.setattr(check, "find_spec", lambda name: True)
+    layout = next(layout for layout in check.LAYOUTS if layout.name == name)
+    assert check.left_out(layout, gpus, "cuda") == reason
+
+
+def test_packages_that_are_missing_are_named(check, monkeypatch, tmp_path):
+    monkeypatch.setattr(check, "find_spec", lambda name: None)
+    monkeypatch.setattr(check, "DEEPSPEED", tmp_path / "none")
+    reasons = {layout.name: check.left_out(layout, 8, "cuda") for layout in check.LAYOUTS}
+    assert reasons["colocate"] == reasons["server"] == "vLLM is not installed"
+    assert reasons["ZeRO-2 × 2"] == "DeepSpeed is not installed"
+    assert reasons["plain"] is None
+    assert reasons["DDP × 2"] is None
+
+
+def test_a_wrong_number_is_told(check):
+    near = {"products": 1e-5, "norm": 1e-6, "processes": 1}
+    assert check.right(near)
+    assert not check.right({**near, "norm": 0.01})
+    assert not check.right({**near, "products": 0.01})
+    assert check.right({**near, "products": 0.01, "processes": 2})  # of sums
+    assert not check.right({"error": "out of memory"})
+
+
+def test_parts_of_a_step_add_up(check, tmp_path):
+    seconds = {"step": 10, "preparation": 6, "generation": 4, "synchronisation": 0.5, "scoring": 1, "update": 2}
+    events = [{"step": 1, "part": "step", "seconds": 99, "peak": 5}]  # the first step is left out
+    events += [{"step": 2, "part": part, "seconds": number, "peak": 7} for part, number in seconds.items()]
+    pd.DataFrame(events).to_json(tmp_path / "times", orient="records", lines=True)
+    parts = check.by_part(tmp_path / "times")
+    assert parts["whole step"] == 12
+    assert parts["other preparation"] == 0.5
+    assert parts["gradients"] == 4
+    assert parts["peak"] == 7
+    with pytest.raises(RuntimeError, match="trained without DeepSpeed"):
+        check.check_deepspeed(tmp_path / "times")
+
+
+def test_without_a_gpu_nothing_is_run_and_the_page_stays(check, tmp_path):
+    if check.torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    before = PAGE.read_text()
+    result = run("--write", "--json", str(tmp_path / "result.json"))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "no GPU here: nothing was run\n"
+    assert PAGE.read_text() == before
+    empty = json.loads((tmp_path / "result.json").read_text())
+    assert f"-->\n{check.table(empty)}\n<!--" in before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["plain", "DDP × 2", "ZeRO-3 × 2"])
+def test_layouts_on_a_cpu(check, tmp_path, layout):
+    if layout.startswith("ZeRO") and find_spec("deepspeed") is None and not check.DEEPSPEED.is_dir():
+        pytest.skip("DeepSpeed is not installed; `make test` does")
+    output = tmp_path / "result.json"
+    result = run("--device", "cpu", "--shape", "tiny", "--layouts", layout, "--json", str(output))
+    assert result.returncode == 0, result.stdout + result.stderr[-2000:]
+    found = json.loads(output.read_text())["shapes"]["tiny"]
+    assert check.right(found["numbers"][layout])
+    own, bare = found["times"][layout]["own"], found["times"][layout]["bare"]
+    assert 0 < own["generation"] < own["whole step"]
+    assert 0 < bare["gradients"] < bare["whole step"]
+    assert f"| {layout} | as on the CPU |" in result.stdout
