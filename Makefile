@@ -10,7 +10,7 @@ JOBS ?= 2
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready-$(LOCK)
 
-.PHONY: help install demo test test-fast lint format schemas lock bench clean
+.PHONY: help install demo test test-fast lint format schemas lock bench gpu-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ lock: $(READY) ## Resolve pyproject.toml into envs/cpu.txt and envs/gpu.txt
 
 bench: $(READY) ## Run all benchmarks and refresh the tables of docs/performance.md
 	$(BIN)/python benchmarks/run_all.py
+
+gpu-check: $(READY) ## What of the layouts works on this machine's GPUs, and how fast: into docs/gpu.md
+	$(BIN)/python benchmarks/gpu_check.py --write
 
 clean: ## Remove the virtual environment and the demo's results
 	rm -rf $(VENV) results/demo

@@ -117,7 +117,17 @@ def test_an_arm_at_fault_is_named(config, of_study, of_arm, message):
             {"generation_kwargs": {"n": 1}},
             "generation_kwargs.n: not to be set with launch.vllm: num_",
         ),
-        ({"vllm": COLOCATE}, {"loss_type": "vespo"}, "vllm_importance_sampling_mode: sequence_mask: loss_type: vespo"),
+        (
+            {"vllm": COLOCATE},
+            {"loss_type": "vespo", "vllm_importance_sampling_mode": "sequence_mask"},
+            "vllm_importance_sampling_mode: sequence_mask: loss_type: vespo",
+        ),
+        ({}, {"generation_kwargs": {"num_beams": 4}}, "generation_kwargs.num_beams: not to be set here: rollouts are"),
+        (
+            {},
+            {"generation_kwargs": {"typical_p": 0.9}},
+            "generation_kwargs.typical_p: not to be set here: rollouts are",
+        ),
         (
             {"vllm": COLOCATE},
             {"vllm_max_model_length": 256},

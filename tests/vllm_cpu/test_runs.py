@@ -27,16 +27,18 @@ COLOCATE = {"vllm": {"mode": "colocate", "tensor_parallel_size": 1}}
 SERVER = {"vllm": {"mode": "server", "gpus": 1, "tensor_parallel_size": 1}}
 IN_TWO = {"processes": 2, "training": {"per_device_train_batch_size": 4}}
 DEEPSPEED = str(Path(sys.prefix) / "deepspeed")
+#: Enough that a run is not over before a test has ended it at its third.
+STEPS = 8
 #: What two makes of one model differ by in 32 bits: 6e-7 nats a token were seen.
 ROUNDING = 1e-5
 
 
 @pytest.fixture(scope="session")
 def command(vllm_model, problems) -> Callable[[dict, Path], list[str]]:
-    """`command(changes, run)` trains a run of four steps that is saved at the second."""
+    """`command(changes, run)` trains a run of eight steps that is saved at every second."""
 
     def of(changes: dict, run: Path) -> list[str]:
-        training = {"save_strategy": "steps", "save_steps": 2, **changes.get("training", {})}
+        training = {"max_steps": STEPS, "save_strategy": "steps", "save_steps": 2, **changes.get("training", {})}
         return training_command(spec_with(**{**changes, "training": training}), run, vllm_model, problems)
 
     return of
@@ -98,12 +100,12 @@ def rollouts(run: Path) -> pd.DataFrame:
 def assert_synchronised(run: Path) -> None:
     """At each step vLLM sampled by the weights that were trained, of which each step made others."""
     metrics = pd.read_parquet(run / "metrics.parquet")
-    assert len(metrics) == 4
+    assert len(metrics) == STEPS
     assert (metrics["grad_norm"] > 0).all()
     assert (metrics["sampling/sampling_logp_difference/mean"] < ROUNDING).all()
     assert (rollouts(run)["sampling_gap"] < ROUNDING).all()
     assert (rollouts(run)["sampling_corrected"] == 0).all()
-    for step in range(1, 5):
+    for step in range(1, STEPS + 1):
         assert_shares_are_the_training_gradient(run, step)
 
 
@@ -127,11 +129,12 @@ def test_a_colocated_engine_samples_by_the_present_weights(colocated):
 def test_a_run_is_repeated_to_the_byte_and_goes_on_after_a_kill(command, colocated, tmp_path):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
     with started(command(COLOCATE, run), log) as process:
-        wait_for("step 3/4", log, process)
+        wait_for(f"step 3/{STEPS}", log, process)
         process.kill()
     with started(command(COLOCATE, run), log) as process:
         assert process.wait() == 0, log.read_text()
-    assert [(first, ended) for first, _, ended in attempts(run)] == [(0, "killed"), (2, "done")]
+    assert [ended for _, _, ended in attempts(run)] == ["killed", "done"]
+    assert attempts(run)[1][0] in (2, 4, 6)
     assert digests(run) == digests(colocated)
 
 
@@ -154,8 +157,8 @@ def test_adapters_reach_the_engine_and_leave_their_base_alone(train):
 
 def test_older_rollouts_and_a_kl_term(train):
     run = train("run", **COLOCATE, training={"beta": 0.1, "num_iterations": 2})
-    assert len(pd.read_parquet(run / "metrics.parquet")) == 4
-    for step in range(1, 5):
+    assert len(pd.read_parquet(run / "metrics.parquet")) == STEPS
+    for step in range(1, STEPS + 1):
         assert_shares_are_the_training_gradient(run, step)
 
 
@@ -186,10 +189,10 @@ def test_weights_that_do_not_arrive_end_the_run(command, tmp_path, layout):
 def test_a_server_that_is_killed_ends_the_run_and_the_same_command_goes_on(command, colocated, tmp_path):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
     with started(command(SERVER, run), log) as process:
-        wait_for("step 3/4", log, process)
+        wait_for(f"step 3/{STEPS}", log, process)
         everything = family(process)
         for each in everything:
-            if "vllm.entrypoints.cli.main" in each.cmdline():
+            if each.cmdline()[1:3] == ["-m", "vllm.entrypoints.cli.main"]:
                 each.kill()
         assert process.wait(60) == 1, log.read_text()
         assert log.read_text().splitlines()[-1].startswith("error: launch.vllm: the vLLM server was ended by SIGKILL")
@@ -203,7 +206,7 @@ def test_a_server_that_is_killed_ends_the_run_and_the_same_command_goes_on(comma
 def test_the_server_is_gone_when_its_run_is(command, tmp_path, number):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
     with started(command(SERVER, run), log) as process:
-        wait_for("step 1/4", log, process)
+        wait_for(f"step 1/{STEPS}", log, process)
         everything = family(process)
         assert any("vllm.entrypoints.cli.main" in each.cmdline() for each in everything)
         process.send_signal(number)

@@ -29,7 +29,7 @@ from reward_ablation.training.launch.vllm_server import ServerPlan
 
 folder = Path(sys.argv[1])
 vllm_server.TELL_EVERY = float(os.environ.get("TELL_EVERY", 10))
-plan = ServerPlan(folder / "model", folder / "run" / "vllm.log", 1, 1, 0.9)
+plan = ServerPlan(folder / "model", folder / "run" / "vllm.log", 1, 1, 0.9, 700)
 with one_line_errors(), take(folder / "run" / ".lock") as lock:
     lock.share()
     command = [sys.executable, "-c", sys.argv[2]]

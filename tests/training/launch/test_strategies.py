@@ -32,7 +32,7 @@ def with_deepspeed() -> dict[str, str]:
 @deepspeed
 @pytest.mark.parametrize(("strategy", "slices"), [("zero2", "*_optim_states.pt"), ("zero3", "*_model_states.pt")])
 def test_zero_goes_on_where_it_was_stopped(command, tmp_path, strategy, slices):
-    spec = spec_with(training={**TRAINING, "max_steps": 6}, processes=2, strategy=strategy)
+    spec = spec_with(training={**TRAINING, "max_steps": 12}, processes=2, strategy=strategy)
     whole, stopped = tmp_path / "whole" / "seed0", tmp_path / "stopped" / "seed0"
     result = subprocess.run(command(spec, whole), capture_output=True, text=True, timeout=300, env=with_deepspeed())
     assert result.returncode == 0, result.stderr
@@ -40,7 +40,7 @@ def test_zero_goes_on_where_it_was_stopped(command, tmp_path, strategy, slices):
     with log.open("w") as file:
         process = subprocess.Popen(command(spec, stopped), stdout=file, stderr=file, env=with_deepspeed())
     deadline = time.monotonic() + 240
-    while "step 2/6" not in log.read_text():
+    while "step 2/12" not in log.read_text():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.05)

@@ -42,7 +42,7 @@ def test_the_server_is_what_the_trainer_asks_for():
         "--seed": "0",
         "--max-model-len": "700",
     }
-    assert "--data-parallel-size" not in options(ServerPlan(Path("m"), Path("log"), 2, 2, 0.9))
+    assert "--data-parallel-size" not in options(ServerPlan(Path("m"), Path("log"), 2, 2, 0.9, 700))
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_the_line_that_tells(tmp_path, log, told):
 
 def test_what_the_command_and_the_supervisor_say_of_the_engine():
     assert Engine.from_options(environment={}) == Engine(0.3, False)
-    server = Server("http://127.0.0.1:5", 6, "own")
+    server = Server("http://127.0.0.1:5", 6, "own", 7.5)
     engine = Engine.from_options(90, True, server.environment())
-    assert engine == Engine(0.9, True, "http://127.0.0.1:5", 6, "own")
+    assert engine == Engine(0.9, True, "http://127.0.0.1:5", 6, "own", 7.5)
 
 
 @pytest.fixture
@@ -86,12 +86,22 @@ def machine(tmp_path):
     made.clear()
 
 
-def test_the_training_command_starts_the_server_on_gpus_of_its_own(machine, tmp_path):
+def test_the_training_command_starts_the_server_on_gpus_of_its_own(machine, demo_model, problems, tmp_path):
     """By code that is not there: the training process that it starts beside the server says so."""
     run = tmp_path / "run" / "seed0"
     spec = canonical(spec_with(gpus=1, vllm=SERVED))
-    command = [sys.executable, "-m", "reward_ablation.training", "--spec", spec, "--code", "0" * 16, "--model", "/m"]
-    command += ["--problems", "/p", "--run-dir", str(run), "--vllm-memory-percent", "85", "--vllm-sleep", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "reward_ablation.training",
+        "--spec",
+        spec,
+        "--code",
+        "0" * 16,
+        "--model",
+        str(demo_model),
+    ]
+    command += ["--problems", str(problems), "--run-dir", str(run), "--vllm-memory-percent", "85", "--vllm-sleep", "0"]
     package = make_vllm(tmp_path / "packages")["PYTHONPATH"]
     with take(machine.locks[0]):
         result = subprocess.run(
@@ -103,18 +113,30 @@ def test_the_training_command_starts_the_server_on_gpus_of_its_own(machine, tmp_
     )
     server = json.loads((run / "vllm.log").read_text().splitlines()[0])
     assert server["gpus"] == "2"  # the last of the two that the run has claimed
-    assert server["arguments"][:2] == ["serve", "/m"]
-    assert server["arguments"][server["arguments"].index("--gpu-memory-utilization") + 1] == "0.85"
+    assert server["arguments"][:2] == ["serve", str(demo_model)]
+    options = dict(zip(server["arguments"][2::2], server["arguments"][3::2], strict=False))
+    assert options["--gpu-memory-utilization"] == "0.85"
+    assert 16 < int(options["--max-model-len"]) < 100  # the longest prompt, and a completion
     for lock in (*machine.locks, run / ".lock"):
         take(lock).release()
 
 
 @pytest.mark.slow
-def test_several_processes_have_a_launcher_beside_the_server(tmp_path):
+def test_several_processes_have_a_launcher_beside_the_server(demo_model, problems, tmp_path):
     run = tmp_path / "run" / "seed0"
     spec = canonical(spec_with(gpus=0, processes=2, vllm=SERVED))
-    command = [sys.executable, "-m", "reward_ablation.training", "--spec", spec, "--code", "0" * 16, "--model", "/m"]
-    command += ["--problems", "/p", "--run-dir", str(run)]
+    command = [
+        sys.executable,
+        "-m",
+        "reward_ablation.training",
+        "--spec",
+        spec,
+        "--code",
+        "0" * 16,
+        "--model",
+        str(demo_model),
+    ]
+    command += ["--problems", str(problems), "--run-dir", str(run)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=make_vllm(tmp_path / "packages"))
     assert result.returncode == 1
     assert result.stderr.count("error: the training code has changed since the workflow was started") == 2

@@ -16,9 +16,22 @@ NOT_FOR_VLLM = {
     "logprobs": "the sampled tokens' are asked for, to compare them with the trainer's",
 }
 
-#: TRL's defaults.
+#: Arguments of transformers' generate that say how tokens are drawn: here each rollout has random numbers of its own.
+NOT_FOR_TRANSFORMERS = {
+    **dict.fromkeys(
+        ("do_sample", "num_beams", "num_return_sequences", "penalty_alpha"),
+        "rollouts are sampled, each by its own seed",
+    ),
+    **dict.fromkeys(
+        ("top_h", "typical_p", "epsilon_cutoff", "eta_cutoff", "watermarking_config", "renormalize_logits"),
+        "rollouts are drawn by temperature, top_p, top_k and min_p",
+    ),
+}
+
+#: TRL's default.
 COMPLETION_LENGTH = 256
-IMPORTANCE_SAMPLING_MODE = "sequence_mask"
+#: This project's.
+IMPORTANCE_SAMPLING_MODE = "token_truncate"
 
 
 def check_launchable(training: dict[str, Any], lora: Lora | None, launch: Launch, arm: str) -> None:
@@ -38,7 +51,7 @@ def check_launchable(training: dict[str, Any], lora: Lora | None, launch: Launch
     ------
     ValueError
     """
-    reason = _against_vllm(training) if launch.vllm else None
+    reason = _against_vllm(training) if launch.vllm else _against_transformers(training)
     reason = reason or _against_lora(training, lora, launch) or _against_reference(training, lora)
     if reason:
         raise ValueError(f"training (arm {arm}): {reason}")
@@ -64,6 +77,14 @@ def check_second_pass(
             f"training (arm {arm}): gradient_checkpointing: with lora and launch.strategy: zero3 it allows one "
             f"backward pass, and {reason} takes more to be measured; set it to false, or gradients.every: off"
         )
+
+
+def _against_transformers(training: dict[str, Any]) -> str | None:
+    kwargs = training.get("generation_kwargs")
+    for name in kwargs if isinstance(kwargs, dict) else ():
+        if name in NOT_FOR_TRANSFORMERS:
+            return f"generation_kwargs.{name}: not to be set here: {NOT_FOR_TRANSFORMERS[name]}"
+    return None
 
 
 def _against_vllm(training: dict[str, Any]) -> str | None:

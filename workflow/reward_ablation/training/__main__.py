@@ -53,7 +53,7 @@ def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -
     """Train the run, or leave that to the processes that do; the exit status."""
     # The processes of one run share its lock with each other, and with nobody else.
     with wait_for(arguments.run_dir / LOCK, "train", shared=is_worker()) as lock:
-        lay_out_processes(spec, arguments.nodes, [lock], arguments.model, arguments.run_dir, engine)
+        lay_out_processes(spec, arguments.nodes, [lock], arguments.model, arguments.problems, arguments.run_dir, engine)
         check_code(spec, arguments.code)
         if zero.is_zero_worker() and spec["gpus"] == 0:
             zero.need_no_compiler()
@@ -68,7 +68,7 @@ def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -
                 arguments.model,
                 arguments.problems,
                 arguments.run_dir,
-                started=STARTED,
+                started=engine.started or STARTED,
                 engine=engine,
             )
         except Stopped as stopped:

@@ -29,6 +29,7 @@ from reward_ablation.training.attempts import Attempt
 from reward_ablation.training.checkpoints import claim, resume_point, step_of
 from reward_ablation.training.dataset import training_dataset
 from reward_ablation.training.finish import clear_outputs, finish, finished, trained
+from reward_ablation.training.generation.longest_text import longest_text
 from reward_ablation.training.interruption import Interruption, Stopped
 from reward_ablation.training.keep_models import KeepModels
 from reward_ablation.training.launch.engine import Engine
@@ -37,9 +38,6 @@ from reward_ablation.training.progress import ProgressCallback
 from reward_ablation.training.resumed_state import load_state
 from reward_ablation.training.settings import OWN_ENGINE, grpo_config, lora_config
 from reward_ablation.training.trainer import AblationTrainer
-
-#: TRL's own default of max_completion_length.
-COMPLETION_LENGTH = 256
 
 
 @dataclass(frozen=True)
@@ -213,9 +211,8 @@ def build_trainer(
     dataset = training_dataset(problems, lambda question: render_prompt(question, prompt))
     settings = halved({"run_name": run_name, **spec["training"]}, halvings(work))
     vllm = spec.get("vllm")
-    if vllm and settings.get("vllm_max_model_length") is None:  # vLLM would make room for the longest text of the model
-        longest = max(map(len, tokenize_prompts(dataset["prompt"], tokenizer, settings.get("chat_template_kwargs"))))
-        settings["vllm_max_model_length"] = longest + settings.get("max_completion_length", COMPLETION_LENGTH)
+    if vllm:
+        settings["vllm_max_model_length"] = longest_text(spec, model, problems)
     config = grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0, vllm=vllm, engine=engine)
     trainer = AblationTrainer(
         components=components,

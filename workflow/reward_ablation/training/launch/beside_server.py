@@ -80,7 +80,7 @@ def train_beside_server(
             told = {
                 **visible(shown[:gpus], dict(environment)),
                 **without_proxy(dict(environment)),
-                **Server(url, free_port(), name).environment(),
+                **Server(url, free_port(), name, plan.started).environment(),
                 "VLLM_HOST_IP": "127.0.0.1",  # where the server is told to meet the trainer for the weights
             }
             with guarded(trainer, PATIENCE, told) as signals.trainer:
@@ -129,4 +129,5 @@ def _ended_within(process: Popen, seconds: float) -> bool:
 
 def _end_of(server: Popen) -> str:
     status = server.returncode
-    return ended_by("", status - 128).strip() if status > 128 else f"ended with exit status {status}"
+    number = -status if status < 0 else status - 128  # its guardian's end, or its own as that one tells it
+    return ended_by("", number).strip() if number > 0 else f"ended with exit status {status}"

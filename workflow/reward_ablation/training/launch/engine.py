@@ -23,11 +23,14 @@ class Server:
         Where server and trainer meet for the weights.
     model_name : str
         The name that it serves under: a server of somebody else has another one.
+    started : float
+        `time.perf_counter()` at the start of the run's first process, which has waited for it.
     """
 
     url: str
     group_port: int
     model_name: str
+    started: float
 
     def environment(self) -> dict[str, str]:
         """What its run's processes are started with."""
@@ -44,7 +47,7 @@ class Engine:
         Share of a GPU's memory, in (0, 1).
     sleep : bool
         Whether vLLM lets go of its memory while the model is trained.
-    url, group_port, model_name
+    url, group_port, model_name, started
         Of the server, as in `Server`; None in colocate mode.
     """
 
@@ -53,6 +56,7 @@ class Engine:
     url: str | None = None
     group_port: int | None = None
     model_name: str | None = None
+    started: float | None = None
 
     @classmethod
     def from_options(

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.data.verify import verify_problems
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.gpus import claim_gpus
 from reward_ablation.study.locks import Lock
@@ -23,7 +24,7 @@ from reward_ablation.training.launch.vllm_server import ServerPlan
 
 
 def lay_out_processes(
-    spec: dict[str, Any], nodes: int, locks: list[Lock], model: Path, run_dir: Path, engine: Engine
+    spec: dict[str, Any], nodes: int, locks: list[Lock], model: Path, problems: Path, run_dir: Path, engine: Engine
 ) -> None:
     """Have a run trained by the processes that its spec asks for; return where this is the only one, or one of them.
 
@@ -43,6 +44,8 @@ def lay_out_processes(
         The run's.
     model : Path
         Folder of the base model.
+    problems : Path
+        Prepared training set.
     run_dir : Path
     engine : Engine
 
@@ -67,7 +70,7 @@ def lay_out_processes(
         sys.exit(_end_with([*srun_command(nodes), *training_command(spec, *more)]))
     if serves:
         keep = [lock.descriptor for lock in locks if lock.descriptor is not None]
-        plan = server_plan(spec, model, run_dir, engine)
+        plan = server_plan(spec, model, problems, run_dir, engine)
         sys.exit(train_beside_server(plan, training_command(spec), os.environ, spec["gpus"], keep))
     for lock in locks:
         lock.keep_over_exec()
@@ -89,17 +92,20 @@ def training_command(spec: dict[str, Any], *more: str) -> list[str]:
     return [*launcher, "--", *sys.argv[1:]]
 
 
-def server_plan(spec: dict[str, Any], model: Path, run_dir: Path, engine: Engine) -> ServerPlan:
+def server_plan(spec: dict[str, Any], model: Path, problems: Path, run_dir: Path, engine: Engine) -> ServerPlan:
     """How the server of a run is started."""
-    vllm, training = spec["vllm"], spec["training"]
+    from reward_ablation.training.generation.longest_text import longest_text  # imports transformers
+
+    verify_problems(problems)
+    vllm = spec["vllm"]
     return ServerPlan(
         model=model,
         log=run_dir / VLLM_LOG,
         gpus=vllm["gpus"],
         tensor_parallel_size=vllm["tensor_parallel_size"],
         memory=engine.memory,
-        max_model_length=training.get("vllm_max_model_length"),
-        model_impl=training.get("vllm_model_impl"),
+        max_model_length=longest_text(spec, model, problems),
+        model_impl=spec["training"].get("vllm_model_impl"),
     )
 
 

@@ -11,7 +11,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -54,10 +54,12 @@ class ServerPlan:
         GPUs of its own, and how many of them share one copy of the model.
     memory : float
         Share of a GPU's memory.
-    max_model_length : int or None
-        Tokens of the longest prompt and completion; None: what the model's config says.
+    max_model_length : int
+        Tokens of the longest prompt and completion.
     model_impl : str or None
         vLLM's implementation of the model; None: vLLM's choice.
+    started : float
+        `time.perf_counter()` when the run was started: its time is the server's, too.
     """
 
     model: Path
@@ -65,8 +67,9 @@ class ServerPlan:
     gpus: int
     tensor_parallel_size: int
     memory: float
-    max_model_length: int | None = None
+    max_model_length: int
     model_impl: str | None = None
+    started: float = field(default_factory=time.perf_counter)
 
     def command(self, port: int, name: str) -> list[str]:
         """Of vLLM's own server, with what TRL's trainer asks of one."""
@@ -76,6 +79,7 @@ class ServerPlan:
             "served-model-name": name,
             "tensor-parallel-size": self.tensor_parallel_size,
             "gpu-memory-utilization": self.memory,
+            "max-model-len": self.max_model_length,
             "weight-transfer-config": '{"backend":"nccl"}',
             "logprobs-mode": "processed_logprobs",  # of the distribution that was sampled from
             "max-logprobs": -1,
@@ -83,7 +87,6 @@ class ServerPlan:
         }
         copies = self.gpus // self.tensor_parallel_size
         options |= {"data-parallel-size": copies} if copies > 1 else {}
-        options |= {"max-model-len": self.max_model_length} if self.max_model_length is not None else {}
         options |= {"model-impl": self.model_impl} if self.model_impl is not None else {}
         given = [part for option, value in options.items() for part in (f"--{option}", str(value))]
         start = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(self.model.absolute())]
