@@ -110,17 +110,32 @@ def test_an_arm_at_fault_is_named(config, of_study, of_arm, message):
         (
             {"vllm": SERVER},
             {"generation_kwargs": {"seed": 1}},
-            "generation_kwargs.seed: not to be set with launch.vllm:",
+            "generation_kwargs.seed: not to be set here:",
         ),
         (
             {"vllm": SERVER},
             {"generation_kwargs": {"n": 1}},
-            "generation_kwargs.n: not to be set with launch.vllm: num_",
+            "generation_kwargs.n: not to be set here: num_",
         ),
         (
             {"vllm": COLOCATE},
             {"loss_type": "vespo", "vllm_importance_sampling_mode": "sequence_mask"},
             "vllm_importance_sampling_mode: sequence_mask: loss_type: vespo",
+        ),
+        (
+            {},
+            {"generation_kwargs": {"temperature": 0.5}},
+            "generation_kwargs.temperature: not to be set here: set temper",
+        ),
+        (
+            {},
+            {"generation_kwargs": {"max_new_tokens": 9}},
+            "generation_kwargs.max_new_tokens: not to be set here: set max_",
+        ),
+        (
+            {"vllm": SERVER},
+            {"generation_kwargs": {"echo": True}},
+            "generation_kwargs.echo: not to be set here: with launch",
         ),
         ({}, {"generation_kwargs": {"num_beams": 4}}, "generation_kwargs.num_beams: not to be set here: rollouts are"),
         (

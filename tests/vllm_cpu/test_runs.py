@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +93,16 @@ def family(process: subprocess.Popen) -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
 
+def servers(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that are vLLM's server."""
+    found = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.cmdline()[1:3] == ["-m", "vllm.entrypoints.cli.main"]:
+                found.append(process)
+    return found
+
+
 def rollouts(run: Path) -> pd.DataFrame:
     return pd.read_parquet(run / "rollouts.parquet").set_index(["step", "problem_id", "rollout"]).sort_index()
 
@@ -122,6 +132,10 @@ def assert_same(one: Path, other: Path) -> None:
 
 def test_a_colocated_engine_samples_by_the_present_weights(colocated):
     assert_synchronised(colocated)
+    rows = pd.read_parquet(colocated / "sample_gram_rows.parquet")
+    assert set(rows["family"]) == {
+        "all_tokens"
+    }  # what other weights would do can be asked: ratios do not depend on them
     different = rollouts(colocated).groupby(["step", "problem_id"])["completion"].nunique()
     assert (different == 4).all()
 
@@ -182,7 +196,9 @@ def test_weights_that_do_not_arrive_end_the_run(command, tmp_path, layout):
         assert process.wait() == 1, log.read_text()
     errors = [line for line in log.read_text().splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
-    assert errors[0].startswith("error: launch.vllm: at step 2 vLLM's log-probabilities differ from the trainer's by ")
+    assert errors[0].startswith(
+        "error: launch.vllm: for 3 generations in a row, up to step 4, vLLM's log-probabilities "
+    )
     assert not (run / "run.json").exists()
 
 
@@ -191,9 +207,8 @@ def test_a_server_that_is_killed_ends_the_run_and_the_same_command_goes_on(comma
     with started(command(SERVER, run), log) as process:
         wait_for(f"step 3/{STEPS}", log, process)
         everything = family(process)
-        for each in everything:
-            if each.cmdline()[1:3] == ["-m", "vllm.entrypoints.cli.main"]:
-                each.kill()
+        for server in servers(everything):
+            server.kill()
         assert process.wait(60) == 1, log.read_text()
         assert log.read_text().splitlines()[-1].startswith("error: launch.vllm: the vLLM server was ended by SIGKILL")
         assert not psutil.wait_procs(everything, 10)[1]
@@ -208,7 +223,7 @@ def test_the_server_is_gone_when_its_run_is(command, tmp_path, number):
     with started(command(SERVER, run), log) as process:
         wait_for(f"step 1/{STEPS}", log, process)
         everything = family(process)
-        assert any("vllm.entrypoints.cli.main" in each.cmdline() for each in everything)
+        assert servers(everything)
         process.send_signal(number)
         process.wait(120)
         assert not psutil.wait_procs(everything, 60)[1]

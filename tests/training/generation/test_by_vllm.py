@@ -2,10 +2,16 @@
 
 import copy
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
+from accelerate import Accelerator
+from peft import LoraConfig, get_peft_model
 
+from reward_ablation.models.load import load_model
+from reward_ablation.study.errors import StudyError
 from reward_ablation.training.generation.by_vllm import seeded_client, seeded_engine
+from reward_ablation.training.run import check_for_vllm
 
 
 @dataclass
@@ -50,3 +56,22 @@ def test_another_number_of_seeds_is_no_silent_mistake():
         seeded_engine(print, [1, 2])(["a"], Parameters(1.0))
     with pytest.raises(ValueError, match="2 seeds for 1"):
         seeded_client(print, [1, 2])([[1]], 1)
+
+
+@pytest.fixture
+def trainer(demo_model):
+    """`trainer(**changes of LoraConfig)` is as much of a trainer as is looked at, of the demo model with adapters."""
+
+    def make(**changes):
+        config = LoraConfig(**{"r": 2, "target_modules": "all-linear", **changes}, task_type="CAUSAL_LM")
+        return SimpleNamespace(model=get_peft_model(load_model(demo_model), config), accelerator=Accelerator(cpu=True))
+
+    return make
+
+
+def test_a_model_that_vllm_would_not_sample_from_as_it_is_trained_is_refused(trainer):
+    check_for_vllm(trainer())
+    with pytest.raises(StudyError, match=r"training\.disable_dropout: .*lora_dropout.default has a dropout of 0\.1"):
+        check_for_vllm(trainer(lora_dropout=0.1))
+    with pytest.raises(StudyError, match=r"lora\.target_modules: an adapter of the embedding"):
+        check_for_vllm(trainer(target_modules=["q_proj", "embed_tokens"]))

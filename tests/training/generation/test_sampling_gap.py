@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from reward_ablation.study.errors import StudyError
-from reward_ablation.training.generation.sampling_gap import check_gap, sampling_gap
+from reward_ablation.training.generation.sampling_gap import GapWatch, sampling_gap
 
 MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
 SAMPLER = torch.full((2, 4), -2.0)
@@ -50,8 +50,28 @@ def test_a_token_without_a_log_probability_has_no_gap():
     assert gap.mean[0] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("mean", [0.11, math.nan])
-def test_a_gap_beyond_rounding_ends_the_run(mean):
-    check_gap(0.05, 3)
-    with pytest.raises(StudyError, match=r"launch\.vllm: at step 3 vLLM's log-probabilities differ"):
-        check_gap(mean, 3)
+def test_a_completion_that_is_masked_has_none():
+    mask = MASK * torch.tensor([[1], [0]])
+    gap = sampling_gap(TRAINER, SAMPLER, mask, corrected("token_truncate"), by_sequence=False)
+    assert gap.mean[0] == pytest.approx(1.0)
+    assert math.isnan(gap.mean[1])
+    assert math.isnan(gap.corrected[1])
+
+
+@pytest.mark.parametrize("large", [0.11, math.nan])
+def test_gaps_beyond_rounding_end_the_run_at_the_third_in_a_row(large):
+    watch = GapWatch({"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0, "generation_kwargs": None})
+    for step, gap in enumerate([large, large, 0.05, large, large], start=1):
+        watch.see(gap, step)
+    with pytest.raises(StudyError, match=r"launch\.vllm: for 3 generations in a row, up to step 6, vLLM's log-probab"):
+        watch.see(large, 6)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"top_p": 0.9}, {"top_k": 5}, {"min_p": 0.1}, {"repetition_penalty": 1.1}, {"generation_kwargs": {"stop": "x"}}],
+)
+def test_where_vllm_samples_from_a_cut_distribution_no_gap_ends_a_run(setting):
+    watch = GapWatch(setting)
+    for step in range(1, 9):
+        watch.see(1.0, step)

@@ -59,6 +59,10 @@ RESERVED = {
 }
 
 
+#: TRL's own default of max_completion_length.
+COMPLETION_LENGTH = 512
+
+
 @cache
 def schema() -> dict[str, Any]:
     """The JSON schema of the settings that a config may hold."""
@@ -90,6 +94,8 @@ def check_training_settings(settings: dict[str, Any]) -> None:
             hint = "; YAML reads 1e-6 as text, 1.0e-6 as a number" if _is_number(value) else ""
             raise ValueError(f"{name}: {value!r} is not allowed; allowed: {allowed}{hint}")
     _check_group(settings)
+    if settings.get("max_completion_length", COMPLETION_LENGTH) is None:
+        raise ValueError("max_completion_length: null would let a completion go on for ever; give a number of tokens")
 
 
 def _check_group(settings: dict[str, Any]) -> None:

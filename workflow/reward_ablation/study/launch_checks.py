@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reward_ablation.study.checks import second_pass
+from reward_ablation.study.grpo_settings import COMPLETION_LENGTH, schema
 from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.sections.training import Lora
 
@@ -23,14 +24,25 @@ NOT_FOR_TRANSFORMERS = {
         "rollouts are sampled, each by its own seed",
     ),
     **dict.fromkeys(
-        ("top_h", "typical_p", "epsilon_cutoff", "eta_cutoff", "watermarking_config", "renormalize_logits"),
+        (
+            "stop_strings",
+            "prompt_lookup_num_tokens",
+            "top_h",
+            "typical_p",
+            "epsilon_cutoff",
+            "eta_cutoff",
+            "watermarking_config",
+            "renormalize_logits",
+        ),
         "rollouts are drawn by temperature, top_p, top_k and min_p",
     ),
 }
 
-#: TRL's default.
-COMPLETION_LENGTH = 256
-#: This project's.
+#: What vLLM's SamplingParams take that TRL has no setting for.
+FOR_VLLM = {"presence_penalty", "frequency_penalty", "bad_words", "ignore_eos", "min_tokens", "stop", "stop_token_ids"}
+FOR_VLLM |= {"logit_bias", "allowed_token_ids"}
+
+#: This project's default.
 IMPORTANCE_SAMPLING_MODE = "token_truncate"
 
 
@@ -51,7 +63,7 @@ def check_launchable(training: dict[str, Any], lora: Lora | None, launch: Launch
     ------
     ValueError
     """
-    reason = _against_vllm(training) if launch.vllm else _against_transformers(training)
+    reason = _against_generation(training, launch) or (_against_vllm(training, lora) if launch.vllm else None)
     reason = reason or _against_lora(training, lora, launch) or _against_reference(training, lora)
     if reason:
         raise ValueError(f"training (arm {arm}): {reason}")
@@ -71,7 +83,7 @@ def check_second_pass(
     checkpointing = training.get("gradient_checkpointing", launch.gpus > 0)
     if not (lora and launch.strategy == "zero3" and checkpointing):
         return
-    reason = second_pass(training, placements)
+    reason = "launch.vllm" if launch.vllm else second_pass(training, placements)
     if reason:
         raise ValueError(
             f"training (arm {arm}): gradient_checkpointing: with lora and launch.strategy: zero3 it allows one "
@@ -79,24 +91,33 @@ def check_second_pass(
         )
 
 
-def _against_transformers(training: dict[str, Any]) -> str | None:
+def _against_generation(training: dict[str, Any], launch: Launch) -> str | None:
+    """What of generation_kwargs does not go with how rollouts are drawn."""
     kwargs = training.get("generation_kwargs")
     for name in kwargs if isinstance(kwargs, dict) else ():
-        if name in NOT_FOR_TRANSFORMERS:
-            return f"generation_kwargs.{name}: not to be set here: {NOT_FOR_TRANSFORMERS[name]}"
+        reason = (NOT_FOR_VLLM if launch.vllm else NOT_FOR_TRANSFORMERS).get(name)
+        if name in ("max_new_tokens", "max_length"):
+            reason = "set max_completion_length"
+        elif name in schema()["properties"]:
+            reason = f"set {name} in training itself, which TRL's log-probabilities go by"
+        elif launch.vllm and name not in FOR_VLLM:
+            reason = reason or f"with launch.vllm these are: {', '.join(sorted(FOR_VLLM))}"
+        if reason:
+            return f"generation_kwargs.{name}: not to be set here: {reason}"
     return None
 
 
-def _against_vllm(training: dict[str, Any]) -> str | None:
+def _against_vllm(training: dict[str, Any], lora: Lora | None) -> str | None:
     if training.get("vllm_importance_sampling_correction") is False:
         return (
             "vllm_importance_sampling_correction: without it nobody sees how far vLLM's probabilities are from the "
             "trainer's; leave it on, or take launch.vllm out"
         )
-    kwargs = training.get("generation_kwargs")
-    for name in kwargs if isinstance(kwargs, dict) else ():
-        if name in NOT_FOR_VLLM:
-            return f"generation_kwargs.{name}: not to be set with launch.vllm: {NOT_FOR_VLLM[name]}"
+    if lora and lora.lora_dropout and not training.get("disable_dropout"):
+        return (
+            "disable_dropout: with launch.vllm rollouts have no dropout, and the trainer's log-probabilities of them "
+            "would; set it to true, or lora.lora_dropout to 0"
+        )
     mode = training.get("vllm_importance_sampling_mode", IMPORTANCE_SAMPLING_MODE)
     if training.get("loss_type") == "vespo" and mode not in ("token_truncate", "token_mask"):
         return (
@@ -104,7 +125,7 @@ def _against_vllm(training: dict[str, Any]) -> str | None:
             "set it to token_truncate or token_mask"
         )
     longest, room = training.get("max_completion_length", COMPLETION_LENGTH), training.get("vllm_max_model_length")
-    if room is not None and longest is not None and room <= longest:
+    if room is not None and room <= longest:
         return (
             f"vllm_max_model_length: {room} has no room for a prompt beside max_completion_length: {longest}; raise it"
         )

@@ -62,17 +62,21 @@ def rollout_rows(
         "tokens": tokens,
         "truncated": truncated,
         "stop_reason": ["length" if cut else "stop" for cut in truncated],
-        "sampling_gap": gap.mean if gap else none,
-        "sampling_corrected": gap.corrected if gap else none,
+        "sampling_gap": _known(gap.mean) if gap else none,
+        "sampling_corrected": _known(gap.corrected) if gap else none,
         "total": [
             _total([scores[name][i] for name in components], [weights[name] for name in components])
             for i in range(len(completions))
         ],
         "advantage": advantages,
-        **{f"score_{name}": [None if math.isnan(x) else x for x in scores[name]] for name in components},
+        **{f"score_{name}": _known(scores[name]) for name in components},
         **{f"advantage_{name}": shares[name] for name in components},
     }
     return pa.table(columns, schema=rollout_schema(components))
+
+
+def _known(numbers: list[float]) -> list[float | None]:
+    return [None if math.isnan(number) else number for number in numbers]
 
 
 def _total(scores: list[float], weights: list[float]) -> float | None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
+from peft.tuners.lora import LoraLayer
 from transformers import PrinterCallback, TrainerCallback
 
 from reward_ablation.data.prompts import render_prompt, tokenize_prompts
@@ -231,6 +232,8 @@ def build_trainer(
     trainer.remove_callback(PrinterCallback)
     check_strategy(trainer, spec.get("strategy", "ddp"))
     check_server(trainer, engine)
+    if config.use_vllm:
+        check_for_vllm(trainer)
     prompts = (config.generation_batch_size or 0) // (config.num_generations or 1)  # TRL has set both
     if len(dataset) < prompts:
         raise StudyError(
@@ -257,4 +260,21 @@ def check_strategy(trainer: AblationTrainer, strategy: str) -> None:
         raise StudyError(
             f"launch.strategy: the run's is {strategy}, and its processes were started with {found}; start the "
             "training command by no launcher of your own, and without ACCELERATE_ variables"
+        )
+
+
+def check_for_vllm(trainer: AblationTrainer) -> None:
+    """Refuse a model that vLLM would not sample from as it is trained: with dropout, or an adapter on a tied head."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    for name, module in model.named_modules():
+        rate = module.p if isinstance(module, torch.nn.Dropout) else getattr(module, "attention_dropout", 0.0)
+        if isinstance(rate, float) and rate > 0:
+            raise StudyError(
+                f"training.disable_dropout: {name} has a dropout of {rate}, and what vLLM samples has none; set it to "
+                "true, or train without launch.vllm"
+            )
+    if model.config.get_text_config().tie_word_embeddings and isinstance(model.get_input_embeddings(), LoraLayer):
+        raise StudyError(
+            "lora.target_modules: an adapter of the embedding, whose weight is the head's too, does not reach vLLM as "
+            "it is trained; leave the embedding out, or train without launch.vllm"
         )

@@ -101,7 +101,8 @@ class WatchedTrainer(GRPOTrainer):
         reentrant = (self.args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
         if not self.args.gradient_checkpointing or not reentrant or not (self.measure_every or self.whole_at):
             return
-        reason = second_pass(vars(self.args), set(self.placements.values()))
+        # Of what vLLM samples log-probabilities are at hand that ratios are clipped by.
+        reason = second_pass(vars(self.args), set(self.placements.values())) or ("vLLM" if self.use_vllm else None)
         if reason:
             raise StudyError(
                 f"gradients: {reason} takes more than one backward pass to be measured, and TRL checkpoints "
@@ -252,7 +253,9 @@ class WatchedTrainer(GRPOTrainer):
         if measured is not None:
             measurement, families, batch = measured
             completions = [self._completions[row] for row in batch["row"].tolist()]
-            self._gradients.add(measurement, families, completions, batch["completion_mask"])
+            # All losses but vespo, which takes them into a completion's weight, multiply tokens by these.
+            ratio = None if self.loss_type == "vespo" else batch.get("importance_sampling_ratio")
+            self._gradients.add(measurement, families, completions, batch["completion_mask"].bool(), ratio)
         self._recorder.clear()
         return measured is not None
 

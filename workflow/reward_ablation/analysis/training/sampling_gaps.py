@@ -9,8 +9,6 @@ import pandas as pd
 
 #: Lengths are told apart by quarters of the longest that a completion may have.
 QUARTERS = 4
-#: TRL's own default of max_completion_length.
-COMPLETION_LENGTH = 256
 
 
 def sampling_gaps(rollouts: pd.DataFrame, longest: int) -> pd.DataFrame:

@@ -53,9 +53,12 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterato
     numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])
     processors = [*warpers(config), SampleByRow(torch.from_numpy(numbers).to(model.device))]
     model.generate = partial(model.generate, logits_processor=LogitsProcessorList(processors))
-    config.do_sample = False
+    sampling = {name: getattr(config, name) for name in ("do_sample", "temperature", "top_k", "top_p", "min_p")}
+    config.update(
+        do_sample=False, **dict.fromkeys(sampling.keys() - {"do_sample"})
+    )  # else it warns that they do nothing
     try:
         yield
     finally:
-        config.do_sample = True
+        config.update(**sampling)
         del model.generate

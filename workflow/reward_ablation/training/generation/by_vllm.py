@@ -16,7 +16,7 @@ import torch
 from accelerate.utils import gather_object
 
 #: Requests that a server is sent at once; it batches them as they come.
-REQUESTS_AT_ONCE = 64
+REQUESTS_AT_ONCE = 512
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,13 @@ import pyarrow.parquet as pq
 
 from reward_ablation.data.prompts import render_prompt, tokenize_prompts
 from reward_ablation.models.load import load_tokenizer
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.study.sections.prompt import Prompt
-
-#: TRL's own default of max_completion_length.
-COMPLETION_LENGTH = 256
 
 
 def longest_text(spec: dict[str, Any], model: Path, problems: Path) -> int:
-    """Tokens of the longest prompt of a run and a completion of full length; or what its settings say.
+    """Tokens that vLLM makes room for: what the settings say, or the longest prompt and a completion of full length.
 
     Parameters
     ----------
@@ -26,11 +26,26 @@ def longest_text(spec: dict[str, Any], model: Path, problems: Path) -> int:
         Folder of the base model.
     problems : Path
         Prepared training set.
+
+    Raises
+    ------
+    StudyError
+        The settings, or the model, have less room than that: vLLM would cut completions of long prompts short.
     """
     training = spec["training"]
-    if training.get("vllm_max_model_length") is not None:
-        return training["vllm_max_model_length"]
     prompt = Prompt.model_validate(spec["prompt"])
     prompts = [render_prompt(question, prompt) for question in pq.read_table(problems)["question"].to_pylist()]
     tokens = tokenize_prompts(prompts, load_tokenizer(model), training.get("chat_template_kwargs"))
-    return max(map(len, tokens)) + training.get("max_completion_length", COMPLETION_LENGTH)
+    longest = max(map(len, tokens))
+    needed = longest + training.get("max_completion_length", COMPLETION_LENGTH)
+    context = json.loads((model / "config.json").read_text()).get("max_position_embeddings")
+    for room, what in (
+        (training.get("vllm_max_model_length"), "training.vllm_max_model_length"),
+        (context, "the model"),
+    ):
+        if room is not None and room < needed:
+            raise StudyError(
+                f"launch.vllm: {what} has room for {room} tokens, and the longest prompt takes {longest} beside a "
+                f"completion, {needed} in all; lower max_completion_length, or leave long questions out"
+            )
+    return training.get("vllm_max_model_length") or needed

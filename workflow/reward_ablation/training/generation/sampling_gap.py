@@ -6,15 +6,28 @@ efficient RL framework secretly brings you off-policy RL training"). Weights tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from reward_ablation.study.errors import StudyError
 
-#: Mean absolute difference of log-probabilities, in nats a token, that rounding does not explain.
-LARGEST_GAP = 0.1
+#: Mean absolute difference of log-probabilities, in nats a token, that rounding does not explain, and how many
+#: generations in a row end a run: one batch may hold a few odd completions.
+LARGEST_GAP, IN_A_ROW = 0.1, 3
+
+#: Settings by TRL's names, with the values under which vLLM's distribution is the trainer's.
+SAME_DISTRIBUTION: dict[str, tuple] = {
+    "top_p": (1.0,),
+    "top_k": (0,),
+    "min_p": (0.0,),
+    "repetition_penalty": (1.0,),
+    "vllm_structured_outputs_regex": (),
+    "generation_kwargs": ({},),
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +37,7 @@ class SamplingGap:
     Attributes
     ----------
     mean : list of float
-        Mean absolute difference of a completion's log-probabilities, in nats.
+        Mean absolute difference of a completion's log-probabilities, in nats; NaN where TRL masks all of its tokens.
     corrected : list of float
         Share in [0, 1] of its tokens whose importance ratio was cut off or set to zero.
     """
@@ -48,28 +61,44 @@ def sampling_gap(trainer: Tensor, sampler: Tensor, mask: Tensor, ratio: Tensor, 
         A ratio is that of a whole completion.
     """
     difference = ((trainer - sampler) * mask).nan_to_num(nan=0.0)
-    tokens = mask.sum(1).clamp(min=1)
+    tokens = torch.where(mask.any(1), mask.sum(1), torch.nan)  # none where TRL leaves a cut completion out
     exact = torch.exp(difference.sum(1, keepdim=True) if by_sequence else difference)
     cut = (ratio != exact).expand_as(mask) & mask.bool()
     return SamplingGap((difference.abs().sum(1) / tokens).tolist(), (cut.sum(1) / tokens).tolist())
 
 
-def check_gap(mean: float, step: int) -> None:
-    """Stop a run whose rollouts are not those of the present weights.
+class GapWatch:
+    """Stops a run whose rollouts are, again and again, not those of the present weights.
 
     Parameters
     ----------
-    mean : float
-        Over all tokens of the batch and all processes, in nats.
-    step : int
-
-    Raises
-    ------
-    StudyError
+    settings : mapping
+        Of TRL's config. With some of them vLLM's log-probabilities are of another distribution than the trainer's,
+        whatever the weights: it gives those that are left after cutting off improbable tokens, and TRL does not.
     """
-    if not mean <= LARGEST_GAP:
-        raise StudyError(
-            f"launch.vllm: at step {step} vLLM's log-probabilities differ from the trainer's by {mean:.2g} a token "
-            f"(at most {LARGEST_GAP} is rounding): it does not sample by the present weights; see the versions in "
-            "docs/launch.md, or train without launch.vllm"
-        )
+
+    def __init__(self, settings: Mapping[str, Any]):
+        self.apart = any(settings.get(name) not in (*same, None) for name, same in SAME_DISTRIBUTION.items())
+        self.in_a_row = 0
+
+    def see(self, mean: float, step: int) -> None:
+        """Look at the gap of a generation.
+
+        Parameters
+        ----------
+        mean : float
+            Over all tokens of the batch and all processes, in nats.
+        step : int
+
+        Raises
+        ------
+        StudyError
+            It was too large `IN_A_ROW` times.
+        """
+        self.in_a_row = 0 if mean <= LARGEST_GAP or self.apart else self.in_a_row + 1
+        if self.in_a_row == IN_A_ROW:
+            raise StudyError(
+                f"launch.vllm: for {IN_A_ROW} generations in a row, up to step {step}, vLLM's log-probabilities were "
+                f"more than {LARGEST_GAP} a token from the trainer's ({mean:.2g}): it does not sample by the present "
+                "weights; see the versions in docs/launch.md, or train without launch.vllm"
+            )

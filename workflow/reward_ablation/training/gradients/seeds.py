@@ -8,7 +8,7 @@ any component and any weight, with TRL's own clipping, masks and normalisation i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -42,6 +42,12 @@ class Family:
     def for_all(cls, name: str, seeds: Tensor) -> Family:
         """A family for gradients that clip in any way."""
         return cls(name, seeds, torch.ones(len(seeds), 3, dtype=torch.bool, device=seeds.device))
+
+    def without(self, ratio: Tensor) -> Family:
+        """The same with seeds that are not multiplied by importance ratios, where these are not 0."""
+        if self.name == KL:
+            return self
+        return replace(self, seeds=torch.where(ratio > 0, self.seeds / ratio, 0.0))
 
     def labels(self, mask: Tensor) -> list[str]:
         """Name of each row: the family's, with the way that it clips where ways differ.

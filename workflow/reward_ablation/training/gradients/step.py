@@ -59,7 +59,12 @@ class StepMeasurement:
         self.whole: dict[str, Tensor] = {}
 
     def add(
-        self, measurement: Measurement, families: list[Family], completions: list[Completion], mask: Tensor
+        self,
+        measurement: Measurement,
+        families: list[Family],
+        completions: list[Completion],
+        mask: Tensor,
+        ratio: Tensor | None = None,
     ) -> None:
         """Take in a block.
 
@@ -70,9 +75,15 @@ class StepMeasurement:
             In the order of the measurement's rows.
         completions : list of Completion
             The micro-batch.
-        mask : (B, T) tensor
+        mask : (B, T) tensor of bool
             Their tokens.
+        ratio : (B, T) or (B, 1) tensor, optional
+            Importance ratios of what vLLM sampled. They are part of the rows, and not of what the rows are told by: any
+            weights would train on the same ratios.
         """
+        if ratio is not None:
+            mask = mask & (ratio > 0)
+            families = [family.without(ratio) for family in families]
         present = np.concatenate([family.serves.any(1).cpu().numpy() for family in families])
         size = len(present)
         empty = torch.zeros(size, size)
@@ -82,7 +93,7 @@ class StepMeasurement:
         rows = [
             (completion.generation_step, completion.problem_id, completion.rollout, label, weight / self.processes)
             for family, of_family in zip(families, weights, strict=True)
-            for completion, label, weight in zip(completions, family.labels(mask.bool()), of_family, strict=True)
+            for completion, label, weight in zip(completions, family.labels(mask), of_family, strict=True)
         ]
         block = Block(
             grams=stacked,
