@@ -1,16 +1,17 @@
 """The training command on a machine whose GPUs are a stand-in (`stand_in_gpus`): it gets them, and there it ends."""
 
+import os
 import subprocess
-import sys
 import time
 
 import pytest
 
-from reward_ablation.study.canonical import canonical
 from reward_ablation.study.locks import Held, take
 from stand_in_gpus import Machine
 
-from .conftest import spec_with
+from .conftest import spec_with, training_command
+from .launch.no_training import ENDS, make_no_training
+from .launch.stand_in_vllm import make_vllm
 
 
 @pytest.fixture
@@ -23,13 +24,14 @@ def machine(tmp_path):
 
 @pytest.fixture
 def start(machine, demo_model, problems, tmp_path):
-    """Starts a run on so many GPUs, by code that is not there."""
+    """Starts a run on so many GPUs, which ends where training would begin."""
+    make_no_training(tmp_path / "packages")
 
-    def training(gpus):
-        spec = canonical(spec_with(gpus=gpus))
-        command = [sys.executable, "-m", "reward_ablation.training", "--spec", spec, "--code", "0" * 16]
-        command += ["--model", str(demo_model), "--problems", str(problems), "--run-dir", str(tmp_path / "run")]
-        return subprocess.Popen(command, env=machine.environment(), stderr=subprocess.PIPE, text=True)
+    def training(gpus, **changes):
+        command = training_command(spec_with(gpus=gpus, **changes), tmp_path / "run", demo_model, problems)
+        path = os.pathsep.join(filter(None, [str(tmp_path / "packages"), os.environ.get("PYTHONPATH")]))
+        environment = machine.environment(PYTHONPATH=path)
+        return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
     return training
 
@@ -51,15 +53,22 @@ def test_it_waits_for_a_gpu_of_its_own(machine, start):
         process = start(1)
         told = process.stderr.readline()
         assert told.startswith("train: waiting for 1 GPU; GPU 0 is held by process ")
-    assert process.communicate(timeout=120)[1] == (
-        "error: the training code has changed since the workflow was started; start it again\n"
-    )
+    assert ENDS in process.communicate(timeout=120)[1]
 
 
 def test_more_gpus_than_there_are_is_one_line(start):
     told = start(3).communicate(timeout=120)[1]
     assert told.startswith("error: launch.gpus: a run takes 3 GPUs and this machine shows 2 GPUs")
     assert told.count("\n") == 1
+
+
+def test_too_few_for_a_run_and_its_server_is_one_line(start, tmp_path):
+    make_vllm(tmp_path / "packages")
+    told = start(2, vllm={"mode": "server", "gpus": 1, "tensor_parallel_size": 1}).communicate(timeout=120)[1]
+    assert told == (
+        "error: launch.gpus: a run takes 3 GPUs, 2 to train on and 1 for its vLLM server, and this machine shows "
+        "2 GPUs; lower launch.gpus or launch.vllm.gpus, or take mode: colocate\n"
+    )
 
 
 @pytest.mark.slow
@@ -75,6 +84,6 @@ def test_a_launcher_and_its_processes_hold_the_gpus_to_their_end(machine, start)
             break
         assert now_free == []
         time.sleep(0.2)
-    assert "the training code has changed" in process.communicate()[1]  # which the launcher's processes find
+    assert ENDS in process.communicate()[1]  # what the launcher's processes say
     assert free(machine) == [0, 1]
     assert machine.calls == 1  # they do not look for GPUs again

@@ -1,5 +1,6 @@
 """The processes of a run: as many as its spec says, stopped together, and none left behind."""
 
+import inspect
 import os
 import re
 import signal
@@ -10,12 +11,14 @@ from contextlib import contextmanager
 
 import psutil
 import pytest
+from torch.distributed.elastic.multiprocessing import api as elastic
 
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.locks import Held, take
 from reward_ablation.training.interruption import GOES_ON
 from reward_ablation.training.launch.launcher import accelerate_options, status_of
 from reward_ablation.training.launch.processes import srun_command
+from reward_ablation.training.launch.worker import WORKER
 
 from .conftest import spec_with
 from .interrupting import attempts, digests
@@ -61,18 +64,27 @@ def test_ranks_follow_the_order_of_the_nodes():
 @pytest.mark.parametrize(
     ("failures", "status", "told"),
     [
-        ([(0, GOES_ON), (1, GOES_ON)], GOES_ON, ""),
-        ([(0, -signal.SIGTERM), (1, GOES_ON)], GOES_ON, ""),  # the launcher has ended what waited for the other
-        ([(0, 1), (1, -signal.SIGTERM)], 1, ""),  # it has told its error
-        ([(1, -signal.SIGKILL)], 1, "error: process 1 of the run was ended by SIGKILL; if for want of memory, ask for"),
-        ([(1, -signal.SIGSEGV)], 1, "error: process 1 of the run was ended by SIGSEGV\n"),
+        ({0: GOES_ON, 1: GOES_ON}, GOES_ON, ""),
+        ({1: GOES_ON, 0: -signal.SIGTERM}, GOES_ON, ""),  # the launcher has ended what waited for the other
+        ({0: 1, 1: -signal.SIGTERM}, 1, ""),  # it has told its error
+        ({0: 1, 1: -signal.SIGKILL}, 1, ""),  # the other one hung, and did not end when it was told
+        ({0: 255, 1: -signal.SIGTERM}, 1, ""),
+        ({1: -signal.SIGKILL, 0: 1}, 1, "error: process 1 of the run was ended by SIGKILL; if for want of memory, ask"),
+        ({1: -signal.SIGSEGV}, 1, "error: process 1 of the run was ended by SIGSEGV\n"),
     ],
 )
 def test_how_processes_ended(failures, status, told, capsys):
-    assert status_of(failures) == status
+    """The first of them failed first."""
+    assert status_of(failures, first=next(iter(failures))) == status
     said = capsys.readouterr().err
     assert said.startswith(told)
     assert bool(said) == bool(told)
+
+
+def test_torch_s_launcher_heeds_signals_by_what_is_replaced_here():
+    told = "torch has another handler now: the launcher has to take its place, or a second signal loses a checkpoint"
+    assert "_terminate_process_handler" in inspect.getsource(elastic.PContext.start), told
+    assert list(inspect.signature(elastic._terminate_process_handler).parameters) == ["signum", "frame"], told
 
 
 @pytest.fixture
@@ -144,13 +156,27 @@ def test_another_number_of_processes_than_asked_for_is_refused(command, tmp_path
     spec = spec_with(training={"per_device_train_batch_size": 4}, **({"processes": asked} if asked > 1 else {}))
     launched = command(spec, tmp_path / "run" / "seed0")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    result = subprocess.run([*torchrun, *launched[1:]], capture_output=True, text=True)
+    environment = {**os.environ, WORKER: "1"}  # as by the run's own launcher
+    result = subprocess.run([*torchrun, *launched[1:]], capture_output=True, text=True, env=environment)
     assert result.returncode == 1
     assert (
         f"error: launch: the run's number of processes is {asked}, and {processes} run; start the training"
         in result.stderr
     )
     assert not (tmp_path / "run" / "seed0" / "run.json").exists()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_launcher_of_the_user_s_own_is_refused(command, tmp_path, processes):
+    launched = command(spec_with(**({"processes": 2} if processes > 1 else {})), tmp_path / "run" / "seed0")
+    environment = {**os.environ, "TORCHELASTIC_RUN_ID": "none", "RANK": "0", "WORLD_SIZE": "2"}  # as torchrun does
+    result = subprocess.run(launched, capture_output=True, text=True, env=environment)
+    assert result.returncode == 1
+    assert result.stderr == (
+        "error: launch: TORCHELASTIC_RUN_ID is set, by torchrun or accelerate; start the training command by no "
+        "launcher of your own\n"
+    )
+    assert not (tmp_path / "run").exists()
 
 
 def test_several_nodes_without_slurm_are_one_line(command, tmp_path):

@@ -21,7 +21,7 @@ rule train:
         code=study.train_code,
         vllm=study.vllm_options,
     message:
-        "train {wildcards.run}"
+        "train {wildcards.run}; GPUs: {resources.gpu}, nodes: {resources.nodes}, CPU threads on each: {threads}"
     shell:
         "exec python -m reward_ablation.training --spec {params.spec:q} --code {params.code}"
         " --model $(dirname {input.model:q}) --problems {input.problems:q} --run-dir $(dirname {output.run:q})"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -51,6 +52,28 @@ server = json.loads(os.environ["REWARD_ABLATION_VLLM"])
 gpus, direct = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ["NO_PROXY"]
 print("trains", json.dumps({"pids": [os.getpid(), child.pid], "gpus": gpus, "direct": direct, **server}), flush=True)
 time.sleep(600)
+"""
+
+#: The run's own launcher of two processes, of another module than the training's; each takes its time to save.
+LAUNCHER = """
+import sys
+from reward_ablation.training.launch import launcher
+options = launcher.accelerate_options
+launcher.accelerate_options = lambda *given: [*options(*given), "--module", "rank"]
+sys.argv = ["launcher", "--processes", "2"]
+launcher.main()
+"""
+RANK = """
+import os, signal, sys, time
+rank, told = os.environ["RANK"], []
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda number, frame: told.append(number))
+print(f"rank {rank} trains\\n", end="", flush=True)
+while not told:
+    time.sleep(0.05)
+time.sleep(3)
+print(f"rank {rank} saved\\n", end="", flush=True)
+sys.exit(75)
 """
 
 
@@ -120,11 +143,18 @@ def test_training_ends_and_the_server_with_it(supervise, tmp_path):
     take(tmp_path / "run" / ".lock").release()
 
 
-@pytest.mark.parametrize(("status", "told"), [(GOES_ON, ""), (1, ""), (-9, "error: the training process was ended by")])
-def test_the_status_of_training_is_the_run_s(supervise, status, told):
-    ends = f"os.kill(os.getpid(), {-status})" if status < 0 else f"sys.exit({status})"
+@pytest.mark.parametrize(
+    ("ends", "status", "told"),
+    [
+        ("sys.exit(75)", GOES_ON, ""),
+        ("sys.exit(1)", 1, ""),
+        ("os.kill(os.getpid(), 9)", 1, "error: the training process was ended by SIGKILL; if for want of memory"),
+        ("sys.exit(-1)", 1, "error: the training process ended with exit status 255\n"),
+    ],
+)
+def test_the_status_of_training_is_the_run_s(supervise, ends, status, told):
     started = supervise(f"import os, sys; {ends}")
-    assert started.process.wait(60) == (1 if status < 0 else status)
+    assert started.process.wait(60) == status
     assert started.log.read_text().startswith(told)
     assert gone(started.servers())
 
@@ -161,6 +191,20 @@ def test_none_outlives_a_kill(supervise, whom, tmp_path):
     started.process.wait(60)
     assert gone([*pids, *started.servers()])
     wait_until_free(tmp_path / "run" / ".lock")
+
+
+@pytest.mark.parametrize("whose", ["training", "server"])
+def test_what_a_killed_guardian_kept_is_ended(supervise, whose, tmp_path):
+    started = supervise()
+    pids, servers = started.trains()["pids"], started.servers()
+    guardian = psutil.Process((pids if whose == "training" else servers)[0]).parent()
+    assert "guardian" in " ".join(guardian.cmdline())
+    guardian.kill()
+    assert started.process.wait(60) == 1
+    assert not any(map(psutil.pid_exists, [*pids, *servers]))
+    what = "the training process" if whose == "training" else "launch.vllm: the vLLM server"
+    assert started.log.read_text().splitlines()[-1].startswith(f"error: {what} was ended by SIGKILL")
+    take(tmp_path / "run" / ".lock").release()
 
 
 def wait_until_free(lock: Path):
@@ -225,6 +269,24 @@ def test_told_to_stop_training_outlives_its_server(supervise):
     assert started.process.wait(60) == GOES_ON
     assert started.log.read_text().endswith("saved\n")
     assert gone(servers)
+
+
+def test_a_signal_to_every_process_lets_all_of_a_run_s_processes_save(supervise, tmp_path):
+    """As at a job's end: the launcher of several is told by the system, its guardian and the supervisor's guardian."""
+    (tmp_path / "packages" / "rank.py").write_text(RANK)
+    started = supervise(LAUNCHER, ACCELERATE_USE_CPU="true")
+    started.wait_for("rank 0 trains")
+    started.wait_for("rank 1 trains")
+    supervisor = psutil.Process(started.process.pid)
+    servers = started.servers()
+    everyone = [supervisor, *supervisor.children(recursive=True)]
+    for process in everyone:
+        with suppress(psutil.NoSuchProcess):  # the server's are quick
+            process.terminate()
+    assert started.process.wait(60) == GOES_ON, started.log.read_text()
+    said = started.log.read_text()
+    assert sorted(re.findall(r"rank \d saved", said)) == ["rank 0 saved", "rank 1 saved"], said
+    assert gone([*(process.pid for process in everyone[1:]), *servers])
 
 
 def test_a_slow_start_is_told_of(supervise):

@@ -1,19 +1,20 @@
 """The server's command, what is told of its log, and the training command that starts it: a stand-in for vLLM."""
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from reward_ablation.study.canonical import canonical
+from reward_ablation.study.files import sha256, write_json
 from reward_ablation.study.locks import take
 from reward_ablation.training.launch.engine import Engine, Server
 from reward_ablation.training.launch.vllm_server import ServerPlan, last_words
 from stand_in_gpus import Machine
 
 from ..conftest import spec_with
+from .no_training import ENDS, make_no_training
 from .stand_in_vllm import make_vllm
 
 SERVED = {"mode": "server", "gpus": 1, "tensor_parallel_size": 1}
@@ -86,31 +87,23 @@ def machine(tmp_path):
     made.clear()
 
 
-def test_the_training_command_starts_the_server_on_gpus_of_its_own(machine, demo_model, problems, tmp_path):
-    """By code that is not there: the training process that it starts beside the server says so."""
+@pytest.fixture
+def packages(tmp_path):
+    """PYTHONPATH of a vLLM that is a stand-in, and of no training."""
+    path = make_vllm(tmp_path / "packages")["PYTHONPATH"]
+    make_no_training(tmp_path / "packages")
+    return {"PYTHONPATH": path}
+
+
+def test_the_training_command_starts_the_server_on_gpus_of_its_own(machine, packages, command, demo_model, tmp_path):
     run = tmp_path / "run" / "seed0"
-    spec = canonical(spec_with(gpus=1, vllm=SERVED))
-    command = [
-        sys.executable,
-        "-m",
-        "reward_ablation.training",
-        "--spec",
-        spec,
-        "--code",
-        "0" * 16,
-        "--model",
-        str(demo_model),
-    ]
-    command += ["--problems", str(problems), "--run-dir", str(run), "--vllm-memory-percent", "85", "--vllm-sleep", "0"]
-    package = make_vllm(tmp_path / "packages")["PYTHONPATH"]
+    served = [*command(spec_with(gpus=1, vllm=SERVED), run), "--vllm-memory-percent", "85", "--vllm-sleep", "0"]
     with take(machine.locks[0]):
         result = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, env=machine.environment(PYTHONPATH=package)
+            served, capture_output=True, text=True, timeout=120, env=machine.environment(**packages)
         )
     assert result.returncode == 1
-    assert result.stderr.endswith(
-        "error: the training code has changed since the workflow was started; start it again\n"
-    )
+    assert ENDS in result.stderr  # the training process beside the server
     server = json.loads((run / "vllm.log").read_text().splitlines()[0])
     assert server["gpus"] == "2"  # the last of the two that the run has claimed
     assert server["arguments"][:2] == ["serve", str(demo_model)]
@@ -122,22 +115,32 @@ def test_the_training_command_starts_the_server_on_gpus_of_its_own(machine, demo
 
 
 @pytest.mark.slow
-def test_several_processes_have_a_launcher_beside_the_server(demo_model, problems, tmp_path):
+def test_several_processes_have_a_launcher_beside_the_server(packages, command, tmp_path):
     run = tmp_path / "run" / "seed0"
-    spec = canonical(spec_with(gpus=0, processes=2, vllm=SERVED))
-    command = [
-        sys.executable,
-        "-m",
-        "reward_ablation.training",
-        "--spec",
-        spec,
-        "--code",
-        "0" * 16,
-        "--model",
-        str(demo_model),
-    ]
-    command += ["--problems", str(problems), "--run-dir", str(run)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=make_vllm(tmp_path / "packages"))
+    served = command(spec_with(gpus=0, processes=2, vllm=SERVED), run)
+    result = subprocess.run(served, capture_output=True, text=True, timeout=120, env={**os.environ, **packages})
     assert result.returncode == 1
-    assert result.stderr.count("error: the training code has changed since the workflow was started") == 2
+    assert result.stderr.count(ENDS) == 2
     take(run / ".lock").release()
+
+
+def test_by_other_code_no_server_is_started(packages, command, tmp_path):
+    served = command(spec_with(vllm=SERVED), tmp_path / "run")
+    served[served.index("--code") + 1] = "0" * 16
+    result = subprocess.run(served, capture_output=True, text=True, timeout=120, env={**os.environ, **packages})
+    assert result.returncode == 1
+    assert result.stderr == "error: the training code has changed since the workflow was started; start it again\n"
+    assert not (tmp_path / "run" / "vllm.log").exists()
+
+
+def test_a_finished_run_needs_no_server(packages, command, demo_model, problems, tmp_path):
+    spec, run = spec_with(vllm=SERVED), tmp_path / "run"
+    served = command(spec, run)
+    seed = {"seed": spec.pop("seed"), "spec": spec, "code": served[served.index("--code") + 1]}
+    inputs = {"model": sha256(demo_model / "model.json"), "problems": sha256(problems)}
+    write_json({**seed, "inputs": inputs, "files": {}}, run / ".run.json")
+    result = subprocess.run(served, capture_output=True, text=True, timeout=120, env={**os.environ, **packages})
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"train: {run} is trained already; to train it again, delete the folder\n"
+    assert (run / "run.json").exists()  # as Snakemake wants it
+    assert not (run / "vllm.log").exists()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from reward_ablation.planning.internals import limit, needed_jobs, runs_here, set_limit
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.gpus import gpus_here, too_few
+from reward_ablation.study.spec import server_gpus_of
 
 
 def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
@@ -25,15 +27,22 @@ def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
     StudyError
         A job takes more GPUs than there are.
     """
-    asked = max((job.resources.get("gpu", 0) for job in needed_jobs(workflow)), default=0) if runs_here(workflow) else 0
+    jobs = needed_jobs(workflow) if runs_here(workflow) else []
+    largest = max(jobs, key=lambda job: job.resources.get("gpu", 0), default=None)
+    asked = largest.resources.get("gpu", 0) if largest else 0
     if not asked:
         return
     there = len(gpus_here())
     given = limit(workflow, "gpu")
     if asked > there:
-        raise StudyError(f"launch.gpus: {too_few(asked, there)}")
+        raise StudyError(f"launch.gpus: {too_few(asked, there, _of_server(largest))}")
     if given is None:
         set_limit(workflow, "gpu", there)
         tell(f"GPUs here: {there}; jobs that take {asked} of them run {there // asked} at a time")
     elif given > there:
         raise StudyError(f"--resources gpu={given}: there are {there} here; leave it out, and all of them are used")
+
+
+def _of_server(job: Any) -> int:
+    """How many of a job's GPUs are for the vLLM server of the run that it trains."""
+    return server_gpus_of({"gpus": 0, **json.loads(job.params.get("spec") or "{}")})

@@ -76,7 +76,7 @@ def gpus_here() -> list[Gpu]:
     return list(dict.fromkeys(_find(name, listed) for name in names))
 
 
-def claim_gpus(count: int, what: str) -> list[Lock]:
+def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
     """Take GPUs that no other run has, and have this process see no others; wait where too few are free.
 
     The GPUs that Slurm gave a job need no claim where the run takes all of them. In a process that a launcher has
@@ -87,6 +87,8 @@ def claim_gpus(count: int, what: str) -> list[Lock]:
     count : int
     what : str
         Who waits, for the line on stderr.
+    server : int
+        How many of them are for a run's vLLM server.
 
     Returns
     -------
@@ -102,7 +104,7 @@ def claim_gpus(count: int, what: str) -> list[Lock]:
         return [wait_for(path, what, shared=True) for path in os.environ[CLAIMED].split(os.pathsep)]
     gpus = gpus_here()
     if len(gpus) < count:
-        raise StudyError(f"launch.gpus: {too_few(count, len(gpus))}")
+        raise StudyError(f"launch.gpus: {too_few(count, len(gpus), server)}")
     if _given_by_slurm() and len(gpus) == count:
         return []
     claimed = _wait_for_free(gpus, count, what)
@@ -113,8 +115,8 @@ def claim_gpus(count: int, what: str) -> list[Lock]:
     return list(claimed.values())
 
 
-def too_few(asked: int, there: int) -> str:
-    """What is wrong where there are fewer GPUs than a run asks for, and what to do."""
+def too_few(asked: int, there: int, server: int = 0) -> str:
+    """What is wrong where there are fewer GPUs than a run, with its vLLM server, asks for, and what to do."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     where, because = "this machine shows", ""
     if visible is not None:
@@ -122,7 +124,11 @@ def too_few(asked: int, there: int) -> str:
         because = f" (CUDA_VISIBLE_DEVICES={visible})"
     elif shutil.which("nvidia-smi") is None:
         because = " (there is no nvidia-smi; GPUs that are here all the same can be named in CUDA_VISIBLE_DEVICES)"
-    return f"a run takes {_gpus(asked)} and {where} {_gpus(there) if there else 'none'}{because}; {_LOWER}"
+    takes, lower = f"a run takes {_gpus(asked)}", _LOWER
+    if server:
+        takes = f"{takes}, {asked - server} to train on and {server} for its vLLM server,"
+        lower = "lower launch.gpus or launch.vllm.gpus, or take mode: colocate"
+    return f"{takes} and {where} {_gpus(there) if there else 'none'}{because}; {lower}"
 
 
 def _gpus(number: int) -> str:

@@ -14,11 +14,13 @@ from typing import Any
 
 from reward_ablation.study.code_digest import code_digest, component_modules
 from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.files import sha256
 from reward_ablation.study.locks import wait_for
-from reward_ablation.study.run_folder import LOCK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK
 from reward_ablation.training.launch import zero
 from reward_ablation.training.launch.engine import Engine
-from reward_ablation.training.launch.processes import is_worker, lay_out_processes
+from reward_ablation.training.launch.processes import is_served, lay_out_processes
+from reward_ablation.training.launch.worker import is_worker, refuse_other_launchers
 
 STARTED = time.perf_counter()
 
@@ -28,6 +30,16 @@ def check_code(spec: dict[str, Any], code: str) -> None:
     functions = [component["function"] for component in spec["components"].values()]
     if code_digest("reward_ablation.training", *component_modules(functions)) != code:
         raise StudyError("the training code has changed since the workflow was started; start it again")
+
+
+def is_finished(arguments: argparse.Namespace, spec: dict[str, Any]) -> bool:
+    """Whether the whole result is there: no server is loaded for a run that needs none."""
+    if not (arguments.run_dir / HIDDEN_RECORD).is_file():
+        return False
+    from reward_ablation.training.finish import finished  # imports transformers
+
+    inputs = {"model": sha256(arguments.model / "model.json"), "problems": sha256(arguments.problems)}
+    return finished(arguments.run_dir, {"spec": spec, "code": arguments.code, "inputs": inputs})
 
 
 def main() -> None:
@@ -51,10 +63,14 @@ def main() -> None:
 
 def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -> int:
     """Train the run, or leave that to the processes that do; the exit status."""
+    refuse_other_launchers()
     # The processes of one run share its lock with each other, and with nobody else.
     with wait_for(arguments.run_dir / LOCK, "train", shared=is_worker()) as lock:
-        lay_out_processes(spec, arguments.nodes, [lock], arguments.model, arguments.problems, arguments.run_dir, engine)
         check_code(spec, arguments.code)
+        if is_served(spec) and not is_worker() and is_finished(arguments, spec):
+            print(f"train: {arguments.run_dir} is trained already; to train it again, delete the folder", flush=True)
+            return 0
+        lay_out_processes(spec, arguments.nodes, [lock], arguments.model, arguments.problems, arguments.run_dir, engine)
         if zero.is_zero_worker() and spec["gpus"] == 0:
             zero.need_no_compiler()
 

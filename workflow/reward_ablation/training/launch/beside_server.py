@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from subprocess import Popen
 
 from reward_ablation.study.errors import StudyError
-from reward_ablation.training.launch.endings import ended_by
+from reward_ablation.training.launch.descendants import adopt, end_all
+from reward_ablation.training.launch.endings import ended
 from reward_ablation.training.launch.engine import Server
 from reward_ablation.training.launch.guarded import free_port, guarded
 from reward_ablation.training.launch.vllm_server import ServerPlan, last_words, serving, visible, without_proxy
+from reward_ablation.training.launch.worker import WORKER
 
 #: Exit status of a run that goes on when the same command is given again: `interruption.GOES_ON`, without its torch.
 GOES_ON = os.EX_TEMPFAIL
@@ -75,12 +77,14 @@ def train_beside_server(
     signals = Signals()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signals.note)
+    adopt()  # what a guardian kept that is killed itself
     try:
         with serving(plan, visible(shown[gpus:], dict(environment)), keep, signals.check) as (server, url, name):
             told = {
                 **visible(shown[:gpus], dict(environment)),
                 **without_proxy(dict(environment)),
                 **Server(url, free_port(), name, plan.started).environment(),
+                WORKER: "1",
                 "VLLM_HOST_IP": "127.0.0.1",  # where the server is told to meet the trainer for the weights
             }
             with guarded(trainer, PATIENCE, told) as signals.trainer:
@@ -90,6 +94,8 @@ def train_beside_server(
         name = signal.Signals(signals.asked or 0).name
         print(f"train: stopped before training began: {name}; the same command goes on from there", flush=True)
         return GOES_ON
+    finally:
+        end_all()
 
 
 def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) -> int:
@@ -111,11 +117,11 @@ def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) ->
         return GOES_ON
     if status is None or _ended_within(server, FOUND_WITHIN):
         raise StudyError(
-            f"launch.vllm: the vLLM server {_end_of(server)}, and training with it; the same command goes on from "
-            f"the last checkpoint; its last words: {last_words(plan.log)}"
+            f"launch.vllm: {ended('the vLLM server', server.returncode)}, and training with it; the same command goes "
+            f"on from the last checkpoint; its last words: {last_words(plan.log)}"
         )
-    if status > 128:
-        raise StudyError(ended_by("the training process", status - 128))
+    if status < 0 or status > 128:  # of its guardian, or of itself, as that one tells it
+        raise StudyError(ended("the training process", status))
     return status
 
 
@@ -125,9 +131,3 @@ def _ended_within(process: Popen, seconds: float) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
-
-
-def _end_of(server: Popen) -> str:
-    status = server.returncode
-    number = -status if status < 0 else status - 128  # its guardian's end, or its own as that one tells it
-    return ended_by("", number).strip() if number > 0 else f"ended with exit status {status}"

@@ -11,13 +11,16 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from types import FrameType
 
 from accelerate.commands import launch as accelerate_launch
 from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing import api as elastic
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from reward_ablation.training.interruption import GOES_ON
-from reward_ablation.training.launch.endings import ended_by
+from reward_ablation.training.launch.endings import ended
+from reward_ablation.training.launch.worker import WORKER
 
 #: Options of each strategy. DeepSpeed would start other nodes by itself, over ssh; srun does that.
 ZERO = ["--use_deepspeed", "--deepspeed_multinode_launcher", "standard", "--zero_stage"]
@@ -45,17 +48,41 @@ def accelerate_options(
     return options
 
 
-def status_of(failures: list[tuple[int, int]]) -> int:
-    """Exit status of processes that failed, given by rank and status; what a signal ended is told.
+def status_of(statuses: Mapping[int, int], first: int) -> int:
+    """Exit status of processes that failed; that a signal ended the first of them is told.
 
-    One that a signal of the launcher's has ended, because another one had failed, is not at fault.
+    Those that end after it are not at fault: a signal of the launcher's has ended them, or, where they did not heed
+    that, SIGKILL.
+
+    Parameters
+    ----------
+    statuses : mapping
+        Of those that failed, by rank.
+    first : int
+        Rank of the one that was the first to fail.
     """
-    if any(status == GOES_ON for _, status in failures):
+    if GOES_ON in statuses.values():
         return GOES_ON
-    for rank, status in failures:
-        if status < 0 and -status != signal.SIGTERM:
-            print(f"error: {ended_by(f'process {rank} of the run', -status)}", file=sys.stderr)
+    if statuses[first] < 0:
+        print(f"error: {ended(f'process {first} of the run', statuses[first])}", file=sys.stderr)
     return 1
+
+
+def heed_the_first_signal() -> None:
+    """Have the first SIGTERM or SIGINT end all processes in order, and further ones change nothing.
+
+    A signal to all processes of a job comes several times, also from those that pass it on. torch's own handler raises
+    each time, in the end out of the wait for processes that are saving, which are killed then. It has a private name.
+    """
+    assert hasattr(elastic, "_terminate_process_handler"), "torch has another handler of signals to its launcher now"
+    elastic._terminate_process_handler = _stop_once
+
+
+def _stop_once(signum: int, frame: FrameType | None) -> None:
+    for each in (signal.SIGTERM, signal.SIGINT):
+        # Not SIG_IGN: Python prints an error for a signal that has come already and finds no handler.
+        signal.signal(each, lambda number, frame: None)
+    raise SignalException(f"got signal {signum}", signal.Signals(signum))
 
 
 def main() -> None:
@@ -68,6 +95,8 @@ def main() -> None:
     arguments = parser.parse_args()
     # After a signal, processes that have not ended in so many seconds are killed: a step may take more than 30.
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "3600")
+    os.environ[WORKER] = "1"  # for the processes that are started here
+    heed_the_first_signal()
     accelerate_launch.default_config_file = ""  # a user's own accelerate config is for other things
     logging.disable(logging.ERROR)  # torch tells at length how each process ended; what a run has to say it says itself
     options = accelerate_options(arguments.processes, arguments.nodes, arguments.port, arguments.strategy)
@@ -77,7 +106,8 @@ def main() -> None:
     except SignalException:
         sys.exit(GOES_ON)
     except ChildFailedError as error:
-        sys.exit(status_of([(rank, failure.exitcode) for rank, failure in error.failures.items()]))
+        statuses = {rank: failure.exitcode for rank, failure in error.failures.items()}
+        sys.exit(status_of(statuses, first=error.get_first_failure()[0]))
 
 
 if __name__ == "__main__":

@@ -16,11 +16,12 @@ from reward_ablation.study.errors import StudyError
 from reward_ablation.study.gpus import claim_gpus
 from reward_ablation.study.locks import Lock
 from reward_ablation.study.run_folder import VLLM_LOG
-from reward_ablation.study.spec import gpus_of, launch_packages, processes_of
+from reward_ablation.study.spec import launch_packages, processes_of, server_gpus_of
 from reward_ablation.training.launch.beside_server import train_beside_server
-from reward_ablation.training.launch.engine import SERVER, Engine
+from reward_ablation.training.launch.engine import Engine
 from reward_ablation.training.launch.guarded import free_port
 from reward_ablation.training.launch.vllm_server import ServerPlan
+from reward_ablation.training.launch.worker import is_worker
 
 
 def lay_out_processes(
@@ -57,8 +58,9 @@ def lay_out_processes(
     check_installed(spec)
     serves = is_served(spec) and not is_worker()
     # On several nodes the GPUs are those that Slurm gave the job.
-    gpus = (gpus_of(spec) if serves else spec["gpus"]) if nodes == 1 else 0
-    locks = [*locks, *(claim_gpus(gpus, "train") if gpus else [])]
+    server = server_gpus_of(spec) if serves else 0
+    gpus = spec["gpus"] + server if nodes == 1 else 0
+    locks = [*locks, *(claim_gpus(gpus, "train", server) if gpus else [])]
     if is_worker() or (processes_of(spec) == 1 and not serves):
         return
     if spec["gpus"] == 0 and spec.get("strategy", "ddp") == "ddp":  # with it accelerate forgets DeepSpeed
@@ -132,11 +134,6 @@ def check_installed(spec: dict[str, Any]) -> None:
             raise StudyError(
                 f"launch.{key}: the package {package} is not installed; `make install LOCK=gpu` installs it"
             )
-
-
-def is_worker() -> bool:
-    """Whether this process is one of a run's that others have started: its launcher, or its server's supervisor."""
-    return "TORCHELASTIC_RUN_ID" in os.environ or SERVER in os.environ
 
 
 def srun_command(nodes: int, environment: Mapping[str, str] = os.environ) -> list[str]:
