@@ -98,6 +98,16 @@ def assert_same(one: Path, several: Path) -> None:
     assert all(np.abs(weights[name] - others[name]).max() < 1e-6 for name in weights)
 
 
+def assert_same_rollouts(one: Path, several: Path) -> None:
+    """Two runs generated the same completions, and scored them alike."""
+    keys = ["step", "problem_id", "rollout"]
+    first, second = (
+        pd.read_parquet(run / "rollouts.parquet").set_index(keys).sort_index().filter(regex="completion|score_|tokens")
+        for run in (one, several)
+    )
+    pd.testing.assert_frame_equal(first, second)
+
+
 def assert_shares_are_the_training_gradient(run: Path, step: int) -> None:
     """The shares add up to the gradient whose norm the optimiser logs."""
     rows = pd.read_parquet(run / "gradients.parquet").query(

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from .conftest import spec_with
-from .given import RUNS, assert_same, assert_shares_are_the_training_gradient
+from .given import RUNS, assert_same, assert_same_rollouts, assert_shares_are_the_training_gradient
 from .interrupting import attempts, digests
 
 pytestmark = pytest.mark.slow
@@ -49,6 +49,14 @@ def test_two_processes(train_in_two, tmp_path):
     assert all(group == [0, 1, 2, 3] for group in groups)
     for step in (1, 2):
         assert_shares_are_the_training_gradient(run, step)
+
+
+def test_two_processes_generate_what_one_does(train, train_in_two, tmp_path):
+    """Each rollout by its own seed, whoever generates it; in given completions the other tests compare gradients."""
+    of_two = tmp_path / "two" / "seed0"
+    result = train_in_two(spec_with(training={"per_device_train_batch_size": 4, "num_iterations": 2}), of_two)
+    assert result.returncode == 0, result.stderr
+    assert_same_rollouts(train("one", training={"num_iterations": 2}), of_two)
 
 
 def test_a_signal_to_one_process_stops_both_and_they_go_on(train_in_two, tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from safetensors import safe_open
 
 from ..conftest import spec_with
+from ..given import assert_same_rollouts
 from ..interrupting import attempts, digests
 
 #: Where `make test` installs DeepSpeed: beside the environment's own packages.
@@ -31,7 +32,9 @@ def with_deepspeed() -> dict[str, str]:
 @pytest.mark.slow
 @deepspeed
 @pytest.mark.parametrize(("strategy", "slices"), [("zero2", "*_optim_states.pt"), ("zero3", "*_model_states.pt")])
-def test_zero_goes_on_where_it_was_stopped(command, tmp_path, strategy, slices):
+def test_zero_generates_what_one_process_does_and_goes_on_where_it_was_stopped(
+    command, train, tmp_path, strategy, slices
+):
     spec = spec_with(training={**TRAINING, "max_steps": 12}, processes=2, strategy=strategy)
     whole, stopped = tmp_path / "whole" / "seed0", tmp_path / "stopped" / "seed0"
     result = subprocess.run(command(spec, whole), capture_output=True, text=True, timeout=300, env=with_deepspeed())
@@ -53,6 +56,7 @@ def test_zero_goes_on_where_it_was_stopped(command, tmp_path, strategy, slices):
     assert result.returncode == 0, result.stderr
     assert [ended for _, _, ended in attempts(stopped)] == ["SIGTERM", "done"]
     assert digests(stopped) == digests(whole)
+    assert_same_rollouts(train("one", training={**TRAINING, "per_device_train_batch_size": 8, "max_steps": 12}), whole)
     with safe_open(whole / "model" / "model.safetensors", "pt") as weights:
         assert all(min(weights.get_slice(name).get_shape()) > 0 for name in weights.keys())  # noqa: SIM118
 
