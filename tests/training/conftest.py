@@ -127,13 +127,14 @@ def one_process(demo_model, problems, given_completions, tmp_path_factory) -> Pa
 
 @pytest.fixture
 def two_processes(demo_model, problems, given_completions, tmp_path):
-    """Train `given.RUNS` in two processes: `two_processes(launcher, packages)` gives their folder.
+    """Train `given.RUNS` in two processes: `two_processes(launcher, packages, strategy)` gives their folder.
 
     `launcher` is a module and its options, `packages` a folder of more packages for them.
     """
 
-    def train(launcher: list[str], packages: str = "") -> Path:
-        runs = {str(tmp_path / name): canonical(spec) for name, spec in given.specs(2, spec_with).items()}
+    def train(launcher: list[str], packages: str = "", strategy: str = "ddp") -> Path:
+        own = {} if strategy == "ddp" else {"strategy": strategy}
+        runs = {str(tmp_path / name): canonical(spec | own) for name, spec in given.specs(2, spec_with).items()}
         jobs = {"completions": given_completions, "model": str(demo_model), "problems": str(problems), "runs": runs}
         (tmp_path / "jobs.json").write_text(json.dumps(jobs))
         command = [sys.executable, "-m", *launcher, given.__file__, str(tmp_path / "jobs.json")]

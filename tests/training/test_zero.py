@@ -36,7 +36,7 @@ def test_zero_is_as_one_process(one_process, two_processes, tmp_path, stage):
     config.write_text(json.dumps({"zero_optimization": ZERO[stage], **dict.fromkeys(settings, "auto")}))
     launcher = ["accelerate.commands.launch", "--use_deepspeed", "--deepspeed_config_file", str(config)]
     launcher += ["--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
-    folder = two_processes([*launcher, "--main_process_port", "0"], packages=str(PACKAGES))
+    folder = two_processes([*launcher, "--main_process_port", "0"], packages=str(PACKAGES), strategy=f"zero{stage}")
     for name in RUNS:
         assert_same(one_process / name, folder / name)
         assert_shares_are_the_training_gradient(folder / name, step=1)
