@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from trl import GRPOTrainer
 
 from reward_ablation.models.load import load_model, load_tokenizer
 from reward_ablation.training.gradients.recorder import layer_of
+
+from . import given
 
 
 @pytest.mark.parametrize(
@@ -94,8 +97,9 @@ def test_one_component_alone_is_the_training_gradient(train):
     assert first_step_gram(run)[2, 2] ** 0.5 == pytest.approx(norm, rel=1e-4)
 
 
-def test_bfloat16_measures_what_float32_does_within_its_precision(train):
-    """Under autocast, on the same first rollouts; sums are float32."""
+def test_bfloat16_measures_what_float32_does_within_its_precision(train, given_completions, monkeypatch):
+    """Under autocast, on the same rollouts; sums are float32."""
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", given.give(given_completions))
     exact = pd.read_parquet(train("float32", training={"max_steps": 1}) / "gradients.parquet")
     rough = pd.read_parquet(train("bfloat16", training={"max_steps": 1, "bf16": True}) / "gradients.parquet")
     keys = ["layer", "definition", "component_a", "component_b"]
