@@ -8,7 +8,7 @@ import pytest
 
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.resolve import resolve
-from reward_ablation.study.spec import gpus_of
+from reward_ablation.study.spec import server_gpus_of
 
 COLOCATE, SERVER = {"mode": "colocate"}, {"mode": "server"}
 REENTRANT = {"gradient_checkpointing_kwargs": {"use_reentrant": True}}
@@ -234,7 +234,7 @@ def spec_of(config, launch):
 def test_the_layout_in_the_spec(config, launch, spec, gpus):
     found = spec_of(config, launch)
     assert {name: found[name] for name in ("gpus", "processes", "strategy", "vllm") if name in found} == spec
-    assert gpus_of(found) == gpus
+    assert found["gpus"] + server_gpus_of(found) == gpus
 
 
 def test_a_spec_of_before_there_were_layouts_is_as_it_was(config):

@@ -76,6 +76,7 @@ def test_where_vllm_samples_from_a_cut_distribution_no_gap_ends_a_run(setting):
     watch = GapWatch(setting)
     for step in range(1, 9):
         watch.see(1.0, step)
+    assert watch.in_a_row == 0
 
 
 @pytest.mark.parametrize(("mode", "by_length"), [("token_truncate", False), ("sequence_mask", True)])

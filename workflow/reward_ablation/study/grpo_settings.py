@@ -61,6 +61,8 @@ RESERVED = {
 
 #: TRL's own default of max_completion_length.
 COMPLETION_LENGTH = 512
+#: Not TRL's default: sequence_mask drops a completion by the product of its tokens' ratios, the longer the more often.
+IMPORTANCE_SAMPLING_MODE = "token_truncate"
 
 
 @cache

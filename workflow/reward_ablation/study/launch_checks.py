@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reward_ablation.study.checks import second_pass
-from reward_ablation.study.grpo_settings import COMPLETION_LENGTH, schema
+from reward_ablation.study.grpo_settings import COMPLETION_LENGTH, IMPORTANCE_SAMPLING_MODE, schema
 from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.sections.training import Lora
 
@@ -23,9 +23,9 @@ NOT_FOR_TRANSFORMERS = {
         ("do_sample", "num_beams", "num_return_sequences", "penalty_alpha"),
         "rollouts are sampled, each by its own seed",
     ),
+    "stop_strings": "TRL's call of generate has no tokenizer to find them by",
     **dict.fromkeys(
         (
-            "stop_strings",
             "prompt_lookup_num_tokens",
             "top_h",
             "typical_p",
@@ -41,9 +41,6 @@ NOT_FOR_TRANSFORMERS = {
 #: What vLLM's SamplingParams take that TRL has no setting for.
 FOR_VLLM = {"presence_penalty", "frequency_penalty", "bad_words", "ignore_eos", "min_tokens", "stop", "stop_token_ids"}
 FOR_VLLM |= {"logit_bias", "allowed_token_ids"}
-
-#: This project's default.
-IMPORTANCE_SAMPLING_MODE = "token_truncate"
 
 
 def check_launchable(training: dict[str, Any], lora: Lora | None, launch: Launch, arm: str) -> None:

@@ -82,11 +82,6 @@ def server_gpus_of(spec: dict[str, Any]) -> int:
     return spec.get("vllm", {}).get("gpus", 0) if spec["gpus"] else 0
 
 
-def gpus_of(spec: dict[str, Any]) -> int:
-    """GPUs of a run, its vLLM server's included."""
-    return spec["gpus"] + server_gpus_of(spec)
-
-
 def evaluation_spec(study: StudyConfig) -> dict[str, Any]:
     """What decides the answers of a model: how it is judged, and on which prompts, normalised."""
     spec: dict[str, Any] = {

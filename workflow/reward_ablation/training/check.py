@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.study.errors import StudyError, one_line_errors
-from reward_ablation.study.spec import launch_packages
+from reward_ablation.training.launch.processes import check_installed
 from reward_ablation.training.settings import grpo_config
 
 TRACKERS = ("tensorboard", "wandb", "trackio")
@@ -35,14 +35,6 @@ def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[
     return {name: value for name, value in settings.items() if name not in ("tf32", "fp16")} | {"bf16": False}
 
 
-def check_packages(run: dict[str, Any]) -> None:
-    """Refuse a layout whose package is not installed where the jobs' environment is."""
-    for name in launch_packages(run):
-        if find_spec(name) is None:
-            key = "vllm" if name == "vllm" else "strategy"
-            raise StudyError(f"launch.{key}: the package {name} is not installed; `make install LOCK=gpu` installs it")
-
-
 def check_trackers(report_to: Any) -> None:
     """Refuse an experiment tracker that is not installed."""
     for name in [report_to] if isinstance(report_to, str) else report_to or []:
@@ -56,7 +48,7 @@ def main() -> None:
     for line in sys.stdin:
         run = json.loads(line)
         check_trackers(run["training"].get("report_to"))
-        check_packages(run)
+        check_installed(run)
         settings = as_one_process(run["training"], run["gpus"], run["processes"])
         grpo_config(settings, Path("unused"), seed=0, on_cpu=run["gpus"] == 0, vllm=run.get("vllm"))
 

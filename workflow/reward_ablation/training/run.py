@@ -212,7 +212,7 @@ def build_trainer(
     dataset = training_dataset(problems, lambda question: render_prompt(question, prompt))
     settings = halved({"run_name": run_name, **spec["training"]}, halvings(work))
     vllm = spec.get("vllm")
-    if vllm:
+    if vllm and vllm["mode"] == "colocate":  # a server was started with it
         settings["vllm_max_model_length"] = longest_text(spec, model, problems)
     config = grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0, vllm=vllm, engine=engine)
     trainer = AblationTrainer(

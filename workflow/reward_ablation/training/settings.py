@@ -9,6 +9,7 @@ from peft import LoraConfig
 from trl import GRPOConfig
 
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.grpo_settings import IMPORTANCE_SAMPLING_MODE
 from reward_ablation.training.launch.engine import Engine
 
 #: Defaults that differ from TRL's, for every run; a study may set each of them.
@@ -23,10 +24,6 @@ CPU_DEFAULTS: dict[str, Any] = {"bf16": False, "gradient_checkpointing": False, 
 #: Where there is no server.
 OWN_ENGINE = Engine()
 
-#: With vLLM. TRL's own mode, sequence_mask, drops a completion by the product of its tokens' ratios: the longer it is,
-#: the more often.
-VLLM_DEFAULTS: dict[str, Any] = {"vllm_importance_sampling_mode": "token_truncate"}
-
 
 def vllm_settings(vllm: dict[str, Any], engine: Engine) -> dict[str, Any]:
     """TRL's settings for rollouts by vLLM.
@@ -37,7 +34,7 @@ def vllm_settings(vllm: dict[str, Any], engine: Engine) -> dict[str, Any]:
         Of the run's spec.
     engine : Engine
     """
-    settings = {"use_vllm": True, "vllm_mode": vllm["mode"]}
+    settings = {"use_vllm": True, "vllm_mode": vllm["mode"], "vllm_importance_sampling_mode": IMPORTANCE_SAMPLING_MODE}
     if vllm["mode"] == "server":
         return {**settings, "vllm_server_base_url": engine.url, "vllm_group_port": engine.group_port}
     return {
@@ -78,7 +75,7 @@ def grpo_config(
     """
     settings = {**DEFAULTS, **(CPU_DEFAULTS if on_cpu else {})}
     if vllm:
-        settings |= {**VLLM_DEFAULTS, **vllm_settings(vllm, engine)}
+        settings |= vllm_settings(vllm, engine)
     settings |= training
     try:
         return GRPOConfig(

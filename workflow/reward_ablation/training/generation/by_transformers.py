@@ -54,9 +54,8 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterato
     processors = [*warpers(config), SampleByRow(torch.from_numpy(numbers).to(model.device))]
     model.generate = partial(model.generate, logits_processor=LogitsProcessorList(processors))
     sampling = {name: getattr(config, name) for name in ("do_sample", "temperature", "top_k", "top_p", "min_p")}
-    config.update(
-        do_sample=False, **dict.fromkeys(sampling.keys() - {"do_sample"})
-    )  # else it warns that they do nothing
+    # Without the others: transformers would warn at each step that they do nothing.
+    config.update(do_sample=False, **dict.fromkeys(sampling.keys() - {"do_sample"}))
     try:
         yield
     finally:
