@@ -85,7 +85,12 @@ def changed(config, path, value):
         ("training/fsdp", "full_shard", "training: fsdp: not to be set here; layers hold parts of their weights"),
         ("gradients", {"every": "often"}, "gradients.every: 'often' is not allowed"),
         ("arms/arms/b/training", {"fp16": True}, "training (arm b): fp16: small component gradients would vanish"),
-        ("training/num_generations", 1, "training: num_generations: GRPO compares completions of one prompt"),
+        ("training/num_generations", 0, "training: num_generations: completions of one prompt, at least 1"),
+        (
+            "arms/arms/b/training",
+            {"num_generations": 1, "scale_rewards": "batch"},
+            "training (arm b): scale_rewards: batch scales rewards, and with num_generations: 1 they are the adv",
+        ),
         ("evaluation/greedy", False, "evaluation: nothing to evaluate: set greedy: true or samples above 0"),
         ("arms/arms/base", {"weights": {"format": 1}}, "arms: 'base' is taken by the workflow"),
         ("components/total", {"function": "constant"}, "components: 'total' is taken by the workflow"),
@@ -306,7 +311,9 @@ def test_arms_with_one_spec_share_their_runs_and_a_warning_says_so(config, tmp_p
     assert entries == [f"runs/a-{study.keys['a']}/seed0", f"runs/a-{study.keys['a']}/seed1"]
 
 
-@pytest.mark.parametrize(("scaling", "warned"), [({}, True), ({"scale_rewards": "none"}, False)])
+@pytest.mark.parametrize(
+    ("scaling", "warned"), [({}, True), ({"scale_rewards": "none"}, False), ({"num_generations": 1}, False)]
+)
 def test_arms_equal_up_to_scale_are_warned_of_where_scaling_takes_it_out(config, scaling, warned):
     config["training"] |= scaling
     config["arms"]["arms"]["double"] = {"weights": {"correctness": 2, "format": 1}}

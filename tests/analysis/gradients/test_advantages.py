@@ -13,7 +13,7 @@ NAN = float("nan")
 @pytest.mark.parametrize("aggregation", ["sum_then_normalize", "normalize_then_sum"])
 @pytest.mark.parametrize("scale_rewards", ["group", "batch", "none"])
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), gaps=st.sampled_from([0.0, 0.3, 0.9]), group=st.integers(2, 5))
+@given(seed=st.integers(0, 10**6), gaps=st.sampled_from([0.0, 0.3, 0.9]), group=st.integers(1, 5))
 def test_shares_are_those_of_training(scale_rewards, aggregation, seed, gaps, group):
     torch = pytest.importorskip("torch")
     from reward_ablation.training.advantages import component_shares as in_torch
@@ -42,3 +42,11 @@ def test_scores_against_the_others_of_their_group():
     against = against_the_others(scores, 3)
     # 1 - (0 + 5) / 2 and so on; 2 - 4; one score alone has nothing to stand against
     assert list(against[:, 0]) == pytest.approx([-1.5, -3.0, 4.5, -2.0, 0.0, 2.0, 0.0, 0.0, 0.0])
+
+
+def test_single_scores_are_their_own_shares_and_stand_against_the_batch():
+    scores = np.array([[1.0, 0.0], [0.0, 4.0], [5.0, NAN]])
+    shares = component_shares(scores, np.array([1.0, 0.5]), 1, "group", "sum_then_normalize")
+    assert shares.tolist() == [[1.0, 0.0], [0.0, 2.0], [5.0, 0.0]]
+    # 1 - (0 + 5) / 2 and so on; 0 - 4 and 4 - 0
+    np.testing.assert_allclose(against_the_others(scores, 1), [[-1.5, -4.0], [-3.0, 4.0], [4.5, 0.0]])

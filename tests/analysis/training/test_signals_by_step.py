@@ -90,6 +90,15 @@ def test_lengths_of_right_and_of_wrong_completions():
     assert np.isnan(step_signals(all_right, WEIGHTS, correctness=("right", 1.0)).loc[1]["tokens_wrong", "right"])
 
 
+def test_with_one_rollout_a_problem_the_step_is_the_group():
+    table = rollouts([1, 0, 1, 1], [1, 0, 0, 0], problems=4)
+    found = step_signals(table, WEIGHTS).loc[1]
+    assert list(table["advantage"]) == [1.5, 0, 1, 1]
+    assert found["no_signal", ""] == 0.25  # the one without a reward
+    assert found["variance", "right"] == pytest.approx(0.25)  # (3 / 16 + 9 / 16) / 3
+    assert found["alike", "form"] == 0
+
+
 def test_steps_are_apart_and_in_order():
     table = rollouts([1, 0, 1, 1], [0, 0, 0, 0], step=[2, 2, 1, 1])
     found = step_signals(table, WEIGHTS)

@@ -34,6 +34,23 @@ def check_measurable(training: dict[str, Any], placements: set[str], arm: str) -
             raise ValueError(f"training (arm {arm}): {name}: {reason}; change it, or set gradients.every: off")
 
 
+def check_single_rollouts(training: dict[str, Any], arm: str) -> None:
+    """Refuse to compare completions with each other where each prompt has one, whose reward is its advantage.
+
+    Raises
+    ------
+    ValueError
+    """
+    if training.get("num_generations") != 1:
+        return
+    for name, compares in (("scale_rewards", "batch"), ("multi_objective_aggregation", "normalize_then_sum")):
+        if training.get(name) == compares:
+            raise ValueError(
+                f"training (arm {arm}): {name}: {compares} scales rewards, and with num_generations: 1 they are the "
+                f"advantages as they are; leave it out, or set num_generations to 2 or more"
+            )
+
+
 def second_pass(training: dict[str, Any], placements: set[str]) -> str | None:
     """What asks for more than the training step's own backward pass to measure gradients, if anything."""
     if placements != {"all_tokens"}:

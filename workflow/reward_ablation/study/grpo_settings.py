@@ -102,8 +102,8 @@ def check_training_settings(settings: dict[str, Any]) -> None:
 
 def _check_group(settings: dict[str, Any]) -> None:
     generations = settings.get("num_generations")
-    if generations is not None and generations < 2:
-        raise ValueError("num_generations: GRPO compares completions of one prompt; at least 2")
+    if generations is not None and generations < 1:
+        raise ValueError("num_generations: completions of one prompt, at least 1; with 1 its reward is its advantage")
 
 
 def _is_number(value: Any) -> bool:

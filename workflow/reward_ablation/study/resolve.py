@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from reward_ablation.rewards.load import load_component
 from reward_ablation.study.canonical import dump, key_of
-from reward_ablation.study.checks import check_measurable, check_placeable
+from reward_ablation.study.checks import check_measurable, check_placeable, check_single_rollouts
 from reward_ablation.study.code_digest import code_digest, component_modules
 from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.config_errors import describe
@@ -125,6 +125,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     for name, arm in arms.items():
         settings = {**study.training, **arm.training}
         measured = study.gradients.every or study.gradients.whole
+        check_single_rollouts(settings, name)
         if measured:
             check_measurable(settings, {component.placement for component in study.components.values()}, name)
         for key, component in study.components.items():
@@ -227,7 +228,7 @@ def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[st
         direction = dump({**spec, "weights": direction_of(spec["weights"])})
         if keys[name] in first_with:
             warnings.append(f"arms {first_with[keys[name]]} and {name} have the same spec: they are one run per seed")
-        elif direction in first_direction and spec["training"].get("scale_rewards", "group") != "none":
+        elif direction in first_direction and scales(spec["training"]):
             warnings.append(
                 f"arms {first_direction[direction]} and {name} differ only in the scale of their weights, "
                 "which scaled advantages take out"
@@ -235,6 +236,11 @@ def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[st
         first_with.setdefault(keys[name], name)
         first_direction.setdefault(direction, name)
     return warnings
+
+
+def scales(training: dict[str, Any]) -> bool:
+    """Whether advantages are scaled, so that the scale of weights does not count."""
+    return training.get("scale_rewards", "group") not in ("none", False) and training.get("num_generations") != 1
 
 
 def direction_of(weights: dict[str, float]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Advantages of single components, from the raw scores of a generation batch.
 
 They repeat the arithmetic by which TRL's `GRPOTrainer` turns weighted scores into one advantage
-per completion, kept apart by component.
+per completion, kept apart by component. With one rollout a prompt, which TRL does not train on, the weighted score
+is the advantage: PPO without a critic.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def component_shares(
         Raw scores, NaN where a component gave none; groups of `num_generations` rows in a row.
     weights : (K,) tensor
     num_generations : int
-        Group size G; N is a multiple of it.
+        Group size G; N is a multiple of it. With 1 nothing is centred or scaled.
     scale_rewards : {"group", "batch", "none"}
     aggregation : {"sum_then_normalize", "normalize_then_sum"}
         GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's `multi_objective_aggregation`.
@@ -33,8 +34,9 @@ def component_shares(
     Returns
     -------
     (N, K) tensor
-        Rows sum to TRL's advantage. A component of weight 0 has share 0, and so has a completion
-        that no weighted component could score. The others' shares are what they are without it, bit for bit.
+        Rows sum to TRL's advantage, or with groups of one to the weighted score. A component of weight 0 has share 0,
+        and so has a completion that no weighted component could score. The others' shares are what they are without
+        it, bit for bit.
     """
     weighted = weights != 0
     shares = torch.zeros_like(scores)
@@ -47,6 +49,8 @@ def component_shares(
 def _weighted_shares(
     scores: Tensor, weights: Tensor, num_generations: int, scale_rewards: str, aggregation: str
 ) -> Tensor:
+    if num_generations == 1:
+        return torch.nan_to_num(scores * weights, nan=0.0)
     unscorable = torch.isnan(scores).all(dim=1)
     if aggregation == "normalize_then_sum":
         groups = scores.view(-1, num_generations, scores.shape[1])
@@ -68,15 +72,17 @@ def _weighted_shares(
 def alone_advantages(scores: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
     """Advantages that each component would give if it were the only one, at weight 1.
 
-    Parameters and shapes as in `component_shares`; defined for ablated components too. A group whose scores are
-    all alike has advantages of 0 here. TRL's are what rounding leaves of them, over a deviation of nearly 0: small,
-    and of a direction that means nothing.
+    Parameters and shapes as in `component_shares`; defined for ablated components too. A group of several whose scores
+    are all alike has advantages of 0 here. TRL's are what rounding leaves of them, over a deviation of nearly 0:
+    small, and of a direction that means nothing.
     """
     one = torch.ones(1, dtype=scores.dtype, device=scores.device)
     columns = [
         component_shares(scores[:, [k]], one, num_generations, scale_rewards, aggregation)
         for k in range(scores.shape[1])
     ]
+    if num_generations == 1:
+        return torch.cat(columns, dim=1)
     groups = scores.view(-1, num_generations, scores.shape[1])
     highest = torch.nan_to_num(groups, nan=-torch.inf).amax(1, keepdim=True)
     lowest = torch.nan_to_num(groups, nan=torch.inf).amin(1, keepdim=True)

@@ -77,8 +77,11 @@ def grpo_config(
     if vllm:
         settings |= vllm_settings(vllm, engine)
     settings |= training
+    single = settings.get("num_generations") == 1
+    if single:  # TRL refuses it, and trains with it all the same
+        settings["num_generations"] = completions_at_once(settings)
     try:
-        return GRPOConfig(
+        config = GRPOConfig(
             output_dir=str(output_dir),
             seed=seed,
             use_cpu=on_cpu,
@@ -89,6 +92,27 @@ def grpo_config(
         )
     except (ValueError, TypeError, NotImplementedError, ImportError) as error:
         raise StudyError(f"training: TRL's GRPOConfig refuses it: {' '.join(str(error).split())}") from None
+    if single:
+        config.num_generations = 1
+    return config
+
+
+def completions_at_once(training: dict[str, Any]) -> int:
+    """Completions that one process generates at once: a number of generations that TRL takes, whatever the batch.
+
+    Raises
+    ------
+    StudyError
+        It is one, which TRL does not take.
+    """
+    micro_batches = training.get("steps_per_generation") or training.get("gradient_accumulation_steps", 1)
+    batch = training.get("generation_batch_size") or training.get("per_device_train_batch_size", 8) * micro_batches
+    if batch < 2:
+        raise StudyError(
+            "training: num_generations: 1 with one completion at a time; raise per_device_train_batch_size or "
+            "gradient_accumulation_steps"
+        )
+    return batch
 
 
 def lora_config(lora: dict[str, Any] | None) -> LoraConfig | None:

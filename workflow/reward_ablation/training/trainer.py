@@ -140,6 +140,10 @@ class AblationTrainer(WatchedTrainer):
         here = slice(first_row, first_row + len(inputs))
         alone = alone_advantages(scores, *how)[here]
         shares = component_shares(scores, weights, *how)[here]
+        if self.num_generations == 1:  # nothing to compare with: TRL's advantages are all 0
+            output["advantages"] = shares.sum(1)
+            unmoved = (shares == 0).all(1).float().mean()
+            self._metrics["train"]["frac_reward_zero_std"][-1] = self.accelerator.gather(unmoved).mean().item()
         self._log_rollouts(problem_ids, rollouts, scores[here], shares, output)
         output["alone"], output["shares"] = alone, shares
         # Numbers over all processes and all batches of a step.

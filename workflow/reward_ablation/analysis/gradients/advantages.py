@@ -36,7 +36,7 @@ def component_shares(
         Raw scores, NaN where a component gave none; groups of `num_generations` rows in a row.
     weights : (K,) array
     num_generations : int
-        Group size; N is a multiple of it.
+        Group size; N is a multiple of it. With 1 the weighted score is the advantage.
     scale_rewards : {"group", "batch", "none"}
     aggregation : {"sum_then_normalize", "normalize_then_sum"}
         GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's `multi_objective_aggregation`.
@@ -44,8 +44,8 @@ def component_shares(
     Returns
     -------
     (N, K) array
-        Rows sum to TRL's advantage. A component of weight 0 has share 0, and so has a completion that no
-        weighted component could score.
+        Rows sum to the advantage that is trained on. A component of weight 0 has share 0, and so has a completion
+        that no weighted component could score.
     """
     weighted = weights != 0
     shares = np.zeros(scores.shape)
@@ -58,6 +58,8 @@ def component_shares(
 def _weighted_shares(
     scores: np.ndarray, weights: np.ndarray, num_generations: int, scale_rewards: str, aggregation: str
 ) -> np.ndarray:
+    if num_generations == 1:
+        return np.nan_to_num(scores * weights, nan=0.0)
     unscorable = np.isnan(scores).all(axis=1)
     if aggregation == "normalize_then_sum":
         groups = scores.reshape(len(scores) // num_generations, num_generations, scores.shape[1])
@@ -77,7 +79,7 @@ def _weighted_shares(
 
 
 def against_the_others(scores: np.ndarray, num_generations: int) -> np.ndarray:
-    """Score of each completion less the mean score of the others of its group.
+    """Score of each completion less the mean score of the others of its group, or of the batch with groups of one.
 
     Their product with the gradient of the completion's log-probability is an unbiased estimate of the gradient of
     the expected score (the leave-one-out baseline; Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a
@@ -92,7 +94,8 @@ def against_the_others(scores: np.ndarray, num_generations: int) -> np.ndarray:
     -------
     (N, K) array; 0 for a completion without a score, and where no other of its group has one.
     """
-    groups = scores.reshape(len(scores) // num_generations, num_generations, scores.shape[1])
+    others = num_generations if num_generations > 1 else len(scores)
+    groups = scores.reshape(len(scores) // others, others, scores.shape[1])
     known = (~np.isnan(groups)).sum(axis=1, keepdims=True)
     from_mean = groups - mean_of_known(groups, 1)
     return np.nan_to_num(from_mean * known / np.where(known > 1, known - 1, np.nan), nan=0.0).reshape(scores.shape)

@@ -28,7 +28,8 @@ def step_signals(
 ) -> pd.DataFrame:
     """Signals of each step of one run, by quantity and component.
 
-    A group is the completions of one problem at one step. Per group, over the completions that have a score:
+    A group is the completions of one problem at one step, or with one rollout a problem those of the step. Per group,
+    over the completions that have a score:
 
     - variance: of the component's raw scores (n - 1), or of the weighted total;
     - covariance: of the raw scores with the weighted total (n - 1); `covariance_with_advantage` with the advantage.
@@ -37,7 +38,8 @@ def step_signals(
       Interference in Multi-Objective Alignment", 2026, arXiv 2602.06869: the covariance law);
 
     each averaged over the step's groups. And over the step: `score`, the mean score; `alike`, the share of groups in
-    which the component tells no completion from another; `no_signal`, the share of groups without any advantage;
+    which the component tells no completion from another; `no_signal`, the share of groups without any advantage, or
+    with one rollout a problem of completions without one;
     `advantage_share`, mean |share_k| / sum over components j of mean |share_j|, with share_k the part of the advantage
     that component k contributes (so that components that cancel each other count, too); `tokens_correct` and
     `tokens_wrong`, the mean lengths of right and of wrong completions.
@@ -62,6 +64,9 @@ def step_signals(
     """
     step_values, step = np.unique(rollouts["step"].to_numpy(), return_inverse=True)
     group = rollouts.groupby(["step", "problem_id"], sort=False).ngroup().to_numpy()
+    single = len(group) == group.max(initial=-1) + 1
+    if single:
+        group = step
     steps, groups = len(step_values), int(group.max(initial=-1)) + 1
     step_of_group = np.zeros(groups, dtype=np.int64)
     step_of_group[group] = step
@@ -82,8 +87,9 @@ def step_signals(
         [over_completions(np.abs(rollouts[f"advantage_{name}"].to_numpy(dtype=float))) for name in weights]
     )
     all_sizes = sizes.sum(axis=0)
+    without = over_groups(np.logical_and.reduce(weighted).astype(float) if weighted else np.ones(groups))
     columns: dict[tuple[str, str], np.ndarray] = {
-        ("no_signal", ""): over_groups(np.logical_and.reduce(weighted).astype(float) if weighted else np.ones(groups)),
+        ("no_signal", ""): over_completions((advantage == 0).astype(float)) if single else without,
         ("variance", ""): over_groups(covariances(total, total, group, groups)),
     }
     for place, (name, values) in enumerate(scores.items()):
