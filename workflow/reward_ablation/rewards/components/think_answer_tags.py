@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import FiniteFloat
+
 from reward_ablation.rewards.completions import Completion, completion_texts
 
 _TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
 
-def think_answer_tags(completions: list[Completion], **columns: Any) -> list[float | None]:
-    """1.25 if the text is exactly ``<think>…</think><answer>…</answer>``, with one pair of each, else -1.
+def think_answer_tags(
+    completions: list[Completion], *, well_formed: FiniteFloat = 1.25, malformed: FiniteFloat = -1.0, **columns: Any
+) -> list[float | None]:
+    """`well_formed` if the text is exactly ``<think>…</think><answer>…</answer>``, one pair of each, else `malformed`.
 
     Exactly: nothing stands before, between or after the pairs, not even a line break. What stands
     inside them may be anything, or nothing.
@@ -19,17 +23,19 @@ def think_answer_tags(completions: list[Completion], **columns: Any) -> list[flo
     ----------
     completions : list of str or of messages
         Where the prompt itself ends in ``<think>``, or the tokenizer treats the tags as special tokens,
-        the completion does not hold them and always scores -1.
+        the completion does not hold them and is always malformed.
+    well_formed, malformed : float
+        The two scores. With 1 and 0 the mean is the share of completions that adhere to the format.
 
     Returns
     -------
-    list of {-1.0, 1.25}
+    list of {malformed, well_formed}
 
     Notes
     -----
     Source: the format reward of the CS 674 lab, exactly.
     """
-    return [1.25 if _is_exact(text) else -1.0 for text in completion_texts(completions)]
+    return [float(well_formed if _is_exact(text) else malformed) for text in completion_texts(completions)]
 
 
 def _is_exact(text: str) -> bool:
