@@ -11,6 +11,7 @@ from reward_ablation.study.base import NAME_PATTERN
 from reward_ablation.planning.commands import Commands
 from reward_ablation.study.errors import one_line_errors
 from reward_ablation.planning.local_gpus import share_gpus
+from reward_ablation.planning.overrides import settle
 from reward_ablation.planning.report_pages import ReportPages
 from reward_ablation.planning.reruns import Reruns
 from reward_ablation.study.resolve import resolve
@@ -28,7 +29,8 @@ if not workflow.configfiles:
 
 with one_line_errors():
     check_working_folder(Path.cwd())
-    study = resolve(config, " + ".join(map(str, workflow.configfiles)), Path.cwd())
+    source = settle(config, workflow, os.environ, logger.info)
+    study = resolve(config, source, Path.cwd())
 results_folder = ResultsFolder(Path(study.config.root))
 for warning in study.warnings:
     logger.warning(f"warning: {warning}")

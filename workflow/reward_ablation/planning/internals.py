@@ -5,6 +5,7 @@ Snakemake has no public way for a workflow to know its targets or jobs, or to ha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from reward_ablation.study.errors import StudyError
@@ -55,6 +56,17 @@ def set_limit(workflow: Any, resource: str, amount: int) -> None:
     """Let all jobs together use so much of a resource, as by --resources; to be called in `onstart`."""
     _part(workflow, "register_resource")(resource, amount)  # what is free, for a scheduler that has one
     _part(workflow, "scheduler", "global_resources")[resource] = amount  # what a job that starts takes from
+
+
+def given_config(workflow: Any) -> Mapping[str, Any]:
+    """What --config says, by key."""
+    return _part(workflow, "config_settings", "config")
+
+
+def hand_to_jobs(workflow: Any, entry: str) -> None:
+    """Give the Snakemake of each job another `key=value` of --config; the text must need no quoting."""
+    settings = _part(workflow, "config_settings")
+    settings.config_args = [*_part(workflow, "config_settings", "config_args"), entry]
 
 
 def variable(workflow: Any, name: str) -> Any:
