@@ -29,8 +29,8 @@ if not workflow.configfiles:
 
 with one_line_errors():
     check_working_folder(Path.cwd())
-    source = settle(config, workflow, os.environ, logger.info)
-    study = resolve(config, source, Path.cwd())
+    settled = settle(config, workflow, os.environ, logger.info)
+    study = resolve(config, settled.source, Path.cwd())
 results_folder = ResultsFolder(Path(study.config.root))
 for warning in study.warnings:
     logger.warning(f"warning: {warning}")
@@ -64,6 +64,8 @@ if study.config.launch.gpus == 0:
 # One thread per process unless a rule says more; idle threads of OpenMP sleep, machines are shared.
 os.environ.setdefault("OMP_NUM_THREADS", str(study.config.launch.threads))
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# What Apple's GPU cannot do, the CPU does.
+os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
@@ -123,6 +125,7 @@ rule all:
 onstart:
     # TRL itself checks the training settings before any job is submitted; a dry run need not wait for it.
     with one_line_errors():
+        settled.check(workflow)
         study.check_training_settings()
         check_before_training(study, reruns.code_counts)
         share_gpus(workflow, logger.info)

@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 
 from locks import gets_free, is_free
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.gpus import claim_gpus, is_apple, what_is_here
 from stand_in_gpus import Machine
 
 CLAIM = """
@@ -234,3 +236,28 @@ def test_without_nvidia_smi_gpus_can_be_named(machine, tmp_path):
     name = f"{os.getpid()}1"  # a number that no GPU has
     assert claim_once(here, CUDA_VISIBLE_DEVICES=name, **alone) == f"{name} None"
     here.lock(name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "apple"),
+    [("darwin", "arm64", True), ("darwin", "x86_64", False), ("linux", "arm64", False), ("linux", "x86_64", False)],
+)
+def test_a_mac_with_apple_silicon_has_a_gpu(system, machine, apple):
+    assert is_apple(system, machine) == apple
+
+
+def test_the_gpu_of_a_mac_is_one_and_takes_no_lock(monkeypatch):
+    monkeypatch.setattr("reward_ablation.study.gpus.is_apple", lambda: True)
+    assert what_is_here() == (1, "Apple's GPU")
+    assert claim_gpus(1, "train") == []
+    with pytest.raises(StudyError, match="a run takes 2 GPUs and this machine shows 1 GPU"):
+        claim_gpus(2, "train")
+
+
+def test_auto_is_one_gpu_of_several_or_the_cpu(machine, monkeypatch):
+    for name, value in machine(3).environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert what_is_here() == (1, "an NVIDIA GPU")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert what_is_here() == (0, "the CPU")

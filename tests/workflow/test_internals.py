@@ -11,10 +11,13 @@ import pytest
 from reward_ablation.planning.internals import (
     counts_params,
     force,
+    given_config,
+    hand_to_jobs,
     is_main,
     limit,
     runs_here,
     set_limit,
+    submits_jobs,
     targets,
     wildcards_to_run,
 )
@@ -117,6 +120,9 @@ def test_a_limit_that_is_set_at_the_start_is_kept(tmp_path):
         (lambda workflow: wildcards_to_run(workflow, "train"), "dag.needrun_jobs"),
         (lambda workflow: force(workflow, "file"), "dag.forcefiles"),
         (runs_here, "local_exec"),
+        (submits_jobs, "local_exec"),
+        (given_config, "config_settings.config"),
+        (lambda workflow: hand_to_jobs(workflow, "key=value"), "config_settings"),
         (lambda workflow: limit(workflow, "gpu"), "global_resources"),
         (lambda workflow: set_limit(workflow, "gpu", 1), "register_resource"),
     ],

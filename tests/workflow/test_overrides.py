@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import subprocess
 import sys
+from types import SimpleNamespace
+
+import pytest
+
+from reward_ablation.planning.overrides import Settled
+from reward_ablation.study.errors import StudyError
+from stand_in_gpus import Machine
 
 from .conftest import Study
 from .test_config import errors_of
@@ -17,17 +24,19 @@ from reward_ablation.planning.overrides import settle
 
 configfile: "config.yaml"
 
-source = settle(config, workflow, os.environ, print)
+settled = settle(config, workflow, os.environ, print)
 
 rule all:
     output:
         "config.json",
     run:
         with open(output[0], "w") as file:
-            json.dump({"pid": os.getpid(), "config": config, "source": source}, file)
+            json.dump({"pid": os.getpid(), "config": config, "source": settled.source}, file)
 
 onstart:
+    settled.check(workflow)
     del os.environ["REWARD_ABLATION__TRAINING__MAX_STEPS"]
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ["REWARD_ABLATION__TRAINING__BETA"] = "9"
     print("main", os.getpid())
 """
@@ -35,9 +44,11 @@ onstart:
 
 def test_jobs_have_the_config_of_the_start(tmp_path):
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
-    (tmp_path / "config.yaml").write_text("training: {max_steps: 10, beta: 0.1}\nseeds: [0]\nname: file\n")
+    (tmp_path / "config.yaml").write_text(
+        "training: {max_steps: 10, beta: 0.1}\nseeds: [0]\nname: file\nlaunch: {gpus: auto}\n"
+    )
     environment = {
-        **os.environ,
+        **Machine(tmp_path / "machine", 2).environment(),
         "REWARD_ABLATION__TRAINING__MAX_STEPS": "50",
         "REWARD_ABLATION__PROMPT__SYSTEM": "it's \"$HOME\" {brace} ünï 'x'\n",
         "REWARD_ABLATION__NAME": "environment",
@@ -51,9 +62,11 @@ def test_jobs_have_the_config_of_the_start(tmp_path):
         "training": {"max_steps": 50, "beta": 0.1},
         "seeds": ["1", "2"],  # as Snakemake reads lists on the command line
         "name": "given",
+        "launch": {"gpus": 1},
         "prompt": {"system": "it's \"$HOME\" {brace} ünï 'x'"},
     }
     told = result.stdout.splitlines()
+    assert told.count("launch.gpus: auto is 1 here: an NVIDIA GPU") == 1
     assert told.count("training.max_steps: 50, by REWARD_ABLATION__TRAINING__MAX_STEPS") == 1
     assert told.count('name: "environment", by REWARD_ABLATION__NAME; --config says otherwise, and counts') == 1
 
@@ -69,3 +82,24 @@ def test_an_unknown_key_names_its_variable(study: Study, monkeypatch):
     assert result.returncode != 0
     assert len(errors_of(result)) == 1
     assert "REWARD_ABLATION__TRANING__MAX_STEPS: config: unknown key 'traning'; did you mean training?" in result.stderr
+
+
+def test_auto_is_refused_where_jobs_are_submitted():
+    elsewhere, here = SimpleNamespace(local_exec=False), SimpleNamespace(local_exec=True)
+    with pytest.raises(StudyError, match=r"launch.gpus: auto is what this machine has, .* say how many"):
+        Settled("config.yaml", auto=True).check(elsewhere)
+    Settled("config.yaml", auto=False).check(elsewhere)
+    Settled("config.yaml", auto=True).check(here)
+
+
+def test_auto_is_the_cpu_where_there_is_no_gpu(study: Study, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    on_cpu = runs_of(study.snakemake("--dry-run"))
+    study.config["launch"] = {"gpus": "auto"}
+    planned = study.snakemake("--dry-run")
+    assert "launch.gpus: auto is 0 here: the CPU" in planned.stdout + planned.stderr
+    assert runs_of(planned) == on_cpu != set()  # with the keys of the number
+
+
+def runs_of(result):
+    return set(re.findall(r"runs/(\S+)/run.json", result.stdout + result.stderr))

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import torch
 
 from reward_ablation.data.prompts import render_prompt, tokenize_prompts
 from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers, generate_vllm
 from reward_ablation.evaluation.requests import Completion, Request, list_requests
 from reward_ablation.evaluation.score import SCHEMA, score
 from reward_ablation.evaluation.spec import EvaluateSpec
+from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.load import load_model, load_tokenizer, whole_model
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.sections.evaluation import Evaluation
@@ -81,12 +81,16 @@ def generate(
     tokenizer: PreTrainedTokenizerBase,
     evaluation: Evaluation,
 ) -> list[Completion]:
-    """Completions by the backend that the evaluation asks for; bfloat16 on a GPU, float32 on a CPU."""
-    if device == "cuda" and not torch.cuda.is_available():
+    """Completions by the backend that the evaluation asks for; bfloat16 on NVIDIA's GPUs, float32 elsewhere.
+
+    The device `cuda` of a spec is the GPU that is here.
+    """
+    kind = gpu_kind() if device == "cuda" else "cpu"
+    if kind is None:
         raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to evaluate on the CPU")
-    dtype = "bfloat16" if device == "cuda" else "float32"
+    dtype = "bfloat16" if kind == "cuda" else "float32"
     if choose_backend(evaluation.backend, device) == "vllm":
         return generate_vllm(requests, folder, base, end_tokens, evaluation, dtype)
     model: Any = load_model(folder, dtype, base)
-    model.to(device)
+    model.to(kind)
     return generate_transformers(requests, model, end_tokens, tokenizer.pad_token_id, evaluation)

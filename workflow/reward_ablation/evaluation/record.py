@@ -44,6 +44,7 @@ class Clock:
         import torch
 
         from reward_ablation.evaluation.generate import choose_backend
+        from reward_ablation.models.device import gpu_name
 
         seconds = time.perf_counter() - self.started
         on_gpu = spec.device == "cuda"
@@ -55,7 +56,7 @@ class Clock:
             "hardware": {
                 "machine": platform.machine(),
                 "cpus": os.cpu_count(),
-                "gpus": [torch.cuda.get_device_name()] if on_gpu else [],
+                "gpus": [gpu_name()] if on_gpu else [],
             },
             "threads": torch.get_num_threads(),
             "models": [folder.name for folder in models],

@@ -20,6 +20,11 @@ def uniforms(seed: int, length: int) -> np.ndarray:
     return np.random.default_rng(seed).random(length)
 
 
+def where_drawn(device: torch.device) -> torch.device:
+    """Where tokens of a model on this device are drawn: Apple's GPUs have no float64."""
+    return torch.device("cpu") if device.type == "mps" else device
+
+
 class SampleByRow(LogitsProcessor):
     """Draw each row's next token with that row's own random numbers.
 
@@ -44,11 +49,12 @@ class SampleByRow(LogitsProcessor):
         self.drawn = 0  # tokens so far
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        number = self.numbers[:, self.drawn].to(scores.device)
+        place = where_drawn(scores.device)
+        number = self.numbers[:, self.drawn].to(place)
         self.drawn += 1
-        token = draw(scores, number.nan_to_num(), self.temperature, self.top_p)
+        token = draw(scores.to(place), number.nan_to_num(), self.temperature, self.top_p).to(scores.device)
         drawn = torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
-        return torch.where(number.isnan()[:, None], scores, drawn)
+        return torch.where(number.isnan()[:, None].to(scores.device), scores, drawn)
 
 
 def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:

@@ -46,6 +46,11 @@ def runs_here(workflow: Any) -> bool:
     return _part(workflow, "local_exec") and not _part(workflow, "touch")
 
 
+def submits_jobs(workflow: Any) -> bool:
+    """Whether this start submits its jobs to run elsewhere; known once they are planned."""
+    return not _part(workflow, "local_exec")
+
+
 def limit(workflow: Any, resource: str) -> int | None:
     """How much of a resource all jobs together may use, as given with --resources; None where that is not given."""
     given = _part(workflow, "global_resources").get(resource)

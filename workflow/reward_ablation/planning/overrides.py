@@ -10,19 +10,56 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from snakemake.utils import update_config
 
-from reward_ablation.planning.internals import given_config, hand_to_jobs, is_main
+from reward_ablation.planning.internals import given_config, hand_to_jobs, is_main, submits_jobs
 from reward_ablation.study.environment import override, value_at, variables_in
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.gpus import what_is_here
 
 #: The key of --config by which jobs get what this start has found.
 HANDED = "reward_ablation_overrides"
 
+#: The place of the key that may be `auto`.
+GPUS = ("launch", "gpus")
 
-def settle(config: dict[str, Any], workflow: Any, environment: Mapping[str, str], tell: Callable[[str], None]) -> str:
-    """Set in a config, in place, what the environment says; --config wins.
+
+@dataclass(frozen=True)
+class Settled:
+    """What is to be known of the config that counts, beside it.
+
+    Attributes
+    ----------
+    source : str
+        Where it is from, for messages.
+    auto : bool
+        Whether the number of GPUs is what is on this machine.
+    """
+
+    source: str
+    auto: bool
+
+    def check(self, workflow: Any) -> None:
+        """Refuse to submit jobs that would take what is on this machine; to be called in `onstart`.
+
+        Raises
+        ------
+        StudyError
+        """
+        if self.auto and submits_jobs(workflow):
+            raise StudyError(
+                "launch.gpus: auto is what this machine has, and jobs are submitted to others; say how many GPUs a run "
+                "takes (0 is the CPU)"
+            )
+
+
+def settle(
+    config: dict[str, Any], workflow: Any, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> Settled:
+    """Set in a config, in place, what the environment says, and the GPUs that are here for `auto`; --config wins.
 
     Parameters
     ----------
@@ -32,27 +69,28 @@ def settle(config: dict[str, Any], workflow: Any, environment: Mapping[str, str]
     environment : mapping of str to str
     tell : function of a line
 
-    Returns
-    -------
-    str
-        Where the config is from, for messages.
-
     Raises
     ------
     StudyError
-        A variable cannot be taken.
+        A variable cannot be taken, or the GPUs cannot be counted.
     """
     handed = config.pop(HANDED, None)
     given = {key: value for key, value in given_config(workflow).items() if key != HANDED}
-    variables = variables_in(environment) if is_main(workflow) else decoded(handed)
-    settings = override(config, variables)
+    start = decoded(handed) if handed else {"variables": variables_in(environment)}
+    settings = override(config, start["variables"])
     update_config(config, given)
+    auto = value_at(config, GPUS) == "auto"
+    if auto and not handed:
+        start["gpus"], found = what_is_here()
+        tell(f"launch.gpus: auto is {start['gpus']} here: {found}")
+    if auto:
+        config["launch"]["gpus"] = start["gpus"]
     if is_main(workflow):
-        hand_to_jobs(workflow, f"{HANDED}={encoded(variables)}")
+        hand_to_jobs(workflow, f"{HANDED}={encoded(start)}")
         for variable, path, value in settings:
-            wins = "" if value_at(config, path) == value else "; --config says otherwise, and counts"
+            wins = "" if path == GPUS or value_at(config, path) == value else "; --config says otherwise, and counts"
             tell(f"{'.'.join(path)}: {json.dumps(value, default=str)}, by {variable}{wins}")
-    return " + ".join([*map(str, workflow.configfiles), *variables])
+    return Settled(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
 
 
 def encoded(values: Any) -> str:
@@ -60,6 +98,6 @@ def encoded(values: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode()
 
 
-def decoded(text: str | None) -> Any:
-    """What was encoded; nothing where nothing was handed over."""
-    return json.loads(base64.urlsafe_b64decode(text)) if text else {}
+def decoded(text: str) -> Any:
+    """What was encoded."""
+    return json.loads(base64.urlsafe_b64decode(text))

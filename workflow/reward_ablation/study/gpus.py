@@ -7,6 +7,7 @@ locks that the kernel frees when their holder dies.
 from __future__ import annotations
 
 import os
+import platform
 import random
 import shutil
 import subprocess
@@ -53,6 +54,28 @@ class Gpu:
     identity: str
 
 
+#: The one of a Mac; nothing there tells it by name.
+APPLE_GPU = Gpu("mps", "mps")
+
+
+def is_apple(system: str = sys.platform, machine: str = platform.machine()) -> bool:
+    """Whether this is a Mac with Apple silicon: it has one GPU, which is not asked for by number."""
+    return system == "darwin" and machine == "arm64"
+
+
+def what_is_here() -> tuple[int, str]:
+    """What `launch.gpus: auto` stands for on this machine: a number of GPUs, and what that is in words.
+
+    Raises
+    ------
+    StudyError
+        nvidia-smi fails, or CUDA_VISIBLE_DEVICES names a GPU that is not there.
+    """
+    if not gpus_here():
+        return 0, "the CPU"
+    return 1, "Apple's GPU" if is_apple() else "an NVIDIA GPU"
+
+
 def gpus_here() -> list[Gpu]:
     """GPUs that runs may be started on: this machine's, or those of them that CUDA_VISIBLE_DEVICES names.
 
@@ -61,6 +84,8 @@ def gpus_here() -> list[Gpu]:
     StudyError
         nvidia-smi fails, or CUDA_VISIBLE_DEVICES names a GPU that is not there.
     """
+    if is_apple():
+        return [APPLE_GPU]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = None if visible is None else _names(visible)
     if names == []:
@@ -79,8 +104,8 @@ def gpus_here() -> list[Gpu]:
 def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
     """Take GPUs that no other run has, and have this process see no others; wait where too few are free.
 
-    The GPUs that Slurm gave a job need no claim where the run takes all of them. In a process that a launcher has
-    started, the GPUs that were claimed for its run are held on, should the launcher die first.
+    The GPUs that Slurm gave a job need no claim where the run takes all of them, nor does Apple's. In a process that a
+    launcher has started, the GPUs that were claimed for its run are held on, should the launcher die first.
 
     Parameters
     ----------
@@ -105,7 +130,7 @@ def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
     gpus = gpus_here()
     if len(gpus) < count:
         raise StudyError(f"launch.gpus: {too_few(count, len(gpus), server)}")
-    if _given_by_slurm() and len(gpus) == count:
+    if (_given_by_slurm() and len(gpus) == count) or gpus == [APPLE_GPU]:
         return []
     claimed = _wait_for_free(gpus, count, what)
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.name for gpu in claimed)

@@ -16,6 +16,7 @@ from accelerate import PartialState
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
+from reward_ablation.models.device import gpu_name
 from reward_ablation.study.files import write_json
 from reward_ablation.study.spec import launch_packages, server_gpus_of
 from reward_ablation.training.checkpoints import read_json
@@ -50,7 +51,7 @@ def gpus_of_run(server_gpus: int) -> list[str]:
 
 def own_gpu() -> list[str]:
     """The GPU that this process trains on; none on a CPU."""
-    return [torch.cuda.get_device_name()] if torch.cuda.is_available() else []
+    return [gpu_name()] if PartialState().device.type != "cpu" else []
 
 
 def read_attempts(work: Path) -> list[dict[str, Any]]:

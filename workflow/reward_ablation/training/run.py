@@ -17,6 +17,7 @@ from transformers import PrinterCallback, TrainerCallback
 
 from reward_ablation.data.prompts import render_prompt, tokenize_prompts
 from reward_ablation.data.verify import verify_problems
+from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.load import load_tokenizer
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
@@ -91,7 +92,7 @@ def train_run(
     started = time.perf_counter() if started is None else started
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
     parsed = json.loads(spec)
-    if parsed["gpus"] and not torch.cuda.is_available():
+    if parsed["gpus"] and gpu_kind() is None:
         raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to train on the CPU")
     process = PartialState(cpu=parsed["gpus"] == 0)
     check_processes(process.num_processes, processes_of(parsed))

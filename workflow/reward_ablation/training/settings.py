@@ -8,6 +8,7 @@ from typing import Any
 from peft import LoraConfig
 from trl import GRPOConfig
 
+from reward_ablation.models.device import gpu_kind
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.grpo_settings import IMPORTANCE_SAMPLING_MODE
 from reward_ablation.training.launch.engine import Engine
@@ -19,6 +20,8 @@ DEFAULTS: dict[str, Any] = {
 }
 #: TRL trains in bfloat16 with gradient checkpointing; a CPU gains from neither.
 CPU_DEFAULTS: dict[str, Any] = {"bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
+#: Nor does Apple's GPU of two of these.
+APPLE_DEFAULTS: dict[str, Any] = {"bf16": False, "dataloader_pin_memory": False}
 
 
 #: Where there is no server.
@@ -73,7 +76,8 @@ def grpo_config(
     StudyError
         TRL refuses a value, or a combination of values.
     """
-    settings = {**DEFAULTS, **(CPU_DEFAULTS if on_cpu else {})}
+    of_device = CPU_DEFAULTS if on_cpu else APPLE_DEFAULTS if gpu_kind() == "mps" else {}
+    settings = {**DEFAULTS, **of_device}
     if vllm:
         settings |= vllm_settings(vllm, engine)
     settings |= training

@@ -12,6 +12,7 @@ from pydantic import (
     PositiveInt,
     StrictInt,
     StrictStr,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -83,11 +84,16 @@ class Vllm(Section):
         return round(100 * (self.gpu_memory_utilization or (0.9 if self.mode == "server" else 0.3)))
 
 
+#: In a file, for editors: Snakemake's start puts a number in the place of `auto` before the config is validated.
+COUNT_OR_AUTO = {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "auto"}]}
+
+
 class Launch(Section):
     """Processes of one training run."""
 
-    gpus: NonNegativeInt = Field(
-        1, description="GPUs that one run trains on, on all its nodes, one process each; 0: on the CPU."
+    gpus: Annotated[NonNegativeInt, WithJsonSchema(COUNT_OR_AUTO)] = Field(
+        1,
+        description="GPUs that one run trains on, on all its nodes, one process each; 0: the CPU; auto: what is here.",
     )
     nodes: PositiveInt = Field(1, description="Nodes of one run, with as many of its processes each.")
     processes: PositiveInt | None = Field(None, description="Processes of one run on the CPU; default 1.")

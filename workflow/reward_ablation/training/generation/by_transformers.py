@@ -18,7 +18,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from reward_ablation.models.sampling import SampleByRow, uniforms
+from reward_ablation.models.sampling import SampleByRow, uniforms, where_drawn
 
 
 def warpers(config: GenerationConfig) -> list[Any]:
@@ -51,7 +51,7 @@ def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterato
         One a row.
     """
     numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])
-    processors = [*warpers(config), SampleByRow(torch.from_numpy(numbers).to(model.device))]
+    processors = [*warpers(config), SampleByRow(torch.from_numpy(numbers).to(where_drawn(model.device)))]
     model.generate = partial(model.generate, logits_processor=LogitsProcessorList(processors))
     sampling = {name: getattr(config, name) for name in ("do_sample", "temperature", "top_k", "top_p", "min_p")}
     # Without the others: transformers would warn at each step that they do nothing.

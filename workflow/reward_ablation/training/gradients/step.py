@@ -87,7 +87,7 @@ class StepMeasurement:
         present = np.concatenate([family.serves.any(1).cpu().numpy() for family in families])
         size = len(present)
         empty = torch.zeros(size, size)
-        grams = [measurement.grams.get(layer, empty).double().cpu().numpy() for layer in self.layers]
+        grams = [measurement.grams.get(layer, empty).cpu().double().numpy() for layer in self.layers]
         stacked = np.stack(grams)[:, present][:, :, present] / self.processes**2
         weights = [(-family.seeds.sum(1) / mask.sum(1).clamp(min=1)).tolist() for family in families]
         rows = [
@@ -97,7 +97,7 @@ class StepMeasurement:
         ]
         block = Block(
             grams=stacked,
-            coefficients=measurement.coefficients.double().cpu().numpy()[:, present],
+            coefficients=measurement.coefficients.cpu().double().numpy()[:, present],
             completions=np.array([completion.place for completion in completions] * len(families))[present],
             prompts=np.array([completion.group for completion in completions] * len(families))[present],
         )
@@ -129,10 +129,10 @@ class StepMeasurement:
             for layer, inside in self.inside.items():
                 total[layer] -= reduce(inside) / self.processes
             empty = torch.zeros(len(self.vectors), len(self.vectors))
-            across = np.stack([total.get(layer, empty).double().cpu().numpy() for layer in self.layers])
+            across = np.stack([total.get(layer, empty).cpu().double().numpy() for layer in self.layers])
         none = torch.zeros(self.projected, PROJECTED)
         projections = np.stack(
-            [reduce(self.projections.get(layer, none)).double().cpu().numpy() for layer in self.layers]
+            [reduce(self.projections.get(layer, none)).cpu().double().numpy() for layer in self.layers]
         )
         tables = {
             "gradients": gradient_rows(step, self.layers, self.vectors, list(blocks), across),
