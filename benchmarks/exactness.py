@@ -156,7 +156,7 @@ def measure(config: dict[str, Any], folder: Path) -> dict[str, Any]:
     )
 
     def trainer(name: str, **training: Any) -> AblationTrainer:
-        made = build_trainer(spec_of(config, **training), model, problems, folder / name, run_name=name)
+        made = build_trainer(spec_of(config, **training), model, problems, folder / name)
         made.model.train()
         made.current_gradient_accumulation_steps = 1
         return made

@@ -152,6 +152,7 @@ TABLE = [
         ALL,
         "learning_rate 0.001 → 0.002",
     ),
+    Row("a tracker switched on", config("training.report_to", "tensorboard"), NONE),
     Row(
         "a training setting of one arm",
         config("arms.arms.short.training", {"temperature": 0.9}),

@@ -24,8 +24,8 @@ _KEYED = re.compile(rf"{NAME_PATTERN}-{_KEY}")
 _SEED = re.compile(r"seed[0-9]+")
 #: What training leaves in a run's folder; a folder with anything else in it is somebody's own.
 _OF_A_RUN = re.compile(
-    rf"{re.escape(RECORD)}|{re.escape(HIDDEN_RECORD)}|{re.escape(WORK)}|{re.escape(LOCK)}|model(-step[0-9]+)?|set_aside|tensorboard"
-    rf"|{re.escape(VLLM_LOG)}"
+    rf"{re.escape(RECORD)}|{re.escape(HIDDEN_RECORD)}|{re.escape(WORK)}|{re.escape(LOCK)}|{re.escape(VLLM_LOG)}"
+    r"|model(-step[0-9]+)?|set_aside|tensorboard|wandb"
     r"|[a-z_]+\.parquet|gradients_step_[0-9]+\.npz|\..+\.tmp"
 )
 #: Endings of a model's answers and of their record; `.steps`: of the models that a run kept on the way.

@@ -17,6 +17,7 @@ from reward_ablation.study.sections.data import ProblemSource, WordProblems
 from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.sections.model import DemoModel, LocalModel, Model
 from reward_ablation.study.sections.training import Component
+from reward_ablation.study.tracking import without_tracking
 
 #: Of a local model's files, this many blocks of this size are hashed; files up to 16 MiB whole.
 _BLOCKS, _BLOCK = 256, 1 << 16
@@ -36,7 +37,7 @@ def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
         "data": _without_place(train_data_spec(study, root)),
         "prompt": study.prompt.model_dump(),
         "components": {name: component_spec(component, root) for name, component in study.components.items()},
-        "training": study.training,
+        "training": without_tracking(study.training),
         "lora": study.lora.model_dump() if study.lora else None,
         "gradients": study.gradients.model_dump(),
     }
@@ -47,7 +48,7 @@ def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
 
 def arm_spec(shared: dict[str, Any], arm: Arm, launch: Launch) -> dict[str, Any]:
     """The study's spec with one arm's weights, overrides and processes, normalised; the seed is not part of it."""
-    training = {**shared["training"], **normalised(arm.training)}
+    training = {**shared["training"], **normalised(without_tracking(arm.training))}
     return {**shared, "weights": normalised(arm.weights), "training": training, **processes_spec(launch)}
 
 

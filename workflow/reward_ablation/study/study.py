@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -22,6 +23,7 @@ from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import write_json
 from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.spec import data_spec, evaluation_spec, model_spec, processes_of, train_data_spec
+from reward_ablation.study.tracking import run_title, tracking_in
 
 #: Folders of a study below its results folder.
 FOLDERS = ("benchmarks", "data", "evaluation", "figures", "logs", "models", "report", "runs", "tables")
@@ -178,6 +180,20 @@ class Study:
             return ""
         return f" --vllm-memory-percent {resources.vllm_memory_percent} --vllm-sleep {resources.vllm_sleep}"
 
+    def tracking_options(self, wildcards: Any, resources: Any) -> str:
+        """What the training command is told of experiment trackers; not counted, for the same reason."""
+        run = self._run(wildcards)
+        chosen = self._tracking(run)
+        if not chosen:
+            return ""
+        training = {**self.config.training, **self.arms[run.arm].training}
+        title = run_title(self.config.model, training, run.arm, run.seed)
+        told = {"project": self.config.name, "run_name": title, **chosen, "group": run.arm}
+        return f" --tracking {shlex.quote(dump(told))}"
+
+    def _tracking(self, run: Run) -> dict[str, Any]:
+        return tracking_in({**self.config.training, **self.arms[run.arm].training})
+
     def _resource_of_run(self, name: str, wildcards: Any) -> int | str | None:
         return self._run(wildcards).resources.get(name, 0 if name in SIZES else None)
 
@@ -277,17 +293,17 @@ class Study:
         StudyError
             TRL refuses one.
         """
-        specs = [json.loads(run.spec) for run in self.runs.values()]
+        specs = [(json.loads(run.spec), self._tracking(run)) for run in self.runs.values()]
         settings = {
             canonical(
                 {
-                    "training": spec["training"],
+                    "training": {**spec["training"], **tracking},
                     "gpus": spec["gpus"],
                     "processes": processes_of(spec),
                     **{name: spec[name] for name in ("strategy", "vllm") if name in spec},
                 }
             )
-            for spec in specs
+            for spec, tracking in specs
         }
         command = [sys.executable, "-m", "reward_ablation.training.check"]
         result = subprocess.run(command, input="\n".join(sorted(settings)), text=True, capture_output=True)

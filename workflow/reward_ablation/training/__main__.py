@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("--nodes", default=1, type=int, help="how many nodes share the run's processes")
     parser.add_argument("--vllm-memory-percent", default=30, type=int, help="of a GPU's memory, for vLLM")
     parser.add_argument("--vllm-sleep", default=0, type=int, choices=(0, 1), help="free it while the model is trained")
+    parser.add_argument("--tracking", default={}, type=json.loads, help="JSON of what experiment trackers are told")
     arguments = parser.parse_args()
     spec = json.loads(arguments.spec)
     engine = Engine.from_options(arguments.vllm_memory_percent, bool(arguments.vllm_sleep))
@@ -86,6 +87,7 @@ def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -
                 arguments.run_dir,
                 started=engine.started or STARTED,
                 engine=engine,
+                tracking=arguments.tracking,
             )
         except Stopped as stopped:
             print(f"train: {stopped}", flush=True)

@@ -39,6 +39,7 @@ from reward_ablation.training.micro_batch import halve, halved, halvings
 from reward_ablation.training.progress import ProgressCallback
 from reward_ablation.training.resumed_state import load_state
 from reward_ablation.training.settings import OWN_ENGINE, grpo_config, lora_config
+from reward_ablation.training.tracking import prepare_wandb, tracker_settings
 from reward_ablation.training.trainer import AblationTrainer
 
 
@@ -60,6 +61,7 @@ def train_run(
     started: float | None = None,
     callbacks: tuple[TrainerCallback, ...] = (),
     engine: Engine = OWN_ENGINE,
+    tracking: dict[str, Any] | None = None,
 ) -> None:
     """Train one run, or go on with it where an attempt of the same spec and code was interrupted.
 
@@ -82,6 +84,8 @@ def train_run(
         More callbacks for the trainer.
     engine : Engine
         How vLLM runs beside it, where the spec has it.
+    tracking : dict, optional
+        What experiment trackers are told of it: TRL's settings by name, and its `group`; none where there is none.
 
     Raises
     ------
@@ -102,7 +106,7 @@ def train_run(
         if start.finished:
             return
         if not start.trained:
-            train(parsed, model, problems, run_dir, start.checkpoint, started, callbacks, engine)
+            train(parsed, model, problems, run_dir, start.checkpoint, started, callbacks, engine, tracking or {})
         if process.is_main_process:
             finish(run_dir)
     process.wait_for_everyone()
@@ -151,6 +155,7 @@ def train(
     started: float,
     callbacks: tuple[TrainerCallback, ...],
     engine: Engine,
+    tracking: dict[str, Any],
 ) -> None:
     """Train to the last step and save the final model; see `train_run`."""
     work = run_dir / WORK
@@ -158,7 +163,9 @@ def train(
     with interruption.watching():
         attempt = Attempt(work, step_of(checkpoint), started, spec)
         times = halvings(work)
-        trainer = build_trainer(spec, model, problems, work, run_name="-".join(run_dir.parts[-2:]), engine=engine)
+        if PartialState().is_main_process:
+            prepare_wandb(tracking, run_dir)
+        trainer = build_trainer(spec, model, problems, work, tracker_settings(tracking), engine)
         for callback in (KeepModels(trainer, spec.get("keep_models", 0)), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
@@ -187,7 +194,12 @@ def train(
 
 
 def build_trainer(
-    spec: dict[str, Any], model: Path, problems: Path, work: Path, run_name: str, engine: Engine = OWN_ENGINE
+    spec: dict[str, Any],
+    model: Path,
+    problems: Path,
+    work: Path,
+    trackers: dict[str, Any] | None = None,
+    engine: Engine = OWN_ENGINE,
 ) -> AblationTrainer:
     """The trainer of one run, ready to train.
 
@@ -197,8 +209,8 @@ def build_trainer(
         The run's spec with its seed; components in alphabetical order, as canonical JSON has them.
     work : Path
         Folder for checkpoints and parts.
-    run_name : str
-        For experiment trackers.
+    trackers : dict, optional
+        TRL's settings of experiment trackers.
     engine : Engine
         How vLLM runs beside the run, where the spec has it.
     """
@@ -211,7 +223,7 @@ def build_trainer(
     tokenizer = load_tokenizer(model)
     tokenize_prompts([render_prompt("", prompt)], tokenizer)  # a model without a chat template is told in one line
     dataset = training_dataset(problems, lambda question: render_prompt(question, prompt))
-    settings = halved({"run_name": run_name, **spec["training"]}, halvings(work))
+    settings = halved({**(trackers or {}), **spec["training"]}, halvings(work))
     vllm = spec.get("vllm")
     if vllm and vllm["mode"] == "colocate":  # a server was started with it
         settings["vllm_max_model_length"] = longest_text(spec, model, problems)
