@@ -100,6 +100,11 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/commands.smk"
 
 
+if study.config.exports:
+
+    include: "workflow/rules/export.smk"
+
+
 rule all:
     """Every run, every evaluation, every table and figure."""
     default_target: True
@@ -120,6 +125,7 @@ rule all:
         "<results>/figures/cost.pdf",
         "<results>/report/commands.html",
         "<results>/tables/summary.md",
+        expand("<results>/{file}", file=study.exports),
 
 
 onstart:

@@ -30,6 +30,10 @@ _OF_A_RUN = re.compile(
 )
 #: Endings of a model's answers and of their record; `.steps`: of the models that a run kept on the way.
 _OF_ANSWERS = (".parquet", ".json", ".steps.parquet", ".steps.json")
+#: What a run is exported as, in all layouts.
+_OF_AN_EXPORT = re.compile(
+    r"all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|evaluation\.json|eval_\w+\.jsonl"
+)
 _TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
 #: A temporary file is left over when nobody has written to it for this many seconds.
 _LEFT_OVER_AFTER = 3600
@@ -58,6 +62,7 @@ def unneeded(study: Study) -> list[Leftover]:
     """
     root = study.root / study.config.root
     found = [*_runs(study, root), *_evaluations(study, root), *_inputs(study, root), *_logs(study, root)]
+    found += _exports(study, root)
     inside = {leftover.path for leftover in found}
     found += [leftover for leftover in _temporary(root) if inside.isdisjoint(leftover.path.parents)]
     behind_a_link = cache(lambda folder: folder != root and (folder.is_symlink() or behind_a_link(folder.parent)))
@@ -182,6 +187,23 @@ def _logs(study: Study, root: Path) -> Iterator[Leftover]:
         for file in _files(data, ending):
             if file.stem not in study.datasets:
                 yield Leftover(file, f"{what} of data that the study does not have")
+
+
+def _exports(study: Study, root: Path) -> Iterator[Leftover]:
+    """Files in other systems' layouts, and their logs and benchmarks; whole gradients go with the rewards."""
+    needed = set(study.exports)
+    runs = {name.rpartition("/")[0] for name in needed}
+    for layout in _folders(root / "exports", re.compile(r"[a-z_]+")):
+        for seed in (seed for arm in _folders(layout, _KEYED) for seed in _folders(arm, _SEED)):
+            of_needed_run = str(seed.relative_to(root)) in runs
+            for file in _entries(seed, _OF_AN_EXPORT):
+                if str(file.relative_to(root)) not in needed and not (of_needed_run and file.suffix == ".npz"):
+                    yield Leftover(file, "export that the study does not ask for")
+    for kind, ending in (("logs", ".log"), ("benchmarks", ".tsv")):
+        for layout in _folders(root / kind / "export", re.compile(r"[a-z_]+")):
+            for file in (file for arm in _folders(layout, _KEYED) for file in _files(arm, ending, _SEED)):
+                if f"exports/{layout.name}/{file.parent.name}/{file.stem}" not in runs:
+                    yield Leftover(file, f"{kind.removesuffix('s')} of an export that the study does not ask for")
 
 
 def _temporary(root: Path) -> Iterator[Leftover]:

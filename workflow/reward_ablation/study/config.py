@@ -46,6 +46,9 @@ class StudyConfig(Section):
     mixed_provenance: Literal["tell", "refuse"] = Field(
         "tell", description="Runs trained by different code, package versions or hardware: tell, or refuse to compare."
     )
+    exports: list[Literal["rldynamics", "simple_grpo"]] = Field(
+        default_factory=list, description="Layouts of other systems in which each run's results are written, too."
+    )
 
     @field_validator("seeds")
     @classmethod

@@ -56,6 +56,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         arms = checked_arms(study, root)
         launches = launches_of(study, arms)
         check_launches(study, arms, launches)
+        check_exports(study)
         check_folder(study, root)
         shared = study_spec(study, root)
     except ValueError as error:  # StudyError included
@@ -155,6 +156,26 @@ def check_kept(study: StudyConfig, arms: dict[str, Arm]) -> None:
                 f"keep_models: {study.keep_models} keeps no model of arm {name}, which ends at step {steps}, and the "
                 "final model is kept anyway; lower it, or set it to 0"
             )
+
+
+def check_exports(study: StudyConfig) -> None:
+    """Refuse a layout that has a place for what the study does not have.
+
+    Raises
+    ------
+    ValueError
+    """
+    missing = [name for name in ("correctness", "format", "length") if name not in study.components]
+    if "rldynamics" in study.exports and missing:
+        raise ValueError(
+            f"exports: rldynamics has the components correctness, format and length, and this study has no "
+            f"{' and no '.join(missing)}; name its components so, or take rldynamics out"
+        )
+    if "simple_grpo" in study.exports and not study.evaluation.greedy:
+        raise ValueError(
+            "exports: simple_grpo has greedy answers, and evaluation.greedy is false; set it to true, or take "
+            "simple_grpo out"
+        )
 
 
 #: Arguments of a tokenizer's `apply_chat_template` that are no variables of the template.

@@ -26,7 +26,7 @@ from reward_ablation.study.spec import data_spec, evaluation_spec, model_spec, p
 from reward_ablation.study.tracking import run_title, tracking_in
 
 #: Folders of a study below its results folder.
-FOLDERS = ("benchmarks", "data", "evaluation", "figures", "logs", "models", "report", "runs", "tables")
+FOLDERS = ("benchmarks", "data", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "tables")
 
 #: Resources that Snakemake converts to other units.
 SIZES = ("mem_mb", "disk_mb")
@@ -155,6 +155,30 @@ class Study:
     def keeping_runs(self) -> list[str]:
         """Names of the runs that keep models on the way: all of them, or none."""
         return list(self.runs) if self.config.keep_models else []
+
+    @cached_property
+    def dataset_names(self) -> list[str]:
+        """Names of the evaluation sets, without their keys, in the order of `datasets`."""
+        return [dataset.rpartition("-")[0] for dataset in self.datasets]
+
+    @cached_property
+    def exports(self) -> list[str]:
+        """Files in the layouts of other systems that the study asks for."""
+        answers = [f"eval_{moment}_{name}.jsonl" for moment in ("before", "after") for name in self.dataset_names]
+        of_layout = {
+            "rldynamics": ["all_rewards.json"],
+            "simple_grpo": ["rollouts.jsonl", *answers, "evaluation.json"],
+        }
+        return [
+            f"exports/{layout}/{run}/{file}"
+            for layout in dict.fromkeys(self.config.exports)
+            for run in self.runs
+            for file in of_layout[layout]
+        ]
+
+    def export_metadata(self, wildcards: Any) -> str:
+        """What rldynamics' metadata say of model and data, as JSON."""
+        return dump({"model": self.summary["model"], "dataset": self.summary["training_data"]})
 
     def spec_of_run(self, wildcards: Any) -> str:
         """Canonical spec of the run that the wildcard names."""

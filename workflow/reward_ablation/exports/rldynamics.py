@@ -1,0 +1,122 @@
+"""rldynamics' files: `all_rewards.json`, and beside it whole gradients as `gradients_step_N.npz`.
+
+Its steps count from 0, ours from 1: step N in these files is our step N + 1. The names are rldynamics', what they hold
+is the run's own: model and data set are the study's, and a time that nobody kept is null.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.exports.runs import check_listed, read_finished, rollouts_by_step
+from reward_ablation.study.files import atomic_path, flush_to_disk
+
+REWARDS = "all_rewards.json"
+#: Components by the names that their scores have in a sample.
+SCORES = {"correctness": "correctness", "format": "format", "length_reward": "length"}
+_GRADIENTS = "gradients_step_"
+
+
+def export(run: Path, metadata: Mapping[str, str], output: Path) -> None:
+    """Write a run's rewards, and link its whole gradients beside them.
+
+    Parameters
+    ----------
+    run : Path
+        Folder of a finished run with the components correctness, format and length.
+    metadata : mapping
+        `model` and `dataset`, in words.
+    output : Path
+        The JSON file; it is written last, one step at a time.
+    """
+    record = read_finished(run)
+    link_gradients(run, record, output.parent)
+    began, ended = clock_times(record["attempts"])
+    told = {
+        "created_at": began,
+        "model": metadata["model"],
+        "dataset": metadata["dataset"],
+        "last_saved": ended,
+    }
+    with atomic_path(output) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write(f'{{\n"metadata": {json.dumps(told)},\n"steps": [')
+        for number, step in enumerate(steps_of(run)):
+            file.write(("," if number else "") + "\n" + json.dumps(step, allow_nan=False))
+        file.write("\n]\n}\n")
+
+
+def steps_of(run: Path) -> Iterator[dict[str, Any]]:
+    """The entries of `steps`; when a step was made is not kept, so that its `timestamp` is null."""
+    columns = ["completion", *(f"score_{component}" for component in SCORES.values())]
+    for step, rows in rollouts_by_step(run, columns):
+        samples = [sample(idx, row) for idx, row in enumerate(rows)]
+        yield {
+            "step": step - 1,
+            "timestamp": None,
+            "num_samples": len(samples),
+            "statistics": statistics(samples),
+            "samples": samples,
+        }
+
+
+def sample(idx: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    """One completion: raw scores (null where a component gave none), and its length in characters."""
+    scores = {name: row[f"score_{component}"] for name, component in SCORES.items()}
+    return {"idx": idx, **scores, "actual_length": len(row["completion"])}
+
+
+def statistics(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Means over the samples that have a score; right is a correctness of 1, valid a format above 0."""
+    known = {name: [each[name] for each in samples if each[name] is not None] for name in (*SCORES, "actual_length")}
+    return {
+        **{f"avg_{name}": sum(values) / len(values) if values else None for name, values in known.items()},
+        "correct_count": sum(score == 1 for score in known["correctness"]),
+        "format_valid_count": sum(score > 0 for score in known["format"]),
+        "total_samples": len(samples),
+    }
+
+
+def clock_times(attempts: Sequence[Mapping[str, Any]]) -> tuple[str | None, str | None]:
+    """When a run's first process began and its last one ended, in UTC.
+
+    Only Slurm's jobs have a time of day on record; None for an attempt outside of Slurm.
+    """
+    began = [began_at(attempt) for attempt in attempts]
+    last = attempts[-1]
+    ended = None if began[-1] is None else began[-1] + last["wall_seconds"]
+    return _as_text(began[0]), _as_text(ended)
+
+
+def began_at(attempt: Mapping[str, Any]) -> float | None:
+    """Seconds since 1970 at which an attempt's process began, where that is known."""
+    job = attempt.get("slurm") or {}
+    start = job.get("start")
+    return None if start is None else start + (job.get("seconds_before") or 0.0)
+
+
+def _as_text(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def link_gradients(run: Path, record: dict[str, Any], folder: Path) -> None:
+    """Give the run's whole gradients a second name, by steps that count from 0; a copy where there are no links."""
+    names = [name for name in record["files"] if name.startswith(_GRADIENTS)]
+    check_listed(run, record, names)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(f"{_GRADIENTS}*.npz"):
+        old.unlink()
+    for name in names:
+        step = int(name.removeprefix(_GRADIENTS).removesuffix(".npz"))
+        target = folder / f"{_GRADIENTS}{step - 1}.npz"
+        try:
+            os.link(run / name, target)
+        except OSError:
+            with atomic_path(target) as temporary:
+                shutil.copyfile(run / name, temporary)
+    flush_to_disk(folder)

@@ -1,0 +1,51 @@
+"""What every layout reads of a finished run: its record, and its rollouts step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from reward_ablation.analysis.runs import RECORD, rerun_of
+from reward_ablation.study.digests import check_files, read_object
+
+ROLLOUTS = "rollouts.parquet"
+#: Rows that are read at a time.
+ROWS = 1024
+
+
+def read_finished(run: Path) -> dict[str, Any]:
+    """The record of a finished run, whose rollouts are those that it lists.
+
+    Raises
+    ------
+    StudyError
+        The run is not finished, or its rollouts were changed since.
+    """
+    record = read_object(run / RECORD, rerun_of(run))
+    check_listed(run, record, [ROLLOUTS])
+    return record
+
+
+def check_listed(run: Path, record: dict[str, Any], names: list[str]) -> None:
+    """Refuse files of a run that are not those that its record lists."""
+    check_files(run, record.get("files", {}), names, RECORD, rerun_of(run))
+
+
+def rollouts_by_step(run: Path, columns: list[str]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Steps from 1 with the rows of their completions, in the order in which they were sampled; one step at a time.
+
+    Parameters
+    ----------
+    columns : list of str
+        Of `rollouts.parquet`, beside `step`.
+    """
+    with pq.ParquetFile(run / ROLLOUTS, page_checksum_verification=True) as file:
+        batches = file.iter_batches(batch_size=ROWS, columns=["step", *columns])
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for step, of_step in groupby(rows, key=itemgetter("step")):
+            yield step, list(of_step)
