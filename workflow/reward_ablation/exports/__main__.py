@@ -47,18 +47,18 @@ def export_simple_grpo(options: argparse.Namespace) -> None:
     problems = read_problems(options.problems)
     simple_grpo.export_rollouts(
         options.run_dir,
-        prompt_texts(problems, spec, options.model),
-        golds_of(problems),
+        prompt_texts(by_id(problems, "question"), spec, options.model),
+        by_id(problems, "answer"),
         sha256(options.problems),
         options.answer_format,
         options.output / simple_grpo.ROLLOUTS,
     )
     summary: dict[str, dict[str, dict[str, float]]] = {"before": {}, "after": {}}
     for path, *answers in zip(options.questions, options.before, options.after, strict=True):
-        questions = read_problems(path)
-        prompts, dataset = prompt_texts(questions, spec, options.model), path.stem.rpartition("-")[0]
+        questions, dataset = read_problems(path), path.stem.rpartition("-")[0]
+        prompts, golds = prompt_texts(by_id(questions, "question"), spec, options.model), by_id(questions, "answer")
         for moment, file in zip(summary, answers, strict=True):
-            lines, summary[moment][dataset] = simple_grpo.answer_lines(file, prompts, golds_of(questions))
+            lines, summary[moment][dataset] = simple_grpo.answer_lines(file, prompts, golds)
             simple_grpo.write_lines(lines, options.output / simple_grpo.evaluation_file(moment, dataset))
     write_json(summary, options.output / simple_grpo.EVALUATION)
 
@@ -68,9 +68,9 @@ def read_problems(path: Path) -> pd.DataFrame:
     return read_parquet(path, ["id", "question", "answer"])
 
 
-def golds_of(problems: pd.DataFrame) -> dict[str, str]:
-    """Golds by problem id."""
-    return dict(zip(problems["id"], problems["answer"], strict=True))
+def by_id(problems: pd.DataFrame, column: str) -> dict[str, str]:
+    """A column by problem id."""
+    return dict(zip(problems["id"], problems[column], strict=True))
 
 
 if __name__ == "__main__":
