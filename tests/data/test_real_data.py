@@ -11,6 +11,7 @@ import pytest
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.data.sources import math
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.resolve import resolve
 
 COPIES = Path(__file__).parents[3] / "shared" / "data"
 
@@ -86,6 +87,20 @@ def test_golds_found_in_solutions_are_the_published_ones(file):
     without = [{key: value for key, value in row.items() if key != "answer"} for row in raw]
     found = [row["answer"] or "" for row in math(without, "math", "train")]
     assert found == [row["answer"].strip() for row in raw]
+
+
+def test_training_on_the_test_problems_that_are_not_evaluated(config, tmp_path):
+    source = {"source": "math500", "split": "test", "path": str(COPIES / "math500.jsonl")}
+    config["data"] = {"train": source, "evaluation": {"math500": {**source, "limit": 30}}, "overlap": "drop"}
+    study = resolve(config, "study.yaml", tmp_path)
+    (dataset,) = study.datasets.values()
+    prepare(PrepareSpec.model_validate_json(dataset), "math500", tmp_path / "math500.parquet")
+    spec = PrepareSpec.model_validate_json(study.train_data_spec(None))
+    prepare(spec, "train", tmp_path / "train.parquet", [tmp_path / "math500.parquet"])
+    judged, trained = (pq.read_table(tmp_path / f"{name}.parquet")["id"].to_pylist() for name in ("math500", "train"))
+    assert judged == [f"math500/test/{row}" for row in range(30)]
+    assert trained == [f"math500/test/{row}" for row in range(30, 500)]
+    assert study.warnings[0].startswith("data.train: training on test problems: math500 is a public benchmark")
 
 
 def test_training_on_the_test_set_is_refused(prepared, tmp_path):

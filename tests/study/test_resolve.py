@@ -406,3 +406,20 @@ def test_kwargs_without_a_template_are_refused(config):
     config["training"]["chat_template_kwargs"] = {"enable_thinking": False}
     with pytest.raises(StudyError, match=r"training\.chat_template_kwargs: prompt\.chat is false"):
         resolve(config, "s", Path())
+
+
+@pytest.mark.parametrize(
+    ("train", "words"),
+    [
+        ({"source": "math500", "split": "test"}, "math500 is a public benchmark; numbers on it say nothing"),
+        ({"source": "gsm8k", "split": "test"}, "source: gsm8k, split: train has problems to train on"),
+        ({"source": "math", "split": "test"}, "numbers on it, and on the 500 of MATH-500, which are among MATH's test"),
+        ({"source": "math", "split": "train"}, None),
+        ({"source": "gsm8k", "split": "train"}, None),
+        ({"source": "word_problems", "count": 9, "split": "test"}, None),
+    ],
+)
+def test_training_on_a_benchmark_is_warned_of(config, train, words):
+    config["data"]["train"] = train
+    warnings = resolve(config, "study.yaml", Path()).warnings
+    assert [words in warning for warning in warnings] == ([True] if words else [])

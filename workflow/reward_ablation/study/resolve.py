@@ -18,6 +18,7 @@ from reward_ablation.study.config_errors import describe
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.launch_checks import check_launchable, check_second_pass
+from reward_ablation.study.sections.data import Data, HubData
 from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.spec import arm_spec, study_spec
 from reward_ablation.study.study import FOLDERS, Run, Study, folders_of
@@ -80,7 +81,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         folders=folders,
         runs={run.name: run for run in runs},
         train_code=code_digest("reward_ablation.training", *component_modules(functions)),
-        warnings=same_arms(specs, keys),
+        warnings=[*trained_on_test(study.data), *same_arms(specs, keys)],
     )
 
 
@@ -238,6 +239,20 @@ def check_launches(study: StudyConfig, arms: dict[str, Arm], launches: dict[str,
         check_launchable(settings, study.lora, launches[name], name)
         if study.gradients.every or study.gradients.whole:
             check_second_pass(settings, placements, study.lora, launches[name], name)
+
+
+def trained_on_test(data: Data) -> list[str]:
+    """A warning where the training set is the test split of a public benchmark."""
+    train = data.train
+    if not isinstance(train, HubData) or train.split != "test":
+        return []
+    source = "math" if train.source == "math500" else train.source
+    others = ", and on the 500 of MATH-500, which are among MATH's test problems," if train.source == "math" else ""
+    return [
+        f"data.train: training on test problems: {train.source} is a public benchmark; numbers on it{others} say "
+        f"nothing of what a model can do, nor compare with anybody else's; source: {source}, split: train has problems "
+        "to train on"
+    ]
 
 
 def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[str]:
