@@ -47,6 +47,12 @@ def write_study(study):
             write(root / study.answers_folder / run / f"{name}.json")
             write(root / "logs" / "evaluate" / run / f"{name}.log")
             write(root / "benchmarks" / "evaluate" / run / f"{name}.tsv")
+    for name in study.exports:
+        write(root / name)
+        write((root / name).with_name("gradients_step_0.npz"))
+        layout, _, run = name.removeprefix("exports/").rpartition("/")[0].partition("/")
+        write(root / "logs" / "export" / layout / f"{run}.log")
+        write(root / "benchmarks" / "export" / layout / f"{run}.tsv")
     return root
 
 
@@ -62,6 +68,7 @@ def delete_all(leftovers, root):
 @pytest.fixture
 def root(config, tmp_path):
     config["keep_models"] = 5
+    config["exports"] = ["simple_grpo"]
     return write_study(resolve(config, "s", tmp_path))
 
 
@@ -80,6 +87,8 @@ def test_a_study_needs_all_of_its_own(config, tmp_path, root):
         lambda config: config["data"]["train"].update(count=11),
         lambda config: config["model"].update(seed=7),
         lambda config: config.pop("keep_models"),
+        lambda config: config.pop("exports"),
+        lambda config: config["data"]["evaluation"].update(other=config["data"]["evaluation"].pop("test")),
     ],
 )
 def test_what_is_left_after_an_edit_is_what_the_study_then_needs(config, tmp_path, root, change):
@@ -116,6 +125,8 @@ def test_what_the_workflow_did_not_make_is_left_alone(config, tmp_path, root):
         write(root / "models" / "my_model" / "model.json"),
         write(root / "data" / "train.parquet"),
         write(root / "data" / "train-01234567.csv"),
+        write(root / "exports" / "notes.txt"),
+        write(root / "exports" / "simple_grpo" / "a-01234567" / "seed0" / "plot.png"),
         write(root / "other" / "runs" / "a-01234567" / "seed0" / "run.json"),
     ]
     (root / "runs" / "a-89abcdef").symlink_to(outside.parents[1])

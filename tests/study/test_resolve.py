@@ -71,6 +71,12 @@ def changed(config, path, value):
         ("training/hub_token", "hf_x", "training: hub_token: not to be set here; nothing is uploaded"),
         ("keep_models", -1, "keep_models: -1 is not allowed"),
         ("keep_models", 10, "keep_models: 10 keeps no model of arm a, which ends at step 10, and the final model is"),
+        ("exports", ["verl"], "exports.0: 'verl' is not allowed; input should be 'rldynamics' or 'simple_grpo'"),
+        (
+            "exports",
+            ["simple_grpo", "rldynamics"],
+            "exports: rldynamics has the components correctness, format and length, and this study has no length; name",
+        ),
         ("arms/design", "grid", "arms: design 'grid' is not allowed; allowed: list, leave_one_out"),
         ("training/learning_rat", 1, "training: learning_rat: no setting of TRL's GRPOConfig; did you mean learning_r"),
         ("training/learning_rate", "1e-6", "training: learning_rate: '1e-6' is not allowed; allowed: number; YAML"),
@@ -423,3 +429,23 @@ def test_training_on_a_benchmark_is_warned_of(config, train, words):
     config["data"]["train"] = train
     warnings = resolve(config, "study.yaml", Path()).warnings
     assert [words in warning for warning in warnings] == ([True] if words else [])
+
+
+def test_exports_are_files_of_each_run_and_no_part_of_its_key(config):
+    plain = resolve(config, "s", Path.cwd())
+    config["exports"] = ["simple_grpo"]
+    study = resolve(config, "s", Path.cwd())
+    assert plain.exports == []
+    assert study.runs == plain.runs
+    assert study.digest == plain.digest
+    run = next(iter(study.runs))
+    files = ["rollouts.jsonl", "eval_before_test.jsonl", "eval_after_test.jsonl", "evaluation.json"]
+    assert study.exports[:4] == [f"exports/simple_grpo/{run}/{file}" for file in files]
+    assert len(study.exports) == 4 * len(study.runs)
+
+
+def test_simple_grpo_without_greedy_answers_is_refused(config):
+    config["exports"] = ["simple_grpo"]
+    config["evaluation"] |= {"greedy": False, "samples": 1}
+    with pytest.raises(StudyError, match="s: exports: simple_grpo has greedy answers, and evaluation.greedy is false"):
+        resolve(config, "s", Path.cwd())

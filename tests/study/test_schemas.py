@@ -19,9 +19,12 @@ def test_config_schema_is_that_of_the_models():
     assert schemas.CONFIG_FILE.read_text() == schemas.as_text(schemas.config_schema()), "run `make schemas`"
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "demo.yaml"])
+CONFIGS = schemas.CONFIG_FILE.parents[2] / "config"
+
+
+@pytest.mark.parametrize("name", sorted(str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*.yaml")))
 def test_shipped_configs_fit_the_schema(name):
-    config = yaml.safe_load((schemas.CONFIG_FILE.parents[2] / "config" / name).read_text())
+    config = yaml.safe_load((CONFIGS / name).read_text())
     jsonschema.validate(config, json.loads(schemas.CONFIG_FILE.read_text()))
 
 
