@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from analysis.made_up import MadeUpStudy
 
+from analysis.made_up import MadeUpStudy
 from reward_ablation.study.files import sha256, write_json, write_parquet
 
 STUDY = MadeUpStudy(steps=3, rollouts=8, problems=2, seeds=(0,))
