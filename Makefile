@@ -30,12 +30,17 @@ demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures
 	$(BIN)/snakemake --configfile config/demo.yaml --report results/demo/report.html
 	@echo "figures: results/demo/figures/all.pdf   report: results/demo/report.html   tables: results/demo/tables/"
 
-test: test-fast $(VENV)/deepspeed $(VENV)/vllm ## All tests, the fast ones first
+test: test-fast $(VENV)/deepspeed $(VENV)/vllm $(VENV)/wandb ## All tests, the fast ones first
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -m slow
 
 # For the tests of ZeRO alone.
 $(VENV)/deepspeed: envs/deepspeed.txt $(READY)
 	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/deepspeed.txt
+	touch $@
+
+# For the test of W&B's offline mode alone.
+$(VENV)/wandb: envs/wandb.txt $(READY)
+	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/wandb.txt
 	touch $@
 
 # For the tests with vLLM alone. A new lock into a new folder: pip leaves what is in a target.

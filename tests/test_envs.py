@@ -75,6 +75,13 @@ def test_vllm_for_cpus_is_the_gpu_locks_vllm_and_what_is_beside_the_cpu_lock(pyt
     assert f"Name: vllm\nVersion: {gpu['vllm']}+cpu\n" in named.read_text()
 
 
+@pytest.mark.parametrize("python", PYTHONS)
+def test_wandb_is_locked_with_what_is_beside_the_cpu_lock(python):
+    beside = lock("wandb", python)
+    assert [f"wandb=={beside['wandb']}"] == PROJECT["optional-dependencies"]["wandb"]
+    assert beside.keys() & lock("cpu", python).keys() == set()
+
+
 def test_the_lock_for_the_cpu_has_no_cuda():
     assert [name for name in lock("cpu") if re.match(r"nvidia-|cuda-|triton$|vllm$|deepspeed$", name)] == []
 

@@ -19,6 +19,9 @@ from reward_ablation.training.tracking import prepare_wandb, tracker_settings
 from .conftest import spec_with
 from .interrupting import SAVING, attempts, digests
 
+#: Where `make test` installs W&B.
+PACKAGES = Path(sys.prefix) / "wandb"
+
 TRACKING = {
     "report_to": "wandb",
     "run_name": "demo-K4-4steps-mixed-seed0",
@@ -50,7 +53,7 @@ def start(demo_model, problems):
         spec = canonical(spec_with(training=SAVING))
         command = [sys.executable, "-c", TRAIN, spec, str(demo_model), str(problems), str(run)]
         own = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
-        paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [own.get("PYTHONPATH")])])
+        paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [own.get("PYTHONPATH")]), str(PACKAGES)])
         environment = {**own, "PYTHONPATH": paths, "WANDB_MODE": "offline", **environment}
         (run.parent / "elsewhere").mkdir(parents=True, exist_ok=True)
         result = subprocess.run(
@@ -102,8 +105,9 @@ def offline_runs(run: Path) -> list[tuple[dict, list[dict]]]:
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on_in_the_same_wandb_run(start, tmp_path):
-    pytest.importorskip("wandb", reason="wandb is not installed: pip install wandb")
+def test_an_interrupted_run_goes_on_in_the_same_wandb_run(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(PACKAGES)])
+    pytest.importorskip("wandb", reason="W&B is not installed; `make test` does")
     run, plain = tmp_path / "mixed-0" / "seed0", tmp_path / "plain" / "seed0"
     assert start(run, TRACKING, step=3) == 3
     assert start(run, TRACKING) == 0

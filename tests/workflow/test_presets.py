@@ -68,7 +68,7 @@ def check_rldynamics(preset):
 
 def check_simple_grpo(preset):
     exports = sorted(preset.results.glob("exports/simple_grpo/*/seed*"))
-    assert len(exports) == 4
+    assert len(exports) == 2
     for folder in exports:
         accuracy = as_published.accuracy_of_prompts(folder / "rollouts.jsonl")
         assert {step for _, step in accuracy} == {0, 1, 2}
