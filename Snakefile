@@ -83,6 +83,7 @@ localrules:
     fetch,
     plan,
     prepare_evaluation,
+    prepare_sft,
     prepare_train,
     prune,
     report_pages,
@@ -92,6 +93,13 @@ localrules:
 
 include: "workflow/rules/fetch.smk"
 include: "workflow/rules/prepare.smk"
+
+
+if study.config.sft:
+
+    include: "workflow/rules/sft.smk"
+
+
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/aggregate.smk"

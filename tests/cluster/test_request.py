@@ -80,6 +80,11 @@ def test_a_later_attempt_gets_more_time_and_after_too_little_memory_more_of_it()
     assert request.mem_mb == 3000
 
 
+def test_a_supervised_start_follows_the_section_train_and_goes_on_too():
+    start = request_of(SITE, "sft", {"gpu": 1}, threads=1, attempt=3)
+    assert start == request_of(SITE, "train", {"gpu": 1}, threads=1)
+
+
 def test_training_that_goes_on_gets_the_same_time_again():
     """More of it may be more than a quality of service allows, and then the job waits for ever."""
     assert request_of(SITE, "train", {}, threads=1, attempt=3).minutes == 24 * 60

@@ -15,6 +15,9 @@ from reward_ablation.study.resolve import resolve
 OLD = time.time() - 86400
 
 
+SFT = {"data": {"source": "word_problems", "count": 5, "split": "train", "seed": 3}}
+
+
 def write(path, text="x"):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -29,7 +32,11 @@ def write_study(study):
     write(root / "tables" / "runs.csv")
     write(root / study.model_file, json.dumps({"files": {"config.json": {}}}))
     write((root / study.model_file).with_name("config.json"))
-    for name in (study.problems_file, *(f"data/evaluation/{name}.parquet" for name in study.datasets)):
+    if study.demonstrations_file:
+        write(root / study.fetched_file, json.dumps({"files": {"config.json": {}}}))
+        write((root / study.fetched_file).with_name("config.json"))
+    demonstrations = [study.demonstrations_file] if study.demonstrations_file else []
+    for name in (study.problems_file, *demonstrations, *(f"data/evaluation/{name}.parquet" for name in study.datasets)):
         write(root / name)
         write((root / name).with_suffix(".json"))
     for name in study.datasets:
@@ -89,6 +96,7 @@ def test_a_study_needs_all_of_its_own(config, tmp_path, root):
         lambda config: config.pop("keep_models"),
         lambda config: config.pop("exports"),
         lambda config: config["data"]["evaluation"].update(other=config["data"]["evaluation"].pop("test")),
+        lambda config: config.update(sft=SFT),
     ],
 )
 def test_what_is_left_after_an_edit_is_what_the_study_then_needs(config, tmp_path, root, change):
@@ -104,6 +112,37 @@ def test_what_is_left_after_an_edit_is_what_the_study_then_needs(config, tmp_pat
     assert files_of(root) == files_of(alone)
     assert not [folder for folder in root.rglob("*") if folder.is_dir() and not any(folder.iterdir())]
     assert unneeded(study) == []
+
+
+def test_a_supervised_start_is_needed_as_long_as_the_study_has_it(config, tmp_path):
+    study = resolve(config | {"sft": SFT}, "s", tmp_path)
+    root = write_study(study)
+    assert unneeded(study) == []
+    left = unneeded(resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path))
+    assert "models" in {leftover.path.parent.name for leftover in left}
+    fetched = (root / study.fetched_file).parent
+    assert fetched not in {leftover.path for leftover in left}
+    without = {leftover.path: leftover.what for leftover in unneeded(resolve(config, "s", tmp_path))}
+    assert without[(root / study.model_file).parent] == "base model of another config"
+    assert without[root / study.demonstrations_file] == "set of demonstrations of another config"
+    assert fetched not in without
+
+
+def test_an_unfinished_start_is_left_over_once_the_study_has_another(config, tmp_path):
+    study = resolve(config | {"sft": SFT}, "s", tmp_path)
+    root = study.root / study.config.root
+    folder = (root / study.model_file).parent
+    work = folder.with_name(f".{folder.name}.sft")
+    write(work / ".work" / "checkpoint-5" / "model.safetensors")
+    assert unneeded(study) == []
+    left = unneeded(resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path))
+    assert [(leftover.path, leftover.what) for leftover in left] == [
+        (work, "unfinished supervised start of another config")
+    ]
+    with take(work / ".lock"):
+        assert "is at work there" in delete(left[0], root)
+    assert delete(left[0], root) is None
+    assert not work.exists()
 
 
 def test_runs_of_a_renamed_arm_are_needed(config, tmp_path, root):

@@ -75,6 +75,17 @@ def test_jobs_beside_training_that_failed(left):
     assert [job.what for job in status_of(left).failed_jobs] == [f"evaluate {first.name} on {dataset}"]
 
 
+def test_a_supervised_start_that_failed_is_told(config, tmp_path):
+    config["sft"] = {"data": {"source": "word_problems", "count": 5, "split": "train"}}
+    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
+    left.other_log("prepare/sft.log", FAILED)
+    left.other_log("sft/base.log", FAILED)
+    assert [job.what for job in status_of(left).failed_jobs] == [
+        "prepare the demonstrations",
+        "learn the demonstrations",
+    ]
+
+
 def test_many_failures_are_not_all_told(config, tmp_path):
     config["seeds"] = list(range(40))
     left = LeftBehind(resolve(config, "study.yaml", tmp_path))

@@ -1,5 +1,8 @@
 """Generated files are what the models and the installed TRL say now."""
 
+import dataclasses
+import importlib
+import inspect
 import json
 
 import jsonschema
@@ -11,8 +14,20 @@ from reward_ablation.study import schemas
 pytestmark = pytest.mark.slow  # imports TRL
 
 
-def test_settings_schema_is_that_of_the_installed_trl():
-    assert schemas.SETTINGS_FILE.read_text() == schemas.as_text(schemas.grpo_schema()), "run `make schemas`"
+each_trainer = pytest.mark.parametrize("settings", schemas.ALL_SETTINGS, ids=lambda settings: settings.config)
+
+
+@each_trainer
+def test_settings_schema_is_that_of_the_installed_trl(settings):
+    generated = schemas.as_text(schemas.settings_schema(settings))
+    assert schemas.settings_file(settings).read_text() == generated, "run `make schemas`"
+
+
+@each_trainer
+def test_what_is_reserved_is_a_setting(settings):
+    import trl
+
+    assert set(settings.reserved) <= {field.name for field in dataclasses.fields(getattr(trl, settings.config))}
 
 
 def test_config_schema_is_that_of_the_models():
@@ -28,13 +43,14 @@ def test_shipped_configs_fit_the_schema(name):
     jsonschema.validate(config, json.loads(schemas.CONFIG_FILE.read_text()))
 
 
-@pytest.mark.parametrize("name", sorted(schemas.CHOICES))
-def test_choices_are_those_in_trls_source(name):
-    """Choices that GRPOConfig declares as plain strings stand in TRL's source as literals."""
-    import inspect
+@each_trainer
+def test_choices_are_those_in_trls_source(settings):
+    """Choices that TRL declares as plain strings stand in its source as literals."""
+    import trl
 
-    from trl.trainer import grpo_config, grpo_trainer
-
-    source = inspect.getsource(grpo_trainer) + inspect.getsource(grpo_config)
-    for choice in schemas.CHOICES[name]:
-        assert f'"{choice}"' in source, f"{name}: TRL no longer knows {choice}"
+    config = getattr(trl, settings.config)
+    source = inspect.getsource(inspect.getmodule(config))
+    source += inspect.getsource(importlib.import_module(config.__module__.replace("_config", "_trainer")))
+    for name, choices in settings.choices.items():
+        for choice in choices:
+            assert f'"{choice}"' in source, f"{name}: TRL no longer knows {choice}"

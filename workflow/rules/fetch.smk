@@ -1,7 +1,7 @@
 rule fetch:
     """Fetch the base model's snapshot, or build the demo model."""
     output:
-        model=f"<results>/{study.model_file}",
+        model=f"<results>/{study.fetched_file}",
     log:
         "<logs>/fetch/base.log",
     benchmark:

@@ -11,6 +11,9 @@ from typing import Any
 from reward_ablation.cluster.site import Site, check_options
 from reward_ablation.study.errors import StudyError
 
+#: Rules whose jobs train: they follow the site's section train, and go on where an earlier attempt stopped.
+TRAINING = ("sft", "train")
+
 
 @dataclass(frozen=True)
 class Request:
@@ -68,7 +71,7 @@ def request_of(
     StudyError
         The job's own options of sbatch are not to be set.
     """
-    kind = "train" if rule == "train" else "evaluate"
+    kind = "train" if rule in TRAINING else "evaluate"
     try:
         check_options(resources.get("slurm_extra"))
     except ValueError as error:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from reward_ablation.models.check import check_model, check_names, file_table, first_line, wanted
 from reward_ablation.models.hub import check_download, download
@@ -31,15 +34,33 @@ def fetch(model: HubModel | LocalModel | DemoModel, output: Path) -> None:
     StudyError
         The model cannot be had or is broken, or the folder holds something that is not a model.
     """
+    with new_folder(output) as folder:
+        _fill(model, folder)
+
+
+@contextmanager
+def new_folder(output: Path) -> Iterator[Path]:
+    """Yield a hidden folder beside a model's, to be filled; move it into place on success, remove it on failure.
+
+    Parameters
+    ----------
+    output : Path
+        Path of model.json in the model's folder.
+
+    Raises
+    ------
+    StudyError
+        The folder holds something that is not a model.
+    """
     if output.name != FETCHED:
-        raise StudyError(f"{output}: the output of fetch is called {FETCHED}")
+        raise StudyError(f"{output}: the record of a model is called {FETCHED}")
     folder = output.resolve().parent
     _refuse_foreign(folder)
     temporary = folder.with_name(f".{folder.name}.fetching")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
-        _fill(model, temporary)
+        yield temporary
         _replace(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -60,15 +81,21 @@ def _fill(model: HubModel | LocalModel | DemoModel, folder: Path) -> None:
             build(model, folder)
     files = file_table(folder)
     check_download(published, files, folder, where)
-    parameters, architecture = check_model(folder, where)
-    record = {
-        "source": model.source,
-        "id": where,
-        "revision": revision,
-        "files": files,
-        "parameters": parameters,
-        "architecture": architecture,
-    }
+    record_model(folder, files, {"source": model.source, "id": where, "revision": revision})
+
+
+def record_model(folder: Path, files: dict[str, dict[str, Any]], origin: dict[str, Any]) -> None:
+    """Check a model's files and write its record, last.
+
+    Parameters
+    ----------
+    files : dict
+        Of the folder, as `file_table` has them.
+    origin : dict
+        Where the model comes from: `source`, `id` and `revision` at least.
+    """
+    parameters, architecture = check_model(folder, str(origin["id"]))
+    record = {**origin, "files": files, "parameters": parameters, "architecture": architecture}
     write_json(record, folder / FETCHED)
 
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from reward_ablation.study.base import NAME_PATTERN
 from reward_ablation.study.canonical import KEY_DIGITS
 from reward_ablation.study.locks import Held, take
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, VLLM_LOG, WORK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, VLLM_LOG, WORK
 from reward_ablation.study.study import FOLDERS, Study
 
 _KEY = rf"[0-9a-f]{{{KEY_DIGITS}}}"
@@ -95,8 +95,9 @@ def delete(leftover: Leftover, root: Path) -> str | None:
                 shutil.rmtree(path)
         else:
             gone = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
-            os.replace(path, gone)  # at once: a half of it must not look whole
-            shutil.rmtree(gone)
+            with take(path / LOCK) if path.name.endswith(SFT_WORK) else nullcontext():
+                os.replace(path, gone)  # at once: a half of it must not look whole
+                shutil.rmtree(gone)
     except Held as error:
         return f"{error} is at work there"
     except OSError as error:
@@ -145,15 +146,22 @@ def _dataset_of(file: Path) -> str:
 
 
 def _inputs(study: Study, root: Path) -> Iterator[Leftover]:
+    needed_models = (study.fetched_file, study.model_file)
     for folder in _folders(root / "models", re.compile(rf"base-{_KEY}")):
-        if f"models/{folder.name}/model.json" != study.model_file and _is_a_fetched_model(folder):
+        if f"models/{folder.name}/model.json" not in needed_models and _is_a_fetched_model(folder):
             yield Leftover(folder, "base model of another config")
+    start = (root / study.model_file).parent
+    for work in _folders(root / "models", re.compile(rf"\.base-{_KEY}{re.escape(SFT_WORK)}")):
+        if work.name != f".{start.name}{SFT_WORK}" or (root / study.model_file).is_file():
+            yield Leftover(work, "unfinished supervised start of another config")
     sets = {study.problems_file, *(f"data/evaluation/{name}.parquet" for name in study.datasets)}
+    sets |= {study.demonstrations_file} if study.demonstrations_file else set()
     needed = sets | {name.replace(".parquet", ".json") for name in sets}
     for place, what in (("data", "training set"), ("data/evaluation", "evaluation set")):
         for file in (*_files(root / place, ".parquet"), *_files(root / place, ".json")):
             if str(file.relative_to(root)) not in needed:
-                yield Leftover(file, f"{what} of another config")
+                is_start = place == "data" and file.name.startswith("sft-")
+                yield Leftover(file, f"{'set of demonstrations' if is_start else what} of another config")
 
 
 def _is_a_fetched_model(folder: Path) -> bool:

@@ -126,12 +126,23 @@ class _Job:
 
 def _preparations(study: Study) -> list[_Job]:
     return [
-        _Job("fetch the base model", study.model_file, "logs/fetch/base.log"),
+        _Job("fetch the base model", study.fetched_file, "logs/fetch/base.log"),
+        *_start(study),
         _Job("prepare the training set", study.problems_file, "logs/prepare/train.log"),
         *(
             _Job(f"prepare {data}", f"data/evaluation/{data}.parquet", f"logs/prepare/evaluation/{data}.log")
             for data in study.datasets
         ),
+    ]
+
+
+def _start(study: Study) -> list[_Job]:
+    """Jobs of the supervised start, where the study has one."""
+    if study.demonstrations_file is None:
+        return []
+    return [
+        _Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log"),
+        _Job("learn the demonstrations", study.model_file, "logs/sft/base.log"),
     ]
 
 

@@ -18,6 +18,7 @@ from reward_ablation.study.sections.evaluation import Evaluation
 from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.sections.model import Model
 from reward_ablation.study.sections.prompt import Prompt
+from reward_ablation.study.sections.sft import Sft
 from reward_ablation.study.sections.training import Component, Gradients, Lora
 
 
@@ -35,6 +36,7 @@ class StudyConfig(Section):
     baseline: Name | None = Field(None, description="Arm that the others are compared with; default the first.")
     training: dict[str, Any] = Field(default_factory=dict, description="TRL's GRPOConfig by its own names.")
     lora: Lora | None = Field(None, description="Train adapters; default: all weights.")
+    sft: Sft | None = Field(None, description="Start all runs from the model that has learnt these demonstrations.")
     gradients: Gradients = Gradients()
     launch: Launch = Launch()
     keep_models: NonNegativeInt = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reward_ablation.study.checks import second_pass
-from reward_ablation.study.grpo_settings import COMPLETION_LENGTH, IMPORTANCE_SAMPLING_MODE, schema
+from reward_ablation.study.grpo_settings import COMPLETION_LENGTH, IMPORTANCE_SAMPLING_MODE, SETTINGS
 from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.sections.training import Lora
 
@@ -95,7 +95,7 @@ def _against_generation(training: dict[str, Any], launch: Launch) -> str | None:
         reason = (NOT_FOR_VLLM if launch.vllm else NOT_FOR_TRANSFORMERS).get(name)
         if name in ("max_new_tokens", "max_length"):
             reason = "set max_completion_length"
-        elif name in schema()["properties"]:
+        elif name in SETTINGS.schema()["properties"]:
             reason = f"set {name} in training itself, which TRL's log-probabilities go by"
         elif launch.vllm and name not in FOR_VLLM:
             reason = reason or f"with launch.vllm these are: {', '.join(sorted(FOR_VLLM))}"

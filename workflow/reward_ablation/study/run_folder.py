@@ -10,7 +10,9 @@ VLLM_LOG = "vllm.log"
 LOCK = ".lock"
 #: Folder of an unfinished run: checkpoints, and the parts of its tables.
 WORK = ".work"
-#: In it, whose work it is; and in each of its checkpoints, the list of digests that is written last.
+#: Ending of the hidden folder of an unfinished supervised start, beside the folder that its model gets.
+SFT_WORK = ".sft"
+#: In a folder of work, whose work it is; and in each of its checkpoints, the list of digests that is written last.
 OWNER, SEAL = "owner.json", "checksums.json"
 #: Folder of the final model, and the start of the name of each model that was kept on the way.
 MODEL, KEPT_MODEL = "model", "model-step"

@@ -1,4 +1,4 @@
-"""Generate the JSON schemas: of TRL's training settings, and of the whole config for editors.
+"""Generate the JSON schemas: of the settings of TRL's trainers, and of the whole config for editors.
 
 Run as `python -m reward_ablation.study.schemas` (`make schemas`). The only module of `study`
 that imports TRL, and only when run.
@@ -14,19 +14,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study import grpo_settings
+from reward_ablation.study import grpo_settings, sft_settings, trl_settings
+from reward_ablation.study.trl_settings import TrlSettings
 
-SETTINGS_FILE = Path(__file__).with_name("grpo_settings.json")
+ALL_SETTINGS = (grpo_settings.SETTINGS, sft_settings.SETTINGS)
 CONFIG_FILE = Path(__file__).parents[2] / "schemas" / "config.schema.json"
-
-#: GRPOConfig declares these as plain strings and refuses a wrong one only in the middle of training.
-CHOICES = {
-    "loss_type": ["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"],
-    "scale_rewards": ["group", "batch", "none"],
-    "multi_objective_aggregation": ["sum_then_normalize", "normalize_then_sum"],
-    "importance_sampling_level": ["token", "sequence"],
-    "vllm_importance_sampling_mode": ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"],
-}
 
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
 
@@ -54,21 +46,26 @@ def type_rule(annotation: Any) -> dict[str, Any]:
     return {"type": name} if name else {}
 
 
-def grpo_schema() -> dict[str, Any]:
-    """JSON schema of `trl.GRPOConfig`, less the settings that the workflow decides."""
+def settings_file(settings: TrlSettings) -> Path:
+    """Where the schema of a trainer's settings stands."""
+    return Path(__file__).with_name(settings.file)
+
+
+def settings_schema(settings: TrlSettings) -> dict[str, Any]:
+    """JSON schema of a config class of TRL, less the settings that the workflow decides."""
     import trl
 
     properties = {}
-    for field in dataclasses.fields(trl.GRPOConfig):
-        if not field.init or field.name in grpo_settings.RESERVED:
+    for field in dataclasses.fields(getattr(trl, settings.config)):
+        if not field.init or field.name in settings.reserved:
             continue
         rule = type_rule(field.type)
-        if field.name in CHOICES:
-            rule = {"enum": CHOICES[field.name]}
+        if field.name in settings.choices:
+            rule = {"enum": settings.choices[field.name]}
         properties[field.name] = rule
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"trl.GRPOConfig of TRL {trl.__version__}",
+        "title": f"trl.{settings.config} of TRL {trl.__version__}",
         "type": "object",
         "additionalProperties": False,
         "properties": dict(sorted(properties.items())),
@@ -76,14 +73,19 @@ def grpo_schema() -> dict[str, Any]:
 
 
 def config_schema() -> dict[str, Any]:
-    """JSON schema of the study config, with the training settings in their two places."""
+    """JSON schema of the study config, with the settings of TRL's trainers in their places."""
     from reward_ablation.study.config import StudyConfig
 
     schema = StudyConfig.model_json_schema()
-    training = {key: value for key, value in grpo_settings.schema().items() if key != "$schema"}
-    schema["$defs"]["GRPOSettings"] = training
-    for owner in (schema, schema["$defs"]["Arm"]):
-        owner["properties"]["training"] = {"$ref": "#/$defs/GRPOSettings"}
+    definitions = schema["$defs"]
+    places = {
+        "GRPOSettings": (grpo_settings.SETTINGS, (schema, definitions["Arm"])),
+        "SFTSettings": (sft_settings.SETTINGS, (definitions["Sft"],)),
+    }
+    for name, (settings, owners) in places.items():
+        definitions[name] = {key: value for key, value in settings.schema().items() if key != "$schema"}
+        for owner in owners:
+            owner["properties"]["training"] = {"$ref": f"#/$defs/{name}"}
     return schema
 
 
@@ -92,7 +94,8 @@ def as_text(schema: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    SETTINGS_FILE.write_text(as_text(grpo_schema()))
-    grpo_settings.schema.cache_clear()
+    for settings in ALL_SETTINGS:
+        settings_file(settings).write_text(as_text(settings_schema(settings)))
+    trl_settings.schema_in.cache_clear()
     CONFIG_FILE.parent.mkdir(parents=True, exist_ok=True)
     CONFIG_FILE.write_text(as_text(config_schema()))

@@ -13,7 +13,7 @@ from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256
-from reward_ablation.study.sections.data import ProblemSource, WordProblems
+from reward_ablation.study.sections.data import Data, ProblemSource, WordProblems
 from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.sections.model import DemoModel, LocalModel, Model
 from reward_ablation.study.sections.training import Component
@@ -43,6 +43,8 @@ def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
     }
     if study.keep_models:  # runs that keep none have the key that they had before there was the setting
         shared["keep_models"] = study.keep_models
+    if study.sft:
+        shared["sft"] = _without_place(sft_spec(study, root))
     return normalised(shared)
 
 
@@ -125,18 +127,43 @@ def data_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
 
 
 def train_data_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
-    """The training set's source and checks.
+    """The training set's source and checks."""
+    return checked_data_spec(study.data, study.data.train, root)
+
+
+def checked_data_spec(data: Data, source: ProblemSource, root: Path) -> dict[str, Any]:
+    """What is trained on, and the checks that it is held apart from the evaluation sets by, normalised.
 
     The evaluation sets count only where their questions are dropped from training.
     """
-    data = study.data
     spec: dict[str, Any] = {
-        "source": data_spec(data.train, root),
+        "source": data_spec(source, root),
         "duplicates": data.duplicates,
         "overlap": data.overlap,
     }
     if data.overlap == "drop":
         spec["apart_from"] = [data_spec(source, root) for source in data.evaluation.values()]
+    return normalised(spec)
+
+
+def sft_data_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
+    """The demonstrations' source and checks, which are those of the training set."""
+    assert study.sft
+    return checked_data_spec(study.data, study.sft.data, root)
+
+
+def sft_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
+    """What decides the supervised start, but for the model that it starts from, normalised."""
+    assert study.sft
+    spec: dict[str, Any] = {
+        **study.sft.model_dump(exclude={"data", "completion"}),
+        "completion": study.sft.templates,
+        "data": sft_data_spec(study, root),
+        "prompt": study.prompt.model_dump(),
+        "device": "cuda" if study.launch.gpus else "cpu",
+    }
+    if study.training.get("chat_template_kwargs"):
+        spec["chat_template_kwargs"] = study.training["chat_template_kwargs"]
     return normalised(spec)
 
 

@@ -22,7 +22,15 @@ from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import write_json
 from reward_ablation.study.sections.launch import Launch
-from reward_ablation.study.spec import data_spec, evaluation_spec, model_spec, processes_of, train_data_spec
+from reward_ablation.study.spec import (
+    data_spec,
+    evaluation_spec,
+    model_spec,
+    processes_of,
+    sft_data_spec,
+    sft_spec,
+    train_data_spec,
+)
 from reward_ablation.study.tracking import run_title, tracking_in
 
 #: Folders of a study below its results folder.
@@ -127,9 +135,23 @@ class Study:
     warnings: list[str]
 
     @cached_property
-    def model_file(self) -> str:
-        """The base model's record; like all paths here below the study's folder, and keyed by content."""
+    def fetched_file(self) -> str:
+        """The fetched model's record; like all paths here below the study's folder, and keyed by content."""
         return f"models/base-{key_of(self._model_spec)}/model.json"
+
+    @cached_property
+    def model_file(self) -> str:
+        """The base model's record, which all runs start from: the fetched one's, or that of the supervised start."""
+        if self.config.sft is None:
+            return self.fetched_file
+        return f"models/base-{key_of({'model': self._model_spec, 'sft': self._sft_spec})}/model.json"
+
+    @cached_property
+    def demonstrations_file(self) -> str | None:
+        """The prepared demonstrations of the supervised start, where the study has one."""
+        if self.config.sft is None:
+            return None
+        return f"data/sft-{key_of(sft_data_spec(self.config, self.root))}.parquet"
 
     @cached_property
     def problems_file(self) -> str:
@@ -230,6 +252,14 @@ class Study:
         """Spec of the base model."""
         return dump(self._model_spec)
 
+    def sft_spec(self, wildcards: Any) -> str:
+        """Spec of the supervised start."""
+        return dump(self._sft_spec)
+
+    def sft_data_spec(self, wildcards: Any) -> str:
+        """Spec of the demonstrations."""
+        return dump(sft_data_spec(self.config, self.root))
+
     def train_data_spec(self, wildcards: Any) -> str:
         """Spec of the training set."""
         return dump(self._train_data_spec)
@@ -251,6 +281,10 @@ class Study:
     @cached_property
     def _model_spec(self) -> dict[str, Any]:
         return normalised(model_spec(self.config.model, self.root))
+
+    @cached_property
+    def _sft_spec(self) -> dict[str, Any]:
+        return sft_spec(self.config, self.root)
 
     @cached_property
     def _train_data_spec(self) -> dict[str, Any]:
@@ -287,7 +321,8 @@ class Study:
             "inputs": {"model": self.model_file, "problems": self.problems_file},
             "bootstrap": config.bootstrap,
             "confidence": config.confidence,
-            "model": _title(config.model.model_dump()),
+            "model": _title(config.model.model_dump())
+            + (f", fine-tuned on {_title(config.sft.data.model_dump())}" if config.sft else ""),
             "training_data": _title(config.data.train.model_dump()),
         }
 
@@ -329,6 +364,8 @@ class Study:
             )
             for spec, tracking in specs
         }
+        if self.config.sft:
+            settings.add(canonical({"sft": self.config.sft.training, "gpus": self.config.launch.gpus}))
         command = [sys.executable, "-m", "reward_ablation.training.check"]
         result = subprocess.run(command, input="\n".join(sorted(settings)), text=True, capture_output=True)
         if result.returncode:

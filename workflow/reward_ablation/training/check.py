@@ -1,7 +1,7 @@
 """Let TRL check training settings before any job starts.
 
 One JSON object a line on stdin, with what of a run's spec TRL looks at: its settings `training`, its number of `gpus`
-and of `processes`, and `vllm` and `strategy` where it has them.
+and of `processes`, and `vllm` and `strategy` where it has them; of a supervised start, its settings `sft` and `gpus`.
 
 python -m reward_ablation.training.check
 """
@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.sft.settings import sft_config
 from reward_ablation.study.errors import StudyError, one_line_errors
 from reward_ablation.training.launch.processes import check_installed
 from reward_ablation.training.settings import grpo_config
@@ -47,6 +48,9 @@ def main() -> None:
     parser.parse_args()
     for line in sys.stdin:
         run = json.loads(line)
+        if "sft" in run:
+            sft_config(as_one_process(run["sft"], run["gpus"], 1), Path("unused"), seed=0, on_cpu=run["gpus"] == 0)
+            continue
         check_trackers(run["training"].get("report_to"))
         check_installed(run)
         settings = as_one_process(run["training"], run["gpus"], run["processes"])

@@ -1,0 +1,150 @@
+"""A supervised start learns, is a base model like a fetched one, and ends in the same bytes however it gets there."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.models.verify import verify_model
+from reward_ablation.sft.__main__ import main
+from reward_ablation.sft.demonstrations import read_demonstrations, tokenized
+from reward_ablation.sft.settings import sft_config
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import sha256
+from reward_ablation.training.interruption import Stopped
+from training.interrupting import SignalIn, StopAt
+
+from .conftest import SPEC
+
+pytestmark = pytest.mark.slow
+
+LORA = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": "all-linear"}
+
+
+def bytes_of(folder):
+    """Digests of all files, the record's included."""
+    return {path.name: sha256(path) for path in folder.iterdir()}
+
+
+def loss_of(folder, problems):
+    """Mean negative log-likelihood of the demonstrations' completions."""
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    losses = []
+    for row in tokenized(*read_demonstrations(problems, SPEC), tokenizer):
+        ids = torch.tensor([row["input_ids"]])
+        labels = torch.where(torch.tensor([row["completion_mask"]]) == 1, ids, -100)
+        losses.append(model(input_ids=ids, labels=labels).loss.item())
+    return sum(losses) / len(losses)
+
+
+def test_the_start_is_a_base_model_that_has_learnt(start, demo_model, problems, capsys):
+    folder = start("start", training={"max_steps": 12, "learning_rate": 5e-3})
+    assert loss_of(folder, problems) < 0.8 * loss_of(demo_model, problems)
+    log = capsys.readouterr().out
+    assert "sft: 12 steps, from step 1\n" in log
+    assert "step 12/12: loss " in log
+    verify_model(folder)
+    record = json.loads((folder / "model.json").read_text())
+    assert {**record, "files": None, "inputs": None} == {
+        **json.loads((demo_model / "model.json").read_text()),
+        "source": "sft",
+        "files": None,
+        "inputs": None,
+    }
+    assert record["inputs"] == {"model": sha256(demo_model / "model.json"), "problems": sha256(problems)}
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert (folder / name).read_bytes() == (demo_model / name).read_bytes()
+
+
+def test_only_completions_are_learnt(start, problems, demo_model):
+    """TRL makes the labels: the prompt's tokens have none, the end token has one."""
+    from reward_ablation.sft.fine_tune import build_trainer
+
+    demonstrations = read_demonstrations(problems, SPEC)
+    trainer = build_trainer(SPEC, demo_model, demonstrations, demo_model.parent / "unused")
+    rows = tokenized(*demonstrations, trainer.processing_class)
+    for made, row in zip(trainer.train_dataset, rows, strict=True):
+        assert made["input_ids"] == row["input_ids"]
+        learnt = [label for label in made["labels"] if label != -100]
+        assert learnt == row["input_ids"][row["completion_mask"].index(1) :]
+
+
+@pytest.mark.parametrize("lora", [None, LORA], ids=["all weights", "LoRA with dropout"])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_start_that_is_interrupted_ends_in_the_same_bytes(start, tmp_path, lora, accumulation):
+    size = 16 // accumulation
+    training = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulation}
+    whole = bytes_of(start("whole", training=training, lora=lora))
+    assert bytes_of(start("again", training=training, lora=lora)) == whole
+    for step in (1, 2, 3):
+        with pytest.raises(Stopped, match=f"stopped at step {step} of 4: SIGTERM"):
+            start("stopped", callbacks=[SignalIn(step)], training=training, lora=lora)
+        assert [path.name for path in (tmp_path / "stopped").iterdir()] == ["work"]
+    assert bytes_of(start("stopped", training=training, lora=lora)) == whole
+    assert {path.name for path in (tmp_path / "stopped").iterdir()} == {"base-01234567", "work"}
+
+
+def test_a_start_that_is_killed_goes_on_from_its_last_checkpoint(start, capsys):
+    saving = {"save_strategy": "steps", "save_steps": 1}
+    whole = bytes_of(start("whole", training=saving))
+    with pytest.raises(KeyboardInterrupt):
+        start("killed", training=saving, callbacks=[StopAt(3)])
+    capsys.readouterr()
+    assert bytes_of(start("killed", training=saving)) == whole
+    assert "from step 3" in capsys.readouterr().out
+
+
+def test_another_seed_is_another_start(start):
+    assert bytes_of(start("one", seed=0)) != bytes_of(start("two", seed=1))
+
+
+def test_adapters_are_merged(start, demo_model, problems):
+    folder = start("start", lora=LORA, training={"learning_rate": 1e-2})
+    assert not (folder / "adapter_config.json").exists()
+    assert loss_of(folder, problems) < loss_of(demo_model, problems)
+
+
+def test_prompts_that_are_too_long_are_told(start, capsys):
+    with pytest.raises(StudyError, match="max_length: 3, and the shortest prompt has"):
+        start("short", training={"max_length": 3})
+    start("cut", training={"max_length": 40, "max_steps": 1})
+    assert "of 32 demonstrations have more than 40 tokens and are cut there" in capsys.readouterr().out
+
+
+def test_what_trl_refuses_is_one_line(tmp_path):
+    with pytest.raises(StudyError, match=r"^sft.training: TRL's SFTConfig refuses it: .*fp16"):
+        sft_config({"bf16": True, "fp16": True}, tmp_path, seed=0, on_cpu=True)
+
+
+def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, tmp_path, capsys):
+    """Stopped by a signal it exits with 75 and goes on; what it needed on the way is gone in the end."""
+    spec = {**SPEC, "training": {**SPEC["training"], "max_steps": 200}}
+    output = tmp_path / "models" / "base-01234567" / "model.json"
+    command = [sys.executable, "-m", "reward_ablation.sft", "--spec", json.dumps(spec), "--model", str(demo_model)]
+    command += ["--problems", str(problems), "--output", str(output)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if line.startswith("step 3/200"):
+            process.send_signal(signal.SIGTERM)
+            break
+    rest = process.stdout.read()
+    assert process.wait(timeout=60) == 75
+    assert "SIGTERM; the same command goes on from there" in rest
+    assert os.listdir(tmp_path / "models") == [".base-01234567.sft"]
+    assert main(command[3:]) == 0
+    assert "from step 1\n" not in capsys.readouterr().out
+    assert os.listdir(tmp_path / "models") == ["base-01234567"]
+
+
+def test_the_command_refuses_in_one_line_and_leaves_nothing(demo_model, problems, tmp_path):
+    spec = {**SPEC, "prompt": {**SPEC["prompt"], "chat": True, "template": "{question}"}}
+    output = tmp_path / "models" / "base-01234567" / "model.json"
+    command = ["--spec", json.dumps(spec), "--model", str(demo_model), "--problems", str(problems)]
+    with pytest.raises(StudyError, match=r"^prompt\.chat: the model's tokenizer has no chat template"):
+        main([*command, "--output", str(output)])
+    assert not output.parent.exists()

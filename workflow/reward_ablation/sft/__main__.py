@@ -1,0 +1,56 @@
+"""Make the start of all runs: teach the fetched model the study's demonstrations, by TRL's SFTTrainer.
+
+python -m reward_ablation.sft --spec JSON --model FOLDER --problems FILE --output FOLDER/model.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from reward_ablation.data.verify import verify_problems
+from reward_ablation.models.verify import verify_model
+from reward_ablation.sft.demonstrations import read_demonstrations
+from reward_ablation.study.config_errors import read_spec
+from reward_ablation.study.errors import one_line_errors, storage_errors
+from reward_ablation.study.gpus import claim_gpus
+from reward_ablation.study.locks import wait_for
+from reward_ablation.study.run_folder import LOCK, SFT_WORK, WORK
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and train; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.sft", description=__doc__.splitlines()[0])
+    parser.add_argument("--spec", required=True, help="JSON of all that decides the start but the model")
+    parser.add_argument("--model", required=True, type=Path, help="folder of the model to start from")
+    parser.add_argument("--problems", required=True, type=Path, help="prepared demonstrations, Parquet")
+    parser.add_argument("--output", required=True, type=Path, help="model.json; its folder becomes the model's")
+    args = parser.parse_args(arguments)
+    spec = read_spec(args.spec)
+    verify_problems(args.problems)
+    verify_model(args.model)
+    demonstrations = read_demonstrations(args.problems, spec)
+    folder = args.output.resolve().parent
+    place = folder.with_name(f".{folder.name}{SFT_WORK}")
+    with storage_errors(folder), wait_for(place / LOCK, "sft"):
+        if spec["device"] == "cuda":
+            claim_gpus(1, "sft")
+
+        # imports torch: not before the demonstrations are known good
+        from reward_ablation.sft.fine_tune import fine_tune
+        from reward_ablation.training.interruption import GOES_ON, Stopped
+
+        try:
+            fine_tune(spec, args.model, args.problems, demonstrations, place / WORK, args.output)
+        except Stopped as stopped:
+            print(f"sft: {stopped}", flush=True)
+            return GOES_ON
+        shutil.rmtree(place)
+    return 0
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        sys.exit(main())

@@ -1,0 +1,155 @@
+"""The supervised start, from demonstrations to a model folder: whole and recorded, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset, disable_progress_bars
+from peft import PeftModel
+from transformers import PrinterCallback, TrainerCallback
+
+from reward_ablation.data.prompts import Messages
+from reward_ablation.models.check import file_table, wanted
+from reward_ablation.models.fetch import new_folder, record_model
+from reward_ablation.models.load import load_tokenizer
+from reward_ablation.models.verify import FETCHED
+from reward_ablation.sft.demonstrations import tokenized
+from reward_ablation.sft.settings import sft_config
+from reward_ablation.sft.trainer import Progress, StartTrainer
+from reward_ablation.study.code_digest import code_digest, module_digests
+from reward_ablation.study.digests import read_object
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import sha256
+from reward_ablation.training.checkpoints import claim, resume_point
+from reward_ablation.training.interruption import Interruption, Stopped
+from reward_ablation.training.settings import lora_config
+
+Demonstrations = tuple[list[str | Messages], list[str]]
+
+
+def fine_tune(
+    spec: dict[str, Any],
+    model: Path,
+    problems: Path,
+    demonstrations: Demonstrations,
+    work: Path,
+    output: Path,
+    callbacks: tuple[TrainerCallback, ...] = (),
+) -> None:
+    """Train a model on demonstrations and put the result in place, or go on where an attempt was interrupted.
+
+    Parameters
+    ----------
+    spec : dict
+        All that decides the result but the model.
+    model : Path
+        Folder of the model to start from.
+    problems : Path
+        Prepared demonstrations, for the record.
+    demonstrations : prompts and completions
+        Of these problems.
+    work : Path
+        Folder for checkpoints.
+    output : Path
+        Path of model.json in the folder that the result gets.
+    callbacks : tuple of TrainerCallback
+        More callbacks for the trainer.
+
+    Raises
+    ------
+    Stopped
+        A signal, or the end of the Slurm job, stopped it; it has saved a checkpoint.
+    StudyError
+    """
+    inputs = {"model": sha256(model / FETCHED), "problems": sha256(problems)}
+    code = code_digest("reward_ablation.sft")
+    claim(work, {"spec": spec, "code": code, "inputs": inputs}, module_digests("reward_ablation.sft"))
+    trainer = build_trainer(spec, model, demonstrations, work)
+    learn(trainer, resume_point(work), callbacks)
+    origin = read_object(model / FETCHED, f"delete {model} and run the workflow again")
+    with new_folder(output) as folder:
+        save(trainer, model, folder)
+        record_model(
+            folder,
+            file_table(folder),
+            {"source": "sft", "id": origin["id"], "revision": origin["revision"], "inputs": inputs},
+        )
+
+
+def build_trainer(spec: dict[str, Any], model: Path, demonstrations: Demonstrations, work: Path) -> StartTrainer:
+    """The trainer of a supervised start, ready to train."""
+    tokenizer = load_tokenizer(model)
+    rows = tokenized(*demonstrations, tokenizer, spec.get("chat_template_kwargs"))
+    config = sft_config(spec["training"], work, spec["seed"], on_cpu=spec["device"] == "cpu")
+    check_lengths(rows, config.max_length)
+    disable_progress_bars()  # the log has a line for each step
+    try:
+        trainer = StartTrainer(
+            model=str(model),
+            args=config,
+            train_dataset=Dataset.from_list(rows),
+            processing_class=tokenizer,
+            peft_config=lora_config(spec["lora"]),
+            callbacks=[Progress()],
+        )
+    except ValueError as error:
+        raise StudyError(f"sft.training: TRL refuses it: {' '.join(str(error).split())}") from error
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def check_lengths(rows: list[dict[str, list[int]]], max_length: int | None) -> None:
+    """Tell how many demonstrations TRL cuts, which then do not show how to end.
+
+    Raises
+    ------
+    StudyError
+        None is left: all prompts are too long.
+    """
+    if max_length is None:
+        return
+    prompts = [row["completion_mask"].count(0) for row in rows]
+    if min(prompts) >= max_length:
+        raise StudyError(f"sft.training.max_length: {max_length}, and the shortest prompt has {min(prompts)} tokens")
+    longer = sum(len(row["input_ids"]) > max_length for row in rows)
+    if longer:
+        print(
+            f"warning: sft.training.max_length: {longer} of {len(rows)} demonstrations have more than {max_length} "
+            "tokens and are cut there, their end with them",
+            flush=True,
+        )
+
+
+def learn(trainer: StartTrainer, checkpoint: Path | None, callbacks: tuple[TrainerCallback, ...] = ()) -> None:
+    """Train to the last step; see `fine_tune`."""
+    interruption = Interruption()
+    with interruption.watching():
+        for callback in (interruption, *callbacks):
+            trainer.add_callback(callback)
+        try:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except torch.OutOfMemoryError as error:
+            raise StudyError(
+                "sft: a GPU ran out of memory; halve sft.training.per_device_train_batch_size and double "
+                "gradient_accumulation_steps, or lower max_length"
+            ) from error
+    state = trainer.state
+    if state.global_step < state.max_steps:
+        if interruption.reason is None:
+            raise StudyError("sft: TRL ended before the last step; see the log above")
+        raise Stopped(str(interruption.reason), state.global_step, state.max_steps)
+
+
+def save(trainer: StartTrainer, model: Path, folder: Path) -> None:
+    """Write the trained model, adapters merged, and all else of the model that it started from, as it was."""
+    trained = trainer.accelerator.unwrap_model(trainer.model)
+    if isinstance(trained, PeftModel):
+        trained = trained.merge_and_unload()
+    trained.save_pretrained(folder)
+    written = {path.name for path in folder.iterdir()}
+    for name in wanted([path.name for path in model.iterdir()]):
+        if name not in written and ".safetensors" not in name:
+            shutil.copyfile(model / name, folder / name)

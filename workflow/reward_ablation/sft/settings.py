@@ -1,0 +1,45 @@
+"""From the settings of a supervised start to TRL's own config object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from trl import SFTConfig
+
+from reward_ablation.study.errors import StudyError
+from reward_ablation.training.settings import CPU_DEFAULTS, DEFAULTS
+
+
+def sft_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool) -> SFTConfig:
+    """TRL's config of a supervised start.
+
+    Parameters
+    ----------
+    training : dict
+        Settings by TRL's names.
+    output_dir : Path
+        Where checkpoints go.
+    seed : int
+        Decides data order, adapters and dropout.
+    on_cpu : bool
+
+    Raises
+    ------
+    StudyError
+        TRL refuses a value, or a combination of values.
+    """
+    # Tokens come with their mask, so that TRL does not see by itself that there are prompts.
+    settings = {**DEFAULTS, "completion_only_loss": True, **(CPU_DEFAULTS if on_cpu else {}), **training}
+    try:
+        return SFTConfig(
+            output_dir=str(output_dir),
+            seed=seed,
+            use_cpu=on_cpu,
+            logging_strategy="steps",
+            logging_steps=1,
+            disable_tqdm=True,
+            **settings,
+        )
+    except (ValueError, TypeError, NotImplementedError, ImportError) as error:
+        raise StudyError(f"sft.training: TRL's SFTConfig refuses it: {' '.join(str(error).split())}") from None

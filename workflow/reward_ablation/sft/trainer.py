@@ -1,0 +1,50 @@
+"""TRL's SFTTrainer with checkpoints that are sealed, and a line a step in the log."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from transformers import TrainerCallback
+from trl import SFTTrainer
+
+from reward_ablation.training.checkpoints import drop_old, seal
+
+
+class StartTrainer(SFTTrainer):
+    """Saves checkpoints from which a supervised start goes on in the same result, whatever ended it, and whenever."""
+
+    _saved_at: int | None = None
+
+    def _save_checkpoint(self, model, trial):
+        if self._saved_at == self.state.global_step:  # as transformers would at the end of an epoch: over a sealed one
+            return
+        self._saved_at = self.state.global_step
+        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        super()._save_checkpoint(model, trial)
+        self.args.save_total_limit = limit
+        work = Path(str(self.args.output_dir))
+        seal(work / f"checkpoint-{self.state.global_step}", self.state.global_step, work / "parts", {})
+        drop_old(work, limit)
+
+    def create_model_card(self, *arguments, **keywords):
+        """No card with each checkpoint."""
+
+
+class Progress(TrainerCallback):
+    """Print step, loss and the time left."""
+
+    def __init__(self) -> None:
+        self.start = (0.0, 0)
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.start = (time.perf_counter(), state.global_step)
+        print(f"sft: {state.max_steps} steps, from step {state.global_step + 1}", flush=True)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if not logs or "loss" not in logs:
+            return
+        begun, first_step = self.start
+        left = (time.perf_counter() - begun) / max(1, state.global_step - first_step)
+        left *= state.max_steps - state.global_step
+        print(f"step {state.global_step}/{state.max_steps}: loss {logs['loss']:.4f}, {left:.0f} s left", flush=True)

@@ -1,0 +1,45 @@
+rule prepare_sft:
+    """The demonstrations, held apart from the evaluation sets as the training set is."""
+    input:
+        evaluation=expand(
+            "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
+        ),
+    output:
+        problems=f"<results>/{study.demonstrations_file}",
+    log:
+        "<logs>/prepare/sft.log",
+    benchmark:
+        "<benchmarks>/prepare/sft.tsv"
+    params:
+        spec=study.sft_data_spec,
+        code=study.code_of("data"),
+    message:
+        "prepare the demonstrations"
+    shell:
+        "exec python -m reward_ablation.data --spec {params.spec:q} --name sft --output {output.problems:q}"
+        " --apart-from {input.evaluation:q} > {log:q} 2>&1"
+
+
+rule sft:
+    """The model that all runs start from: the fetched one after it has learnt the demonstrations."""
+    input:
+        model=f"<results>/{study.fetched_file}",
+        problems=f"<results>/{study.demonstrations_file}",
+    output:
+        model=f"<results>/{study.model_file}",
+    log:
+        "<logs>/sft/base.log",
+    benchmark:
+        "<benchmarks>/sft/base.tsv"
+    retries: reruns.retries
+    threads: study.config.launch.threads
+    resources:
+        gpu=min(1, study.config.launch.gpus),
+    params:
+        spec=study.sft_spec,
+        code=study.code_of("sft"),
+    message:
+        "learn the demonstrations; GPUs: {resources.gpu}"
+    shell:
+        "exec python -m reward_ablation.sft --spec {params.spec:q} --model $(dirname {input.model:q})"
+        " --problems {input.problems:q} --output {output.model:q} > {log:q} 2>&1"
