@@ -1,10 +1,10 @@
-"""The presets: the small form runs to all figures and to its exports, the full one is planned."""
+"""Presets: the full form plans its jobs, and TRL takes its settings; the small form runs to the last figure and file."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,48 +12,126 @@ import pytest
 import yaml
 
 from exports import as_published
+from reward_ablation.study.files import sha256
+from reward_ablation.study.resolve import resolve
 
 from .conftest import ROOT, Study
 
 COPIES = ROOT.parent / "shared" / "data"
-PRESETS = ["rldynamics", "simple_grpo"]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not COPIES.is_dir(), reason="no copies of GSM8K and MATH beside the repository"),
-]
+PRESETS = ["cs674", "grpo_guide", "rldynamics", "simple_grpo"]
+
+each_preset = pytest.mark.parametrize("preset", PRESETS)
 
 
-def small(name: str) -> dict:
-    """The small form of a preset, its data from the copies instead of the hub."""
-    config = yaml.safe_load((ROOT / "config" / "presets" / f"{name}_small.yaml").read_text())
-    for source in (config["data"]["train"], *config["data"]["evaluation"].values()):
-        file = "math500" if source["source"] == "math500" else f"{source['source']}_{source['split']}"
-        source["path"] = str(COPIES / f"{file}.jsonl")
-    return config
+def config_of(name: str) -> dict:
+    return yaml.safe_load((ROOT / "config" / "presets" / f"{name}.yaml").read_text())
 
 
-@pytest.fixture(scope="module", params=PRESETS)
-def preset(request, tmp_path_factory):
-    """The small form of a preset after a whole run."""
-    study = Study(tmp_path_factory.mktemp(request.param), small(request.param))
-    result = study.snakemake()
-    assert result.returncode == 0, result.stdout + result.stderr
-    return study
+def with_local_data(value):
+    """A config, or a part of it, with local copies of the hub's data and whole paths of the repository's files."""
+    if isinstance(value, list):
+        return [with_local_data(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("source") in ("gsm8k", "math"):
+        return {**value, "path": str(COPIES / f"{value['source']}_{value['split']}.jsonl")}
+    if value.get("source") == "math500":
+        return {**value, "path": str(COPIES / "math500.jsonl")}
+    if value.get("source") == "file":
+        return {**value, "path": str(ROOT / value["path"])}
+    return {key: with_local_data(item) for key, item in value.items()}
 
 
-def test_the_small_form_runs_to_all_figures_and_exports(preset):
-    assert (preset.results / "figures" / "all.pdf").stat().st_size > 10_000
-    for layout in preset.config.get("exports", []):
-        CHECKS[layout](preset)
-    assert preset.planned() == {}
+@each_preset
+def test_the_full_preset_plans_its_jobs(preset, tmp_path):
+    study = Study(tmp_path, config_of(preset))
+    planned = study.planned()
+    runs = len(resolve({**study.config, "launch": {"gpus": 0}}, preset, ROOT).runs)
+    assert planned["train"] == runs
+    assert planned["evaluate_base"] == len(study.config["data"]["evaluation"])
+    assert all(planned[f"export_{layout}"] == runs for layout in study.config.get("exports", []))
 
 
-def check_rldynamics(preset):
-    exports = sorted(preset.results.glob("exports/rldynamics/*/seed*"))
+@pytest.mark.slow
+@each_preset
+def test_trl_takes_the_settings(preset):
+    """Of the full form; with vLLM or DeepSpeed only where they are installed."""
+    config = config_of(preset)
+    for name in ("vllm", "strategy"):
+        config["launch"].pop(name, None)
+    if config["launch"]["gpus"] == "auto":
+        config["launch"]["gpus"] = 1
+    resolve(config, preset, Path(ROOT)).check_training_settings()
+
+
+@pytest.fixture(scope="module")
+def finished_preset(tmp_path_factory):
+    """A small preset that has run, by name; each runs once."""
+    if not COPIES.is_dir():
+        pytest.skip("no copies of GSM8K and MATH beside the repository")
+
+    @cache
+    def run(name: str) -> Study:
+        study = Study(tmp_path_factory.mktemp(name), with_local_data(config_of(f"{name}_small")))
+        result = study.snakemake()
+        assert result.returncode == 0, result.stdout + result.stderr
+        return study
+
+    return run
+
+
+@pytest.mark.slow
+@each_preset
+def test_the_small_preset_runs_to_the_last_figure(finished_preset, preset):
+    study = finished_preset(preset)
+    assert (study.results / "figures" / "all.pdf").stat().st_size > 10_000
+    runs = resolve(study.config, preset, ROOT).runs
+    assert len(list(study.results.glob("runs/*/*/run.json"))) == len(runs)
+    assert study.planned() == {}
+
+
+@pytest.mark.slow
+def test_the_guides_shape_reaches_the_runs(finished_preset):
+    """Its JSON by a map of columns, a supervised start that is evaluated as base, KL against it, adapters."""
+    study = finished_preset("grpo_guide")
+    resolved = resolve(study.config, "small", study.folder)
+    demonstrations = pd.read_parquet(study.results / resolved.demonstrations_file)
+    assert demonstrations["answer"].tolist()[:2] == ["7", "96"]
+    assert demonstrations["solution"][0] == "3 * 4 = 12 pens. 12 - 5 = 7 pens."
+    start = study.results / resolved.model_file
+    record = json.loads(start.read_text())
+    assert (record["source"], record["id"]) == ("sft", "demo")
+    assert len(list((study.results / resolved.answers_folder / "base").glob("gsm8k_test-*.parquet"))) == 1
+    for run in study.results.glob("runs/*/*"):
+        record = json.loads((run / "run.json").read_text())
+        assert record["inputs"]["model"] == sha256(start)
+        assert (run / "model" / "adapter_model.safetensors").is_file()
+        assert "kl" in pd.read_parquet(run / "metrics.parquet")
+        rollouts = pd.read_parquet(run / "rollouts.parquet")
+        assert rollouts.groupby(["step", "problem_id"]).size().eq(2).all()
+        assert set(rollouts["score_verifier"]) <= {1.0, -1.0, -0.5}
+
+
+@pytest.mark.slow
+def test_the_labs_arms_differ_in_their_groups_alone(finished_preset):
+    study = finished_preset("cs674")
+    for arm, group in (("ppo", 1), ("grpo_2", 2), ("grpo_3", 3)):
+        (run,) = study.results.glob(f"runs/{arm}-*/seed0")
+        rollouts = pd.read_parquet(run / "rollouts.parquet")
+        assert rollouts.groupby(["step", "problem_id"]).size().eq(group).all()
+        assert rollouts.groupby("step").size().eq(24).all()  # two steps on each generation of 24
+        if arm == "ppo":
+            assert rollouts["advantage"].to_numpy() == pytest.approx(rollouts["total"].to_numpy())
+
+
+@pytest.mark.slow
+def test_rldynamics_own_snippets_read_its_files(finished_preset):
+    study = finished_preset("rldynamics")
+    exports = sorted(study.results.glob("exports/rldynamics/*/seed*"))
     assert len(exports) == 4
     for folder in exports:
-        run = preset.results / "runs" / folder.relative_to(preset.results / "exports" / "rldynamics")
+        run = study.results / "runs" / folder.relative_to(study.results / "exports" / "rldynamics")
         rollouts = pd.read_parquet(run / "rollouts.parquet")
         lengths = rollouts["completion"].str.len().groupby(rollouts["step"]).mean()
         trends = as_published.trends(folder / "all_rewards.json")
@@ -66,8 +144,10 @@ def check_rldynamics(preset):
         assert norm == pytest.approx(similarity["norm_a"].item(), rel=1e-3)
 
 
-def check_simple_grpo(preset):
-    exports = sorted(preset.results.glob("exports/simple_grpo/*/seed*"))
+@pytest.mark.slow
+def test_simple_grpos_files_have_every_rollout_and_answer(finished_preset):
+    study = finished_preset("simple_grpo")
+    exports = sorted(study.results.glob("exports/simple_grpo/*/seed*"))
     assert len(exports) == 2
     for folder in exports:
         accuracy = as_published.accuracy_of_prompts(folder / "rollouts.jsonl")
@@ -79,18 +159,3 @@ def check_simple_grpo(preset):
             rows = [json.loads(line) for line in lines]
             assert len(rows) == 8
             assert summary[moment]["gsm8k_test"]["eval_accuracy"] == sum(row["correct"] for row in rows) / 8
-
-
-CHECKS = {"rldynamics": check_rldynamics, "simple_grpo": check_simple_grpo}
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_full_form_is_planned(name, tmp_path):
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(tmp_path)]
-    command += ["--dry-run", "--configfile", str(ROOT / "config" / "presets" / f"{name}.yaml")]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    table = {row[0]: row[1] for row in (line.split() for line in result.stdout.splitlines()) if len(row) == 2}
-    config = yaml.safe_load((ROOT / "config" / "presets" / f"{name}.yaml").read_text())
-    for layout in config.get("exports", []):
-        assert table[f"export_{layout}"] == table["train"]
