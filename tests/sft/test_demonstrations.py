@@ -21,6 +21,20 @@ def test_rows_take_the_templates_in_turn():
     assert completions_of(ROWS, templates) == ["it is 0", r"\boxed{1}", "it is 2: 2", "it is 3"]
 
 
+@pytest.mark.parametrize(
+    ("solution", "shown"),
+    [
+        ("She has 9*8=<<9*8=72>>72 eggs.\n#### 72", "She has 9*8=72 eggs."),
+        ("one\ntwo\n#### 1,200 ", "one\ntwo"),
+        ("no mark, and #### in the midst", "no mark, and #### in the midst"),
+        ("#### first\nthen more", "#### first\nthen more"),
+    ],
+)
+def test_the_working_is_a_solution_without_its_answer(solution, shown):
+    row = {"id": "a", "answer": "72", "solution": solution}
+    assert completions_of([row], ["<think>{working}</think>"]) == [f"<think>{shown}</think>"]
+
+
 def test_what_a_solution_says_is_no_placeholder():
     row = {"id": "a", "answer": "1", "solution": "write {answer} here, or {solution}"}
     assert completions_of([row], ["{solution}"]) == ["write {answer} here, or {solution}"]
@@ -31,6 +45,8 @@ def test_a_row_without_a_solution_is_told_by_its_id(solution):
     rows = [ROWS[0], {"id": "mine/7", "answer": "7", "solution": solution}]
     with pytest.raises(StudyError, match="mine/7 has no solution"):
         completions_of(rows, ["{solution}"])
+    with pytest.raises(StudyError, match="mine/7 has no solution"):
+        completions_of(rows, ["{working}: {answer}"])
     assert completions_of(rows, ["{solution}", "{answer}"]) == ["it is 0", "7"]
 
 

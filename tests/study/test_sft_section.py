@@ -18,8 +18,8 @@ def study_of(config, **sft):
 @pytest.mark.parametrize(
     ("sft", "told"),
     [
-        ({"completion": "no placeholder"}, r"sft.completion: 'no placeholder' holds neither \{solution\} nor"),
-        ({"completion": ["{answer}", "none"]}, r"sft.completion: 'none' holds neither"),
+        ({"completion": "no placeholder"}, r"sft.completion: 'no placeholder' holds none of \{solution\}, \{working\}"),
+        ({"completion": ["{answer}", "none"]}, r"sft.completion: 'none' holds none of"),
         ({"completion": []}, r"sft.completion: no template"),
         ({"training": {"learning_rat": 1}}, r"sft.training: learning_rat: no setting of TRL's SFTConfig; did you mean"),
         ({"training": {"beta": 0.1}}, r"sft.training: beta: no setting of TRL's SFTConfig"),

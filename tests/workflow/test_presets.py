@@ -1,4 +1,4 @@
-"""Presets: the full form plans its jobs, and TRL takes its settings; the small form runs to the last figure and file."""
+"""Presets: the full form plans its jobs, and TRL takes its settings; the small form runs to the last figure."""
 
 from __future__ import annotations
 

@@ -47,14 +47,24 @@ def completions_of(rows: Sequence[Problem], templates: Sequence[str]) -> list[st
     return [_filled(templates[index % len(templates)], row) for index, row in enumerate(rows)]
 
 
+def working(solution: str) -> str:
+    """A worked solution as GSM8K writes it, without its notes for a calculator and its last line, `#### 72`.
+
+    >>> working("She has 9 * 8 = <<9*8=72>>72 eggs.\n#### 72")
+    'She has 9 * 8 = 72 eggs.'
+    """
+    return re.sub(r"<<[^<>\n]*>>", "", re.sub(r"\n####[^\n]*\s*$", "", solution))
+
+
 def _filled(template: str, row: Problem) -> str:
-    if "{solution}" in template and not (row["solution"] or "").strip():
+    if re.search(r"\{(solution|working)\}", template) and not (row["solution"] or "").strip():
         raise StudyError(
             f"sft.data: {row['id']} has no solution, and the template {template!r} needs one; name its column with "
             "columns: {solution: ...}, take such rows out, or use {answer}"
         )
     # In one pass: a solution may hold the text {answer}.
-    return re.sub(r"\{(solution|answer)\}", lambda found: row[found[1]], template)
+    values = {**row, "working": working(row["solution"] or "")}
+    return re.sub(r"\{(solution|working|answer)\}", lambda found: values[found[1]], template)
 
 
 def tokenized(

@@ -11,8 +11,8 @@ from reward_ablation.study.sections.data import ProblemSource
 from reward_ablation.study.sections.training import Lora
 from reward_ablation.study.sft_settings import SETTINGS
 
-#: What a template may hold of a demonstration.
-PLACEHOLDERS = ("{solution}", "{answer}")
+#: What a template may hold of a demonstration; the working is its solution without the line that names the answer.
+PLACEHOLDERS = ("{solution}", "{working}", "{answer}")
 
 
 class Sft(Section):
@@ -21,7 +21,7 @@ class Sft(Section):
     data: ProblemSource
     completion: str | list[str] = Field(
         "{solution}",
-        description="What follows the prompt, from {solution} and {answer}; of several templates rows take turns.",
+        description="What follows the prompt, from {solution}, {working} and {answer}; of several, rows take turns.",
     )
     training: dict[str, Any] = Field(default_factory=dict, description="TRL's SFTConfig by its own names.")
     lora: Lora | None = Field(None, description="Train adapters and merge them; default: all weights.")
@@ -35,7 +35,7 @@ class Sft(Section):
             raise ValueError("no template; give one, or leave the key out: {solution}")
         for template in templates:
             if not any(placeholder in template for placeholder in PLACEHOLDERS):
-                raise ValueError(f"{template!r} holds neither {' nor '.join(PLACEHOLDERS)}; give it one")
+                raise ValueError(f"{template!r} holds none of {', '.join(PLACEHOLDERS)}; give it one")
         return completion
 
     @field_validator("training")
