@@ -8,7 +8,7 @@ from typing import Any
 from trl import SFTConfig
 
 from reward_ablation.study.errors import StudyError
-from reward_ablation.training.settings import CPU_DEFAULTS, DEFAULTS
+from reward_ablation.training.settings import defaults
 
 
 def sft_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool) -> SFTConfig:
@@ -30,7 +30,7 @@ def sft_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bo
         TRL refuses a value, or a combination of values.
     """
     # Tokens come with their mask, so that TRL does not see by itself that there are prompts.
-    settings = {**DEFAULTS, "completion_only_loss": True, **(CPU_DEFAULTS if on_cpu else {}), **training}
+    settings = {**defaults(on_cpu), "completion_only_loss": True, **training}
     try:
         return SFTConfig(
             output_dir=str(output_dir),

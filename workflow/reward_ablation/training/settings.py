@@ -48,6 +48,11 @@ def vllm_settings(vllm: dict[str, Any], engine: Engine) -> dict[str, Any]:
     }
 
 
+def defaults(on_cpu: bool) -> dict[str, Any]:
+    """Settings that differ from TRL's, on this machine's device."""
+    return {**DEFAULTS, **(CPU_DEFAULTS if on_cpu else APPLE_DEFAULTS if gpu_kind() == "mps" else {})}
+
+
 def grpo_config(
     training: dict[str, Any],
     output_dir: Path,
@@ -76,8 +81,7 @@ def grpo_config(
     StudyError
         TRL refuses a value, or a combination of values.
     """
-    of_device = CPU_DEFAULTS if on_cpu else APPLE_DEFAULTS if gpu_kind() == "mps" else {}
-    settings = {**DEFAULTS, **of_device}
+    settings = defaults(on_cpu)
     if vllm:
         settings |= vllm_settings(vllm, engine)
     settings |= training
