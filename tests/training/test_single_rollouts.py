@@ -6,7 +6,7 @@ import pytest
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import sha256
-from reward_ablation.training.settings import grpo_config
+from reward_ablation.training.settings import completions_at_once, grpo_config
 
 from .interrupting import StopAt
 
@@ -58,8 +58,14 @@ def test_other_weights_are_answered_as_training_with_them_measures(train):
 
 def test_one_completion_at_a_time_is_refused(tmp_path):
     """TRL must believe that it trains on a group."""
-    with pytest.raises(StudyError, match="num_generations: 1 with one completion at a time; raise per_device"):
+    with pytest.raises(StudyError, match="num_generations: 1 with one completion at a time; raise steps_per"):
         grpo_config({"num_generations": 1, "per_device_train_batch_size": 1}, tmp_path, seed=0, on_cpu=True)
+
+
+def test_processes_generate_together(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert completions_at_once({"per_device_train_batch_size": 1}) == 4
+    assert completions_at_once({"per_device_train_batch_size": 1, "generation_batch_size": 8}) == 8  # of all of them
 
 
 @pytest.mark.parametrize(

@@ -103,3 +103,11 @@ def test_auto_is_the_cpu_where_there_is_no_gpu(study: Study, monkeypatch):
 
 def runs_of(result):
     return set(re.findall(r"runs/(\S+)/run.json", result.stdout + result.stderr))
+
+
+def test_a_secret_is_not_told(study: Study, monkeypatch):
+    monkeypatch.setenv("REWARD_ABLATION__COMPONENTS__LENGTH__PARAMETERS__API_KEY", "sk-12345")
+    result = study.snakemake("--dry-run")
+    told = result.stdout + result.stderr
+    assert "components.length.parameters.api_key" in told
+    assert "sk-12345" not in told

@@ -4,6 +4,7 @@ rule prepare_sft:
         evaluation=expand(
             "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
         ),
+        nothing=reruns.look_at_start,
     output:
         problems=f"<results>/{study.demonstrations_file}",
     log:
@@ -21,10 +22,13 @@ rule prepare_sft:
 
 
 rule sft:
-    """The model that all runs start from: the fetched one after it has learnt the demonstrations."""
+    """The model that all runs start from: the fetched one after it has learnt the demonstrations.
+
+    These count by what they hold, not by file times.
+    """
     input:
-        model=f"<results>/{study.fetched_file}",
-        problems=f"<results>/{study.demonstrations_file}",
+        model=reruns.needed_by_start(study.fetched_file),
+        problems=reruns.needed_by_start(study.demonstrations_file),
     output:
         model=f"<results>/{study.model_file}",
     log:

@@ -92,7 +92,7 @@ def test_lengths_of_right_and_of_wrong_completions():
 
 def test_with_one_rollout_a_problem_the_step_is_the_group():
     table = rollouts([1, 0, 1, 1], [1, 0, 0, 0], problems=4)
-    found = step_signals(table, WEIGHTS).loc[1]
+    found = step_signals(table, WEIGHTS, single=True).loc[1]
     assert list(table["advantage"]) == [1.5, 0, 1, 1]
     assert found["no_signal", ""] == 0.25  # the one without a reward
     assert found["variance", "right"] == pytest.approx(0.25)  # (3 / 16 + 9 / 16) / 3

@@ -16,6 +16,7 @@ from typing import Any
 from snakemake.utils import update_config
 
 from reward_ablation.planning.internals import given_config, hand_to_jobs, is_main, submits_jobs
+from reward_ablation.planning.report_pages import without_secrets
 from reward_ablation.study.environment import override, value_at, variables_in
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.gpus import what_is_here
@@ -89,8 +90,14 @@ def settle(
         hand_to_jobs(workflow, f"{HANDED}={encoded(start)}")
         for variable, path, value in settings:
             wins = "" if path == GPUS or value_at(config, path) == value else "; --config says otherwise, and counts"
-            tell(f"{'.'.join(path)}: {json.dumps(value, default=str)}, by {variable}{wins}")
+            shown = value_at(without_secrets(nested(path, value)), path)
+            tell(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{wins}")
     return Settled(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
+
+
+def nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """A config with one value."""
+    return {path[0]: nested(path[1:], value) if path[1:] else value}
 
 
 def encoded(values: Any) -> str:

@@ -58,6 +58,16 @@ class Reruns:
                         force(self.workflow, f"{self.study.config.root}/runs/{run.name}/{RECORD}")
         return []
 
+    def look_at_start(self, wildcards: Any) -> list[str]:
+        """Input function that adds no file: a supervised start of another model or other demonstrations is forced.
+
+        Of a job that the start needs, so that it is called before that one is looked at.
+        """
+        with one_line_errors():
+            if is_main(self.workflow) and self.present.start_changed:
+                force(self.workflow, f"{self.study.config.root}/{self.study.model_file}")
+        return []
+
     def needed_by_run(self, file: str) -> Callable[[Any], str]:
         """Input function: a file below the results folder, ancient to a run that is trained.
 
@@ -70,6 +80,16 @@ class Reruns:
             return ancient(path) if (self.folder / wildcards.run / RECORD).exists() else path
 
         return of_run
+
+    def needed_by_start(self, file: str) -> Callable[[Any], str]:
+        """Input function: the same for the supervised start, which a new evaluation set does not change."""
+        path = f"{self.study.config.root}/{file}"
+        made = self.study.root / self.study.config.root / self.study.model_file
+
+        def of_start(wildcards: Any) -> str:
+            return ancient(path) if made.exists() and not self.present.start_changed else path
+
+        return of_start
 
     @property
     def retries(self) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from reward_ablation.planning.history import digest_where_present
+from reward_ablation.planning.history import digest_where_present, read_record
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.study import Run, Study
 
@@ -34,9 +35,26 @@ class Present:
     @cached_property
     def inputs(self) -> dict[str, str]:
         """Digests of the base model's record and of the training set, where they are there."""
-        root = self.study.root / self.study.config.root
-        files = {"model": self.study.model_file, "problems": self.study.problems_file}
-        found = {name: digest_where_present(root / file) for name, file in files.items()}
+        return self._digests({"model": self.study.model_file, "problems": self.study.problems_file})
+
+    @cached_property
+    def start_changed(self) -> bool:
+        """Whether the supervised start that is there was made of another model or of other demonstrations."""
+        demonstrations = self.study.demonstrations_file
+        if demonstrations is None:
+            return False
+        model = self._root / self.study.model_file
+        record = read_record(model.parent, model.name) or {}
+        present = self._digests({"model": self.study.fetched_file, "problems": demonstrations})
+        made_of = record.get("inputs", {})
+        return any(made_of.get(name, digest) != digest for name, digest in present.items())
+
+    @property
+    def _root(self) -> Path:
+        return self.study.root / self.study.config.root
+
+    def _digests(self, files: dict[str, str]) -> dict[str, str]:
+        found = {name: digest_where_present(self._root / file) for name, file in files.items()}
         return {name: digest for name, digest in found.items() if digest is not None}
 
 

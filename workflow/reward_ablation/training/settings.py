@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def grpo_config(
 
 
 def completions_at_once(training: dict[str, Any]) -> int:
-    """Completions that one process generates at once: a number of generations that TRL takes, whatever the batch.
+    """Completions that all processes generate at once: a number of generations that TRL takes, whatever the batch.
 
     Raises
     ------
@@ -114,12 +115,10 @@ def completions_at_once(training: dict[str, Any]) -> int:
         It is one, which TRL does not take.
     """
     micro_batches = training.get("steps_per_generation") or training.get("gradient_accumulation_steps", 1)
-    batch = training.get("generation_batch_size") or training.get("per_device_train_batch_size", 8) * micro_batches
+    of_process = training.get("per_device_train_batch_size", 8) * micro_batches
+    batch = training.get("generation_batch_size") or of_process * int(os.environ.get("WORLD_SIZE", 1))
     if batch < 2:
-        raise StudyError(
-            "training: num_generations: 1 with one completion at a time; raise per_device_train_batch_size or "
-            "gradient_accumulation_steps"
-        )
+        raise StudyError("training: num_generations: 1 with one completion at a time; raise steps_per_generation")
     return batch
 
 

@@ -15,13 +15,15 @@ from reward_ablation.analysis.training.step_bootstrap import block_length, block
 SUMS = ["ab", "aa", "bb"]
 
 
-def pair_sums(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFrame:
+def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = False) -> pd.DataFrame:
     """Sums over a step's completions of products of deviations from the group's mean, by pair of components.
 
     Parameters
     ----------
     rollouts : DataFrame
         step, problem_id and score_<component>. A completion counts for a pair where both have scored it.
+    single : bool
+        Whether the run has one rollout a problem: the completions of a step are then the group.
 
     Returns
     -------
@@ -29,6 +31,8 @@ def pair_sums(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFrame:
     """
     group = rollouts.groupby(["step", "problem_id"], sort=False).ngroup().to_numpy()
     values, step = np.unique(rollouts["step"].to_numpy(), return_inverse=True)
+    if single:
+        group = step
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in components}
     columns: dict[tuple[str, str, str], np.ndarray] = {}
     for first, second in combinations(components, 2):

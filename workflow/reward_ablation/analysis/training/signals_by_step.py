@@ -25,6 +25,7 @@ def step_signals(
     weights: dict[str, float],
     aggregation: str = "sum_then_normalize",
     correctness: tuple[str, float] | None = None,
+    single: bool = False,
 ) -> pd.DataFrame:
     """Signals of each step of one run, by quantity and component.
 
@@ -55,6 +56,8 @@ def step_signals(
         component of non-zero weight is alike, else where the weighted total is.
     correctness : (str, float), optional
         The component that tells right completions, and the lowest score of one.
+    single : bool
+        Whether the run has one rollout a problem.
 
     Returns
     -------
@@ -64,7 +67,6 @@ def step_signals(
     """
     step_values, step = np.unique(rollouts["step"].to_numpy(), return_inverse=True)
     group = rollouts.groupby(["step", "problem_id"], sort=False).ngroup().to_numpy()
-    single = len(group) == group.max(initial=-1) + 1
     if single:
         group = step
     steps, groups = len(step_values), int(group.max(initial=-1)) + 1

@@ -1,0 +1,38 @@
+"""The supervised start in the real DAG: what it is made of counts, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .conftest import TINY, Study
+
+pytestmark = pytest.mark.slow
+
+#: Two steps on eight demonstrations.
+SFT = {
+    "data": {"source": "word_problems", "count": 8, "split": "train"},
+    "training": {"max_steps": 2, "per_device_train_batch_size": 4, "save_strategy": "no"},
+}
+
+
+def test_a_start_is_learnt_again_for_other_demonstrations_and_for_no_evaluation_set(tmp_path):
+    study = Study(tmp_path, {**TINY, "sft": SFT})
+    result = study.snakemake("--until", "sft")
+    assert result.returncode == 0, result.stdout + result.stderr
+    (start,) = [path for path in study.results.glob("models/*/model.json") if "inputs" in json.loads(path.read_text())]
+    assert "sft" not in study.planned()
+
+    study.config["data"]["evaluation"]["more"] = {"source": "word_problems", "count": 5, "seed": 1, "split": "test"}
+    planned = study.planned()
+    assert planned["prepare_sft"] == 1  # held apart from the new set
+    assert "sft" not in planned
+
+    record = json.loads(start.read_text())
+    record["inputs"]["problems"] = "other"
+    start.write_text(json.dumps(record))
+    assert study.planned()["sft"] == 1
+
+    study.config["sft"]["seed"] = 1
+    assert study.planned()["sft"] == 1
