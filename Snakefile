@@ -137,10 +137,11 @@ rule all:
 
 
 onstart:
-    # TRL itself checks the training settings before any job is submitted; a dry run need not wait for it.
+    # TRL itself checks the training settings before any job is submitted; where nothing is trained, nobody waits for it.
     with one_line_errors():
         settled.check(workflow)
-        study.check_training_settings()
+        if reruns.trains:
+            study.check_training_settings()
         check_before_training(study, reruns.code_counts)
         share_gpus(workflow, logger.info)
         results_folder.claim()

@@ -99,6 +99,11 @@ class Reruns:
         """
         return RETRIES if is_main(self.workflow) else 0
 
+    @property
+    def trains(self) -> bool:
+        """Whether this start trains anything: a run, or their supervised start."""
+        return any(wildcards_to_run(self.workflow, rule) for rule in ("train", "sft"))
+
     def asked(self) -> set[str]:
         """Names of the runs that this start is about to train."""
         return {wildcards.run for wildcards in wildcards_to_run(self.workflow, "train")}
