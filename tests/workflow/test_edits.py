@@ -223,7 +223,7 @@ def test_an_edit_trains(trained, tmp_path, row):
         bench.set("seeds", [0])
         trains = {name for name in trains if name.endswith("seed0")}
     assert without_keys(bench.train()) == trains
-    assert (f"study tiny: {len(row.trains)} runs to train (" in bench.printed) == bool(row.trains)
+    assert (f"study tiny: {len(trains)} runs to train (" in bench.printed) == bool(trains)
 
 
 @pytest.mark.parametrize("row", [row for row in TABLE if row.trains], ids=lambda row: row.edit)
