@@ -61,7 +61,7 @@ class Reruns:
     def look_at_start(self, wildcards: Any) -> list[str]:
         """Input function that adds no file: a supervised start of another model or other demonstrations is forced.
 
-        Of a job that the start needs, so that it is called before that one is looked at.
+        Of a job that the start needs, so that it is asked wherever the start is.
         """
         with one_line_errors():
             if is_main(self.workflow) and self.present.start_changed:

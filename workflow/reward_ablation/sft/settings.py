@@ -7,8 +7,7 @@ from typing import Any
 
 from trl import SFTConfig
 
-from reward_ablation.study.errors import StudyError
-from reward_ablation.training.settings import defaults
+from reward_ablation.training.settings import defaults, trl_config
 
 
 def sft_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool) -> SFTConfig:
@@ -31,15 +30,4 @@ def sft_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bo
     """
     # Tokens come with their mask, so that TRL does not see by itself that there are prompts.
     settings = {**defaults(on_cpu), "completion_only_loss": True, **training}
-    try:
-        return SFTConfig(
-            output_dir=str(output_dir),
-            seed=seed,
-            use_cpu=on_cpu,
-            logging_strategy="steps",
-            logging_steps=1,
-            disable_tqdm=True,
-            **settings,
-        )
-    except (ValueError, TypeError, NotImplementedError, ImportError) as error:
-        raise StudyError(f"sft.training: TRL's SFTConfig refuses it: {' '.join(str(error).split())}") from None
+    return trl_config(SFTConfig, "sft.training", settings, output_dir, seed, on_cpu)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from peft import LoraConfig
+from transformers import TrainingArguments
 from trl import GRPOConfig
 
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.grpo_settings import IMPORTANCE_SAMPLING_MODE
 from reward_ablation.training.launch.engine import Engine
+
+Config = TypeVar("Config", bound=TrainingArguments)
 
 #: Defaults that differ from TRL's, for every run; a study may set each of them.
 DEFAULTS: dict[str, Any] = {
@@ -89,8 +92,24 @@ def grpo_config(
     single = settings.get("num_generations") == 1
     if single:  # TRL refuses it, and trains with it all the same
         settings["num_generations"] = completions_at_once(settings)
+    config = trl_config(GRPOConfig, "training", settings, output_dir, seed, on_cpu)
+    if single:
+        config.num_generations = 1
+    return config
+
+
+def trl_config(
+    kind: type[Config], section: str, settings: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool
+) -> Config:
+    """A config object of TRL's, with a line a step in the log.
+
+    Raises
+    ------
+    StudyError
+        TRL refuses a value, or a combination of values, of that section of the study.
+    """
     try:
-        config = GRPOConfig(
+        return kind(
             output_dir=str(output_dir),
             seed=seed,
             use_cpu=on_cpu,
@@ -100,10 +119,7 @@ def grpo_config(
             **settings,
         )
     except (ValueError, TypeError, NotImplementedError, ImportError) as error:
-        raise StudyError(f"training: TRL's GRPOConfig refuses it: {' '.join(str(error).split())}") from None
-    if single:
-        config.num_generations = 1
-    return config
+        raise StudyError(f"{section}: TRL's {kind.__name__} refuses it: {' '.join(str(error).split())}") from None
 
 
 def completions_at_once(training: dict[str, Any]) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.statistics.intervals import generator, percentile_interval, resampling_shares
-from reward_ablation.analysis.training.signals_by_step import centred
+from reward_ablation.analysis.training.signals_by_step import centred, groups_of
 from reward_ablation.analysis.training.step_bootstrap import block_length, block_shares
 
 #: Sums of a pair: of products of the two scores' deviations from their group's mean, and of their squares.
@@ -29,10 +29,8 @@ def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = Fals
     -------
     A row per step; columns (component_a, component_b, one of `SUMS`).
     """
-    group = rollouts.groupby(["step", "problem_id"], sort=False).ngroup().to_numpy()
     values, step = np.unique(rollouts["step"].to_numpy(), return_inverse=True)
-    if single:
-        group = step
+    group = groups_of(rollouts, step, single)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in components}
     columns: dict[tuple[str, str, str], np.ndarray] = {}
     for first, second in combinations(components, 2):

@@ -66,9 +66,7 @@ def step_signals(
         known: no group with two scores, no advantage, no right completion.
     """
     step_values, step = np.unique(rollouts["step"].to_numpy(), return_inverse=True)
-    group = rollouts.groupby(["step", "problem_id"], sort=False).ngroup().to_numpy()
-    if single:
-        group = step
+    group = groups_of(rollouts, step, single)
     steps, groups = len(step_values), int(group.max(initial=-1)) + 1
     step_of_group = np.zeros(groups, dtype=np.int64)
     step_of_group[group] = step
@@ -111,6 +109,11 @@ def step_signals(
         columns["tokens_wrong", name] = over_completions(np.where(scores[name] < right, tokens, np.nan))
     names = pd.MultiIndex.from_tuples(list(columns), names=COLUMNS)
     return pd.DataFrame(np.array(list(columns.values())).T, index=pd.Index(step_values, name="step"), columns=names)
+
+
+def groups_of(rollouts: pd.DataFrame, step: np.ndarray, single: bool) -> np.ndarray:
+    """Number of each completion's group: of its problem and step, or with one rollout a problem of its step."""
+    return step if single else rollouts.groupby(["step", "problem_id"], sort=False).ngroup().to_numpy()
 
 
 def means_by(values: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:
