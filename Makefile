@@ -6,6 +6,8 @@ LOCK ?= cpu
 # For pip, such as an index that has torch's CPU build.
 PIP_ARGS ?=
 JOBS ?= 2
+# Tests side by side: one more, since many wait for Slurm's clock.
+TEST_JOBS ?= 3
 
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready-$(LOCK)
@@ -31,7 +33,7 @@ demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures
 	@echo "figures: results/demo/figures/all.pdf   report: results/demo/report.html   tables: results/demo/tables/"
 
 test: test-fast $(VENV)/deepspeed $(VENV)/vllm $(VENV)/wandb ## All tests, the fast ones first
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -m slow
+	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadfile -m slow
 
 # For the tests of ZeRO alone.
 $(VENV)/deepspeed: envs/deepspeed.txt $(READY)

@@ -18,6 +18,7 @@ from reward_ablation.study.resolve import resolve
 from reward_ablation.planning.same_provenance import check_before_training
 from reward_ablation.study.canonical import KEY_DIGITS
 from reward_ablation.planning.results_folder import ResultsFolder, check_working_folder
+from reward_ablation.planning.trl_check import check_training_settings
 
 min_version("9.27")
 
@@ -141,7 +142,7 @@ onstart:
     with one_line_errors():
         settled.check(workflow)
         if reruns.trains:
-            study.check_training_settings()
+            check_training_settings(study, results_folder.folder)
         check_before_training(study, reruns.code_counts)
         share_gpus(workflow, logger.info)
         results_folder.claim()

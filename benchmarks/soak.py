@@ -133,10 +133,13 @@ class Soak:
         For the studies; emptied again and again.
     seed : int
         Decides when and how the study is interrupted.
+    targets : tuple of str
+        What Snakemake is asked for; everything where there are none.
     """
 
-    def __init__(self, folder: Path, seed: int):
+    def __init__(self, folder: Path, seed: int, targets: tuple[str, ...] = ()):
         self.folder = folder
+        self.targets = targets
         self.chance = random.Random(seed)
         self.tally: Counter[str] = Counter()
         self.starts = 0
@@ -153,7 +156,7 @@ class Soak:
         self.starts += 1
         mark = f"{os.getpid()}-{self.starts}"
         command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "2"]
-        command += ["--directory", str(folder), "--configfile", "config.yaml"]
+        command += ["--directory", str(folder), "--configfile", "config.yaml", "--", *self.targets]
         log = (self.logs / f"{self.starts:04d}.log").open("w")
         environment = {**os.environ, "PYTHONHASHSEED": "0", MARK: mark}
         process = subprocess.Popen(

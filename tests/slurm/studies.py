@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from reward_ablation.cluster.jobs import prefix
+from reward_ablation.planning.trl_check import PASSED
 from reward_ablation.study.resolve import resolve
 from workflow.conftest import ROOT, TINY
 
@@ -94,6 +95,8 @@ class ClusterStudy:
         other = ClusterStudy(folder, self.cluster)
         for made in ("models", "data"):
             shutil.copytree(self.results / made, other.results / made)
+        if (self.results / PASSED).is_file():  # TRL has passed these settings
+            shutil.copy2(self.results / PASSED, other.results)
         return other
 
     def command(self, *arguments: str) -> list[str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+
+from reward_ablation.study.locks import wait_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +28,8 @@ TINY = {
     },
     "prompt": {"chat": False, "template": "{question}\n"},
     "components": {
-        "correctness": {"function": "correctness", "parameters": {"answer_format": "hash"}},
+        # A number or nothing: such answers need no parser, whose import takes longer than this training.
+        "correctness": {"function": "correctness", "parameters": {"answer_format": "last_number"}},
         "format": {"function": "answer_format", "parameters": {"format": "hash"}},
         "length": {"function": "token_length", "parameters": {"target": 12, "width": 12}},
     },
@@ -45,7 +49,7 @@ TINY = {
         "save_strategy": "no",
     },
     "launch": {"gpus": 0},
-    "evaluation": {"answer_format": "hash", "samples": 2, "max_new_tokens": 16},
+    "evaluation": {"answer_format": "last_number", "samples": 2, "max_new_tokens": 16},
     "bootstrap": 200,
 }
 
@@ -82,8 +86,14 @@ def study(tmp_path):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """The tiny study after a whole run."""
-    study = Study(tmp_path_factory.mktemp("finished"), TINY)
-    result = study.snakemake()
-    assert result.returncode == 0, result.stdout + result.stderr
-    return study
+    """The tiny study after a whole run: it runs once for all test processes, and each has a copy."""
+    base = tmp_path_factory.getbasetemp()
+    original = Study((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished" / "study", TINY)
+    with wait_for(original.folder.parent / ".lock", "the finished study"):
+        if not original.results.exists():
+            result = original.snakemake()
+            assert result.returncode == 0, result.stdout + result.stderr
+        assert (original.results / "figures" / "all.pdf").is_file(), "it failed in another test process"
+        copy = Study(tmp_path_factory.mktemp("finished") / "study", TINY)
+        shutil.copytree(original.folder, copy.folder)
+    return copy

@@ -41,7 +41,7 @@ def fits(length, limit):
 EDITED = {
     **copy.deepcopy(TINY),
     "components": {
-        "correctness": {"function": "correctness", "parameters": {"answer_format": "hash"}},
+        "correctness": TINY["components"]["correctness"],
         "format": {"function": "answer_format", "parameters": {"format": "hash"}},
         "brevity": {"function": "my_rewards.py:brevity", "parameters": {"limit": 12}},
     },
@@ -159,6 +159,19 @@ class Bench:
         table = re.search(r"^job +count\n[- ]+\n(.*?)\n\n", printed, re.DOTALL | re.MULTILINE)
         rows = [row.split() for row in table[1].splitlines()] if table else []
         return {rule: int(count) for rule, count in rows if rule not in ("all", "total")}
+
+    def would_train(self) -> set[str]:
+        """Names of the runs that a dry run would train."""
+        return set(re.findall(r"\btrain (\S+); GPUs", self.snakemake("--dry-run", "--until", "train")))
+
+    @contextmanager
+    def without_records(self) -> Iterator[None]:
+        """Snakemake's own records are gone, and come back."""
+        records = self.folder / ".snakemake"
+        kept = records.rename(self.folder / "kept_records")
+        yield
+        shutil.rmtree(records)
+        kept.rename(records)
 
     def train(self, *arguments: str) -> set[str]:
         """Really start, as far as training; names of the runs that were trained."""

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from exports import as_published
+from reward_ablation.planning.trl_check import check_training_settings
 from reward_ablation.study.files import sha256
 from reward_ablation.study.resolve import resolve
 
@@ -68,14 +69,14 @@ def test_the_full_preset_plans_its_jobs(preset, tmp_path):
 
 @pytest.mark.slow
 @each_preset
-def test_trl_takes_the_settings(preset):
+def test_trl_takes_the_settings(preset, tmp_path):
     """Of the full form; with vLLM or DeepSpeed only where they are installed."""
     config = config_of(preset)
     for name in ("vllm", "strategy"):
         config["launch"].pop(name, None)
     if config["launch"]["gpus"] == "auto":
         config["launch"]["gpus"] = 1
-    resolve(config, preset, Path(ROOT)).check_training_settings()
+    check_training_settings(resolve(config, preset, Path(ROOT)), tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -57,11 +57,12 @@ class ReportPages:
 
     @cached_property
     def _pages(self) -> dict[str, str]:
-        lock = lock_of(installed())
+        packages = installed()
+        lock = lock_of(packages)
         return {
             "config": config_page(self.config, self.study),
             "arms": arms_page(self.study),
-            "environment": environment_page(installed(), lock, locked(self.home / lock)),
+            "environment": environment_page(packages, lock, locked(self.home / lock)),
             "commands": commands_page(self.study, lock, self.home / lock),
         }
 
@@ -131,7 +132,8 @@ def arms_page(study: Study) -> str:
 
 def installed() -> dict[str, str]:
     """Version of each installed package, by its normalised name."""
-    return {plain(each.name): each.version for each in sorted(distributions(), key=lambda each: plain(each.name))}
+    versions = {plain(each["Name"]): each["Version"] for each in (each.metadata for each in distributions())}
+    return dict(sorted(versions.items()))
 
 
 def plain(name: str) -> str:

@@ -19,6 +19,8 @@ PACKAGE = "reward_ablation"
 PACKAGE_ROOT = Path(__file__).parents[2]
 #: Fields of a syntax tree that no behaviour depends on.
 _UNTOLD = {"ctx", "kind", "type_comment"}
+#: What may begin with a docstring.
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @cache
@@ -154,23 +156,31 @@ def _imported(path: Path, package: str) -> frozenset[str]:
 @cache
 def _code(path: Path) -> str:
     """Text of a file's syntax tree without comments, docstrings and formatting, the same in each version of Python."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
-            node, clean=False
-        ):
-            node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
-    return _text(tree)
+    return _text(_tree(path))
 
 
 def _text(node: Any) -> str:
-    """A tree as text; what a version of Python adds to it, and what is empty, is left out."""
+    """A tree as text; docstrings, what a version of Python adds, and what is empty are left out."""
     if isinstance(node, list):
         return f"[{','.join(map(_text, node))}]"
     if not isinstance(node, ast.AST):
         return repr(node)
-    if isinstance(node, ast.JoinedStr):  # Python 3.12 has empty texts between the parts of some
-        node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
-    fields = sorted((name, value) for name, value in ast.iter_fields(node) if name not in _UNTOLD)
-    told = [f"{name}={_text(value)}" for name, value in fields if value is not None and value != []]
+    told = []
+    for name in sorted(set(node._fields) - _UNTOLD):
+        value: Any = getattr(node, name, None)
+        if name == "body" and isinstance(node, _DOCUMENTED) and _has_docstring(value):
+            value = value[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
+        elif isinstance(node, ast.JoinedStr):  # Python 3.12 has empty texts between the parts of some
+            value = [part for part in value if not (isinstance(part, ast.Constant) and part.value == "")]
+        if value is not None and value != []:
+            told.append(f"{name}={_text(value)}")
     return f"{type(node).__name__}({','.join(told)})"
+
+
+def _has_docstring(body: list[ast.stmt]) -> bool:
+    return (
+        bool(body)
+        and isinstance(body[0], ast.Expr)
+        and isinstance(body[0].value, ast.Constant)
+        and isinstance(body[0].value.value, str)
+    )

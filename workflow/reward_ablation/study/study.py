@@ -6,8 +6,6 @@ import hashlib
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -344,14 +342,9 @@ class Study:
         lines = [f"{len(self.arms)} arms, {len(self.runs)} runs", *self.warnings]
         Path(log).write_text("\n".join(lines) + "\n")
 
-    def check_training_settings(self) -> None:
-        """Have TRL check every distinct set of training settings and processes, in a process of its own.
-
-        Raises
-        ------
-        StudyError
-            TRL refuses one.
-        """
+    @property
+    def training_settings(self) -> list[str]:
+        """Canonical JSON of each distinct set of settings and processes, for `reward_ablation.training.check`."""
         specs = [(json.loads(run.spec), self._tracking(run)) for run in self.runs.values()]
         settings = {
             canonical(
@@ -366,11 +359,7 @@ class Study:
         }
         if self.config.sft:
             settings.add(canonical({"sft": self.config.sft.training, "gpus": self.config.launch.gpus}))
-        command = [sys.executable, "-m", "reward_ablation.training.check"]
-        result = subprocess.run(command, input="\n".join(sorted(settings)), text=True, capture_output=True)
-        if result.returncode:
-            last_line = (result.stderr.strip().splitlines() or ["the check of the training settings died"])[-1]
-            raise StudyError(last_line.removeprefix("error: "))
+        return sorted(settings)
 
 
 def _title(source: dict[str, Any]) -> str:
