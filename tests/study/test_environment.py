@@ -70,3 +70,23 @@ def test_what_cannot_be_taken_is_one_line(variable, text, message):
         override(config, {f"REWARD_ABLATION__{variable}": text})
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("REWARD_ABLATION_SEEDS", "seeds is set by REWARD_ABLATION__SEEDS,"),
+        ("REWARD_ABLATION_KEEP_MODELS", "keep_models is set by REWARD_ABLATION__KEEP_MODELS,"),
+        ("REWARD_ABLATION_TRAINING__MAX_STEPS", "training is set by REWARD_ABLATION__TRAINING__MAX_STEPS,"),
+        ("REWARD_ABLATION_TRAINING_MAX_STEPS", "training is set by REWARD_ABLATION__TRAINING__MAX_STEPS,"),
+    ],
+)
+def test_a_single_underscore_is_no_silent_nothing(variable, told):
+    with pytest.raises(StudyError, match=f"^{variable}: sets nothing; {told}"):
+        variables_in({variable: "3"})
+
+
+def test_two_variables_for_one_key_are_refused():
+    both = {"REWARD_ABLATION__TRAINING__MAX_STEPS": "3", "REWARD_ABLATION__training__max_steps": "4"}
+    with pytest.raises(StudyError, match=r"MAX_STEPS and REWARD_ABLATION__training__max_steps both set training.max_s"):
+        override(deepcopy(CONFIG), variables_in(both))

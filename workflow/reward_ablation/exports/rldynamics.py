@@ -7,15 +7,13 @@ is the run's own: model and data set are the study's, and a time that nobody kep
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from reward_ablation.exports.runs import check_listed, read_finished, rollouts_by_step
-from reward_ablation.study.files import atomic_path, flush_to_disk
+from reward_ablation.study.files import atomic_path, flush_to_disk, link_or_copy
 
 REWARDS = "all_rewards.json"
 #: Components by the names that their scores have in a sample.
@@ -113,10 +111,5 @@ def link_gradients(run: Path, record: dict[str, Any], folder: Path) -> None:
         old.unlink()
     for name in names:
         step = int(name.removeprefix(_GRADIENTS).removesuffix(".npz"))
-        target = folder / f"{_GRADIENTS}{step - 1}.npz"
-        try:
-            os.link(run / name, target)
-        except OSError:
-            with atomic_path(target) as temporary:
-                shutil.copyfile(run / name, temporary)
+        link_or_copy(run / name, folder / f"{_GRADIENTS}{step - 1}.npz")
     flush_to_disk(folder)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.errors import StudyError
 
 #: What the names begin with; the parts of a key's path follow, with two underscores between them.
@@ -35,8 +36,18 @@ class Setting(NamedTuple):
 
 
 def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that set keys of a study, those of sections before those of keys in them."""
+    """The variables that set keys of a study, those of sections before those of keys in them.
+
+    Raises
+    ------
+    StudyError
+        One has a single underscore before a section's name: it would set nothing, and nobody would know.
+    """
     names = sorted(name for name in environment if name.startswith(PREFIX))
+    for name in sorted(environment):
+        section, rest = _missed(name)
+        if section:
+            raise StudyError(f"{name}: sets nothing; {section} is set by {PREFIX}{rest}, with two underscores")
     return {name: environment[name] for name in sorted(names, key=lambda name: len(_parts(name)))}
 
 
@@ -53,10 +64,15 @@ def override(config: dict[str, Any], variables: Mapping[str, str]) -> list[Setti
     Raises
     ------
     StudyError
-        A value is no YAML, or a path leads through something that is no mapping.
+        A value is no YAML, a path leads through something that is no mapping, or two variables set one key.
     """
     values = {name: _read(name, text) for name, text in variables.items()}
-    return [Setting(name, _set(config, name, deepcopy(value)), value) for name, value in values.items()]
+    settings = [Setting(name, _set(config, name, deepcopy(value)), value) for name, value in values.items()]
+    by_path: dict[tuple[str, ...], str] = {}
+    for variable, path, _ in settings:
+        if (other := by_path.setdefault(path, variable)) != variable:
+            raise StudyError(f"{other} and {variable} both set {'.'.join(path)}; leave one of them")
+    return settings
 
 
 def value_at(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
@@ -65,6 +81,17 @@ def value_at(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
+
+
+def _missed(name: str) -> tuple[str, str]:
+    """The section that a variable means, and its name in full, where it has but one underscore; else empty."""
+    one = PREFIX.removesuffix("_")
+    rest = "" if name.startswith(PREFIX) or not name.startswith(one) else name.removeprefix(one)
+    for section in StudyConfig.model_fields:
+        if rest.lower() == section or rest.lower().startswith(f"{section}_"):
+            below = rest[len(section) :].lstrip("_")
+            return section, "__".join(filter(None, [section.upper(), below]))
+    return "", ""
 
 
 def _parts(name: str) -> list[str]:

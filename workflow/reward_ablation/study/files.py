@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,17 @@ def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
             flush_to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give a file a second name, in place of what has it; where the file system has no links, a copy has it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        with atomic_path(target) as temporary:
+            shutil.copy2(source, temporary)
 
 
 def flush_to_disk(path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from transformers import TrainerState
 
 from reward_ablation.gram import similarity, store
-from reward_ablation.study.files import flush_to_disk, sha256, write_json, write_parquet
+from reward_ablation.study.files import flush_to_disk, link_or_copy, sha256, write_json, write_parquet
 from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, SEAL, WORK
 from reward_ablation.training.attempts import ended_attempts
 from reward_ablation.training.checkpoints import last_good, read_json
@@ -54,7 +54,7 @@ def finish(run_dir: Path) -> None:
     for name, schema in ARRAYS.items():
         join_large_parts(parts, name, schema, run_dir / f"{name}.parquet")
     for path in parts.glob(f"{WHOLE_GRADIENTS}*.npz"):
-        _link(path, run_dir / path.name)
+        link_or_copy(path, run_dir / path.name)
     write_parquet(metrics_table(state.log_history), run_dir / "metrics.parquet")
     _place_model(work / FINAL, work, run_dir / MODEL)
     kept = kept_models(parts)
@@ -102,20 +102,9 @@ def _place_model(source: Path, work: Path, target: Path) -> None:
     shutil.rmtree(model, ignore_errors=True)
     for path in sorted(source.rglob("*")):
         if path.is_file() and path.name not in (STATE, SEAL):
-            _link(path, model / path.relative_to(source))
+            link_or_copy(path, model / path.relative_to(source))
     for folder in (model, *(path for path in model.rglob("*") if path.is_dir())):
         flush_to_disk(folder)
     shutil.rmtree(target, ignore_errors=True)
     os.replace(model, target)
     flush_to_disk(target.parent)
-
-
-def _link(source: Path, target: Path) -> None:
-    """A second name for a file, or a copy where the file system has no links."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.unlink(missing_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-        flush_to_disk(target)
