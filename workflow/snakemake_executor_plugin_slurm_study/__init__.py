@@ -106,14 +106,16 @@ class Executor(slurm_plugin.Executor):
                 f"--groups: {grouped.rule.name}: each job of a study is a Slurm job of its own; leave it out"
             )
         jobs = {self._name(job): job for job in needed}
-        for request in {self._request(job) for name, job in jobs.items() if name not in self.earlier}:
+        taken_over = {name for name, earlier in self.earlier.items() if not earlier.ending}
+        for request in {self._request(job) for name, job in jobs.items() if name not in taken_over}:
             if told := refusal(request, self.site.gpus_by, self.cluster):
                 raise StudyError(f"{self.executor_settings.site}: {told}")
         self._check_earlier(jobs)
 
     def _check_earlier(self, jobs: dict[str, JobExecutorInterface]) -> None:
         """Tell of jobs of an earlier start; refuse those that make by other code what this one is to make."""
-        for name, earlier in self.earlier.items():
+        at_work = {name: earlier for name, earlier in self.earlier.items() if not earlier.ending}
+        for name, earlier in at_work.items():
             job = jobs.get(name)
             if job is None:
                 self.logger.warning(
@@ -125,7 +127,7 @@ class Executor(slurm_plugin.Executor):
                     f"Slurm job {earlier.id} of an earlier start still works on {_what(job)}, with other code or "
                     f"settings; end it with `scancel {earlier.id}`, or wait for it, then run the same command again"
                 )
-        adopted = [job.id for name, job in self.earlier.items() if name in jobs]
+        adopted = [job.id for name, job in at_work.items() if name in jobs]
         if adopted:
             self.logger.info(
                 f"{len(adopted)} jobs of an earlier start still wait or run and are not submitted again: Slurm jobs "
@@ -141,6 +143,9 @@ class Executor(slurm_plugin.Executor):
         try:
             self._check_room()
             earlier = self.earlier.pop(self._name(job), None)
+            if earlier and earlier.ending:
+                self._wait_for_end(job, earlier.id)
+                earlier = None
             number, how = (earlier.id, "is the work of") if earlier else self._submitted(job)
             log = self._log(job, number)
             self.logger.info(f"{_what(job)}: {how} Slurm job {number} (log: {log})")
@@ -148,6 +153,18 @@ class Executor(slurm_plugin.Executor):
         except Exception as error:  # whatever it is: a job of which nothing is reported is waited for for ever
             self.logger.debug("submission", exc_info=True)
             self._report_job_error_threadsafe(SubmittedJobInfo(job), f"{_what(job)}: {error}\n")
+
+    def _wait_for_end(self, job: JobExecutorInterface, number: str) -> None:
+        """Return when a cancelled job of an earlier start has saved what it has: after Ctrl-C and the same command."""
+        self.logger.info(f"{_what(job)}: waits for Slurm job {number} of an earlier start, which is ending")
+        while not self.ending.wait(self.executor_settings.poll):
+            try:
+                if not is_live(number):
+                    return
+            except SlurmError as error:
+                if not may_come_later(str(error)):
+                    return  # no longer known
+                self._tell_unreachable(error)
 
     def _submitted(self, job: JobExecutorInterface) -> tuple[str, str]:
         """Number of the Slurm job that does a job's work, and how it came to that.

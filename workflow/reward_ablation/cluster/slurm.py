@@ -13,7 +13,8 @@ _FIELDS = "\x1f".join(["%A", "%T", "%r", "%N", "%S", "%e", "%j", "%k"])
 #: States of jobs that may still use the cluster.
 PAUSED = ("SUSPENDED", "STOPPED")
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-LIVE = frozenset([*WAITING, "RUNNING", "CONFIGURING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", *PAUSED])
+ENDING = ("COMPLETING", "STAGE_OUT")
+LIVE = frozenset([*WAITING, "RUNNING", "CONFIGURING", "RESIZING", "SIGNALING", *ENDING, *PAUSED])
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class SlurmJob:
     def live(self) -> bool:
         """Whether it waits or runs."""
         return self.state in LIVE
+
+    @property
+    def ending(self) -> bool:
+        """Whether its end is decided, and its processes may still save what they have."""
+        return self.state in ENDING
 
 
 def my_jobs(timeout: float = 20.0) -> list[SlurmJob]:

@@ -28,9 +28,8 @@ SILENT = 600.0
 #: Seconds in which a process that has only just been started may have written nothing, nor taken its run's lock.
 STARTING = 60.0
 
-#: Slurm's states of a job whose process is there, and of one that is ending; in all others that it lives, it waits.
+#: Slurm's states of a job whose process is there; in all others that it lives and does not end, it waits.
 _RUNS = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
-_ENDS = {"COMPLETING", "STAGE_OUT"}
 
 
 class State(StrEnum):
@@ -150,7 +149,7 @@ class Look:
         """Whether a run is running or queued; None where it is neither, as far as is known."""
         if held or (job is not None and job.state in _RUNS):
             return State.RUNNING
-        if job is not None and job.live and job.state not in _ENDS:
+        if job is not None and job.live and not job.ending:
             return State.QUEUED
         if log is None or log.ended or not folder.is_dir():
             return None
