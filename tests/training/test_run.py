@@ -153,8 +153,7 @@ def test_a_reward_file_that_has_changed_since_the_start_is_refused(train, tmp_pa
     file.write_text("def one(completions, **columns):\n    return [1.0 for _ in completions]\n")
     mine = {"function": f"{file}:one", "parameters": {}, "code": file_digest(file, tmp_path)}
     file.write_text(file.read_text().replace("1.0", "2.0"))
-    for read in (code_digest_module._tree, code_digest_module._code):
-        read.cache_clear()  # by the process that planned it
+    code_digest_module._source.cache_clear()  # of the process that planned it
     with pytest.raises(StudyError, match=r"mine\.py: has changed, .* since the workflow was started; start it again"):
         train("run", components={"length": mine})
 

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reward_ablation.study.errors import StudyError
 
@@ -132,39 +132,49 @@ def _file_below(root: Path, module: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
+class _Source(NamedTuple):
+    """A file: the text of its syntax tree, and its imports as (module, level, names); `import a` has no names."""
+
+    text: str
+    imports: list[tuple[str, int, list[str]]]
+
+
 @cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+def _source(path: Path) -> _Source:
+    """A file, read once. Its tree is not kept: Python would look through its objects again and again."""
+    imports: list[tuple[str, int, list[str]]] = []
+    text = _text(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)), imports)
+    return _Source(text, imports)
 
 
 @cache
 def _imported(path: Path, package: str) -> frozenset[str]:
     """Dotted names that a file of a package may import; names that are no module are for the caller to drop."""
     names: set[str] = set()
-    for node in ast.walk(_tree(path)):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parents = package.split(".") if package else []
-            above = parents[: max(len(parents) - node.level + 1, 0)] if node.level else []
-            module = ".".join([*above, *([node.module] if node.module else [])])
-            names.add(module)
-            names.update(f"{module}.{alias.name}" for alias in node.names)
+    parents = package.split(".") if package else []
+    for module, level, imported in _source(path).imports:
+        above = parents[: max(len(parents) - level + 1, 0)] if level else []
+        whole = ".".join([*above, *([module] if module else [])])
+        names.add(whole)
+        names.update(f"{whole}.{name}" for name in imported)
     return frozenset(names)
 
 
-@cache
 def _code(path: Path) -> str:
     """Text of a file's syntax tree without comments, docstrings and formatting, the same in each version of Python."""
-    return _text(_tree(path))
+    return _source(path).text
 
 
-def _text(node: Any) -> str:
-    """A tree as text; docstrings, what a version of Python adds, and what is empty are left out."""
+def _text(node: Any, imports: list[tuple[str, int, list[str]]]) -> str:
+    """A tree as text; docstrings, what a version of Python adds, and what is empty are left out. Tells its imports."""
     if isinstance(node, list):
-        return f"[{','.join(map(_text, node))}]"
+        return f"[{','.join([_text(each, imports) for each in node])}]"
     if not isinstance(node, ast.AST):
         return repr(node)
+    if isinstance(node, ast.Import):
+        imports.extend((alias.name, 0, []) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        imports.append((node.module or "", node.level, [alias.name for alias in node.names]))
     told = []
     for name in sorted(set(node._fields) - _UNTOLD):
         value: Any = getattr(node, name, None)
@@ -173,7 +183,7 @@ def _text(node: Any) -> str:
         elif isinstance(node, ast.JoinedStr):  # Python 3.12 has empty texts between the parts of some
             value = [part for part in value if not (isinstance(part, ast.Constant) and part.value == "")]
         if value is not None and value != []:
-            told.append(f"{name}={_text(value)}")
+            told.append(f"{name}={_text(value, imports)}")
     return f"{type(node).__name__}({','.join(told)})"
 
 
