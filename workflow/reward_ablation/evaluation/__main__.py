@@ -15,6 +15,7 @@ from reward_ablation.models.verify import verify_model
 from reward_ablation.study.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.study.files import write_json, write_parquet
 from reward_ablation.study.gpus import claim_gpus
+from reward_ablation.study.imports import large_imports
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -39,8 +40,8 @@ def main(arguments: list[str] | None = None) -> None:
     if spec.device == "cuda":
         claim_gpus(1, "evaluate")
 
-    # imports torch: not before the arguments are known good
-    from reward_ablation.evaluation.evaluate import evaluate, evaluate_kept
+    with large_imports():  # not before the arguments are known good
+        from reward_ablation.evaluation.evaluate import evaluate, evaluate_kept
 
     with storage_errors(args.output):
         if args.kept:

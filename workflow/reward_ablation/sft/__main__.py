@@ -16,6 +16,7 @@ from reward_ablation.sft.demonstrations import read_demonstrations
 from reward_ablation.study.config_errors import read_spec
 from reward_ablation.study.errors import one_line_errors, storage_errors
 from reward_ablation.study.gpus import claim_gpus
+from reward_ablation.study.imports import large_imports
 from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import LOCK, SFT_WORK, WORK
 
@@ -38,9 +39,9 @@ def main(arguments: list[str] | None = None) -> int:
         if spec["device"] == "cuda":
             claim_gpus(1, "sft")
 
-        # imports torch: not before the demonstrations are known good
-        from reward_ablation.sft.fine_tune import fine_tune
-        from reward_ablation.training.interruption import GOES_ON, Stopped
+        with large_imports():  # not before the demonstrations are known good
+            from reward_ablation.sft.fine_tune import fine_tune
+            from reward_ablation.training.interruption import GOES_ON, Stopped
 
         try:
             fine_tune(spec, args.model, args.problems, demonstrations, place / WORK, args.output)

@@ -15,6 +15,7 @@ from typing import Any
 from reward_ablation.study.code_digest import code_digest, component_modules
 from reward_ablation.study.errors import StudyError, one_line_errors
 from reward_ablation.study.files import sha256
+from reward_ablation.study.imports import large_imports
 from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK
 from reward_ablation.training.launch import zero
@@ -75,8 +76,9 @@ def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -
         if zero.is_zero_worker() and spec["gpus"] == 0:
             zero.need_no_compiler()
 
-        from reward_ablation.training.interruption import GOES_ON, Stopped
-        from reward_ablation.training.run import train_run  # imports torch: not before the processes are laid out
+        with large_imports():  # not before the processes are laid out
+            from reward_ablation.training.interruption import GOES_ON, Stopped
+            from reward_ablation.training.run import train_run
 
         try:
             train_run(
