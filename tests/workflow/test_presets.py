@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,6 @@ import pytest
 import yaml
 
 from exports import as_published
-from reward_ablation.planning.trl_check import check_training_settings
 from reward_ablation.study.files import sha256
 from reward_ablation.study.resolve import resolve
 
@@ -68,15 +68,19 @@ def test_the_full_preset_plans_its_jobs(preset, tmp_path):
 
 
 @pytest.mark.slow
-@each_preset
-def test_trl_takes_the_settings(preset, tmp_path):
-    """Of the full form; with vLLM or DeepSpeed only where they are installed."""
-    config = config_of(preset)
-    for name in ("vllm", "strategy"):
-        config["launch"].pop(name, None)
-    if config["launch"]["gpus"] == "auto":
-        config["launch"]["gpus"] = 1
-    check_training_settings(resolve(config, preset, Path(ROOT)), tmp_path)
+def test_trl_takes_the_settings():
+    """Of all full forms, in one process; with vLLM or DeepSpeed only where they are installed."""
+    settings = []
+    for preset in PRESETS:
+        config = config_of(preset)
+        for name in ("vllm", "strategy"):
+            config["launch"].pop(name, None)
+        if config["launch"]["gpus"] == "auto":
+            config["launch"]["gpus"] = 1
+        settings += resolve(config, preset, ROOT).training_settings
+    check = [sys.executable, "-m", "reward_ablation.training.check"]
+    result = subprocess.run(check, input="\n".join(settings), capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.fixture(scope="module")
