@@ -15,7 +15,7 @@ from torch.distributed.elastic.multiprocessing import api as elastic
 
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.locks import Held, take
-from reward_ablation.training.interruption import GOES_ON
+from reward_ablation.training.launch.endings import GOES_ON
 from reward_ablation.training.launch.launcher import accelerate_options, status_of
 from reward_ablation.training.launch.processes import srun_command
 from reward_ablation.training.launch.worker import WORKER
@@ -186,3 +186,10 @@ def test_several_nodes_without_slurm_are_one_line(command, tmp_path):
     assert result.returncode == 1
     assert result.stderr.startswith("error: launch.nodes: a run on 2 nodes is started by a Slurm job's batch script")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_launcher_imports_no_more_than_it_starts_with():
+    """The processes that it starts import transformers and TRL side by side; it would do so before them."""
+    program = "import sys, reward_ablation.training.launch.launcher; print('transformers' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"

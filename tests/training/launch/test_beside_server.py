@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from reward_ablation.study.locks import Held, take
-from reward_ablation.training.interruption import GOES_ON
+from reward_ablation.training.launch.endings import GOES_ON
 
 from .stand_in_vllm import make_vllm
 

@@ -19,6 +19,7 @@ from reward_ablation.study.gpus import claim_gpus
 from reward_ablation.study.imports import large_imports
 from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import LOCK, SFT_WORK, WORK
+from reward_ablation.training.launch.endings import GOES_ON
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         with large_imports():  # not before the demonstrations are known good
             from reward_ablation.sft.fine_tune import fine_tune
-            from reward_ablation.training.interruption import GOES_ON, Stopped
+            from reward_ablation.training.interruption import Stopped
 
         try:
             fine_tune(spec, args.model, args.problems, demonstrations, place / WORK, args.output)

@@ -19,6 +19,7 @@ from reward_ablation.study.imports import large_imports
 from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK
 from reward_ablation.training.launch import zero
+from reward_ablation.training.launch.endings import GOES_ON
 from reward_ablation.training.launch.engine import Engine
 from reward_ablation.training.launch.processes import is_served, lay_out_processes
 from reward_ablation.training.launch.worker import is_worker, refuse_other_launchers
@@ -77,7 +78,7 @@ def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -
             zero.need_no_compiler()
 
         with large_imports():  # not before the processes are laid out
-            from reward_ablation.training.interruption import GOES_ON, Stopped
+            from reward_ablation.training.interruption import Stopped
             from reward_ablation.training.run import train_run
 
         try:

@@ -13,8 +13,6 @@ from transformers import TrainerCallback
 
 from reward_ablation.cluster.job_times import end_of_job
 
-#: Exit status of a run that was stopped and goes on when the same command is given again (sysexits.h: EX_TEMPFAIL).
-GOES_ON = 75
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 #: Why a run stops, as all its processes number it.
 REASONS = (None, *(number.name for number in SIGNALS), "time limit")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
@@ -11,14 +10,12 @@ from subprocess import Popen
 
 from reward_ablation.study.errors import StudyError
 from reward_ablation.training.launch.descendants import adopt, end_all
-from reward_ablation.training.launch.endings import ended
+from reward_ablation.training.launch.endings import GOES_ON, ended
 from reward_ablation.training.launch.engine import Server
 from reward_ablation.training.launch.guarded import free_port, guarded
 from reward_ablation.training.launch.vllm_server import ServerPlan, last_words, serving, visible, without_proxy
 from reward_ablation.training.launch.worker import WORKER
 
-#: Exit status of a run that goes on when the same command is given again: `interruption.GOES_ON`, without its torch.
-GOES_ON = os.EX_TEMPFAIL
 #: Seconds between two looks, that training without a server gets to end, that it gets where both were told to stop, and
 #: in which a server that its trainer misses is found to have ended.
 LOOK_EVERY, PATIENCE, PATIENCE_WHEN_STOPPED, FOUND_WITHIN = 0.2, 1.0, 120.0, 3.0

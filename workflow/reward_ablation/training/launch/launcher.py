@@ -18,8 +18,7 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing import api as elastic
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-from reward_ablation.training.interruption import GOES_ON
-from reward_ablation.training.launch.endings import ended
+from reward_ablation.training.launch.endings import GOES_ON, ended
 from reward_ablation.training.launch.worker import WORKER
 
 #: Options of each strategy. DeepSpeed would start other nodes by itself, over ssh; srun does that.
