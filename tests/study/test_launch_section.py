@@ -260,6 +260,27 @@ def test_what_of_vllm_decides_a_run(config, change, is_new):
     assert (before != after) == is_new
 
 
+def resources_of(study, wildcards):
+    """What the training job of a run asks for."""
+    return {name: ask(wildcards) if callable(ask) else ask for name, ask in study.resources_of_run.items()}
+
+
+def test_what_a_training_job_asks_for(config):
+    config["launch"] = {"gpus": 2, "threads": 3, "resources": {"mem_mb": 1000, "runtime": 60}}
+    own = {"mem_mb": 9000, "disk_mb": 20, "qos": "long"}
+    config["arms"]["arms"]["b"] |= {"launch": {"gpus": 8, "nodes": 2}, "resources": own}
+    study = resolve(config, "study.yaml", Path())
+    asked = {}
+    for name, run in study.runs.items():
+        wildcards = SimpleNamespace(run=name)
+        asked[run.arm] = resources_of(study, wildcards)
+        asked[run.arm]["threads"] = study.threads_of_run(wildcards)
+    assert asked == {
+        "a": {"gpu": 2, "nodes": 1, "mem_mb": 1000, "runtime": 60, "disk_mb": 0, "qos": None, "threads": 6},
+        "b": {"gpu": 8, "nodes": 2, **own, "runtime": 60, "threads": 12},  # threads on each node
+    }
+
+
 def test_what_jobs_ask_for(config):
     config["launch"] = {"gpus": 2, "vllm": {**COLOCATE, "gpu_memory_utilization": 0.45, "enable_sleep_mode": True}}
     config["arms"]["arms"]["b"]["launch"] = {"vllm": {"mode": "server", "gpus": 2}, "strategy": "zero3"}
@@ -268,8 +289,8 @@ def test_what_jobs_ask_for(config):
     asked, options = {}, {}
     for name, run in study.runs.items():
         wildcards = SimpleNamespace(run=name)
-        asked[run.arm] = {resource: of_run(wildcards) for resource, of_run in study.resources_of_run.items()}
-        options[run.arm] = study.vllm_options(wildcards, SimpleNamespace(**asked[run.arm]))
+        asked[run.arm] = resources_of(study, wildcards)
+        options[run.arm] = study.options_of_run(wildcards, SimpleNamespace(**asked[run.arm]))
     assert asked == {
         "a": {"gpu": 2, "nodes": 1, "vllm_memory_percent": 45, "vllm_sleep": 1},
         "b": {"gpu": 4, "nodes": 1, "vllm_memory_percent": 90, "vllm_sleep": 0},

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -233,22 +232,6 @@ def test_one_process_needs_no_word(config):
         assert "processes" not in json.loads(next(iter(study.runs.values())).spec)
         keys.append(study.keys)
     assert keys[0] == keys[1]
-
-
-def test_what_a_training_job_asks_for(config):
-    config["launch"] = {"gpus": 2, "threads": 3, "resources": {"mem_mb": 1000, "runtime": 60}}
-    own = {"mem_mb": 9000, "disk_mb": 20, "qos": "long"}
-    config["arms"]["arms"]["b"] |= {"launch": {"gpus": 8, "nodes": 2}, "resources": own}
-    study = resolve(config, "study.yaml", Path())
-    asked = {}
-    for name, run in study.runs.items():
-        wildcards = SimpleNamespace(run=name)
-        asked[run.arm] = {resource: of_run(wildcards) for resource, of_run in study.resources_of_run.items()}
-        asked[run.arm]["threads"] = study.threads_of_run(wildcards)
-    assert asked == {
-        "a": {"gpu": 2, "nodes": 1, "mem_mb": 1000, "runtime": 60, "disk_mb": 0, "qos": None, "threads": 6},
-        "b": {"gpu": 8, "nodes": 2, **own, "runtime": 60, "threads": 12},  # threads on each node
-    }
 
 
 def test_arms_of_one_spec_are_launched_as_the_first_of_them(config):

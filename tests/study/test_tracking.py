@@ -32,7 +32,7 @@ def options(study):
     """What each training command is told, by arm, of seed 0."""
     told = {}
     for name, run in study.runs.items():
-        words = shlex.split(study.tracking_options(SimpleNamespace(run=name), None))
+        words = shlex.split(study.options_of_run(SimpleNamespace(run=name), None))
         if run.seed == 0:
             told[run.arm] = json.loads(words[1]) if words else {}
     return told

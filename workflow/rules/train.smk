@@ -19,11 +19,10 @@ rule train:
     params:
         spec=study.spec_of_run,
         code=study.train_code,
-        vllm=study.vllm_options,
-        tracking=study.tracking_options,
+        options=study.options_of_run,
     message:
         "train {wildcards.run}; GPUs: {resources.gpu}, nodes: {resources.nodes}, CPU threads on each: {threads}"
     shell:
         "exec python -m reward_ablation.training --spec {params.spec:q} --code {params.code}"
         " --model $(dirname {input.model:q}) --problems {input.problems:q} --run-dir $(dirname {output.run:q})"
-        " --nodes {resources.nodes}{params.vllm}{params.tracking} > {log:q} 2>&1"
+        " --nodes {resources.nodes}{params.options} > {log:q} 2>&1"

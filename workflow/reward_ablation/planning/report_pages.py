@@ -84,7 +84,8 @@ def without_secrets(values: Any) -> Any:
 def as_yaml(values: Any) -> str:
     """Values as YAML, in their order, without secrets; characters that are not to be seen are escaped."""
     plain_values = without_secrets(json.loads(json.dumps(values, default=str)))
-    return yaml.safe_dump(plain_values, sort_keys=False, allow_unicode=False)
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C, a tenth of the time
+    return yaml.dump(plain_values, Dumper=dumper, sort_keys=False, allow_unicode=False)
 
 
 def config_page(config: Mapping[str, Any], study: Study) -> str:

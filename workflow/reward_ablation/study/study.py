@@ -210,23 +210,29 @@ class Study:
         return launch.process_count // launch.nodes * launch.threads
 
     @cached_property
-    def resources_of_run(self) -> dict[str, Callable[[Any], int | str | None]]:
+    def resources_of_run(self) -> dict[str, int | Callable[[Any], int | str | None]]:
         """Snakemake's resources of a training job by name, each as a function of the wildcards.
 
-        One that an arm does not ask for is None, which Snakemake takes as not set, or 0 where it wants a number.
+        One that an arm does not ask for is None, which Snakemake takes as not set, or 0 where it wants a number. A
+        number that all runs ask for is no function: Snakemake would ask it for each job, a second for 5,000 runs.
         """
         names = dict.fromkeys(name for run in self.runs.values() for name in run.resources)
-        return {name: partial(self._resource_of_run, name) for name in names}
+        asked = {name: {self._resource(name, run) for run in self.runs.values()} for name in names}
+        same = {name: value for name, (value, *others) in asked.items() if not others and isinstance(value, int)}
+        return {name: same.get(name, partial(self._resource_of_run, name)) for name in names}
 
-    def vllm_options(self, wildcards: Any, resources: Any) -> str:
-        """What the training command is told of vLLM; it asks for resources, so that Snakemake does not count it."""
-        if self._run(wildcards).launch.vllm is None:
-            return ""
-        return f" --vllm-memory-percent {resources.vllm_memory_percent} --vllm-sleep {resources.vllm_sleep}"
+    def options_of_run(self, wildcards: Any, resources: Any) -> str:
+        """What the training command is told of vLLM and of experiment trackers, each after a space.
 
-    def tracking_options(self, wildcards: Any, resources: Any) -> str:
-        """What the training command is told of experiment trackers; not counted, for the same reason."""
+        It asks for resources, so that Snakemake does not count it: none of this is a reason to train again.
+        """
         run = self._run(wildcards)
+        vllm = ""
+        if run.launch.vllm is not None:
+            vllm = f" --vllm-memory-percent {resources.vllm_memory_percent} --vllm-sleep {resources.vllm_sleep}"
+        return vllm + self._tracking_options(run)
+
+    def _tracking_options(self, run: Run) -> str:
         chosen = self._tracking(run)
         if not chosen:
             return ""
@@ -239,7 +245,11 @@ class Study:
         return tracking_in({**self.config.training, **self.arms[run.arm].training})
 
     def _resource_of_run(self, name: str, wildcards: Any) -> int | str | None:
-        return self._run(wildcards).resources.get(name, 0 if name in SIZES else None)
+        return self._resource(name, self._run(wildcards))
+
+    @staticmethod
+    def _resource(name: str, run: Run) -> int | str | None:
+        return run.resources.get(name, 0 if name in SIZES else None)
 
     def _run(self, wildcards: Any) -> Run:
         if wildcards.run not in self.runs:
