@@ -66,7 +66,7 @@ class Study:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
         command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
-        command += ["--directory", str(self.folder), "--cores", "2", *arguments, "--configfile", config]
+        command += ["--directory", str(self.folder), "--cores", "2", "--configfile", config, *arguments]
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def keeping(tmp_path_factory):
     """The tiny study with one seed, as far as the figures of kept models: three steps, of which two leave a model."""
     study = Study(tmp_path_factory.mktemp("keeping"), {**TINY, "seeds": [0], "keep_models": 1})
-    result = study.snakemake("results/tiny/figures/learning_curves.pdf", "results/tiny/figures/examples.pdf")
+    result = study.snakemake("--", "results/tiny/figures/learning_curves.pdf", "results/tiny/figures/examples.pdf")
     assert result.returncode == 0, result.stdout + result.stderr
     return study
 

@@ -111,7 +111,7 @@ def test_a_disk_that_gets_full_stops_the_study_and_with_space_the_same_command_g
         assert "Traceback" not in log.read_text()
         assert not list(study.results.rglob("run.json"))
         remount(disk, "size=64m")
-        result = study.snakemake("results/tiny/tables/runs.csv")
+        result = study.snakemake("--", "results/tiny/tables/runs.csv")
         assert result.returncode == 0, result.stderr
         files = [path.relative_to(study.results) for path in study.results.glob("runs/**/*") if path.is_file()]
         outputs = [path for path in files if path.suffix in (".parquet", ".safetensors")]
@@ -123,7 +123,7 @@ def test_mixed_provenance_is_refused_before_any_job_where_the_config_asks_for_it
     shutil.copytree(finished.folder, tmp_path / "copy", copy_function=shutil.copy2)
     study = Study(tmp_path / "copy", finished.config)
     study.config["mixed_provenance"] = "refuse"
-    assert study.snakemake("results/tiny/tables/runs.csv").returncode == 0  # makes them again: all runs are alike
+    assert study.snakemake("--", "results/tiny/tables/runs.csv").returncode == 0  # makes them again: all runs are alike
     path = next(study.results.glob("runs/mixed-*/seed1/run.json"))
     record = json.loads(path.read_text())
     record["attempts"][0]["packages"]["torch"] = "1.0"

@@ -61,7 +61,7 @@ def test_a_second_start_has_nothing_to_do(finished):
 
 def test_two_studies_with_the_same_seeds_have_the_same_bytes(finished, tmp_path):
     again = Study(tmp_path / "again", TINY)
-    result = again.snakemake("results/tiny/tables/runs.csv")  # and all that it is made of
+    result = again.snakemake("--", "results/tiny/tables/runs.csv")  # and all that it is made of
     assert result.returncode == 0, result.stdout + result.stderr
     files = sorted(path.relative_to(finished.results) for path in finished.results.rglob("*.parquet"))
     assert len(files) > 20
