@@ -7,6 +7,7 @@ python benchmarks/workers/memory_used.py --shape JSON --layout JSON --json FILE
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -167,8 +168,13 @@ def train_and_measure(shape: Shape, run: Run, folder: Path) -> dict[str, int]:
 
 def allocated(call: Callable[[], Any]) -> tuple[int, int]:
     """Bytes that a call allocates at most at a time, and that it leaves allocated, by torch's profiler."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        kept = call()
+    gc.collect()
+    gc.disable()  # what is left of earlier steps would be freed, and count, in between
+    try:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+            kept = call()
+    finally:
+        gc.enable()
     events = profile.profiler.kineto_results.events()
     changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
     now = most = 0
