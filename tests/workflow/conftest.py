@@ -70,9 +70,9 @@ class Study:
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
 
-    def planned(self) -> dict[str, int]:
+    def planned(self, *targets: str) -> dict[str, int]:
         """Jobs of a dry run, by rule."""
-        result = self.snakemake("--dry-run")
+        result = self.snakemake("--dry-run", "--", *targets)
         assert result.returncode == 0, result.stdout + result.stderr
         table = re.search(r"^job +count\n[- ]+\n(.*?)\n\n", result.stdout + result.stderr, re.DOTALL | re.MULTILINE)
         return {row.split()[0]: int(row.split()[1]) for row in table[1].splitlines()} if table else {}

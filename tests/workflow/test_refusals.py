@@ -102,7 +102,8 @@ def test_a_disk_that_gets_full_stops_the_study_and_with_space_the_same_command_g
         study = Study(disk / "work", finished.config)
         study.config["seeds"] = [0]
         del study.config["arms"]["arms"]["length"]
-        result = study.snakemake()
+        command = ("--", "results/tiny/tables/runs.csv")
+        result = study.snakemake(*command)
         assert result.returncode == 1, result.stderr
         told = re.search(r"^error: (.+): No space left on device; what is done is kept", result.stderr, re.MULTILINE)
         assert told[1].startswith("results/tiny/runs/mixed-")
@@ -111,7 +112,7 @@ def test_a_disk_that_gets_full_stops_the_study_and_with_space_the_same_command_g
         assert "Traceback" not in log.read_text()
         assert not list(study.results.rglob("run.json"))
         remount(disk, "size=64m")
-        result = study.snakemake("--", "results/tiny/tables/runs.csv")
+        result = study.snakemake(*command)
         assert result.returncode == 0, result.stderr
         files = [path.relative_to(study.results) for path in study.results.glob("runs/**/*") if path.is_file()]
         outputs = [path for path in files if path.suffix in (".parquet", ".safetensors")]

@@ -97,25 +97,25 @@ class Executor(slurm_plugin.Executor):
         self.no_room: str | None = None
         try:
             self.cluster = partitions()
-            self.earlier = live_jobs(self.of_study, my_jobs())
+            live = live_jobs(self.of_study, my_jobs())
         except SlurmError as error:
             raise StudyError(f"{error}; start this on a machine where `sinfo` answers") from None
+        self.earlier = {name: job for name, job in live.items() if not job.ending}
+        self.leaving = {name: job.id for name, job in live.items() if job.ending}
         needed = [job for job in needed_jobs(self.workflow) if not job.is_local]
         if grouped := next((job for job in needed if job.group is not None), None):
             raise StudyError(
                 f"--groups: {grouped.rule.name}: each job of a study is a Slurm job of its own; leave it out"
             )
         jobs = {self._name(job): job for job in needed}
-        taken_over = {name for name, earlier in self.earlier.items() if not earlier.ending}
-        for request in {self._request(job) for name, job in jobs.items() if name not in taken_over}:
+        for request in {self._request(job) for name, job in jobs.items() if name not in self.earlier}:
             if told := refusal(request, self.site.gpus_by, self.cluster):
                 raise StudyError(f"{self.executor_settings.site}: {told}")
         self._check_earlier(jobs)
 
     def _check_earlier(self, jobs: dict[str, JobExecutorInterface]) -> None:
         """Tell of jobs of an earlier start; refuse those that make by other code what this one is to make."""
-        at_work = {name: earlier for name, earlier in self.earlier.items() if not earlier.ending}
-        for name, earlier in at_work.items():
+        for name, earlier in self.earlier.items():
             job = jobs.get(name)
             if job is None:
                 self.logger.warning(
@@ -127,7 +127,7 @@ class Executor(slurm_plugin.Executor):
                     f"Slurm job {earlier.id} of an earlier start still works on {_what(job)}, with other code or "
                     f"settings; end it with `scancel {earlier.id}`, or wait for it, then run the same command again"
                 )
-        adopted = [job.id for name, job in at_work.items() if name in jobs]
+        adopted = [job.id for name, job in self.earlier.items() if name in jobs]
         if adopted:
             self.logger.info(
                 f"{len(adopted)} jobs of an earlier start still wait or run and are not submitted again: Slurm jobs "
@@ -143,9 +143,8 @@ class Executor(slurm_plugin.Executor):
         try:
             self._check_room()
             earlier = self.earlier.pop(self._name(job), None)
-            if earlier and earlier.ending:
-                self._wait_for_end(job, earlier.id)
-                earlier = None
+            if leaving := self.leaving.pop(self._name(job), None):
+                self._wait_for_end(job, leaving)
             number, how = (earlier.id, "is the work of") if earlier else self._submitted(job)
             log = self._log(job, number)
             self.logger.info(f"{_what(job)}: {how} Slurm job {number} (log: {log})")

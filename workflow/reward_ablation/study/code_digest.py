@@ -176,7 +176,7 @@ def _text(node: Any, imports: list[tuple[str, int, list[str]]]) -> str:
     elif isinstance(node, ast.ImportFrom):
         imports.append((node.module or "", node.level, [alias.name for alias in node.names]))
     told = []
-    for name in sorted(set(node._fields) - _UNTOLD):
+    for name in _told(node._fields):
         value: Any = getattr(node, name, None)
         if name == "body" and isinstance(node, _DOCUMENTED) and _has_docstring(value):
             value = value[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
@@ -185,6 +185,11 @@ def _text(node: Any, imports: list[tuple[str, int, list[str]]]) -> str:
         if value is not None and value != []:
             told.append(f"{name}={_text(value, imports)}")
     return f"{type(node).__name__}({','.join(told)})"
+
+
+@cache
+def _told(fields: tuple[str, ...]) -> list[str]:
+    return sorted(set(fields) - _UNTOLD)
 
 
 def _has_docstring(body: list[ast.stmt]) -> bool:
