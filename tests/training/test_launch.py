@@ -14,8 +14,8 @@ import pytest
 from torch.distributed.elastic.multiprocessing import api as elastic
 
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.locks import Held, take
 from reward_ablation.study.exit_status import GOES_ON
+from reward_ablation.study.locks import Held, take
 from reward_ablation.training.launch.launcher import accelerate_options, status_of
 from reward_ablation.training.launch.processes import srun_command
 from reward_ablation.training.launch.worker import WORKER

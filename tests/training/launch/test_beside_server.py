@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from reward_ablation.study.locks import Held, take
 from reward_ablation.study.exit_status import GOES_ON
+from reward_ablation.study.locks import Held, take
 
 from .stand_in_vllm import make_vllm
 
