@@ -322,14 +322,31 @@ def test_layers_are_in_model_order():
     assert sorted(layer_places(layers).values()) == list(layer_places(layers).values())
 
 
+OF_GRADIENTS = ["signals", "predictors", *(name for name, entry in FIGURES.items() if entry.room == "gradients")]
+
+
+@pytest.mark.parametrize("figure", OF_GRADIENTS)
+@pytest.mark.parametrize("name", ["TRL's backward pass", "arms without gradients"])
+def test_figures_are_drawn_where_runs_have_no_gradients(made_up, name, figure):
+    assert texts_on_canvas(draw(made_up, name, figure))
+
+
+def test_arms_without_gradients_have_no_similarity_and_the_others_do(made_up):
+    tables = made_up("arms without gradients").tables
+    for name in ("similarity_by_step", "similarity_by_arm", "split_halves", "alignment_by_step"):
+        assert set(tables[name]["arm"]) == {"length_only", "equal_weights"}, name
+    assert set(tables["rewards_by_step"]["arm"]) == set(made_up("arms without gradients").study.arm_names)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("gradients off", "not measured: gradients.every is 0"),
+        ("TRL's backward pass", "not measured: gradients.backward is trl"),
         ("one component", "nothing to compare: the study has one component"),
     ],
 )
-@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers", "similarity_parts"])
+@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers", "similarity_parts", "similarity_heatmap"])
 def test_no_similarity_is_said_in_words(made_up, name, words, figure):
     assert words in [text.get_text() for text in draw(made_up, name, figure).findobj(Text)]
 

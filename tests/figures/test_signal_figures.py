@@ -117,7 +117,8 @@ def test_heat_maps_are_symmetric_about_zero_and_show_what_is_unknown():
     assert mesh.get_clim() == (-1, 1)
     assert mesh.get_array().mask.sum() == 1
     assert figure.axes[0].get_ylim() == (3, 0)  # the input on top
-    assert "gradients.every is 0" in words(similarity_heatmap(cosines(values, ("x",)).iloc[:0], one))
+    off = study(arms={"x": dict.fromkeys(THREE[:2], 1.0)}, gradients_every=0)
+    assert "gradients.every is 0" in words(similarity_heatmap(cosines(values, ("x",)).iloc[:0], off))
 
 
 def maps(one: StudyFile, effect=lambda weights: weights) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:

@@ -128,6 +128,13 @@ def test_models(pair, model):
     check(pair, batches_of(pair))
 
 
+@pytest.mark.parametrize("model", ["torch's norm", "cohere", "cohere2"])
+def test_norms_that_no_name_tells_of(pair, model):
+    """torch.nn.RMSNorm, whose weight torch allows no copies of, and Cohere's norms, called LayerNorm and dense."""
+    pair = pair(model)
+    check(pair, batches_of(pair))
+
+
 @pytest.mark.parametrize("model", ["llama", "qwen2"])
 def test_tokens_packed_by_mask(pair, monkeypatch, model):
     """On a GPU, TRL scores the tokens that count and no other: here its packing, with its kernels' torch form."""

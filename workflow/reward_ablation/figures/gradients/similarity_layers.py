@@ -84,6 +84,8 @@ def draw_layers(
     for place, arm in enumerate(arms):
         curve = estimates[estimates["arm"] == arm].rename(columns={"estimate": "mean"})
         curve = curve.assign(x=curve["layer"].map(places)).sort_values("x", ignore_index=True)
+        if curve.empty:  # an arm whose runs were not measured
+            continue
         draw_curve(axes, curve, arm, look[arm], place, len(arms))
 
 

@@ -24,6 +24,7 @@ from reward_ablation.figures.elements.curves import (
 )
 from reward_ablation.figures.elements.style import STYLE, page_of_words
 from reward_ablation.gram.similarity import ALL_LAYERS
+from reward_ablation.study.sections.training import BY_TRL
 
 #: Points of a curve: the cosine of one step's gradients is noise for the most part, and neighbours are averaged.
 MOST_POINTS = 20
@@ -51,11 +52,19 @@ def cosine_axis(axes: Axes) -> None:
     axes.set_yticks([-1, -0.5, 0, 0.5, 1])
 
 
+def switched_off(study: StudyFile) -> str:
+    """Say by which setting no gradients of a study were measured; empty where some were to be."""
+    sections = [run.spec.get("gradients", {}) for run in study.runs]
+    if any(section.get("backward") == BY_TRL for section in sections):
+        return "not measured: gradients.backward is trl"
+    return "" if any(section.get("every", 0) for section in sections) else "not measured: gradients.every is 0"
+
+
 def why_not_measured(study: StudyFile) -> str:
     """Say why a study has no gradient similarities."""
     if len(study.components) < 2:
         return "nothing to compare: the study has one component"
-    return "not measured: gradients.every is 0"
+    return switched_off(study) or "not measured: no run reached a step that was to be measured"
 
 
 def precision_note(study: StudyFile) -> str:
