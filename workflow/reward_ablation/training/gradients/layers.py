@@ -100,10 +100,12 @@ def _kind_of(module: nn.Module) -> Kind | None:
         plain = module.max_norm is None and not module.scale_grad_by_freq
         known = type(module).forward is nn.Embedding.forward or is_scaled_embedding(module)
         return _embedding if plain and known else None
-    if type(module).forward is nn.LayerNorm.forward:
-        return _norm(lambda inputs: F.layer_norm(inputs, module.normalized_shape, None, None, module.eps))
-    if type(module).forward is nn.RMSNorm.forward:
-        return _norm(lambda inputs: F.rms_norm(inputs, module.normalized_shape, None, module.eps))
+    if isinstance(module, nn.LayerNorm) and type(module).forward is nn.LayerNorm.forward:
+        shape = list(module.normalized_shape)
+        return _norm(lambda inputs: F.layer_norm(inputs, shape, None, None, module.eps))
+    if isinstance(module, nn.RMSNorm) and type(module).forward is nn.RMSNorm.forward:
+        shape = list(module.normalized_shape)
+        return _norm(lambda inputs: F.rms_norm(inputs, shape, None, module.eps))
     return _copied if takes_a_copy_for_each_completion(module) else None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ ROWS, TOKENS = 2, 3
 #: Width of a trial's embedding.
 WIDTH = 4
 #: Two ways of computing the same may differ by this much, relative and absolute, in float32.
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+RELATIVE, ABSOLUTE = 1e-4, 1e-5
 
 
 @contextmanager
@@ -56,11 +57,11 @@ def takes_a_copy_for_each_completion(module: nn.Module) -> bool:
     gradient of a copy is then the gradient of one completion.
     """
     shapes = {name: _shape(parameter) for name, parameter in module.named_parameters(recurse=False)}
-    if not shapes or next(module.children(), None) is not None:
-        return False
+    if not shapes or next(module.children(), None) is not None or next(module.buffers(), None) is not None:
+        return False  # buffers may be written to, as in a batch norm
     longest = max(shapes.values(), key=len)
-    inputs = _random(module, ROWS, TOKENS, *longest)
-    own = {name: _random(module, ROWS, *shape) for name, shape in shapes.items()}
+    inputs = _random(ROWS, TOKENS, *longest)
+    own = {name: _random(ROWS, *shape) for name, shape in shapes.items()}
     together = {
         name: torch.cat([one_copy_each(value, inputs.dim(), 1) for value in values]) for name, values in own.items()
     }
@@ -71,7 +72,7 @@ def takes_a_copy_for_each_completion(module: nn.Module) -> bool:
             for row in range(ROWS):
                 with in_place_of_parameters(module, {name: values[row] for name, values in own.items()}):
                     alone = type(module).forward(module, inputs[row : row + 1])
-                if not torch.allclose(outputs[row : row + 1], alone, **CLOSE) or alone.shape[1:] != outputs.shape[1:]:
+                if alone.shape[1:] != outputs.shape[1:] or not _close(outputs[row : row + 1], alone):
                     return False
     except Exception:  # a layer of somebody else's may raise anything where it cannot be called so
         return False
@@ -80,21 +81,25 @@ def takes_a_copy_for_each_completion(module: nn.Module) -> bool:
 
 def is_scaled_embedding(module: nn.Embedding) -> bool:
     """Whether an embedding with a forward pass of its own looks up rows and multiplies them by `embed_scale`."""
-    weight = _random(module, module.num_embeddings, WIDTH)
+    scales = next(module.buffers(), torch.empty(0))
+    weight = _random(module.num_embeddings, WIDTH).to(scales.device)
     ids = torch.arange(ROWS * TOKENS, device=weight.device).view(ROWS, TOKENS) % module.num_embeddings
     try:
-        expected = F.embedding(ids, weight) * module.embed_scale
+        scale: Any = module.embed_scale
+        expected = F.embedding(ids, weight) * scale
         with torch.no_grad(), in_place_of_parameters(module, {"weight": weight}):
-            return torch.allclose(type(module).forward(module, ids), expected, **CLOSE)
+            return _close(type(module).forward(module, ids), expected)
     except Exception:  # as above
         return False
 
 
-def _random(module: nn.Module, *shape: int) -> Tensor:
-    """Random numbers where the module's buffers are; the same in every process, and no random state is used up."""
-    numbers = torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
-    buffer = next(module.buffers(recurse=False), numbers)
-    return numbers.to(buffer.device)
+def _close(first: Tensor, second: Tensor) -> bool:
+    return torch.allclose(first, second, rtol=RELATIVE, atol=ABSOLUTE)
+
+
+def _random(*shape: int) -> Tensor:
+    """Random numbers, the same in every process; no random state is used up."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
 
 
 def _shape(parameter: Tensor) -> tuple[int, ...]:
