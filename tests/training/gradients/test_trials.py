@@ -97,6 +97,7 @@ UNKNOWN = {
     "the weight is made of other parameters": spectral_norm(nn.Linear(8, 8)).parametrizations["weight"],
     "a convolution over tokens": nn.Conv1d(8, 8, 2),
     "a batch norm": nn.BatchNorm1d(8),
+    "too large for copies": Cohere2LayerNorm((2**10, 2**10 + 1)),
 }
 
 

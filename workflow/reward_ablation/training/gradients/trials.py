@@ -5,6 +5,7 @@ A trial needs no weights of the model: the layer computes with random numbers in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,8 @@ from torch import Tensor, nn
 ROWS, TOKENS = 2, 3
 #: Width of a trial's embedding.
 WIDTH = 4
+#: Numbers of a parameter that is copied for each completion: a norm has fewer, and copies take memory.
+LARGEST = 2**20
 #: Two ways of computing the same may differ by this much, relative and absolute, in float32.
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 
@@ -59,9 +62,12 @@ def takes_a_copy_for_each_completion(module: nn.Module) -> bool:
     shapes = {name: _shape(parameter) for name, parameter in module.named_parameters(recurse=False)}
     if not shapes or next(module.children(), None) is not None or next(module.buffers(), None) is not None:
         return False  # buffers may be written to, as in a batch norm
+    if max(math.prod(shape) for shape in shapes.values()) > LARGEST:
+        return False
     longest = max(shapes.values(), key=len)
-    inputs = _random(ROWS, TOKENS, *longest)
-    own = {name: _random(ROWS, *shape) for name, shape in shapes.items()}
+    generator = torch.Generator().manual_seed(1)  # the random state of training is not touched
+    inputs = torch.randn(ROWS, TOKENS, *longest, generator=generator)
+    own = {name: torch.randn(ROWS, *shape, generator=generator) for name, shape in shapes.items()}
     together = {
         name: torch.cat([one_copy_each(value, inputs.dim(), 1) for value in values]) for name, values in own.items()
     }
@@ -82,7 +88,7 @@ def takes_a_copy_for_each_completion(module: nn.Module) -> bool:
 def is_scaled_embedding(module: nn.Embedding) -> bool:
     """Whether an embedding with a forward pass of its own looks up rows and multiplies them by `embed_scale`."""
     scales = next(module.buffers(), torch.empty(0))
-    weight = _random(module.num_embeddings, WIDTH).to(scales.device)
+    weight = torch.randn(module.num_embeddings, WIDTH, generator=torch.Generator().manual_seed(1)).to(scales.device)
     ids = torch.arange(ROWS * TOKENS, device=weight.device).view(ROWS, TOKENS) % module.num_embeddings
     try:
         scale: Any = module.embed_scale
@@ -95,11 +101,6 @@ def is_scaled_embedding(module: nn.Embedding) -> bool:
 
 def _close(first: Tensor, second: Tensor) -> bool:
     return torch.allclose(first, second, rtol=RELATIVE, atol=ABSOLUTE)
-
-
-def _random(*shape: int) -> Tensor:
-    """Random numbers, the same in every process; no random state is used up."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
 
 
 def _shape(parameter: Tensor) -> tuple[int, ...]:
