@@ -19,6 +19,7 @@ from trl import GRPOTrainer
 from reward_ablation.study.checks import UNWATCHED, second_pass
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.sections.training import BY_COMPLETION
+from reward_ablation.training.gradients.frozen import apart
 from reward_ablation.training.gradients.layers import MixedCompletions, unwatch, watch
 from reward_ablation.training.gradients.lm_head import watched_head
 from reward_ablation.training.gradients.passes import measuring_pass, watch_log_probs
@@ -227,24 +228,16 @@ class WatchedTrainer(GRPOTrainer):
         return seeds * (signs[:, None] if signs.dim() == 1 else signs)
 
     def _seeds(self, model, inputs, advantages: Tensor, without: tuple[str, ...]) -> Tensor:
-        """Derivatives of TRL's loss, less the terms `without`; no trace is left in metrics or controllers."""
-        saved = {name: getattr(self, name) for name in without}
-        metrics = {name: list(values) for name, values in self._metrics["train"].items()}
+        """Derivatives of TRL's loss, less the terms `without`; what the loss keeps on the way is thrown away."""
+        asked = apart(self)
+        for name in without:
+            setattr(asked, name, 0.0 if name == "beta" else False)
 
         def loss(log_probs: Tensor) -> Tensor:
-            self._given = log_probs
-            return super(WatchedTrainer, self)._compute_loss(model, {**inputs, "advantages": advantages})
+            asked._given = log_probs
+            return GRPOTrainer._compute_loss(asked, model, {**inputs, "advantages": advantages})
 
-        for name in without:
-            setattr(self, name, 0.0 if name == "beta" else False)
-        try:
-            return derivative(loss, self._forward[0])
-        finally:
-            self._given = None
-            for name, value in saved.items():
-                setattr(self, name, value)
-            self._metrics["train"].clear()
-            self._metrics["train"].update(metrics)
+        return derivative(loss, self._forward[0])
 
     def training_step(self, model, inputs, num_items_in_batch):
         step = self.state.global_step + 1
