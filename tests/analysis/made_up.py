@@ -41,6 +41,7 @@ class MadeUpStudy:
     layers: int = 2
     gradients_every: int = 1
     backward: str | None = None
+    folding_error: float = 0.0  # of cosines
     unmeasured: tuple[str, ...] = ()  # arms whose runs end before a measured step
     design: str = "list"
     keep_models: int = 0
@@ -224,6 +225,7 @@ class MadeUpStudy:
             "same_prompt": same,
             "cross_prompt": known * cross,
             "across_blocks": known * 0.0,
+            "folding_error": known * self.folding_error,
             **{f"{name}_{end}": known for name in ("self", "same_prompt", "cross_prompt") for end in ("low", "high")},
             "cosine_low": np.clip(cosine - 0.1, -1, 1),
             "cosine_high": np.clip(cosine + 0.1, -1, 1),

@@ -310,6 +310,18 @@ def test_terms_between_batches_are_shown_where_there_are_some(made_up):
     check_texts(figure)
 
 
+@pytest.mark.parametrize("figure", [name for name in FIGURES if name.startswith("similarity")])
+def test_captions_say_how_exact_folded_cosines_are(made_up, figure):
+    def caption(error: float) -> str:
+        given = made_up("four arms")
+        tables = [given.tables[name].assign(folding_error=error) for name in FIGURES[figure].tables]
+        drawn = draw_from(figure, tables, given.study)
+        return " ".join(text.get_text().replace("\n", " ") for text in drawn.findobj(Text))
+
+    assert "has a standard error of at most 0.002 from that" in caption(0.0018)
+    assert "standard error" not in caption(0.0)
+
+
 def test_many_pairs_and_arms_have_room(made_up):
     check_texts(draw(made_up, "ten pairs", "similarity_parts"))
     assert len(draw(made_up, "ten pairs", "similarity_parts").axes) == 10

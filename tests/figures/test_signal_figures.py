@@ -89,9 +89,8 @@ def cosines(values: np.ndarray, arms=("correctness_only",), pair=("correctness",
         for step in range(values.shape[1])
         for seed in range(values.shape[2])
     ]
-    return pd.DataFrame(
-        rows, columns=["arm", "seed", "step", "layer", "component_a", "component_b", "definition", "cosine"]
-    )
+    columns = ["arm", "seed", "step", "layer", "component_a", "component_b", "definition", "cosine"]
+    return pd.DataFrame(rows, columns=columns).assign(folding_error=0.0)
 
 
 def test_cells_are_means_and_say_whether_they_are_told_from_zero():

@@ -16,6 +16,7 @@ from reward_ablation.figures.elements.style import STYLE, looks, page_of_words
 from reward_ablation.figures.gradients.similarity_steps import (
     alone,
     cosine_axis,
+    folding_note,
     of_pair,
     precision_note,
     why_not_measured,
@@ -105,6 +106,7 @@ def estimates_note(study: StudyFile, similarity_by_arm: pd.DataFrame, mark: str,
     return (
         f"{mark}: mean over the measured steps ({steps}) of {of_seeds}. {span}: {level} bootstrap interval "
         f"over {resampled}, steps taken as independent.{few} {precision_note(study)}"
+        f"{folding_note(similarity_by_arm['folding_error'])}"
     )
 
 

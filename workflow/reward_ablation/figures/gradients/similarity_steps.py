@@ -74,6 +74,17 @@ def precision_note(study: StudyFile) -> str:
     return f"Gradients computed in {' and '.join(names)}."
 
 
+def folding_note(folding_error: pd.Series) -> str:
+    """Say how exact cosines are where large parameters are folded; nothing where none was."""
+    largest = folding_error.max()
+    if not largest > 0:
+        return ""
+    return (
+        " Products between micro-batches or processes are of folded sums: a cosine of one step has a standard error of "
+        f"at most {largest:.1g} from that."
+    )
+
+
 @rc_context(STYLE)
 def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figure:
     """One panel per pair of components: cosine over all parameters, by arm."""
@@ -94,7 +105,7 @@ def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figu
     width = steps_per_point(table["step"], MOST_POINTS)
     note = (
         f"{seeds_note(study, width)} Gaps: a component's gradient is zero in every seed, so that it has no direction. "
-        f"{precision_note(study)}"
+        f"{precision_note(study)}{folding_note(table['folding_error'])}"
     )
     finish(figure, study, heading, note)
     return figure
