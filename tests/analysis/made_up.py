@@ -40,6 +40,9 @@ class MadeUpStudy:
     samples: int = 2
     layers: int = 2
     gradients_every: int = 1
+    backward: str | None = None
+    folding_error: float = 0.0  # of cosines
+    unmeasured: tuple[str, ...] = ()  # arms whose runs end before a measured step
     design: str = "list"
     keep_models: int = 0
     problems: int = 1  # among which the rollouts of a step are shared
@@ -59,7 +62,7 @@ class MadeUpStudy:
         return {
             "weights": self.arms[arm],
             "components": {name: {"function": functions[min(place, 2)]} for place, name in enumerate(self.components)},
-            "gradients": {"every": self.gradients_every},
+            "gradients": {"every": self.gradients_every} | ({"backward": self.backward} if self.backward else {}),
             "training": {"learning_rate": 1e-5, "max_steps": self.steps},
             "gpus": 0,
         }
@@ -105,8 +108,10 @@ class MadeUpStudy:
             level = rng.normal(0, 0.03)
             rollouts = self._rollouts(rng, weights, level)
             write_parquet(rollouts, folder / "rollouts.parquet")
-            write_parquet(self._gradients(rng, weights), folder / "gradients.parquet")
-            if self.sample_grams:
+            measured = run["arm"] not in self.unmeasured
+            gradients = self._gradients(rng, weights)
+            write_parquet(gradients if measured else gradients.iloc[:0], folder / "gradients.parquet")
+            if self.sample_grams and measured:
                 self._write_grams(np.random.default_rng([8, number]), rollouts, folder)
             write_json(self._record(run, folder), folder / "run.json")
             for dataset in self.datasets:
@@ -220,6 +225,7 @@ class MadeUpStudy:
             "same_prompt": same,
             "cross_prompt": known * cross,
             "across_blocks": known * 0.0,
+            "folding_error": known * self.folding_error,
             **{f"{name}_{end}": known for name in ("self", "same_prompt", "cross_prompt") for end in ("low", "high")},
             "cosine_low": np.clip(cosine - 0.1, -1, 1),
             "cosine_high": np.clip(cosine + 0.1, -1, 1),

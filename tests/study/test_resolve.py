@@ -89,6 +89,21 @@ def changed(config, path, value):
         ("training/torch_compile", True, "training (arm a): torch_compile: compiled layers cannot be watched"),
         ("training/fsdp", "full_shard", "training: fsdp: not to be set here; layers hold parts of their weights"),
         ("gradients", {"every": "often"}, "gradients.every: 'often' is not allowed"),
+        (
+            "gradients",
+            {"backward": "torch"},
+            "gradients.backward: 'torch' is not allowed; input should be 'by_completi",
+        ),
+        (
+            "gradients",
+            {"backward": "trl", "every": 5},
+            "gradients: every: backward: trl measures nothing; leave every out, or backward",
+        ),
+        (
+            "gradients",
+            {"backward": "trl", "whole": [5]},
+            "gradients: whole: backward: trl measures nothing; leave whole out, or backward",
+        ),
         ("arms/arms/b/training", {"fp16": True}, "training (arm b): fp16: small component gradients would vanish"),
         ("training/num_generations", 0, "training: num_generations: completions of one prompt, at least 1"),
         ("training/max_steps", 0, "training: max_steps: a run takes at least 1 step; leave it out to train by num_tr"),
@@ -341,6 +356,17 @@ def test_files_are_keyed_by_what_decides_their_content(config):
         after = files(changed(config, path, value))
         assert [index for index in range(4) if before[index] != after[index]] == [number]
         before = after
+
+
+def test_trls_backward_pass_makes_other_runs_and_the_default_leaves_keys_alone(config):
+    """A key without the setting is the key from before there was the setting."""
+    sections = ({}, {"backward": "by_completion"}, {"every": "off"}, {"backward": "trl"})
+    studies = [resolve(changed(config, "gradients", section), "study.yaml", Path()) for section in sections]
+    assert studies[0].keys == studies[1].keys
+    assert len({tuple(study.keys.values()) for study in studies}) == 3
+    specs = [json.loads(next(iter(study.runs.values())).spec)["gradients"] for study in studies]
+    assert specs[0] == {"every": 1, "whole": []}
+    assert specs[3] == {"backward": "trl", "every": 0, "whole": []}
 
 
 @pytest.mark.parametrize("off", [0, False, "off"])

@@ -20,6 +20,7 @@ from reward_ablation.study.gpus import claim_gpus
 from reward_ablation.study.imports import large_imports
 from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import LOCK, SFT_WORK, WORK
+from reward_ablation.study.trl_settings import check_version
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--problems", required=True, type=Path, help="prepared demonstrations, Parquet")
     parser.add_argument("--output", required=True, type=Path, help="model.json; its folder becomes the model's")
     args = parser.parse_args(arguments)
+    check_version()
     spec = read_spec(args.spec)
     verify_problems(args.problems)
     verify_model(args.model)

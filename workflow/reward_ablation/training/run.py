@@ -26,6 +26,7 @@ from reward_ablation.study.errors import StudyError, storage_errors
 from reward_ablation.study.files import sha256
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.sections.prompt import Prompt
+from reward_ablation.study.sections.training import BY_COMPLETION
 from reward_ablation.study.spec import processes_of
 from reward_ablation.training.attempts import Attempt
 from reward_ablation.training.checkpoints import claim, resume_point, step_of
@@ -235,6 +236,7 @@ def build_trainer(
         parts=work / "parts",
         measure_every=spec["gradients"]["every"],
         whole_at=spec["gradients"]["whole"],
+        backward=spec["gradients"].get("backward", BY_COMPLETION),
         model=str(model),
         args=config,
         train_dataset=dataset,
