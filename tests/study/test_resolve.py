@@ -67,7 +67,7 @@ def changed(config, path, value):
             {"chat_template_kwargs": {"tokenize": False}},
             "training.chat_template_kwargs.tokenize: not to be set here; only variables of the chat template are",
         ),
-        ("training/hub_token", "hf_x", "training: hub_token: not to be set here; nothing is uploaded"),
+        ("training/hub_token", "hf_x", "training.hub_token: looks like a secret in plain text"),
         ("keep_models", -1, "keep_models: -1 is not allowed"),
         ("keep_models", 10, "keep_models: 10 keeps no model of arm a, which ends at step 10, and the final model is"),
         ("exports", ["verl"], "exports.0: 'verl' is not allowed; input should be 'rldynamics' or 'simple_grpo'"),

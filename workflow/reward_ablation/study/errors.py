@@ -33,6 +33,10 @@ class StudyError(ValueError):
     """What is wrong, where, and what to do, in one line."""
 
 
+class PassingError(StudyError):
+    """A StudyError that can go away by itself, such as a network that fails: another attempt may do."""
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Print a StudyError as one line to stderr and exit with status 1; other errors keep their traceback."""
