@@ -139,7 +139,7 @@ def _is_shadowed(name: str, folder: Path) -> bool:
     if name in sys.stdlib_module_names:
         return True
     found = PathFinder.find_spec(name, sys.path)
-    return found is not None and found.origin is not None and Path(found.origin).parent not in _homes(name, folder)
+    return found is not None and found.origin is not None and Path(found.origin).parent.resolve() not in _homes(name, folder)
 
 
 def _homes(name: str, folder: Path) -> tuple[Path, Path]:
