@@ -141,10 +141,8 @@ def _from_file(reference: str, root: Path) -> RewardFunction:
         with _imports_from(Path(root), path.parent):
             spec.loader.exec_module(module)  # type: ignore[union-attr]
     except (Exception, SystemExit) as error:
-        place = line_in(str(path), error)
-        raise StudyError(
-            f"components: {reference}: {file} does not load: {place}{described(error)}{_how_to_import(error, path, root)}"
-        ) from error
+        told = f"{line_in(str(path), error)}{described(error)}{_how_to_import(error, path, root)}"
+        raise StudyError(f"components: {reference}: {file} does not load: {told}") from error
     functions = [key for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")]
     if name not in functions:
         raise StudyError(
@@ -165,7 +163,7 @@ def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
 
 @contextmanager
 def _imports_from(root: Path, folder: Path) -> Iterator[None]:
-    """Have imports find the study's folder first, as `python -m` does in the jobs, and the reward file's folder last."""
+    """Have imports find the study's folder first, as `python -m` does in the jobs, and the reward's folder last."""
     first, last = str(Path(root).resolve()), str(folder.resolve())
     sys.path.insert(0, first)
     sys.path.append(last)

@@ -139,12 +139,10 @@ def _is_shadowed(name: str, folder: Path) -> bool:
     if name in sys.stdlib_module_names:
         return True
     found = PathFinder.find_spec(name, sys.path)
-    return found is not None and found.origin is not None and Path(found.origin).parent.resolve() not in _homes(name, folder)
-
-
-def _homes(name: str, folder: Path) -> tuple[Path, Path]:
-    """Folders that the file of a module or package in a folder can lie in."""
-    return folder.resolve(), folder.resolve() / name
+    if found is None or found.origin is None:
+        return False
+    home = folder.resolve()
+    return Path(found.origin).resolve().parent not in (home, home / name)
 
 
 def _file_below(root: Path, module: str) -> Path | None:

@@ -19,9 +19,9 @@ from reward_ablation.study.config_errors import describe
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.launch_checks import check_launchable, check_second_pass
+from reward_ablation.study.secrets import missing_variables, refuse_secrets
 from reward_ablation.study.sections.data import Data, HubData
 from reward_ablation.study.sections.launch import Launch
-from reward_ablation.study.secrets import missing_variables, refuse_secrets
 from reward_ablation.study.spec import arm_spec, study_spec
 from reward_ablation.study.study import FOLDERS, Run, Study, folders_of
 

@@ -41,9 +41,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def without_secrets(values: Any) -> Any:
     """The same values with every secret hidden."""
     if isinstance(values, dict):
-        return {
-            key: "(hidden)" if _is_secret(key, value) else without_secrets(value) for key, value in values.items()
-        }
+        return {key: "(hidden)" if _is_secret(key, value) else without_secrets(value) for key, value in values.items()}
     if isinstance(values, list):
         return [without_secrets(value) for value in values]
     return "(hidden)" if _is_secret("", values) else values
