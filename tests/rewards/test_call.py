@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from reward_ablation.rewards.load import check_component, load_component
-from reward_ablation.study.errors import PassingError, StudyError
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.exit_status import may_pass
 
 #: What TRL gives for a batch of two completions of one problem.
 BATCH = {
@@ -122,24 +123,24 @@ def score(text, gold):
 
 
 @pytest.mark.parametrize(
-    ("statement", "raised", "told"),
+    ("statement", "passing", "told"),
     [
-        ("return {'42': 1}['41']", StudyError, "`return {'42': 1}['41']`: KeyError: '41'"),
-        ("raise ValueError('two' + chr(10) + 'lines' + chr(27))", StudyError, "ValueError: two lines\\x1b"),
-        ("assert text == gold", StudyError, "`assert text == gold`: AssertionError"),
-        ("raise ConnectionResetError(104, 'reset')", PassingError, "ConnectionResetError: [Errno 104] reset"),
+        ("return {'42': 1}['41']", False, "`return {'42': 1}['41']`: KeyError: '41'"),
+        ("raise ValueError('two' + chr(10) + 'lines' + chr(27))", False, "ValueError: two lines\\x1b"),
+        ("assert text == gold", False, "`assert text == gold`: AssertionError"),
+        ("raise ConnectionResetError(104, 'reset')", True, "ConnectionResetError: [Errno 104] reset"),
         # the network's error, as libraries wrap it
         ("\n    try:\n        raise TimeoutError('slow')\n    except TimeoutError as error:\n"
-         "        raise RuntimeError('no judge') from error", PassingError, "RuntimeError: no judge"),
-        ("open('no such file')", StudyError, "FileNotFoundError: [Errno 2] No such file or directory: 'no such file'"),
+         "        raise RuntimeError('no judge') from error", True, "RuntimeError: no judge"),
+        ("open('no such file')", False, "FileNotFoundError: [Errno 2] No such file or directory: 'no such file'"),
     ],
 )  # fmt: skip
-def test_an_error_in_a_reward_shows_the_users_own_line(tmp_path, monkeypatch, capsys, statement, raised, told):
+def test_an_error_in_a_reward_shows_the_users_own_line(tmp_path, monkeypatch, capsys, statement, passing, told):
     monkeypatch.chdir(tmp_path)
     component = load_component("mine.py:f", {}, written(tmp_path, FAILING.replace("{statement}", statement)), "mine")
     with pytest.raises(StudyError) as error:
         component(**BATCH)
-    assert type(error.value) is raised
+    assert may_pass(error.value) == passing
     text = str(error.value)
     assert text.startswith("components.mine: mine.py, line ")
     assert text.endswith(f"{told} (at step 7, problems train-3, train-5)")

@@ -91,6 +91,7 @@ def changed(config, path, value):
         ("gradients", {"every": "often"}, "gradients.every: 'often' is not allowed"),
         ("arms/arms/b/training", {"fp16": True}, "training (arm b): fp16: small component gradients would vanish"),
         ("training/num_generations", 0, "training: num_generations: completions of one prompt, at least 1"),
+        ("training/max_steps", 0, "training: max_steps: a run takes at least 1 step; leave it out to train by num_tr"),
         (
             "arms/arms/b/training",
             {"num_generations": 1, "scale_rewards": "batch"},

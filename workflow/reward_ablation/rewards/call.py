@@ -10,15 +10,12 @@ from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.errors import PassingError, StudyError, refused_by_storage
+from reward_ablation.study.errors import StudyError, refused_by_storage
 
 Scores = list[float | None]
 
 #: The largest number that TRL's tensors of rewards can hold (float32).
 _LARGEST = 3.4028234663852886e38
-
-#: Errors of the system that do not go away by themselves.
-_LASTING = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 _ADVICE = "a score is a finite number, or None where there is none"
 
@@ -92,8 +89,8 @@ def scored(
     Raises
     ------
     StudyError
-        One line: the component, the function's own line, the error, the step. A PassingError where the network failed.
-        A full disk and a GPU without memory keep their own exceptions: training knows what to do.
+        One line: the component, the function's own line, the error, the step. A full disk and a GPU without memory
+        keep their own exceptions: training knows what to do.
     """
     try:
         output = function(**keywords)
@@ -103,7 +100,7 @@ def scored(
         _print_own_traceback(error, hide)
         where = f"at step {step_of(columns)}, {_problems(columns)}"
         line = f"components.{name}: {line_in(unwrap(function).__code__.co_filename, error)}{described(error)} ({where})"
-        raise (PassingError if _may_pass(error) else StudyError)(hide(line)) from None
+        raise StudyError(hide(line)) from error  # by the error behind, a command's exit status says what may pass
     try:
         return checked_scores(name, output, columns)
     except StudyError as error:
@@ -139,15 +136,6 @@ def described(error: BaseException) -> str:
 def _printable(text: str) -> str:
     """A text whose control characters are escaped: a model's answer can be part of it."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
-def _may_pass(error: BaseException | None) -> bool:
-    """Whether the network is behind an error, also where a library has wrapped the system's own error."""
-    while error is not None:
-        if isinstance(error, OSError) and not isinstance(error, _LASTING):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def step_of(columns: dict[str, Any]) -> int | str:

@@ -15,11 +15,11 @@ from reward_ablation.models.verify import verify_model
 from reward_ablation.sft.demonstrations import read_demonstrations
 from reward_ablation.study.config_errors import read_spec
 from reward_ablation.study.errors import one_line_errors, storage_errors
+from reward_ablation.study.exit_status import GOES_ON
 from reward_ablation.study.gpus import claim_gpus
 from reward_ablation.study.imports import large_imports
 from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import LOCK, SFT_WORK, WORK
-from reward_ablation.training.launch.endings import GOES_ON
 
 
 def main(arguments: list[str] | None = None) -> int:
