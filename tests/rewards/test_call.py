@@ -151,6 +151,12 @@ def test_an_error_in_a_reward_shows_the_users_own_line(tmp_path, monkeypatch, ca
     assert "\x1b" not in log
 
 
+def test_an_error_while_scores_are_yielded_shows_the_users_own_line(tmp_path):
+    text = "def f(completions, **columns):\n    for text in completions:\n        yield len(text) / None\n"
+    with pytest.raises(StudyError, match=r"mine\.py, line 3, `yield len\(text\) / None`: TypeError: unsupported"):
+        load_component("mine.py:f", {}, written(tmp_path, text), "mine")(**BATCH)
+
+
 def test_an_error_of_storage_or_of_the_gpu_stays_what_it_is(tmp_path):
     """Training knows what to do with them."""
     text = "def f(completions, **columns):\n    raise OSError(28, 'No space left on device')\n"

@@ -164,11 +164,11 @@ def judge(completions, *, api_key: str, headers: dict[str, str] | None = None, r
     if completions[0] == "fail":
         raise ValueError(f"401 for {api_key}")
     if completions[0] == "wrong":
-        return [api_key]
+        return [{"x" * 40: api_key}]  # a score that is shown in part
     return [float(len(api_key)), float(len((headers or {"x": ""})["x"]))]
 """
 KEY = {"api_key": {"env": "JUDGE_API_KEY"}}
-SECRET = "very private"
+SECRET = "very\nprivate, and long: 0123456789012345678901234567890123456789"
 
 
 @pytest.fixture
@@ -202,10 +202,12 @@ def test_a_variable_that_cannot_be_read_is_one_line_without_its_value(judge, par
     assert SECRET not in str(refusal.value)
 
 
-@pytest.mark.parametrize(("completion", "told"), [("fail", "401 for {env: JUDGE_API_KEY}"), ("wrong", "'{env: JUDGE")])
+@pytest.mark.parametrize(
+    ("completion", "told"), [("fail", "401 for {env: JUDGE_API_KEY}"), ("wrong", "xx': '{env: JUDGE...")]
+)
 def test_an_error_never_shows_a_secret(judge, capsys, completion, told):
     component = load_component("judge.py:judge", KEY, judge, "judge", {"JUDGE_API_KEY": SECRET})
     with pytest.raises(StudyError) as error:
         component([completion])
     assert told in str(error.value)
-    assert SECRET not in str(error.value) + capsys.readouterr().err
+    assert "private" not in str(error.value) + capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import unwrap
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,11 @@ _LARGEST = 3.4028234663852886e38
 _ADVICE = "a score is a finite number, or None where there is none"
 
 
-def checked_scores(name: str, output: Any, columns: dict[str, Any]) -> Scores:
+#: Takes secrets out of a text.
+Hide = Callable[[str], str]
+
+
+def checked_scores(name: str, output: Any, columns: dict[str, Any], hide: Hide) -> Scores:
     """Scores of a batch as floats, None where the component gave none.
 
     Parameters
@@ -30,7 +34,9 @@ def checked_scores(name: str, output: Any, columns: dict[str, Any]) -> Scores:
     output : Any
         What its function has returned: one number or None for each completion.
     columns : dict
-        What the function was called with; messages name the step and the problem by it.
+        All columns of the batch; messages name the step and the problem by them.
+    hide : callable
+        Takes secrets out of a text.
 
     Raises
     ------
@@ -44,16 +50,16 @@ def checked_scores(name: str, output: Any, columns: dict[str, Any]) -> Scores:
     except TypeError:
         scores = None
     if scores is None:
-        raise StudyError(f"{where}: the function returned {_shown(output)}; return a list of scores; {_ADVICE}")
+        raise StudyError(f"{where}: the function returned {_shown(output, hide)}; return a list of scores; {_ADVICE}")
     if len(scores) != expected:
         raise StudyError(
             f"{where}, {_problems(columns)}: the function returned {len(scores)} scores for {expected} completions; "
             f"return one score for each; {_ADVICE}"
         )
-    return [_number(score, f"{where}, {_problems(columns, place)}") for place, score in enumerate(scores)]
+    return [_number(score, f"{where}, {_problems(columns, place)}", hide) for place, score in enumerate(scores)]
 
 
-def _number(score: Any, where: str) -> float | None:
+def _number(score: Any, where: str, hide: Hide) -> float | None:
     if score is None:
         return None
     try:
@@ -63,15 +69,13 @@ def _number(score: Any, where: str) -> float | None:
     except OverflowError:
         number = math.inf
     if number is None:
-        raise StudyError(f"{where}: the score is {_shown(score)}, which is not a number; {_ADVICE}")
+        raise StudyError(f"{where}: the score is {_shown(score, hide)}, which is not a number; {_ADVICE}")
     if not abs(number) <= _LARGEST:
-        raise StudyError(f"{where}: the score is {_shown(score)}; {_ADVICE}")
+        raise StudyError(f"{where}: the score is {_shown(score, hide)}; {_ADVICE}")
     return number
 
 
-def scored(
-    name: str, function: Callable, keywords: dict[str, Any], columns: dict[str, Any], hide: Callable[[str], str]
-) -> Scores:
+def scored(name: str, function: Callable, keywords: dict[str, Any], columns: dict[str, Any], hide: Hide) -> Scores:
     """Call a reward function and check its scores.
 
     Parameters
@@ -94,20 +98,20 @@ def scored(
     """
     try:
         output = function(**keywords)
+        if isinstance(output, Iterator):  # the function's own code runs while it is read
+            output = list(output)
     except Exception as error:
         if refused_by_storage(error) or type(error).__name__ == "OutOfMemoryError":  # the second is torch's
             raise
         _print_own_traceback(error, hide)
         where = f"at step {step_of(columns)}, {_problems(columns)}"
-        line = f"components.{name}: {line_in(unwrap(function).__code__.co_filename, error)}{described(error)} ({where})"
-        raise StudyError(hide(line)) from error  # by the error behind, a command's exit status says what may pass
-    try:
-        return checked_scores(name, output, columns)
-    except StudyError as error:
-        raise StudyError(hide(str(error))) from None
+        line = f"{line_in(unwrap(function).__code__.co_filename, error)}{described(error, hide)}"
+        # The exit status of the command depends on the error behind: a failed network may come back.
+        raise StudyError(f"components.{name}: {line} ({where})") from error
+    return checked_scores(name, output, columns, hide)
 
 
-def _print_own_traceback(error: Exception, hide: Callable[[str], str]) -> None:
+def _print_own_traceback(error: Exception, hide: Hide) -> None:
     """Print the part of a traceback that is below the call of the reward function."""
     own_frames = error.__traceback__.tb_next if error.__traceback__ else None
     lines = "".join(traceback.TracebackException(type(error), error, own_frames).format())
@@ -125,9 +129,9 @@ def line_in(file: str, error: BaseException) -> str:
     return f"{shown}, line {frame.lineno}{text}: "
 
 
-def described(error: BaseException) -> str:
+def described(error: BaseException, hide: Hide = str) -> str:
     """An error in one line: its class and its message."""
-    message = _printable(" ".join(str(error).split()))
+    message = _printable(" ".join(hide(str(error)).split()))
     if len(message) > 300:  # such as an answer of a model
         message = f"{message[:300]}..."
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
@@ -154,6 +158,6 @@ def _problems(columns: dict[str, Any], place: int | None = None) -> str:
     return f"problem{'s' if len(names) > 1 else ''} {', '.join(map(str, names[:3]))}{more}"
 
 
-def _shown(value: Any) -> str:
-    text = " ".join(repr(value).split())
+def _shown(value: Any, hide: Hide) -> str:
+    text = _printable(" ".join(hide(repr(value)).split()))
     return text if len(text) <= 60 else f"{text[:57]}..."

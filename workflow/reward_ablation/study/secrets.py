@@ -140,5 +140,6 @@ def hidden(text: str, value: Any, environment: Mapping[str, str]) -> str:
     """A text in which the secrets that a value reads are replaced by the names of their variables."""
     for name in variables_in(value):
         if secret := environment.get(name):
-            text = text.replace(secret, f"{{env: {name}}}")
+            for written in (secret, repr(secret)[1:-1]):  # the second stands in the text of lists and mappings
+                text = text.replace(written, f"{{env: {name}}}")
     return text
