@@ -15,7 +15,7 @@ from reward_ablation.planning.local_gpus import share_gpus
 from reward_ablation.planning.overrides import settle
 from reward_ablation.planning.report_pages import ReportPages
 from reward_ablation.planning.reruns import Reruns
-from reward_ablation.study.resolve import resolve
+from reward_ablation.study.resolve import check_variables, resolve
 from reward_ablation.planning.same_provenance import check_before_training
 from reward_ablation.study.canonical import KEY_DIGITS
 from reward_ablation.planning.results_folder import ResultsFolder, check_working_folder
@@ -145,6 +145,7 @@ onstart:
     with one_line_errors():
         settled.check(workflow)
         if reruns.trains:
+            check_variables(study.config, os.environ)
             check_training_settings(study, results_folder.folder)
         check_before_training(study, reruns.code_counts)
         share_gpus(workflow, logger.info)

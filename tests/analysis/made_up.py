@@ -47,6 +47,7 @@ class MadeUpStudy:
     keep_models: int = 0
     problems: int = 1  # among which the rollouts of a step are shared
     sample_grams: bool = False  # whether runs keep the inner products of single completions' gradients
+    unscored: str | None = None  # component that scores no rollout
     constant_from: int | None = None  # step from which the second component is constant: no gradient
 
     @property
@@ -155,13 +156,17 @@ class MadeUpStudy:
         for place, (name, weight) in enumerate(weights.items()):
             rate = np.clip(0.25 + 0.1 * place + level + 0.55 * progress * weight / total_weight, 0.01, 0.99)
             score = rng.binomial(1, rate) if place < 2 else rng.beta(20 * rate, 20 * (1 - rate))
+            if name == self.unscored:
+                score = np.full(len(steps), np.nan)
             table[f"score_{name}"] = score.astype(float)
-            total = total + weight * score
+            total = total + weight * np.nan_to_num(score)
         length = 180 - 60 * progress * list(weights.values())[-1] / total_weight + 200 * level
         tokens = np.minimum(rng.normal(length, 30), 256).astype(int)
         group = self.rollouts // self.problems
         scores = np.array([table[f"score_{name}"] for name in weights]).T
         shares = component_shares(scores, np.array(list(weights.values())), group, "group", "sum_then_normalize")
+        if not any(weight for name, weight in weights.items() if name != self.unscored):
+            total = np.full(len(steps), np.nan)
         columns = {
             "total": total,
             "tokens": tokens,
@@ -183,7 +188,7 @@ class MadeUpStudy:
         directions = np.random.default_rng(5).normal(size=(len(names), len(self.components), 60))
         grams, rows = [], []
         for step, batch in rollouts.groupby("step"):
-            scores = batch[[f"score_{name}" for name in self.components]].to_numpy()
+            scores = np.nan_to_num(batch[[f"score_{name}" for name in self.components]].to_numpy())
             gradients = rng.normal(size=(len(names), len(batch), 60)) - scores @ directions
             grams.append(gram_table(step, 0, names, gradients @ gradients.swapaxes(1, 2)))
             labels = [list(batch[column]) for column in ("problem_id", "rollout")]

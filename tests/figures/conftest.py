@@ -52,6 +52,7 @@ STUDIES = {
     "arms without gradients": MadeUpStudy(
         steps=8, problems=2, sample_grams=True, unmeasured=("correctness_only", "format_only")
     ),
+    "an unscored component": MadeUpStudy(steps=3, rollouts=4, problems=2, sample_grams=True, unscored="format"),
     "one component": MadeUpStudy(arms={"only": {"a": 1.0}}, steps=2),
 }
 

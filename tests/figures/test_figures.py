@@ -74,6 +74,13 @@ def test_no_text_is_cut_off_in_special_cases(made_up, name, figure):
     check_texts(draw(made_up, name, figure))
 
 
+def test_a_component_that_gives_no_scores_stops_no_figure(made_up):
+    for figure in FIGURES:
+        draw(made_up, "an unscored component", figure)
+    check_texts(draw(made_up, "an unscored component", "rewards"))
+    check_texts(draw(made_up, "an unscored component", "what_if"))
+
+
 def check_texts(figure: Figure) -> None:
     texts = texts_on_canvas(figure)
     assert texts

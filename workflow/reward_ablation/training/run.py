@@ -217,8 +217,7 @@ def build_trainer(
     """
     components = {}
     for name, component in spec["components"].items():
-        components[name] = load_component(component["function"], component["parameters"], Path.cwd())
-        components[name].__name__ = name  # TRL names the metric by it
+        components[name] = load_component(component["function"], component["parameters"], Path.cwd(), name)
         check_unchanged(component)
     prompt = Prompt.model_validate(spec["prompt"])
     tokenizer = load_tokenizer(model)

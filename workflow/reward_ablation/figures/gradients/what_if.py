@@ -42,10 +42,10 @@ def why_no_map(study: StudyFile) -> str:
 
 
 def directions(what_if_check: pd.DataFrame, component: str) -> dict[str, int]:
-    """Sign of each arm's observed change of a component; 0 where its interval holds 0."""
+    """Sign of each arm's observed change of a component; 0 where its interval holds 0, or nothing is known."""
     rows = what_if_check[what_if_check["component"] == component].set_index("arm")
     clear = rows["low"] * rows["high"] > 0
-    return (np.sign(rows["observed"]) * clear).astype(int).to_dict()
+    return np.sign(rows["observed"]).where(clear, 0).astype(int).to_dict()
 
 
 def wide(table: pd.DataFrame, value: str, study: StudyFile) -> np.ndarray:
