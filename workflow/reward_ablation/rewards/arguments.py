@@ -49,9 +49,9 @@ class Arguments:
 def arguments_of(reference: str, function: Callable, parameters: dict[str, Any]) -> Arguments:
     """Sort the arguments of a reward function into columns and parameters.
 
-    An argument that has a default, or stands after `*`, is a parameter; any other argument is a column. The names of
-    known columns are columns also with a default or after `*`, with two exceptions: what the config sets is a
-    parameter, and so is an argument of the data's names that has a default and stands after `*`.
+    An argument that has a default, or stands after `*`, is a parameter; any other argument is a column. An argument
+    with the name of a column is a column also with a default or after `*`. There are two exceptions for columns of the
+    data: what the config sets is a parameter, and so is an argument that stands after `*` and has a default.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ def check_component(
 ) -> tuple[Callable, Arguments]:
     """A component's function and its arguments, checked; see `load_component` for what is given.
 
-    Environment variables need not be set: parameters that are not set are not checked against their type hints.
+    A parameter whose environment variable is not set is not checked against its type hint.
 
     Raises
     ------
@@ -102,8 +102,9 @@ def check_component(
         raise StudyError(f"components: {function}: is async; a component is a plain function")
     arguments = arguments_of(function, found, parameters)
     _check_parameters(function, found, arguments, parameters, environment)
-    if not in_a_file(function):  # a user's function need not know what to do with no completions
-        _check_together(function, found, parameters)
+    # A user's function need not know what to do with no completions.
+    if not in_a_file(function) and not missing_variables(parameters, environment):
+        _check_together(function, found, with_variables(parameters, environment))
     return found, arguments
 
 

@@ -128,10 +128,9 @@ def _user_file(module: str, root: Path, folder: Path) -> Path | None:
     """File of a module below the study's folder, in the reward file's own folder, or of this package."""
     if not module:
         return None
-    in_folder = _file_below(folder, module)
-    if in_folder and _is_shadowed(module.split(".")[0], folder):
-        in_folder = None
-    return _file_of(module, PACKAGE_ROOT) or _file_below(root, module) or in_folder
+    found = _file_of(module, PACKAGE_ROOT) or _file_below(root, module)
+    beside = _file_below(folder, module)
+    return found or (None if beside and _is_shadowed(module.split(".")[0], folder) else beside)
 
 
 def _is_shadowed(name: str, folder: Path) -> bool:
