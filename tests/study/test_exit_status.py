@@ -2,8 +2,10 @@
 
 import errno
 import signal
+import socket
 import subprocess
 import sys
+from urllib.error import URLError
 
 import httpx
 import pytest
@@ -24,6 +26,9 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (ConnectionResetError(), True),  # a judge's server, or a hub
         (TimeoutError(), True),
         (httpx.ConnectError("no route"), True),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), True),
+        (URLError(ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")), True),
+        (URLError("unknown url type: judge"), False),
         (OSError(errno.ESTALE, "Stale file handle"), True),  # a file server
         (OSError(errno.EIO, "Input/output error"), True),
         (caused(StudyError("components.judge: ..."), httpx.ReadTimeout("slow")), True),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 
 #: The command was stopped or met an error that may pass; started again, the command goes on from what is done.
 GOES_ON = os.EX_TEMPFAIL
@@ -39,14 +40,15 @@ PASSING_CLASSES = {
 def may_pass(error: BaseException | None) -> bool:
     """Whether an error, or what directly caused the error, may be gone when the command is started again."""
     while error is not None:
-        if isinstance(error, ConnectionError | TimeoutError):
+        if isinstance(error, ConnectionError | TimeoutError | socket.gaierror):
             return True
         if isinstance(error, OSError) and error.errno in PASSING:
             return True
         names = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
         if names & PASSING_CLASSES and "device-side assert" not in str(error):  # an index out of range comes again
             return True
-        error = error.__cause__
+        reason = getattr(error, "reason", None)  # urllib keeps the cause there
+        error = error.__cause__ or (reason if isinstance(reason, BaseException) else None)
     return False
 
 
