@@ -7,7 +7,6 @@ from reward_ablation.rewards import extract, extract_lenient, grade_answer
 from ..public_data import rows
 
 DECIMALS = "a rounded decimal is not the fraction"
-PERCENT = "a percent sign counts: 28% is not 28"
 UNORDERED = "a bare list has no order; that suite compares strings"
 SETS = "a tuple is not a set"
 WORDS_BETWEEN = "words between boxes, or none at all: the last box is the answer"
@@ -28,9 +27,6 @@ NO_ANCHOR = "that suite finds no answer in such brackets; it is there"
 #: (start of the gold, start of the prediction): why the verdict here is another than the suite's.
 DIFFERENT = {
     ("2.74", "Soucis : 2,74 $"): EUROPEAN,
-    (r"$28\%$", r"$\boxed{28}$ pct"): PERCENT,
-    ("Let the percentage of people", "Let's denote the total number of adults"): PERCENT,
-    ("10", r"10\%"): PERCENT,
     ("In order for $N$", "For a number to be divisible by 12"): NO_BOX,
     ("$10455$", "First, let's calculate the interest"): SEVERAL_ANSWERS,
     (r"$\begin{pmatrix}-", r"$\begin{pmatrix}-"): CONTROL_CHARACTER,
