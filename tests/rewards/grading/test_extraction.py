@@ -195,6 +195,9 @@ def test_last_number_needs_no_space_before_it(text, answer):
         ("The answer is 41. No, the answer is 42, not 3.", "42"),  # the last statement
         ("The answer is 131.3 thousand euros in 2020.", "131.3 thousand"),  # Bard on MathVista
         ("The answer is 5 million (in 3 years)", "5 million"),
+        ("The answer is 60 percent (3 of 5)", "60 percent"),
+        ("The answer is 5 cm (see step 3)", "5 cm"),  # where the gold has m, 5 cm is wrong
+        ("The answer is 5 eggs (see step 3)", "5"),
         (r"The answer is $\frac{1}{2}$ of 3", r"\frac{1}{2}"),
         ("The answer is -33 in step 3", "-33"),
         ("The answer is --33 in step 3", "--33"),  # no sign, and not 33
@@ -223,6 +226,12 @@ def test_last_number_needs_no_space_before_it(text, answer):
         # no clear statement: the last number
         ("The answer is 3 + 4 = 7", "7"),
         ("The answer is $3.00 x 6 = $18", "$18"),
+        ("The answer is 7 squared (see step 3)", "3"),
+        ("The answer is 7! (see step 3)", "3"),
+        ("The answer is 41 | 42", "42"),
+        ("The answer is 41 42", "42"),
+        ("The answer is 7 plus two. See 3", "3"),
+        (r"The answer is 7 \approx 8", "8"),
         ("The answer is not 42", "42"),
         ("Answer:\n1. Add 3.\n2. It is 7", "7"),
         ("the answer isn't known: 3", "3"),

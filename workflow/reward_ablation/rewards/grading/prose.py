@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections import deque
 
+from reward_ablation.rewards.grading.units import is_unit, measurement_unit
+
 FORMULA_TAIL = 4000  # characters from the end in which a formula is looked for
 _FORMULA = re.compile(
     r"\$\$(.{1,500}?)\$\$|(?<![\\$])\$(?![\s$])([^$]{1,500}?)(?<![\s\\])\$(?![\d$])"
@@ -47,12 +49,16 @@ _LEAD = re.compile(
 )
 #: With its scale: "The answer is 131.3 thousand euros." (Bard)
 _STATED_NUMBER = re.compile(
-    rf"{_NUMBER}(?:\s(?:dozen|hundred|thousand|million|billion|trillion)s?(?![A-Za-z]))?", re.VERBOSE
+    rf"{_NUMBER}(?:\s(?:dozen|hundred|thousand|million|billion|trillion|percent)s?(?![A-Za-z]))?", re.VERBOSE
 )
 _STATED_CHOICE = re.compile(r"\([A-J]\)|[A-J](?=[.,:;*\"<\u3002\uff0c]|\s?\(|[ \t]{0,9}(?:\n|$))")
 _BETWEEN_STATED = re.compile(r"\s?(?:,\s?(?:(?:and|or)\s)?|;\s?|[、\uff0c和或])|\s(?:and|or)\s")
-#: A number that goes on is part of something else: 3 + 4 = 7, $3.00 x 6, 2x, 3:30.
-_GOES_ON = re.compile(r"[A-Za-z(^_\\]|:\d|\s?(?:[-+*/\u00d7\u00f7=<>\u2248\u2013]|(?<=\s)x)(?=\s?[\d$\\(.])")
+#: A number that goes on is part of something else: 3 + 4 = 7, $3.00 x 6, 2x, 3:30, 5!, 41 | 42.
+_GOES_ON = re.compile(
+    r"[A-Za-z(^_!]|\s?\\|:\d|\s?(?:[?|]{1,3}|\.\.\.)?\s?\d|\s?(?:[-+*/\u00d7\u00f7=<>\u2248\u2013]|(?<=\s)x)(?=\s?[\d$\\(.])"
+)
+#: One word after a number, as it is written for a unit: 5 cm^2, 30 km/h.
+_WORD_AFTER = re.compile(r"\*{0,2}\s?([A-Za-z/]{1,20})(?:\^?\{?[23]\}?)?(?![A-Za-z])")
 _LIST_MARK = re.compile(r"[.)]\s{1,3}\S")
 _OR = r"(?:(?<![A-Za-z])or(?![A-Za-z])|或)"
 _OTHER_NUMBER = re.compile(rf"[^\n]{{0,80}}?{_OR}[^\n]{{0,80}}?\d[^\n]{{0,20}}")
@@ -99,7 +105,7 @@ def stated_answer(text: str) -> str | None:
         A formula, a number with its scale word ("5 million"), several of them, or the letter of a choice; where no
         sentence states any of these, up to three words that end their sentence. A guess between two ("41 eggs or 42
         eggs") is given whole, so that it equals neither. None where nothing is stated, or a number goes on as an
-        expression or a unit (3 + 4 = 7).
+        expression (3 + 4 = 7) or as words that change it ("7 squared").
     """
     text = text[-STATEMENT_TAIL:]
     statements = list(reversed(deque(_STATEMENT.finditer(text), maxlen=_MOST_STATEMENTS)))
@@ -125,10 +131,13 @@ def _value_after(text: str, statement: re.Match[str]) -> str | None:
             break
         last = following
     listed = "\n" in text[statement.end() : start] and _LIST_MARK.match(text, last.end())
-    if listed or _GOES_ON.match(text, last.end()):
+    word = _WORD_AFTER.match(text, last.end())
+    if listed or _GOES_ON.match(text, last.end()) or (word and not is_unit(word[1])):
         return ""
     if other := _OTHER_NUMBER.match(text, last.end()):
         return text[start : other.end()]
+    if word and word[1] != "in" and measurement_unit(text[start : word.end()]):
+        return text[start : word.end()]
     return _content(first) if first is last else text[start : last.end()]
 
 

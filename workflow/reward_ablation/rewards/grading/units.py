@@ -90,12 +90,12 @@ _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 def without_unit(text: str) -> str:
     """A spelled answer without the unit after its value."""
     text = _FRACTION_OF_UNITS.sub("", text)
-    while (match := _WORDS_IN_TEXT.search(text)) and _is_unit(match[1], in_text=True):
+    while (match := _WORDS_IN_TEXT.search(text)) and is_unit(match[1], in_text=True):
         text = text[: match.start()]
     for pattern in (_SHORT_UNIT, _COMPOUND_UNIT):
         text = pattern.sub(r"\1", text)
     match = _PLAIN_WORDS.match(text)
-    if match and _is_unit(match[2], in_text=False):
+    if match and is_unit(match[2]):
         return match[1]
     if (match := _UNIT_AFTER_BRACKET.match(text)) and _unit(match[2]):
         return match[1]
@@ -148,8 +148,8 @@ def _unit(word: str) -> str | None:
     return _UNIT_OF.get(word) or _UNIT_OF.get(word.lower()) or _UNIT_OF.get(word.lower().removesuffix("s"))
 
 
-def _is_unit(words: str, *, in_text: bool) -> bool:
-    """Whether words after a value leave it as it is."""
+def is_unit(words: str, *, in_text: bool = False) -> bool:
+    r"""Whether words after a value leave the value as it is; in `\text{}` a letter alone is no variable."""
     found = re.findall(r"[A-Za-z]+", words.lower())
     if in_text and len(words.strip()) == 1:
         return words.strip() in _LETTER_UNITS
