@@ -18,6 +18,8 @@ from reward_ablation.rewards.components.answer_format import answer_format
         (r"\[ \boxed{72} \]" + "\n", "boxed", 1.0),
         (r"**\boxed{\frac{1}{2}}**", "boxed", 1.0),
         (r"\boxed 2$.", "boxed", 1.0),
+        (r"最大值为 $\boxed{5}$。", "boxed", 1.0),  # the Chinese stop
+        (r"最大值为 $\boxed{5}$。对吗", "boxed", 0.0),
         (r"\boxed{1} or \boxed{72}", "boxed", 0.0),
         (r"\boxed{72} eggs", "boxed", 0.0),
         (r"\boxed{72", "boxed", 0.0),

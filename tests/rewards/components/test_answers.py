@@ -25,6 +25,7 @@ from ..public_data import gsm8k_gold, rows
         (r"\boxed{0.25}", r"\frac{1}{4}", 0.0),  # strings, not values
         (r"\boxed{72", "72", 0.0),
         (r"\boxed{72} \boxed{1", "72", 0.0),  # cut off before its answer
+        (r"\boxed{72} \boxed{}", "72", 0.0),  # here the last one counts, empty or not
         (r"\boxed{}", "72", 0.0),
         ("72", "72", 0.0),
         (r"<think>\boxed{72}</think>", "72", 0.0),
@@ -138,6 +139,13 @@ def test_three_way_verifier_takes_its_three_scores_as_parameters():
         ("<answer>1,234</answer>", "234", -1.0),
         ("<answer>$72</answer>", "72", 1.0),
         (r"<answer>72\%</answer>", "72", 1.0),  # the number, without the percent sign
+        ("<answer>72％</answer>", "72", 1.0),
+        (r"<answer>72\%</answer>", "0.72", -1.0),
+        ("<answer>答案是72。</answer>", "72", 1.0),  # Chinese has no space before a number
+        ("<answer>答えは72です</answer>", "72", 1.0),
+        ("<answer>答案是-72</answer>", "72", -1.0),
+        ("<answer>答案是７２</answer>", "72", 1.0),
+        ("<answer>--72</answer>", "72", -1.0),
         ("<answer>71</answer>", "72", -1.0),
         ("72", "72", -1.0),  # not in the tag
         ("<answer>71</answer> or 72", "72", -1.0),

@@ -57,8 +57,8 @@ def _near_in_value(rng: Random) -> list[tuple[str, str]]:
     small = rng.randint(15, 40)
     return [
         (rf"\frac{{1}}{{{factorial}!}}", rf"\frac{{1}}{{{factorial - 2}!}}"),
-        (f"{n}\\%", str(n)),
-        (str(n), f"{n}\\%"),
+        (f"{n}\\%", str(n + 1)),
+        (str(10 * n), f"{n}\\%"),
         (f"{math.sqrt(root):.{places}f}", rf"\sqrt{{{root}}}"),
         (rf"\sqrt{{{root}}}", f"{math.sqrt(root):.{places}f}"),
         (f"{above / third:.{places}f}", rf"\frac{{{above}}}{{{third}}}"),

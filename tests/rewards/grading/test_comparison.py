@@ -73,11 +73,38 @@ def compared(gold, answer):
         (r"(5, \infty)", r"x \ge 5", False),
         ("x < 5", "x < 5", True),
         ("(0, 1)", "0 < f(x) < 1", True),
-        # percent, words, letters
-        ("5", r"5\%", False),
+        # percent: GSM8K asks for percentages and has bare golds; ToRA boxes 20\% there
+        ("5", r"5\%", True),
+        (r"5\%", "5", True),
         ("0.05", r"5\%", True),
+        (r"5\%", "0.05", True),
+        ("0.5", r"5\%", False),
+        ("500", r"5\%", False),
+        ("5", r"5\%\%", False),
+        ("5", r"x = 5\%", True),
+        (r"33\frac{1}{3}", r"\frac{100}{3}\%", True),
+        ("33.3", r"33\frac{1}{3}\%", False),
         (r"10\%, 20\%", r"20\%, 10\%", True),
-        (r"x\%", "x", False),
+        (r"10\%, 20\%", "20, 10", True),
+        ("(10, 20)", r"(10\%, 20\%)", True),
+        ("(10, 20)", r"(20\%, 10\%)", False),
+        (r"10\%, 20\%", r"10, 20\%", False),  # the sign of all numbers, or of none
+        (r"5\%", "5, 0.05", False),  # two guesses
+        (r"x\%", "x", False),  # numbers alone
+        # signs
+        ("33", "--33", False),
+        ("-33", "--33", False),
+        ("-33", "+-33", False),  # may stand for both signs
+        ("33", "- -33", False),
+        ("33", "x = --33", False),
+        ("33", "-(-33)", None),
+        # a list of Python for a column vector
+        (r"\begin{pmatrix} 1 \\ 2 \\ 3 \end{pmatrix}", "[1, 2, 3]", True),
+        (r"\begin{pmatrix} 1 \\ 2 \\ 3 \end{pmatrix}", "[1, 3, 2]", False),
+        (r"\begin{pmatrix} 1 \\ 2 \\ 3 \end{pmatrix}", "[1, 2]", False),
+        ("[1, 2]", r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", False),  # there [1, 2] is an interval
+        (r"\begin{pmatrix} 1 & 2 \end{pmatrix}", "[1, 2]", False),
+        # words and letters
         ("thing", "night", False),
         ("Monday, Friday", "friday, monday", True),
         ("487x", "487X", False),

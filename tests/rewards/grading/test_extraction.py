@@ -25,6 +25,8 @@ FORMATS = ["boxed", "hash", "final", "tag", "last_number"]
         (r"\boxed{72", None),  # cut off by the length limit
         (r"\boxed{1} and \boxed{72", None),  # an earlier box is no stand-in
         (r"\boxed{}", None),  # an empty box holds no answer
+        (r"\boxed{72}, so \boxed{}", "72"),  # and hides none before it
+        (r"\boxed{1} then \boxed{72}. So \boxed{ }", "72"),
         (r"\boxed{72}, the \boxed answer", "72"),  # a mention without braces
         (r"\boxedness{72}", None),  # another command
         ("72", None),
@@ -144,11 +146,123 @@ def test_tag(text, answer):
         ("code A2B", None),  # a digit in a word
         ("72kg", "72"),
         (".5", ".5"),
+        ("It falls to --33", "--33"),  # two signs: the grader refuses them
+        ("+-33", "+-33"),
+        ("the total--33 eggs", "33"),  # a dash
+        ("code \u03bb2", None),  # ChatGPT on MathVista: "different values of \u03bb2"
         ("none", None),
     ],
 )
 def test_last_number(text, answer):
     assert extract(text, "last_number") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("答案是42。", "42"),
+        ("一共是2+1+1=5。所以答案是：9。", "9"),  # DeepSeek-Math's prompt for CMATH
+        ("5+6=11。答えは11です。", "11"),  # MGSM
+        ("だから全部で、74-35=39個のチョコレートが残っている。答えは39個。", "39"),  # MGSM
+        ("所以∠ADE的度数为36°。", "36"),  # Claude on MathVista
+        ("即DB被拉长了4cm", "4"),  # Claude on MathVista
+        ("답은 42입니다.", "42"),
+        ("답42", "42"),
+        ("温度是-5度", "-5"),
+        ("答案是60%", "60%"),
+        ("答案是６０％", "６０％"),
+        ("答案是４２。", "４２"),
+        ("答案是３．５。", "３．５"),
+        ("答案是1/2", "1/2"),
+        ("共1,234个", "1,234"),
+        ("价格是$72", "$72"),
+        ("الجواب ٤٢", "٤٢"),
+    ],
+)
+def test_last_number_needs_no_space_before_it(text, answer):
+    assert extract(text, "last_number") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The answer is 42 (see step 3)", "42"),
+        ("So the answer is 1982 with an actual total income of $931,441.", "1982"),  # GPT-4 on MathVista
+        ("The final answer is: 42. I took 3 steps.", "42"),
+        ("**Final Answer:** 42 in 3 steps", "42"),
+        ("Answer: 42\n\nStep 3 was hard.", "42"),
+        ("The answer to your question is 51.05. Ask me 3 more.", "51.05"),  # Bard on MathVista
+        ("The answer is 41. No, the answer is 42, not 3.", "42"),  # the last statement
+        ("The answer is 131.3 thousand euros in 2020.", "131.3 thousand"),  # Bard on MathVista
+        ("The answer is 5 million (in 3 years)", "5 million"),
+        ("The answer is 60 percent (3 of 5)", "60 percent"),
+        ("The answer is 5 cm (see step 3)", "5 cm"),  # where the gold has m, 5 cm is wrong
+        ("The answer is 5 eggs (see step 3)", "5"),
+        (r"The answer is $\frac{1}{2}$ of 3", r"\frac{1}{2}"),
+        ("The answer is -33 in step 3", "-33"),
+        ("The answer is --33 in step 3", "--33"),  # no sign, and not 33
+        ("The answer is 60\\% of 3", "60\\%"),
+        ("答案是42（见步骤3）", "42"),
+        # letters
+        ("The answer is (B) No. There are 3.", "(B)"),  # GPT-4 on MathVista
+        ("The correct answer is **(B) no**, 3 times.", "(B)"),  # Bard on MathVista
+        ("The answer is B (10).", "B"),  # Claude on MathVista
+        ("的度数为36°。\n\n答案:C", "C"),  # Claude on MathVista
+        ("The answer is A train of 3 cars", "3"),  # an article
+        # words, where no statement has a number or a letter
+        ("The answer is Tuesday. See step 3.", "Tuesday"),
+        ("The answer to the question is yes, Periwinkle is the 2nd.", "yes"),  # IDEFICS on MathVista
+        ("The answer is no real solution. See step 3.", "no real solution"),
+        ("The answer is 42. I am sure the answer is right.", "42"),
+        ("It is 42. So the answer is correct.", "42"),
+        ("Answer: Sure. We add 3 and 4 to get 7.", "7"),  # a solution follows the colon
+        # guesses stay guesses
+        ("The answer is 41 or 42.", "41 or 42"),
+        ("The answer is 41 eggs or 42 eggs", "41 eggs or 42 eggs"),
+        ("The answer is $41$ and $42$.", "$41$ and $42$"),
+        ("The answer is (B) or (C).", "(B) or (C)"),
+        ("The answer is B or C.", "B or C"),
+        ("答案是41或42", "41或42"),
+        # no clear statement: the last number
+        ("The answer is 3 + 4 = 7", "7"),
+        ("The answer is $3.00 x 6 = $18", "$18"),
+        ("The answer is 7 squared (see step 3)", "3"),
+        ("The answer is 7! (see step 3)", "3"),
+        ("The answer is 41 | 42", "42"),
+        ("The answer is 41 42", "42"),
+        ("The answer is 7 plus two. See 3", "3"),
+        (r"The answer is 7 \approx 8", "8"),
+        ("The answer is not 42", "42"),
+        ("Answer:\n1. Add 3.\n2. It is 7", "7"),
+        ("the answer isn't known: 3", "3"),
+        ("The answer", None),
+    ],
+)
+def test_lenient_takes_what_a_sentence_states(text, answer):
+    assert extract_lenient(text) == answer
+
+
+@pytest.mark.parametrize("end", ["", "x", "1", "\n"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(
+            "answer is ",
+            "answer to a ",
+            "answer is 1, ",
+            "answer is 1 or ",
+            "answer: $",
+            r"answer is $ \a ",
+            "答案是1和",
+        ),
+        *("answer is (A) or ", "answer is A\t", "answer is a b c", "--", "- ", "$-", "1/", "1,111", "1．", "和"),
+    ],
+)
+def test_prose_that_never_ends_has_an_end(unit, end):
+    """Patterns that backtrack would look at these texts for hours."""
+    text = "answer is 1, " + unit * (50_000 // len(unit)) + end
+    for answer in (extract_lenient(text), extract(text, "last_number")):
+        assert answer is None or answer == answer.strip()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ STATUSES = {"correct", "wrong", "unparseable", "timeout", "error"}
         (r"\boxed{1} then \boxed{72}", "72", "correct"),  # the last box counts
         (r"\boxed{0.5}", r"\frac{1}{2}", "correct"),
         (r"\boxed{0.33}", r"\frac{1}{3}", "wrong"),  # a rounded decimal is not the fraction
-        (r"\boxed{5\%}", "5", "wrong"),
+        (r"\boxed{5\%}", "5", "correct"),  # the sign may be left out
+        (r"\boxed{5}", r"5\%", "correct"),
         (r"\boxed{5\%}", "0.05", "correct"),
         (r"\boxed{72 eggs}", "72", "correct"),
         (r"\boxed{night}", "thing", "wrong"),  # words are no products of variables

@@ -145,6 +145,8 @@ def test_a_number_is_correct_in_any_two_notations(pair):
 @given(one=spelled, other=spelled)
 def test_another_number_is_wrong_in_any_notation(one, other):
     assume(one[0] != other[0])
+    for (value, text), (bare, plain) in ((one, other), (other, one)):
+        assume("%" not in text or "%" in plain or 100 * value != bare)  # the sign may be left out
     assert grade(marked(one[1], "boxed"), other[1]).status == "wrong"
     assert grade(marked(other[1], "boxed"), one[1]).status == "wrong"
 

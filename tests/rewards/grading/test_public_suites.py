@@ -7,14 +7,12 @@ from reward_ablation.rewards import extract, extract_lenient, grade_answer
 from ..public_data import rows
 
 DECIMALS = "a rounded decimal is not the fraction"
-PERCENT = "a percent sign counts: 28% is not 28"
 UNORDERED = "a bare list has no order; that suite compares strings"
 SETS = "a tuple is not a set"
 WORDS_BETWEEN = "words between boxes, or none at all: the last box is the answer"
 SEVERAL_ANSWERS = "the box holds another number than the sentence after it"
 RELATIONS = "one set, as an inequality and as an interval; that suite keeps them apart"
 EUROPEAN = "a decimal comma in prose: English text has commas between thousands"
-NO_BOX = "the answer is in no box and no formula, and the text goes on after it"
 CONTROL_CHARACTER = r"the suite's own mistake: an escape turned \frac into a form feed"
 OTHER_VARIABLE = "another variable is another function"
 OTHER_FUNCTION = "W(n) and W(x): a letter is not renamed"
@@ -28,10 +26,6 @@ NO_ANCHOR = "that suite finds no answer in such brackets; it is there"
 #: (start of the gold, start of the prediction): why the verdict here is another than the suite's.
 DIFFERENT = {
     ("2.74", "Soucis : 2,74 $"): EUROPEAN,
-    (r"$28\%$", r"$\boxed{28}$ pct"): PERCENT,
-    ("Let the percentage of people", "Let's denote the total number of adults"): PERCENT,
-    ("10", r"10\%"): PERCENT,
-    ("In order for $N$", "For a number to be divisible by 12"): NO_BOX,
     ("$10455$", "First, let's calculate the interest"): SEVERAL_ANSWERS,
     (r"$\begin{pmatrix}-", r"$\begin{pmatrix}-"): CONTROL_CHARACTER,
     (r"$(\begin{pmatrix}\frac{1}{3}", r"$\begin{pmatrix}0.33"): DECIMALS,

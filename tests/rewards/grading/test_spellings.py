@@ -43,7 +43,33 @@ SAME = [
     (r"72", r"72^\circ \text{F}"),
     ("10", "10weeks"),
     (r"8\sqrt{3}", r"8\sqrt{3} cm"),
+    # percent signs, as models write them: ToRA's answers to GSM8K have 20\% and 35.0\%
+    ("72", r"72\text{ per cent}"),
+    ("20", r"20\%"),
+    ("35", r"35.0\%"),
+    (r"17\%", "17"),
+    (r"17\%", "0.17"),
+    ("60", "60%"),
+    ("60", r"60\,\%"),
+    ("60", r"60\text{\%}"),
+    ("60", "60％"),
+    ("60", "60 percent"),
+    ("60", "60percent"),
+    ("60", "60 pct"),
+    # words for a symbol, as models box them
+    (r"\emptyset", r"\text{No solution}"),
+    (r"\varnothing", r"\text{No real solutions}"),
+    (r"\emptyset", r"\text{No solution exists}"),
+    (r"\text{no solution}", r"\emptyset"),
+    (r"\mathbb{R}", r"\text{all real numbers}"),
+    (r"(-\infty, \infty)", r"\text{all real numbers}"),
+    (r"\infty", r"\text{infinitely many}"),
+    # Chinese and Japanese stops and digits
+    ("5", "5。"),
+    ("3.5", "３．５"),
+    ("B", "B。"),
     # structure
+    (r"\begin{pmatrix} 1 \\ 1 \\ 1 \end{pmatrix}", "[1, 1, 1]"),  # a model's normal vector of x + y + z = 1
     (r"\begin{pmatrix} -18 \\ -49 \\ 96 \end{pmatrix}", "(-18, -49, 96)"),
     ("(5, 7)", r"\begin{cases} x=5 \\ y=7 \end{cases}"),
     (r"(-\infty, 1) \cup (2, \infty)", r"x < 1 \text{ or } x > 2"),
@@ -93,7 +119,24 @@ DIFFERENT = [
     (r"\text{(A) and (B)}", r"\text{(A)}"),
     # words that change a number
     ("72", "72 squared"),
-    ("72", r"72\text{ per cent}"),
+    ("B", "B. 或C"),  # Chinese "or": two choices
+    ("B", "(B) 和C"),
+    ("33", "--33"),  # equal to the parser
+    ("33", "- -33"),
+    # percent
+    (r"60\text{ cm}", r"60\%"),
+    (r"60\text{ eggs}", r"60\%"),
+    (r"60^\circ", "60 percent"),
+    (r"60\%", r"\$60"),
+    ("60", "60 percentage points"),
+    (r"60\%", "6"),
+    # words for a symbol
+    (r"\emptyset", "0"),
+    (r"\emptyset", r"\text{no integer solutions}"),
+    (r"\mathbb{R}", r"\text{all real numbers except } 0"),
+    (r"\mathbb{R}", r"\text{all positive real numbers}"),
+    (r"-\infty", r"\text{infinitely many}"),
+    (r"\infty", r"\text{many}"),
     ("72", "72 is wrong"),
     ("4", r"4\text{ths}"),
     ("5", r"5\text{ M}"),

@@ -15,6 +15,10 @@ from reward_ablation.rewards.grading.units import measurement_unit
         ("5 inches.", "in"),
         ("$5$ meters", "m"),
         (r"18 \text{ feet}", "ft"),
+        (r"60\%", "%"),
+        ("60 percent", "%"),
+        (r"60\text{ percent}.", "%"),
+        ("60％", "%"),
         ("72 eggs", None),  # no unit of measurement
         ("3m", None),  # a variable
         ("x", None),

@@ -8,8 +8,9 @@ from typing import Any, Literal
 from reward_ablation.rewards.completions import Completion, completion_texts
 from reward_ablation.rewards.grading.extraction import after_thinking, answer_end, extract, marker_spans
 
-#: White space, punctuation, and what closes a formula: `$`, `\)`, `\]`, and Markdown stars.
-_CLOSING = re.compile(r"(?:[\s.!*$]|\\[)\]])*")
+#: White space, punctuation, and what closes a formula: `$`, `\)`, `\]`, and Markdown stars. Chinese and Japanese
+#: sentences end in 。 or ！: "最大值为 $\boxed{5}$。"
+_CLOSING = re.compile(r"(?:[\s.!*$\u3002\uff01]|\\[)\]])*")
 
 
 def answer_format(

@@ -20,7 +20,7 @@ def boxed_answer(completions: list[Completion], answer: list[str], **columns: An
     completions : list of str or of messages
         The last ``\boxed`` or ``\fbox`` counts, as in `extraction.extract`: one that is never closed
         holds no answer, and neither does one inside ``<think>``. Of several boxes in a row only
-        the last one counts.
+        the last one counts, empty or not.
     answer : list of str
         The golds.
 

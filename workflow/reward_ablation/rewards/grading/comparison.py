@@ -6,6 +6,8 @@ that only a parser can tell, and `symbolic.equal` in the worker.
 
 Rules
 -----
+- Where only one of gold and answer has a percent sign, the sign may be left out: ``60\%`` is 60 and 0.6. In a list
+  the sign is left out of all numbers or of none.
 - A bare list ``1, 2`` and a set ``\{1, 2\}`` have no order. Only in a bare list of several single values
   does it count how often one stands there: ``1/2, 0.5`` is 0.5 said twice, and no guess.
 - ``(1, 2)`` and ``[1, 2]`` have an order, and their brackets count: a tuple is not a set, ``(0, 1]`` is
@@ -13,7 +15,8 @@ Rules
 - ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas.
 - ``x = 5`` says 5 where the other answer is no equation, and ``2x = 10`` does not; of a chain ``AB = 2 + 3 = 5``
   every side must be right, of ``2\pi \approx 6.28`` the first; ``x \in S`` says S; ``-2 \le x < 7`` is the
-  interval ``[-2, 7)`` where the other is an interval, and a column vector a tuple where the other is a tuple.
+  interval ``[-2, 7)`` where the other is an interval, and a column vector a tuple where the other is a tuple. A gold
+  that is a column vector may be answered with a list of Python, ``[1, 2]``.
 - ``1101`` is ``1101_2`` where the gold says the base; ``3:30 pm`` is ``3:30`` and ``15:30``.
 - Words are compared as words: a parser would read them as products of variables.
 """
@@ -54,6 +57,7 @@ _COMMANDS_AND_LETTERS = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]")
 _REALS = r"(-\infty, \infty)"
 _INDEXED_NUMBER = re.compile(r"\d ?_")
 _DOTS = r"\ldots"
+_TWO_SIGNS = re.compile(r"[-+] ?[-+]")
 #: Parts of a list beyond which its answer must be written as the gold is: pairs would be compared without end.
 MAX_PARTS = 60
 
@@ -76,6 +80,8 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
         None where `leaf` said so and nothing else decided.
     """
     verdict = exactly_equal(gold, answer)
+    if not verdict and not nested and _equal_but_for_percent(gold, answer):
+        return True
     if verdict is not None:
         return verdict
     alike = _alike(gold, answer)
@@ -131,6 +137,8 @@ def _differ_in_signs(gold: str, answer: str) -> bool:
     """Whether two expressions differ in what the parser does not see: percent, primes, case, the order of names."""
     if any((sign in answer) != (sign in gold) for sign in ("%", _DOTS)):
         return True
+    if _TWO_SIGNS.match(answer) and not _TWO_SIGNS.match(gold):
+        return True  # --33 is a slip or a dash, and +-33 may stand for both signs
     if gold.count(":") > 1 or answer.count(":") > 1:
         return True  # the parser multiplies the parts of 1:2:3
     if gold.count("'") != answer.count("'") or bool(_INDEXED_NUMBER.search(gold)) != bool(
@@ -190,6 +198,8 @@ def _alike(gold: str, answer: str) -> tuple[str, str]:
     """Two answers without what only one of them says beside the value, and in the notation that one of them has."""
     both = gold, answer
     both = both[0].replace(r"\mathbb{R}", _REALS), both[1].replace(r"\mathbb{R}", _REALS)
+    if outer_brackets(answer) == ("[", "]") and column_as_tuple(gold) != gold:
+        both = column_as_tuple(gold), f"({answer[1:-1]})"  # a list of Python for a column vector
     if any(text.startswith(("(", r"\langle")) for text in both):
         both = column_as_tuple(both[0]), column_as_tuple(both[1])
     if is_interval(both[0]) != is_interval(both[1]):
@@ -217,6 +227,15 @@ def _rounds_to(gold: str, gold_value: Fraction, answer: str, value: Fraction) ->
                 return False
             return abs(rounded - exact) <= max(Fraction(10) ** -places / 2, abs(exact) / DOUBLE)
     return False
+
+
+def _equal_but_for_percent(gold: str, answer: str) -> bool:
+    """Whether one answer gives percentages, the other the same numbers without the sign: 60% where GSM8K has 60."""
+    if ("%" in gold) == ("%" in answer):
+        return False
+    if any(exact_value(part) is None for text in (gold, answer) for part in parts(text)[1]):
+        return False
+    return compare(gold.replace("%", ""), answer.replace("%", ""), lambda gold, answer: False) is True
 
 
 def _compare_based(gold: str, answer: str) -> bool | None:

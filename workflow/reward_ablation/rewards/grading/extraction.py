@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 
+from reward_ablation.rewards.grading.prose import last_formula_or_number, last_number, stated_answer
 from reward_ablation.study.errors import StudyError
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{|[-+]?\.?\d)")
@@ -22,27 +23,6 @@ _FINAL = re.compile(r"^[ \t]*Final:", re.MULTILINE)
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _ANSWER_OPEN, _ANSWER_CLOSE = "<answer>", "</answer>"
 
-_FORMULA_TAIL = 4000  # characters from the end in which a formula is looked for
-_FORMULA = re.compile(
-    r"\$\$(.{1,500}?)\$\$|(?<![\\$])\$(?![\s$])([^$]{1,500}?)(?<![\s\\])\$(?![\d$])"
-    r"|(?<![\\$])\$\s([^$]{0,500}?\\[a-zA-Z][^$]{0,500}?)\s\$(?![\d$])"
-    r"|\\\((.{1,500}?)\\\)|\\\[(.{1,500}?)\\\]",
-    re.DOTALL,
-)
-_DIGITS = r"(?:[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
-_LAST_NUMBER = re.compile(
-    rf"""
-    (?<![\w.\\])(?:(?<![)\]}}])[-+\u2212])?\s?\$?    # a sign after a digit or a bracket is an operation
-    (?:\\[dt]?frac\{{[-+]?\d+\}}\{{\d+\}}
-      |\d+[ ]\d+/\d+(?![\d/])                         # mixed number
-      |\d+/\d+(?![\d/])
-      |(?:{_DIGITS})
-    )
-    (?:\s?\\?%)?
-    """,
-    re.VERBOSE,
-)
-
 
 def extract(text: str, answer_format: str) -> str | None:
     r"""Answer of a completion, by one format, exactly as it was written.
@@ -55,22 +35,23 @@ def extract(text: str, answer_format: str) -> str | None:
         - ``boxed``: the content of the last ``\boxed`` or ``\fbox``, with nested braces; ``\{`` and
           ``\}`` are no braces. A box that is never closed has no answer, and an earlier box does not
           stand in for it: the text was cut off before it gave its answer. Without braces, a number
-          that follows directly (``\boxed 2``). Several boxes with only commas, "and", "or", space or
-          a label (``y =``) between them are one answer, the list of their contents; so two guesses
-          are not one that is right.
+          that follows directly (``\boxed 2``). An empty box is passed over: it hides none before it.
+          Several boxes with only commas, "and", "or", space or a label (``y =``) between them are one
+          answer, the list of their contents; so two guesses are not one that is right.
         - ``hash``: the rest of the line after the last ``####`` (five or more are no marker).
         - ``final``: the rest of the last line that starts with ``Final:``.
         - ``tag``: between the last ``<answer>`` and the next ``</answer>``; unclosed has no answer.
         - ``last_number``: the last number in the text, with sign, thousands separators, decimals,
           ``a/b``, ``\frac{a}{b}``, a mixed number (``1 1/2``), a dollar sign before and a percent
-          sign after. Digits inside a word (``A2B``) are no number.
+          sign after. Digits after a letter (``A2B``) are no number; after a Chinese or Japanese
+          character they are one.
 
     Returns
     -------
     str or None
         Stripped, and a part of the text but for a list of boxes. None where there is no answer, and
-        where the answer is empty. Only the text after the last ``</think>`` counts, and a ``<think>``
-        that is never closed has no answer after it.
+        where the answer is empty (of boxes, where all are empty). Only the text after the last ``</think>``
+        counts, and a ``<think>`` that is never closed has no answer after it.
 
     Raises
     ------
@@ -84,21 +65,23 @@ def extract(text: str, answer_format: str) -> str | None:
 
 
 def last_box(text: str) -> str | None:
-    r"""Content of the last ``\boxed`` or ``\fbox`` alone, which is what the golds of MATH are."""
+    r"""Content of the last ``\boxed`` or ``\fbox`` alone, as the golds of MATH are; None where it is empty."""
     box = _last(_BOX, text)
     return (_content(text, box.end())[1] or "").strip() or None if box else None
 
 
 def extract_lenient(text: str) -> str | None:
-    r"""Answer by the first of boxed, hash, tag and final that finds one, else the last formula or number.
+    r"""Answer by the first of boxed, hash, tag and final that finds one, else what prose states, else the last number.
 
-    A formula stands in ``$...$``, ``$$...$$``, ``\(...\)`` or ``\[...\]``, near the end, with no
-    number after it. A dollar sign with a space inside of it or a digit behind it is money.
+    Prose states an answer after "answer is" or "answer:" (`prose.stated_answer`). Without a statement the answer is
+    the last formula, unless a number follows the formula, or the last number. A formula stands in ``$...$``,
+    ``$$...$$``, ``\(...\)`` or ``\[...\]``, near the end. A dollar sign with a space inside of it or a digit behind it
+    is money.
     """
     marked = (extract(text, name) for name in _LENIENT_ORDER)
-    return next((answer for answer in marked if answer is not None), None) or _last_formula_or_number(
-        after_thinking(text)
-    )
+    answer = next((answer for answer in marked if answer is not None), None)
+    said = after_thinking(text)
+    return answer or stated_answer(said) or last_formula_or_number(said)
 
 
 def marker_spans(text: str, answer_format: str) -> list[tuple[int, int]]:
@@ -184,27 +167,12 @@ def _tag(text: str) -> str | None:
     return None if start < 0 or end < 0 else text[start + len(_ANSWER_OPEN) : end]
 
 
-def _last_number(text: str) -> str | None:
-    number = _last(_LAST_NUMBER, text)
-    return None if number is None else number[0]
-
-
-def _last_formula_or_number(text: str) -> str | None:
-    tail = text[-_FORMULA_TAIL:]
-    formula = _last(_FORMULA, tail)
-    number = extract(text, "last_number")
-    if formula is None or re.search(r"\d", tail[formula.end() :]):
-        return number
-    content = next(group for group in formula.groups() if group is not None).strip()
-    return number if number and len(content) == 1 else content  # "16, the least such $n$"
-
-
 _EXTRACTORS: dict[str, Callable[[str], str | None]] = {
     "boxed": _boxed,
     "hash": lambda text: _rest_of_line(_HASH, text),
     "final": lambda text: _rest_of_line(_FINAL, text),
     "tag": _tag,
-    "last_number": _last_number,
+    "last_number": last_number,
 }
 _MARKERS = {"boxed": _BOX, "hash": _HASH, "final": _FINAL, "tag": re.compile(_ANSWER_OPEN)}
 _LENIENT_ORDER = ("boxed", "hash", "tag", "final")

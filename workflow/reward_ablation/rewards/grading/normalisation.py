@@ -3,7 +3,9 @@ r"""One way to write an answer, which equal answers share more often than not.
 Rules
 -----
 - One spelling of LaTeX, without decoration (`spelling`); no unit where it is clear-cut (`units`).
-- A percent sign stays and counts: 5% is 1/20, and not 5.
+- A percent sign stays. What it says against a number without it is for `comparison`.
+- Words for a symbol are the symbol: "no solution" is ``\emptyset``, "all real numbers" ``\mathbb{R}``, "infinitely
+  many" ``\infty``.
 - ``\text{}`` goes, its words stay.
 - A choice is its letter: ``(B)``, ``B. 12`` and ``\text{Option B}`` are ``B``.
 """
@@ -22,7 +24,17 @@ _TEXT_WORD = re.compile(rf"\$?{TEXT_COMMAND} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
 _CONJUNCTION = re.compile(rf"{TEXT_COMMAND} ?\{{ ?,? ?(and|or) ?\}}")
 _TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
 _CHOICE = re.compile(r"\(?([A-J])\)|(?:[Oo]ption|[Cc]hoice|[Aa]nswer) \(?([A-J])\)?|([A-J])[.:)] (.+)|\(([A-J])\) (.+)")
-_OTHER_CHOICE = re.compile(r"\b(?:and|or|not)\b|[,/&]|\([A-J]\)|\b[B-J]\b")
+#: ASCII, since Chinese and Japanese text has no space around a letter: "B. 或C" names two.
+_OTHER_CHOICE = re.compile(r"\b(?:and|or|not)\b|[,/&]|\([A-J]\)|\b[B-J]\b", re.ASCII)
+#: Words that models box for a symbol: "No real solutions", "No solution exists", "all real numbers", "infinitely many".
+_SYNONYMS = [
+    (re.compile(pattern, re.IGNORECASE), symbol)
+    for pattern, symbol in [
+        (r"(?:there (?:is|are) )?no (?:real )?solutions?(?: exists?)?", r"\emptyset"),
+        (r"all real numbers", r"\mathbb{R}"),
+        (r"(?:there are )?infinitely many(?: solutions)?", r"\infty"),
+    ]
+]
 _ARTICLE = re.compile(r"^(?:an?|[Tt]he) (?=[A-Za-z]{3})")
 
 
@@ -45,7 +57,7 @@ def normalise(text: str) -> str:
     text = without_unit(spelled(text))
     text = _TEXT.sub(r"\1", _CONJUNCTION.sub(r" \1 ", text))
     text = _ARTICLE.sub("", " ".join(text.split()).strip(" .,;:"))
-    return _choice(text) or without_unit(text)
+    return _choice(text) or _symbol(text) or without_unit(text)
 
 
 def _choice(text: str) -> str | None:
@@ -56,6 +68,11 @@ def _choice(text: str) -> str | None:
     bracketed, named, stopped, content, enclosed, other = match.groups()
     rest = content or other or ""
     return None if _OTHER_CHOICE.search(rest) else bracketed or named or stopped or enclosed
+
+
+def _symbol(text: str) -> str | None:
+    """The symbol that words stand for; None for anything else."""
+    return next((symbol for pattern, symbol in _SYNONYMS if pattern.fullmatch(text)), None)
 
 
 def comparison_key(normalised: str) -> str:

@@ -48,6 +48,8 @@ _CHARACTERS = str.maketrans(
         "\u27e8": r"\langle ",
         "\u27e9": r"\rangle ",
         "\uff05": "%",
+        "\uff0e": ".",
+        "\u3002": ". ",
         "\u20ac": "$",
         "\u00a3": "$",
         "\u00a2": r"\text{ cents}",
@@ -67,6 +69,7 @@ _ESCAPED_COMMAND = (
     r"(?![a-zA-Z]))"
 )
 _FUNCTIONS = "sqrt|arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|ln|log|exp|pi|theta|infty"
+_PERCENT = "(?:per ?cent(?:age)?|pct)"
 _ARGUMENT = r"(?:\\[a-zA-Z]+(?![a-zA-Z{])|[\dA-Za-z])"  # what a command takes without braces
 
 _REWRITES: list[tuple[re.Pattern[str], str]] = [
@@ -106,7 +109,7 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"\\log_ ?\{? ?e ?\}?(?![a-zA-Z])", r"\\ln "),
         (r"\\\\ ?\[\d+(?:pt|em|ex|mm)\]", r"\\\\"),
         (r"\\+$", ""),
-        (rf"{TEXT_COMMAND} ?\{{ ?(?:per ?cent(?:age)?|pct) ?\}}|\b(?:per ?cent(?:age)?|pct)\b|\\%", "%"),
+        (rf"{TEXT_COMMAND} ?\{{ ?{_PERCENT} ?\}}|(?<![A-Za-z]){_PERCENT}(?![A-Za-z])|\\%", "%"),
         (r" +%", "%"),
         (r"\\degrees?(?![a-zA-Z])|(?<=\d)\^ ?\{? ?o ?\}?(?![a-zA-Z])|\\text ?\{ ?\^\\circ ?\}", r"^\\circ"),
         (r"\^ ?\{ ?(?:\\text ?\{)?(?:st|nd|rd|th)\}?\}", ""),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from reward_ablation.rewards.grading.spelling import TEXT_COMMAND
+from reward_ablation.rewards.grading.spelling import TEXT_COMMAND, spelled
 
 #: Words after a number that are part of its value, or that name it in a way that a unit does not.
 _NOT_UNIT_WORDS = """
@@ -82,6 +82,7 @@ _UNIT = re.compile(
 _WRAPPED = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
 _AFTER_A_VALUE = re.compile(r"[\d)}\s]$")
 _DEGREES = re.compile(r"(?:°|\^ ?\{? ?\\circ ?\}?)\s*\$?$")
+_PERCENT = re.compile(r"(?:[%\uff05]|(?<![A-Za-z])(?:per ?cent(?:age)?|pct))[\s}.$]*$")
 _MONEY = re.compile(r"\\\$|^\$[\d.,]+$")
 _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 
@@ -89,12 +90,12 @@ _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 def without_unit(text: str) -> str:
     """A spelled answer without the unit after its value."""
     text = _FRACTION_OF_UNITS.sub("", text)
-    while (match := _WORDS_IN_TEXT.search(text)) and _is_unit(match[1], in_text=True):
+    while (match := _WORDS_IN_TEXT.search(text)) and is_unit(match[1], in_text=True):
         text = text[: match.start()]
     for pattern in (_SHORT_UNIT, _COMPOUND_UNIT):
         text = pattern.sub(r"\1", text)
     match = _PLAIN_WORDS.match(text)
-    if match and _is_unit(match[2], in_text=False):
+    if match and is_unit(match[2]):
         return match[1]
     if (match := _UNIT_AFTER_BRACKET.match(text)) and _unit(match[2]):
         return match[1]
@@ -104,18 +105,28 @@ def without_unit(text: str) -> str:
 
 def units_differ(gold: str, answer: str) -> bool:
     """Whether both answers, as they were written, have a unit of measurement, and not the same."""
-    unit = measurement_unit(answer)
-    return unit is not None and (measurement_unit(gold) or unit) != unit
+    unit, gold_unit = measurement_unit(answer), measurement_unit(gold)
+    if (unit == "%") != (gold_unit == "%") and any(_drops_words(text) for text in (gold, answer)):
+        return True  # 60 eggs are not 60%
+    return unit is not None and (gold_unit or unit) != unit
+
+
+def _drops_words(text: str) -> bool:
+    """Whether words after the value go."""
+    text = spelled(text)
+    return without_unit(text) != text
 
 
 def measurement_unit(answer: str) -> str | None:
-    r"""Unit of an answer with its power, such as "cm" or "cm^2"; None where there is none.
+    r"""Unit of an answer with its power, such as "cm" or "cm^2", or "%"; None where there is none.
 
     A single letter counts only in ``\text{}`` or the like: in ``3m`` it may be a variable.
     """
     tail = answer[-60:].strip()
     if _DEGREES.search(tail):
         return "degree"
+    if _PERCENT.search(tail):
+        return "%"
     if tail.endswith("¢"):
         return "cent"
     wrapped = _WRAPPED.search(tail) is not None
@@ -137,8 +148,8 @@ def _unit(word: str) -> str | None:
     return _UNIT_OF.get(word) or _UNIT_OF.get(word.lower()) or _UNIT_OF.get(word.lower().removesuffix("s"))
 
 
-def _is_unit(words: str, *, in_text: bool) -> bool:
-    """Whether words after a value leave it as it is."""
+def is_unit(words: str, *, in_text: bool = False) -> bool:
+    r"""Whether words after a value leave the value as it is; in `\text{}` a letter alone is no variable."""
     found = re.findall(r"[A-Za-z]+", words.lower())
     if in_text and len(words.strip()) == 1:
         return words.strip() in _LETTER_UNITS

@@ -1,0 +1,172 @@
+"""Answers in prose: the last number, the last formula, and what a sentence such as "The answer is 42" states.
+
+A pattern stands here because a real answer has needed it; a comment or a row of the tests names the answer.
+Each pattern has bounds, so that time is linear in the text, whatever the text is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+from reward_ablation.rewards.grading.units import is_unit, measurement_unit
+
+FORMULA_TAIL = 4000  # characters from the end in which a formula is looked for
+_FORMULA = re.compile(
+    r"\$\$(.{1,500}?)\$\$|(?<![\\$])\$(?![\s$])([^$]{1,500}?)(?<![\s\\])\$(?![\d$])"
+    r"|(?<![\\$])\$\s([^$]{0,500}?\\[a-zA-Z][^$]{0,500}?)\s\$(?![\d$])"
+    r"|\\\((.{1,500}?)\\\)|\\\[(.{1,500}?)\\\]",
+    re.DOTALL,
+)
+#: Full-width digits, stops and percent signs stand in Chinese and Japanese text.
+_DIGITS = r"(?:[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:[.\uff0e]\d+)?|\.\d+"
+#: A sign after a digit or a bracket is an operation. Two signs stay with the number, and the grader refuses them;
+#: two dashes right after a word are no sign.
+_NUMBER = rf"""
+    (?:(?<![-+\u2212)\]}}])[-+\u2212]{{1,2}})?\s?\$?
+    (?:\\[dt]?frac\{{[-+]?\d+\}}\{{\d+\}}
+      |\d+[ ]\d+/\d+(?![\d/])                         # mixed number
+      |\d+/\d+(?![\d/])
+      |(?:{_DIGITS})
+    )
+    (?:\s?\\?[%\uff05])?
+"""
+#: Before digits, a Latin, Greek or Cyrillic letter makes a name (A2B, λ2). Chinese and Japanese put no space before a
+#: number: "所以答案是：9。" (prompt of DeepSeek-Math for CMATH), "答えは11です。" (MGSM), "度数为36°" (Claude).
+_LAST_NUMBER = re.compile(rf"(?<![A-Za-z_\d\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u04ff.\uff0e\\]){_NUMBER}", re.VERBOSE)
+
+#: Answers of ChatGPT, GPT-4, Claude and Bard to MathVista: "The answer is 189.", "Answer: 4562.", "The answer is: 3",
+#: "The answer to your question is 51.05.", "The correct answer is **(B) no**.", "答案:C".
+_STATEMENT = re.compile(
+    r"(?<![A-Za-z])answer(?: to [^.:\n]{1,60}?)?\*{0,2}(?: is(?![A-Za-z']) ?(?P<colon>:?)| ?:)"
+    r"|答案(?:[是为] ?[:\uff1a]?|[:\uff1a])",
+    re.IGNORECASE,
+)
+STATEMENT_TAIL = 20_000  # characters from the end in which a statement is looked for
+_MOST_STATEMENTS = 20
+_LEAD = re.compile(
+    r"[\s*\"\u201c]{0,6}(?:(?:approximately|therefore|option|choice)[ ,:]{1,2})?[*\"\u201c]{0,3}", re.IGNORECASE
+)
+#: With its scale: "The answer is 131.3 thousand euros." (Bard)
+_STATED_NUMBER = re.compile(
+    rf"{_NUMBER}(?:\s(?:dozen|hundred|thousand|million|billion|trillion|percent)s?(?![A-Za-z]))?", re.VERBOSE
+)
+_STATED_CHOICE = re.compile(r"\([A-J]\)|[A-J](?=[.,:;*\"<\u3002\uff0c]|\s?\(|[ \t]{0,9}(?:\n|$))")
+_BETWEEN_STATED = re.compile(r"\s?(?:,\s?(?:(?:and|or)\s)?|;\s?|[、\uff0c和或])|\s(?:and|or)\s")
+#: A number that goes on is part of something else: 3 + 4 = 7, $3.00 x 6, 2x, 3:30, 5!, 41 | 42.
+_GOES_ON = re.compile(
+    r"[A-Za-z(^_!]|\s?\\|:\d|\s?(?:[?|]{1,3}|\.\.\.)?\s?\d|\s?(?:[-+*/\u00d7\u00f7=<>\u2248\u2013]|(?<=\s)x)(?=\s?[\d$\\(.])"
+)
+#: One word after a number, as it is written for a unit: 5 cm^2, 30 km/h.
+_WORD_AFTER = re.compile(r"\*{0,2}\s?([A-Za-z/]{1,20})(?:\^?\{?[23]\}?)?(?![A-Za-z])")
+_LIST_MARK = re.compile(r"[.)]\s{1,3}\S")
+_OR = r"(?:(?<![A-Za-z])or(?![A-Za-z])|或)"
+_OTHER_NUMBER = re.compile(rf"[^\n]{{0,80}}?{_OR}[^\n]{{0,80}}?\d[^\n]{{0,20}}")
+_OTHER_CHOICE = re.compile(
+    rf"[^\n.]{{0,80}}?(?:(?:{_OR}|and|[,/&]) ?\([A-J]\)|(?:{_OR}|and|[/&]) ?[A-J](?![A-Za-z']))[^\n.]{{0,20}}"
+)
+#: "The answer is infinity." (Bard), "The answer to the question is yes, Periwinkle ..." (IDEFICS). The sentence "So the
+#: answer is correct." states none.
+_WORDS = re.compile(
+    r"(?!(?:in)?correct|right|wrong)(?:[A-Za-z]+(?:[ '-][A-Za-z]+){0,2}(?=\*{0,2}(?:[.!\"<\n]|$))|(?:yes|no)(?=,))",
+    re.IGNORECASE,
+)
+
+
+def last_number(text: str) -> str | None:
+    """The last number of a text, as `extraction.extract` describes it; None without one."""
+    return _last(_LAST_NUMBER, text)
+
+
+def last_formula_or_number(text: str) -> str | None:
+    """The last formula near the end of a text, or the last number where one follows it."""
+    tail = text[-FORMULA_TAIL:]
+    formula = None
+    for formula in _FORMULA.finditer(tail):  # noqa: B007  the last one is wanted
+        pass
+    number = last_number(text)
+    if formula is None or re.search(r"\d", tail[formula.end() :]):
+        return number
+    content = _content(formula)
+    return number if number and len(content) == 1 else content  # "16, the least such $n$"
+
+
+def stated_answer(text: str) -> str | None:
+    """What the last sentence of the kind "The answer is 42" states.
+
+    Parameters
+    ----------
+    text : str
+        Any text; the last twenty sentences of the kind near its end are looked at.
+
+    Returns
+    -------
+    str or None
+        A formula, a number with its scale word ("5 million"), several of them, or the letter of a choice; where no
+        sentence states any of these, up to three words that end their sentence. A guess between two ("41 eggs or 42
+        eggs") is given whole, so that it equals neither. None where nothing is stated, or a number goes on as an
+        expression (3 + 4 = 7) or as words that change it ("7 squared").
+    """
+    text = text[-STATEMENT_TAIL:]
+    statements = list(reversed(deque(_STATEMENT.finditer(text), maxlen=_MOST_STATEMENTS)))
+    for statement in statements:
+        value = _value_after(text, statement)
+        if value is not None:
+            return value or None
+    return next((words for statement in statements if (words := _words_after(text, statement))), None)
+
+
+def _value_after(text: str, statement: re.Match[str]) -> str | None:
+    """Formula, numbers or choice that follow; empty where a number is no answer, None where there is none of them."""
+    start = _start(text, statement)
+    if choice := _STATED_CHOICE.match(text, start):
+        other = _OTHER_CHOICE.match(text, choice.end())
+        return text[start : other.end()] if other else choice[0]
+    first = last = _formula_or_number(text, start)
+    if first is None or last is None:
+        return None
+    while between := _BETWEEN_STATED.match(text, last.end()):
+        following = _formula_or_number(text, between.end())
+        if following is None:
+            break
+        last = following
+    listed = "\n" in text[statement.end() : start] and _LIST_MARK.match(text, last.end())
+    word = _WORD_AFTER.match(text, last.end())
+    if listed or _GOES_ON.match(text, last.end()) or (word and not is_unit(word[1])):
+        return ""
+    if other := _OTHER_NUMBER.match(text, last.end()):
+        return text[start : other.end()]
+    if word and word[1] != "in" and measurement_unit(text[start : word.end()]):
+        return text[start : word.end()]
+    return _content(first) if first is last else text[start : last.end()]
+
+
+def _words_after(text: str, statement: re.Match[str]) -> str | None:
+    """A few words on the statement's own line; after a colon, where whole solutions may follow, all of that line."""
+    start = _start(text, statement)
+    words = None if "\n" in text[statement.end() : start] else _WORDS.match(text, start)
+    if words is None:
+        return None
+    ends_line = not text[words.end() : words.end() + 80].partition("\n")[0].strip(" .!*")
+    return words[0] if ends_line or statement["colon"] == "" else None
+
+
+def _start(text: str, statement: re.Match[str]) -> int:
+    lead = _LEAD.match(text, statement.end())
+    return lead.end() if lead else statement.end()
+
+
+def _formula_or_number(text: str, start: int) -> re.Match[str] | None:
+    return _FORMULA.match(text, start) or _STATED_NUMBER.match(text, start)
+
+
+def _content(found: re.Match[str]) -> str:
+    """What stands in a formula; a number as it is."""
+    return next((group for group in found.groups() if group is not None), found[0]).strip()
+
+
+def _last(pattern: re.Pattern[str], text: str) -> str | None:
+    match = None
+    for match in pattern.finditer(text):  # noqa: B007  the last one is wanted
+        pass
+    return None if match is None else match[0].strip()
