@@ -7,6 +7,7 @@ import pytest
 from transformers import Trainer
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 from trl import GRPOTrainer
+from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.kernels.chunked_logprob import ChunkedLogProbFunction
 from trl.trainer import grpo_trainer, utils
@@ -178,6 +179,16 @@ def test_epsilon_of_the_advantages_is_ours():
 )
 def test_vllm_is_asked_as_we_seed_it_and_sent_weights_as_we_merge_them(method, line):
     assert line in inspect.getsource(getattr(VLLMGeneration, method))
+
+
+def test_the_client_of_a_server_asks_nothing_before_its_check_but_has_a_session():
+    """The run's key is put into the session there."""
+    assert "self.vllm_client = VLLMClient(" in inspect.getsource(VLLMGeneration._init_vllm)
+    init = inspect.getsource(VLLMClient.__init__)
+    assert init.index("self.session = requests.Session()") < init.index("self.check_server(")
+    assert init.index("self.check_server(") < init.index("self._get(")
+    rest = inspect.getsource(VLLMClient).replace(inspect.getsource(VLLMClient.check_server), "")
+    assert not re.search(r"[^.]requests\.(get|post)\(", rest), "a request beside the session has no key"
 
 
 def test_the_correction_of_vllms_probabilities_goes_by_tokens_or_by_completions():

@@ -14,7 +14,9 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
+import requests
 
+from reward_ablation.training.launch.key import KEY
 from training.conftest import spec_with, training_command
 from training.given import assert_shares_are_the_training_gradient
 from training.interrupting import attempts, digests
@@ -210,6 +212,21 @@ def test_a_server_that_is_killed_ends_the_run_which_goes_on_and_is_as_a_colocate
     assert_same(colocated, run)
 
 
+def assert_nobody_else_is_let_in(server: psutil.Process) -> None:
+    """Requests without the run's key are refused, those that take weights and vLLM's own for development among them."""
+    command = server.cmdline()
+    address = f"http://127.0.0.1:{command[command.index('--port') + 1]}"
+    assert requests.get(f"{address}/health").status_code == 200
+    for path in ("v1/models", "server_info", "get_world_size", "metrics", "openapi.json"):
+        assert requests.get(f"{address}/{path}").status_code == 401, path
+    for path in ("inference/v1/generate", "update_weights", "start_weight_update", "collective_rpc", "pause", "sleep"):
+        assert requests.post(f"{address}/{path}", json={}).status_code == 401, path
+    key = server.environ()[KEY]
+    assert key not in " ".join(command)
+    shown = requests.get(f"{address}/v1/models", headers={"Authorization": f"Bearer {key}"})
+    assert shown.status_code == 200
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_server_is_gone_when_its_run_is(command, tmp_path, number):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
@@ -217,6 +234,7 @@ def test_the_server_is_gone_when_its_run_is(command, tmp_path, number):
         wait_for(f"step 1/{STEPS}", log, process)
         everything = family(process)
         assert servers(everything)
+        assert_nobody_else_is_let_in(servers(everything)[0])
         process.send_signal(number)
         process.wait(120)
         assert not psutil.wait_procs(everything, 60)[1]

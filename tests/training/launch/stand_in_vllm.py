@@ -18,8 +18,14 @@ how = json.loads(os.environ.get("STAND_IN", "{}"))
 gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
 print(json.dumps({"arguments": arguments, "gpus": gpus, "pid": os.getpid()}), flush=True)
 
+key = "Bearer " + os.environ["REWARD_ABLATION_VLLM_KEY"]
+
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
+        if self.path != "/health" and self.headers["Authorization"] != key:
+            self.send_response(401)
+            self.end_headers()
+            return
         known = {"id": how.get("name", option("--served-model-name")), "root": how.get("root", arguments[1])}
         body = json.dumps({"data": [known]}).encode() if self.path == "/v1/models" else b""
         self.send_response(200)

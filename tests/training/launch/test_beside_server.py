@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
@@ -157,6 +159,20 @@ def test_the_status_of_training_is_the_run_s(supervise, ends, status, told):
     assert started.process.wait(60) == status
     assert started.log.read_text().startswith(told)
     assert gone(started.servers())
+
+
+def test_only_the_run_has_the_key_and_no_command_line_shows_it(supervise, tmp_path):
+    supervised = supervise()
+    told = supervised.trains()
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{told['url']}/v1/models")
+    asked = urllib.request.Request(f"{told['url']}/v1/models", headers={"Authorization": f"Bearer {told['key']}"})
+    assert json.load(urllib.request.urlopen(asked))["data"][0]["id"] == told["model_name"]
+    everybody = [supervised.process.pid, *(each.pid for each in psutil.Process(supervised.process.pid).children(True))]
+    lines = [" ".join(psutil.Process(pid).cmdline()) for pid in everybody]
+    assert any("vllm.entrypoints.cli.main" in line for line in lines)
+    assert not any(told["key"] in line for line in lines)
+    assert told["key"] not in supervised.server_log.read_text()
 
 
 def test_each_has_its_own_gpus(supervise):

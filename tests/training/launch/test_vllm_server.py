@@ -41,6 +41,7 @@ def test_the_server_is_what_the_trainer_asks_for():
         "--logprobs-mode": "processed_logprobs",
         "--max-logprobs": "-1",
         "--seed": "0",
+        "--middleware": "reward_ablation.training.launch.key.RequireKey",
         "--max-model-len": "700",
     }
     assert "--data-parallel-size" not in options(ServerPlan(Path("m"), Path("log"), 2, 2, 0.9, 700))
@@ -74,9 +75,10 @@ def test_the_line_that_tells(tmp_path, log, told):
 
 def test_what_the_command_and_the_supervisor_say_of_the_engine():
     assert Engine.from_options(environment={}) == Engine(0.3, False)
-    server = Server("http://127.0.0.1:5", 6, "own", 7.5)
+    server = Server("http://127.0.0.1:5", 6, "own", 7.5, "secret")
     engine = Engine.from_options(90, True, server.environment())
-    assert engine == Engine(0.9, True, "http://127.0.0.1:5", 6, "own", 7.5)
+    assert engine == Engine(0.9, True, "http://127.0.0.1:5", 6, "own", 7.5, "secret")
+    assert "secret" not in f"{server} {engine}"
 
 
 @pytest.fixture

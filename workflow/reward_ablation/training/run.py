@@ -33,6 +33,7 @@ from reward_ablation.training.checkpoints import claim, resume_point, step_of
 from reward_ablation.training.dataset import training_dataset
 from reward_ablation.training.finish import clear_outputs, finish, finished, trained
 from reward_ablation.training.generation.longest_text import longest_text
+from reward_ablation.training.generation.server_client import client_with
 from reward_ablation.training.interruption import Interruption, Stopped
 from reward_ablation.training.keep_models import KeepModels
 from reward_ablation.training.launch.engine import Engine
@@ -228,21 +229,22 @@ def build_trainer(
     if vllm and vllm["mode"] == "colocate":  # a server was started with it
         settings["vllm_max_model_length"] = longest_text(spec, model, problems)
     config = grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0, vllm=vllm, engine=engine)
-    trainer = AblationTrainer(
-        components=components,
-        weights=spec["weights"],
-        placements={name: component["placement"] for name, component in spec["components"].items()},
-        parts=work / "parts",
-        measure_every=spec["gradients"]["every"],
-        whole_at=spec["gradients"]["whole"],
-        backward=spec["gradients"].get("backward", BY_COMPLETION),
-        model=str(model),
-        args=config,
-        train_dataset=dataset,
-        processing_class=tokenizer,
-        peft_config=lora_config(spec["lora"]),
-        callbacks=[ProgressCallback(list(components))],
-    )
+    with client_with(engine.key):
+        trainer = AblationTrainer(
+            components=components,
+            weights=spec["weights"],
+            placements={name: component["placement"] for name, component in spec["components"].items()},
+            parts=work / "parts",
+            measure_every=spec["gradients"]["every"],
+            whole_at=spec["gradients"]["whole"],
+            backward=spec["gradients"].get("backward", BY_COMPLETION),
+            model=str(model),
+            args=config,
+            train_dataset=dataset,
+            processing_class=tokenizer,
+            peft_config=lora_config(spec["lora"]),
+            callbacks=[ProgressCallback(list(components))],
+        )
     trainer.remove_callback(PrinterCallback)
     check_strategy(trainer, spec.get("strategy", "ddp"))
     check_server(trainer, engine)

@@ -12,8 +12,7 @@ from reward_ablation.study.errors import PassingError, StudyError
 from reward_ablation.study.exit_status import GOES_ON, is_permanent
 from reward_ablation.training.launch.descendants import adopt, end_all
 from reward_ablation.training.launch.endings import ended
-from reward_ablation.training.launch.engine import Server
-from reward_ablation.training.launch.guarded import free_port, guarded
+from reward_ablation.training.launch.guarded import guarded
 from reward_ablation.training.launch.vllm_server import ServerPlan, last_words, serving, visible, without_proxy
 from reward_ablation.training.launch.worker import WORKER
 
@@ -79,17 +78,17 @@ def train_beside_server(
         signal.signal(number, signals.note)
     adopt()  # what a guardian kept that is killed itself
     try:
-        with serving(plan, visible(shown[gpus:], dict(environment)), keep, signals.check) as (server, url, name):
+        with serving(plan, visible(shown[gpus:], dict(environment)), keep, signals.check) as (process, server):
             told = {
                 **visible(shown[:gpus], dict(environment)),
                 **without_proxy(dict(environment)),
-                **Server(url, free_port(), name, plan.started).environment(),
+                **server.environment(),
                 WORKER: "1",
                 "VLLM_HOST_IP": "127.0.0.1",  # where the server is told to meet the trainer for the weights
             }
             with guarded(trainer, PATIENCE, told) as signals.trainer:
                 signals.check()
-                return _watch(signals.trainer, server, signals, plan)
+                return _watch(signals.trainer, process, signals, plan)
     except _Stopped:
         name = signal.Signals(signals.asked or 0).name
         print(f"train: stopped before training began: {name}; the same command goes on from there", flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 #: What a run's processes find their vLLM server by.
 SERVER = "REWARD_ABLATION_VLLM"
@@ -25,12 +25,15 @@ class Server:
         The name that it serves under: a server of somebody else has another one.
     started : float
         `time.perf_counter()` at the start of the run's first process, which has waited for it.
+    key : str
+        What the server asks of each request.
     """
 
     url: str
     group_port: int
     model_name: str
     started: float
+    key: str = field(repr=False)
 
     def environment(self) -> dict[str, str]:
         """What its run's processes are started with."""
@@ -47,7 +50,7 @@ class Engine:
         Share of a GPU's memory, in (0, 1).
     sleep : bool
         Whether vLLM lets go of its memory while the model is trained.
-    url, group_port, model_name, started
+    url, group_port, model_name, started, key
         Of the server, as in `Server`; None in colocate mode.
     """
 
@@ -57,6 +60,7 @@ class Engine:
     group_port: int | None = None
     model_name: str | None = None
     started: float | None = None
+    key: str | None = field(default=None, repr=False)
 
     @classmethod
     def from_options(

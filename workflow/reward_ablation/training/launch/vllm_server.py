@@ -17,7 +17,9 @@ from subprocess import Popen
 from typing import Any
 
 from reward_ablation.study.errors import StudyError
+from reward_ablation.training.launch.engine import Server
 from reward_ablation.training.launch.guarded import free_port, guarded
+from reward_ablation.training.launch.key import KEY, RequireKey, header, new_key
 
 #: Seconds between two lines that tell that it is waited for, and after which it is not any more: loading a large
 #: model from a slow disk and compiling it takes many minutes.
@@ -84,6 +86,7 @@ class ServerPlan:
             "logprobs-mode": "processed_logprobs",  # of the distribution that was sampled from
             "max-logprobs": -1,
             "seed": 0,  # each request has its own
+            "middleware": f"{RequireKey.__module__}.{RequireKey.__name__}",
         }
         copies = self.gpus // self.tensor_parallel_size
         options |= {"data-parallel-size": copies} if copies > 1 else {}
@@ -96,7 +99,7 @@ class ServerPlan:
 @contextmanager
 def serving(
     plan: ServerPlan, environment: dict[str, str], keep: Sequence[int], check_stop: Callable[[], None]
-) -> Iterator[tuple[Popen, str, str]]:
+) -> Iterator[tuple[Popen, Server]]:
     """A server as long as the block lasts.
 
     Parameters
@@ -111,8 +114,8 @@ def serving(
 
     Yields
     ------
-    (Popen, str, str)
-        Its guardian, its address, and the name that it serves the model under.
+    (Popen, Server)
+        Its guardian, and what the training needs to know of it.
 
     Raises
     ------
@@ -129,13 +132,14 @@ def serving(
     plan.log.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(PORTS):
         port, name = free_port(), f"reward-ablation-{uuid.uuid4().hex[:12]}"
-        url = f"http://127.0.0.1:{port}"
-        with plan.log.open("wb") as log, guarded(plan.command(port, name), PATIENCE, environment, log, keep) as server:
+        server = Server(f"http://127.0.0.1:{port}", free_port(), name, plan.started, new_key())
+        own = {**environment, KEY: server.key}
+        with plan.log.open("wb") as log, guarded(plan.command(port, name), PATIENCE, own, log, keep) as process:
             try:
-                _wait_for(server, url, name, plan, check_stop)
+                _wait_for(process, server, plan, check_stop)
             except PortTaken:
                 continue
-            yield server, url, name
+            yield process, server
             return
     raise StudyError(
         f"launch.vllm: {PORTS} free ports, the last one {port}, were taken before the vLLM server was at them; start "
@@ -143,7 +147,7 @@ def serving(
     )
 
 
-def _wait_for(server: Popen, url: str, name: str, plan: ServerPlan, check_stop: Callable[[], None]) -> None:
+def _wait_for(process: Popen, server: Server, plan: ServerPlan, check_stop: Callable[[], None]) -> None:
     """Return once the server serves the model.
 
     Raises
@@ -156,10 +160,10 @@ def _wait_for(server: Popen, url: str, name: str, plan: ServerPlan, check_stop: 
     started = told = time.monotonic()
     while True:
         check_stop()
-        if _get(f"{url}/health") is not None:
-            _check_model(_get(f"{url}/v1/models"), name, plan.model)
+        if _get(f"{server.url}/health", server.key) is not None:
+            _check_model(_get(f"{server.url}/v1/models", server.key), server.model_name, plan.model)
             return
-        if server.poll() is not None:
+        if process.poll() is not None:
             if "address already in use" in plan.log.read_text(errors="replace").lower():
                 raise PortTaken
             raise StudyError(f"launch.vllm: the vLLM server did not start: {last_words(plan.log)}")
@@ -185,10 +189,10 @@ def _check_model(answer: bytes | None, name: str, model: Path) -> None:
         raise StudyError(f"launch.vllm: the vLLM server serves {root}, and the run trains {model.absolute()}")
 
 
-def _get(url: str) -> bytes | None:
-    """What a server answers; None where there is none, or it is not ready."""
+def _get(url: str, key: str) -> bytes | None:
+    """What a server answers; None where there is none, it is not ready, or it has another key."""
     try:
-        with _LOCAL.open(url, timeout=ANSWER_WITHIN) as answer:
+        with _LOCAL.open(urllib.request.Request(url, headers=header(key)), timeout=ANSWER_WITHIN) as answer:
             return answer.read()
     except (OSError, ValueError):  # refused, reset, too late, or no HTTP
         return None
