@@ -5,7 +5,7 @@ Snakemake has no public way for a workflow to know its targets or jobs, or to ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from reward_ablation.study.errors import StudyError
@@ -39,6 +39,20 @@ def wildcards_to_run(workflow: Any, rule: str) -> list[Any]:
 def needed_jobs(workflow: Any) -> list[Any]:
     """Jobs that are about to run; to be called once all jobs are planned."""
     return list(_part(workflow, "dag", "needrun_jobs")())
+
+
+def once_planned(workflow: Any, function: Callable[[], None]) -> None:
+    """Call a function once all jobs are planned, instead of taking Snakemake's lock and starting them.
+
+    The function must end the process. To be called while the jobs are made, as by input functions.
+    """
+    _part(workflow, "persistence", "lock")
+    workflow.persistence.lock = function
+
+
+def inputs_of(workflow: Any, rule: str) -> list[str]:
+    """Input files of a rule without wildcards."""
+    return list(_part(workflow, "get_rule")(rule).input)
 
 
 def runs_here(workflow: Any) -> bool:
