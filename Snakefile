@@ -90,6 +90,7 @@ localrules:
     report_pages,
     status,
     summary,
+    verify,
 
 
 include: "workflow/rules/fetch.smk"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from reward_ablation.planning.internals import inputs_of, once_planned, targets
@@ -19,6 +20,7 @@ from reward_ablation.planning.reruns import Reruns
 from reward_ablation.planning.results_folder import ResultsFolder
 from reward_ablation.planning.status import ask_slurm, read_status
 from reward_ablation.planning.status_text import status_text
+from reward_ablation.planning.verify import Verification
 from reward_ablation.study.errors import StudyError, one_line_errors
 from reward_ablation.study.study import Study
 
@@ -62,6 +64,14 @@ class Commands:
             found = read_status(self.study, self.reruns.present, jobs, self.reruns.code_counts)
             print(status_text(found, silent))
         _end()
+
+    def verify(self, wildcards: Any) -> NoReturn:
+        """Read all files that are on record again, print which are damaged, and end; with status 1 where any is."""
+        with one_line_errors():
+            self._alone("verify", set())
+            verification = Verification(self.study)
+            verification.run(partial(print, flush=True), partial(print, file=sys.stderr, flush=True))
+        _end(1 if verification.damaged else 0)
 
     def prune(self, wildcards: Any) -> NoReturn:
         """Print what the study does not need, delete it where the target `delete` stands beside, and end."""
@@ -107,6 +117,6 @@ class Commands:
         return asked
 
 
-def _end() -> NoReturn:
+def _end(status: int = 0) -> NoReturn:
     sys.stdout.flush()
-    sys.exit(0)
+    sys.exit(status)

@@ -33,7 +33,19 @@ class Damage:
         self.root = study.root / study.config.root
 
     def of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> str | None:
-        """What is damaged of a finished run, in words; None where nothing is.
+        """The first damaged file of a run and the number of others, in words; None where nothing is damaged.
+
+        For the parameters see `files_of_run`.
+        """
+        damaged = self.files_of_run(name, record, with_models)
+        if not damaged:
+            return None
+        (file, problem), *others = damaged
+        more = f", and {len(others)} more {'file is' if len(others) == 1 else 'files are'} damaged" if others else ""
+        return f"{file} {problem}{more}"
+
+    def files_of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> list[tuple[str, str]]:
+        """Damaged files of a finished run, each with what is wrong in words.
 
         A model's folder that is gone as a whole was deleted to free space. The folder is missed only where answers of
         the model are missing too.
@@ -61,11 +73,7 @@ class Damage:
         if damaged and not with_models:
             deleted = {model for model in _models(damaged) if self._deleted_and_not_needed(name, model)}
             damaged = [(file, problem) for file, problem in damaged if file.partition("/")[0] not in deleted]
-        if not damaged:
-            return None
-        (file, problem), *others = damaged
-        more = f", and {len(others)} more {'file is' if len(others) == 1 else 'files are'} damaged" if others else ""
-        return f"{file} {problem}{more}"
+        return damaged
 
     def of_answers(self, model: str) -> dict[str, str]:
         """Damaged files of a model's answers, with what is wrong in words.
@@ -82,7 +90,7 @@ class Damage:
         """
         damaged = {}
         for file in self.answer_files(model):
-            record = read_record(self.root, answers_record(file)) or {}
+            record = read_record(self.root, record_beside(file)) or {}
             problem = size_problem(f"{self.root}/{file}", record.get("size"))
             if problem not in (None, MISSING):
                 damaged[file] = problem
@@ -121,8 +129,8 @@ def recorded_files(record: dict[str, Any]) -> list[tuple[str, str, int | None]]:
     return [(file, digest, sizes.get(file)) for file, digest in files.items()]
 
 
-def answers_record(file: str) -> str:
-    """Path of the record beside a file of answers."""
+def record_beside(file: str) -> str:
+    """Path of the record beside a Parquet file of answers or of problems."""
     return f"{file.removesuffix('.parquet')}.json"
 
 
@@ -149,7 +157,7 @@ def size_problem(path: str, recorded: int | None, may_be_empty: bool = False) ->
         return "is empty" if size == 0 and not may_be_empty else None
     if size != recorded:
         size = _size_by_opening(path)  # a network file system may have answered from its cache
-    return None if size == recorded else f"has {size} bytes instead of {recorded}"
+    return None if size == recorded else f"has {size} byte{'' if size == 1 else 's'} instead of {recorded}"
 
 
 def size_of(path: str) -> int | None:

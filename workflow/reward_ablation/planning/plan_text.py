@@ -74,7 +74,7 @@ def damage_lines(plan: Plan) -> list[str]:
     lines = []
     for planned in plan.training:
         if planned.damage:
-            hours = "" if planned.hours is None else f", which took {_number(planned.hours)} {unit}"
+            hours = "" if planned.hours is None else f" ({_number(planned.hours)} {unit})"
             place = f"{plan.folder}/runs/{planned.run.name}"
             lines.append(f"damaged: {place}/{planned.damage}; the run is trained again{hours}")
     return [*_first_lines(lines, "more damaged run"), *damaged_answers_lines(plan.folder, plan.damaged_answers)]
