@@ -76,7 +76,8 @@ def test_hours_are_those_of_earlier_evaluations_for_the_number_of_answers(config
     plan = plan_for(config, tmp_path, (BASE, 0), (FINAL, 0))
     assert (plan.evaluations.device_hours, plan.evaluations.earlier) == (pytest.approx(1.5), 3)
     assert summary(plan).endswith(
-        "; 2 evaluations to make: 1 of the base model, 1 of trained runs; about 1.5 GPU hours, from 3 earlier evaluations"
+        "; 2 evaluations to make: 1 of the base model, 1 of trained runs; about 1.5 GPU hours, "
+        "from 3 earlier evaluations"
     )
     record(config, tmp_path, "base", 3600)  # one under the present settings comes first
     again = plan_for(config, tmp_path, (BASE, 0), (FINAL, 0)).evaluations

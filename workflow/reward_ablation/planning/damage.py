@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path
 from typing import Any
 
 from reward_ablation.planning.history import read_record

@@ -103,7 +103,9 @@ def _first_lines(lines: list[str], what: str) -> list[str]:
 def evaluations_text(plan: Plan) -> str:
     """Number of evaluations to come, what they evaluate, and their GPU hours or CPU hours."""
     evaluations = plan.evaluations
-    kinds = ", ".join(f"{evaluations.counts[rule]} {what}" for rule, what in RULES.items() if rule in evaluations.counts)
+    kinds = ", ".join(
+        f"{evaluations.counts[rule]} {what}" for rule, what in RULES.items() if rule in evaluations.counts
+    )
     text = f"{_plural(evaluations.total, 'evaluation')} to make: {kinds}; "
     if evaluations.unknown == evaluations.total:
         return f"{text}{_unit(plan)}: nothing to estimate from, no evaluation on these data is on record"

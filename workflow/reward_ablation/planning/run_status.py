@@ -118,7 +118,7 @@ class Look:
         run = planned.run
         folder = self.root / "runs" / run.name
         record = self.history.records.get(run.name)
-        record = self.history.set_aside.get(run.name, record) if not record else record
+        record = record or self.history.set_aside.get(run.name, record)
         recorded = None if record is None else _changed(folder / RECORD) or _changed(folder / HIDDEN_RECORD)
         spec = json.loads(run.spec)
         hours = hours_of((record or {}).get("attempts") or [], spec)
