@@ -93,6 +93,7 @@ localrules:
     report_pages,
     status,
     summary,
+    verify,
 
 
 include: "workflow/rules/fetch.smk"

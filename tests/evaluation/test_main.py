@@ -238,8 +238,10 @@ def test_a_run_that_kept_none_has_a_table_without_rows(model_folder, problems_fi
 
 
 def test_the_record_says_what_made_the_answers(evaluate, model_folder, tmp_path):
-    rows = pd.read_parquet(evaluate(record=tmp_path / "answers.json"))
+    answers = evaluate(record=tmp_path / "answers.json")
+    rows = pd.read_parquet(answers)
     record = json.loads((tmp_path / "answers.json").read_text())
+    assert (record["size"], record["sha256"]) == (answers.stat().st_size, sha256(answers))
     assert record["code"] == code_digest("reward_ablation.evaluation")
     assert record["spec"]["evaluation"]["samples"] == 2
     assert record["models"] == [model_folder.name]

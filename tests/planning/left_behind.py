@@ -7,12 +7,21 @@ import os
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.files import write_json
+from reward_ablation.study.files import sha256, write_json
 from reward_ablation.study.run_folder import LOCK, OWNER, RECORD, SEAL, WORK
 from reward_ablation.study.study import Run, Study
 
 #: When the logs of these runs were last written to, in seconds since 1970.
 NOW = 1_800_000_000.0
+#: What a run leaves that keeps a model on the way.
+FILES = (
+    "rollouts.parquet",
+    "gradients.parquet",
+    "metrics.parquet",
+    "model/config.json",
+    "model/model.safetensors",
+    "model-step5/adapter_model.safetensors",
+)
 STEP = "step {step}/40: reward {reward:.3f} (correctness 0.250 format 0.500), 20 tokens, {left} s left\n"
 STOPPED = "train: stopped at step {step} of 40: {reason}; the same command goes on from there\n"
 
@@ -63,6 +72,18 @@ class LeftBehind:
         write_json(record, path)
         os.utime(path, (NOW - 3600, NOW - 3600))
 
+    def finish_whole(self, run: Run, *attempts: dict[str, Any], **changes: Any) -> None:
+        """A finished run with all that its record lists, the files' digests and sizes included."""
+        folder = self.folder(run)
+        for name in FILES:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(name.encode().ljust(40, b"."))
+        (folder / "empty.txt").touch()
+        files = sorted([*FILES, "empty.txt"])
+        recorded = {"files": {name: sha256(folder / name) for name in files}}
+        recorded |= {"sizes": {name: (folder / name).stat().st_size for name in files}}
+        self.finish(run, *attempts, **recorded, **changes)
+
     def work(self, run: Run, *attempts: dict[str, Any], checkpoint: int = 0, **changes: Any) -> None:
         """Unfinished work, with a sealed checkpoint."""
         work = self.folder(run) / WORK
@@ -73,6 +94,8 @@ class LeftBehind:
             write_json({}, work / f"checkpoint-{checkpoint}" / SEAL)
 
     def answer(self, model: str, dataset: str) -> None:
+        """Answers with their record; `dataset` ends with `.steps` for those of the models that a run kept."""
         path = self.root / self.study.answers_folder / model / f"{dataset}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        path.write_bytes(b"answers")
+        write_json({"size": 7, "sha256": sha256(path)}, path.with_name(f"{dataset}.json"))

@@ -71,7 +71,7 @@ def test_reasons_are_told_once_with_their_arms_and_seeds(config, tmp_path):
         f"    arm b  key {keys['b']}  seeds 0-2",
         "train, 3 runs: new arm",
         f"    arm c  key {keys['c']}  seeds 0-2",
-        "no training, 2 runs: trained, nothing to do",
+        "no training, 2 runs: trained",
         f"    arm a  key {keys['a']}  seeds 0-1",
         "",
         "2 finished runs of other configs here; `snakemake prune` lists what is not needed",

@@ -150,7 +150,7 @@ class Bench:
 
     def planned(self, *arguments: str) -> int:
         """Number of runs to train, by `snakemake plan`."""
-        found = re.search(r"^study \w+: (\d+) of \d+ runs? to train$", self.plan(*arguments), re.MULTILINE)
+        found = re.search(r"^study \w+: (\d+) of \d+ runs? to train\b", self.plan(*arguments), re.MULTILINE)
         return int(found[1])
 
     def dry_run(self, *arguments: str) -> dict[str, int]:

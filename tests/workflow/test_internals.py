@@ -14,8 +14,10 @@ from reward_ablation.planning.internals import (
     force,
     given_config,
     hand_to_jobs,
+    inputs_of,
     is_main,
     limit,
+    once_planned,
     runs_here,
     set_limit,
     submits_jobs,
@@ -26,7 +28,32 @@ from reward_ablation.planning.internals import (
 from reward_ablation.study.errors import StudyError
 
 SNAKEFILE = """
-from reward_ablation.planning.internals import counts_params, force, is_main, targets, wildcards_to_run
+import sys
+
+from reward_ablation.planning.internals import (
+    counts_params,
+    force,
+    inputs_of,
+    is_main,
+    once_planned,
+    targets,
+    wildcards_to_run,
+)
+
+
+def ask(wildcards):
+    once_planned(workflow, answer)
+    return inputs_of(workflow, "all")
+
+
+def answer():
+    print("would run:", sorted(wildcards.number for wildcards in wildcards_to_run(workflow, "make")))
+    sys.exit(0)
+
+
+rule ask:
+    input:
+        ask,
 
 
 def again(wildcards):
@@ -38,6 +65,7 @@ def again(wildcards):
 
 
 rule all:
+    default_target: True
     input:
         expand("{number}.txt", number=[1, 2, 3]),
 
@@ -66,12 +94,15 @@ def snakemake(folder, *arguments):
 
 def test_snakemake_has_what_the_workflow_uses(tmp_path):
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    assert "would run: ['1', '2', '3']" in snakemake(tmp_path, "ask")
+    assert not (tmp_path / "1.txt").exists()
     assert "about to run: ['1', '2', '3']" in snakemake(tmp_path)
     assert "asked: [] True" in snakemake(tmp_path, "-n")
     printed = snakemake(tmp_path, "2.txt", "3.txt", "--rerun-triggers", "mtime", "input")
     assert "asked: ['2.txt', '3.txt'] False" in printed
     assert "about to run: ['3']" in printed
     assert printed.count("Forced execution") == 1  # 3.txt: no target is added, and 2.txt is not forced
+    assert "would run: ['1', '3']" in snakemake(tmp_path, "ask")
 
 
 LIMITED = """
@@ -184,6 +215,8 @@ def test_a_snakemake_that_reports_failures_elsewhere_is_one_line(monkeypatch):
         (is_main, "is_main_process"),
         (lambda workflow: wildcards_to_run(workflow, "train"), "dag.needrun_jobs"),
         (lambda workflow: force(workflow, "file"), "dag.forcefiles"),
+        (lambda workflow: once_planned(workflow, print), "persistence.lock"),
+        (lambda workflow: inputs_of(workflow, "all"), "get_rule"),
         (runs_here, "local_exec"),
         (submits_jobs, "local_exec"),
         (given_config, "config_settings.config"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
 
 import pandas as pd
 import pypdf
@@ -92,10 +94,61 @@ MADE_AGAIN = {
 
 
 @pytest.mark.parametrize(("edit", "stages"), MADE_AGAIN.values(), ids=MADE_AGAIN.keys())
-def test_only_what_depends_on_an_edit_is_made_again(finished, tmp_path, edit, stages):
+def test_only_what_depends_on_an_edit_is_made_again_and_the_plan_says_so(finished, tmp_path, edit, stages):
     bench = Bench.of(finished, tmp_path)
     edit(bench)
     assert bench.dry_run() == stages
+    evaluations = stages.get("evaluate", 0) + stages.get("evaluate_base", 0)
+    plan = bench.plan().splitlines()
+    told = f", {evaluations} evaluations to make" if evaluations else ""
+    assert re.fullmatch(rf"study tiny: {stages.get('train', 0)} of [24] runs to train{told}", plan[0])
+    if evaluations:
+        assert re.search(rf"^{evaluations} evaluations to make: .* CPU hours, from \d+ earlier evaluations$", plan[-1])
+
+
+def test_damaged_results_are_told_and_made_again_before_any_table_is_touched(finished, tmp_path):
+    bench = Bench.of(finished, tmp_path)
+    damaged, unreadable, without_model, badly_judged = sorted(bench.results.glob("runs/*/seed*"))
+    os.truncate(damaged / "rollouts.parquet", 100)
+    (damaged / "model" / "config.json").unlink()
+    os.truncate(unreadable / "run.json", 10)  # its hidden copy is whole: nothing is trained
+    shutil.rmtree(without_model / "model")  # to free space: its answers are there
+    name = badly_judged.relative_to(bench.results / "runs")
+    [answers] = bench.results.glob(f"evaluation/*/{name}/test-*.parquet")
+    os.truncate(answers, 100)
+    before = bench.models()
+
+    # The unreadable record's job puts the record back; the evaluation after that job is Snakemake's.
+    planned = {"train": 2, "evaluate": 3}
+    plan = bench.plan()
+    assert plan.startswith("study tiny: 1 of 4 runs to train, 3 evaluations to make\n")
+    config = (damaged / "model" / "config.json").relative_to(bench.folder)
+    lines = [
+        f"damaged: {config} is missing, and 1 more file is damaged; the run is trained again (",
+        f"damaged: {answers.relative_to(bench.folder)} has 100 bytes instead of",
+    ]
+    assert all(line in plan for line in lines)
+    dry_run = bench.dry_run()
+    assert {rule: dry_run[rule] for rule in planned} == planned
+    assert dry_run["aggregate"] == 1
+
+    bench.set("bootstrap", 201)  # the tables are to be made again, and are still there when the damage is found
+    table = bench.results / "tables" / "runs.csv"
+    printed = bench.snakemake("--until", "evaluate")
+    assert table.is_file()
+    assert all(line in printed for line in lines)
+    assert "study tiny: 1 run to train (its files are damaged); about " in printed
+    assert "; 3 evaluations to make: 3 of trained runs; about " in printed
+    after = bench.models()
+    assert {run for run in after if after[run] != before.get(run)} == {str(damaged.relative_to(bench.results / "runs"))}
+    assert bench.plan().startswith("study tiny: 0 of 4 runs to train\n")
+    verified = bench.snakemake("verify")
+    assert re.search(r"^verified \d+ files, .*: none is damaged$", verified, re.MULTILINE)
+    [rollouts] = damaged.glob("rollouts.parquet")
+    rollouts.write_bytes(rollouts.read_bytes()[:-1] + b"!")  # of the same size
+    result = subprocess.run(**bench.command("verify"), capture_output=True)
+    assert result.returncode == 1
+    assert f"damaged: {rollouts.relative_to(bench.folder)} has other bytes" in result.stdout
 
 
 def test_tables_leave_removed_seeds_out_and_show_an_arms_new_name(finished, tmp_path):

@@ -1,5 +1,5 @@
 rule plan:
-    """Print which runs would be trained, why, and for how long; start nothing."""
+    """Print what would be trained and evaluated, why, and for how long; start nothing."""
     input:
         commands.plan,
 
@@ -8,6 +8,12 @@ rule status:
     """Print where each run is: waiting, running, interrupted, failed or done; start nothing."""
     input:
         commands.status,
+
+
+rule verify:
+    """Read every file that is on record again, and print which are damaged; start nothing."""
+    input:
+        commands.verify,
 
 
 rule prune:

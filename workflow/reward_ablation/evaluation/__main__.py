@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
             answers = evaluate(spec, args.model, args.base, problems)
         write_parquet(answers, args.output)
         if args.record:
-            write_json(clock.record(spec, models, answers), args.record)
+            write_json(clock.record(spec, models, answers, args.output), args.record)
 
 
 def read_problems(path: Path) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reward_ablation.evaluation.spec import EvaluateSpec
 from reward_ablation.study.code_digest import code_digest
+from reward_ablation.study.files import sha256
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ class Clock:
     def __init__(self) -> None:
         self.started = time.perf_counter()
 
-    def record(self, spec: EvaluateSpec, models: Sequence[Path], answers: pa.Table) -> dict[str, Any]:
+    def record(self, spec: EvaluateSpec, models: Sequence[Path], answers: pa.Table, output: Path) -> dict[str, Any]:
         """What is to be known of an evaluation that has ended.
 
         Parameters
@@ -35,11 +36,14 @@ class Clock:
             Folders of the models that were evaluated.
         answers : Table
             Of `score.SCHEMA`.
+        output : Path
+            The file that has the answers.
 
         Returns
         -------
         dict
-            tokens: generated ones; wall_seconds, gpu_hours, cpu_hours: of this process.
+            tokens: generated ones; wall_seconds, gpu_hours, cpu_hours: of this process; size, sha256: of the file
+            of answers.
         """
         import torch
 
@@ -61,6 +65,8 @@ class Clock:
             "threads": torch.get_num_threads(),
             "models": [folder.name for folder in models],
             "answers": answers.num_rows,
+            "size": output.stat().st_size,
+            "sha256": sha256(output),
             "tokens": sum(answers["tokens"].to_pylist()),
             "wall_seconds": round(seconds, 1),
             "gpu_hours": round(seconds / 3600, 4) if on_gpu else 0.0,

@@ -1,23 +1,26 @@
-"""`snakemake plan`, `status` and `prune`: targets that print and end Snakemake before it plans any job.
+"""`snakemake plan`, `status`, `verify` and `prune`: targets that print and end Snakemake before it starts any job.
 
 They are input functions, which Snakemake calls while it makes the jobs of its targets: before it takes its lock, so
-that they can be asked while a study runs, and before it asks for any machine.
+that they can be asked while a study runs, and before it asks for any machine. `plan` prints after Snakemake has made
+all jobs of a whole start, since only Snakemake knows which of them it would run.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
-from reward_ablation.planning.internals import targets
-from reward_ablation.planning.plan_text import plan_text, summary
+from reward_ablation.planning.internals import inputs_of, once_planned, targets
+from reward_ablation.planning.plan_text import damage_lines, plan_text, summary
 from reward_ablation.planning.prune import delete, unneeded
 from reward_ablation.planning.prune_text import prune_text
 from reward_ablation.planning.reruns import Reruns
 from reward_ablation.planning.results_folder import ResultsFolder
 from reward_ablation.planning.status import ask_slurm, read_status
 from reward_ablation.planning.status_text import status_text
+from reward_ablation.planning.verify import Verification
 from reward_ablation.study.errors import StudyError, one_line_errors
 from reward_ablation.study.study import Study
 
@@ -40,10 +43,16 @@ class Commands:
         self.reruns = reruns
         self.results_folder = results_folder
 
-    def plan(self, wildcards: Any) -> NoReturn:
-        """Print what a start would train, and end."""
+    def plan(self, wildcards: Any) -> list[str]:
+        """The files that the target `all` asks for: what a start makes of them is printed once Snakemake knows it."""
         with one_line_errors():
             self._alone("plan", set())
+            once_planned(self.workflow, self._print_plan)
+            return inputs_of(self.workflow, "all")
+
+    def _print_plan(self) -> NoReturn:
+        """Print what a start would train and evaluate, and end."""
+        with one_line_errors():
             print(plan_text(self.reruns.plan()))
         _end()
 
@@ -55,6 +64,14 @@ class Commands:
             found = read_status(self.study, self.reruns.present, jobs, self.reruns.code_counts)
             print(status_text(found, silent))
         _end()
+
+    def verify(self, wildcards: Any) -> NoReturn:
+        """Read all files that are on record again, print which are damaged, and end; with status 1 where any is."""
+        with one_line_errors():
+            self._alone("verify", set())
+            verification = Verification(self.study)
+            verification.run(partial(print, flush=True), partial(print, file=sys.stderr, flush=True))
+        _end(1 if verification.damaged else 0)
 
     def prune(self, wildcards: Any) -> NoReturn:
         """Print what the study does not need, delete it where the target `delete` stands beside, and end."""
@@ -80,11 +97,16 @@ class Commands:
         self.prune(wildcards)
 
     def announce(self, tell: Callable[[str], None]) -> None:
-        """Tell the plan of the runs that this start trains, in a line; nothing where it trains none."""
+        """Tell what this start trains and evaluates, in a line, and what is damaged; nothing where it does neither."""
         with one_line_errors():
             asked = self.reruns.asked()
-        plan = self.reruns.plan(asked) if asked else None
-        if plan and plan.training:  # else all of them are forced by hand, or only their records are put back
+            if not asked and not self.reruns.evaluations():
+                return
+            plan = self.reruns.plan(asked)
+        for line in damage_lines(plan):
+            tell(line)
+        # Runs that are forced by hand, and those whose records only are put back, are not in the plan.
+        if plan.training or plan.evaluations.total:
             tell(summary(plan))
 
     def _alone(self, command: str, beside: set[str]) -> set[str]:
@@ -95,6 +117,6 @@ class Commands:
         return asked
 
 
-def _end() -> NoReturn:
+def _end(status: int = 0) -> NoReturn:
     sys.stdout.flush()
-    sys.exit(0)
+    sys.exit(status)

@@ -48,7 +48,8 @@ class History:
     records : dict of str to dict
         `run.json` of each finished run, of this study or of other configs.
     set_aside : dict of str to dict
-        The hidden copy of it, where only that is there: the run is finished, and its job puts the record back.
+        The hidden copy of `run.json`, of the named runs whose `run.json` is missing or cannot be read: such a run is
+        finished, and its job puts the record back.
     interrupted : dict of str to Interrupted
         Unfinished runs among those asked for.
     """
@@ -81,7 +82,7 @@ def read_history(runs: Path, names: Iterable[str]) -> History:
             if record is not None:
                 records[f"{folder}/{seed}"] = record
     for name in names:
-        if name not in records and (runs / name).is_dir():
+        if not records.get(name) and (runs / name).is_dir():
             copy = read_record(runs / name, HIDDEN_RECORD)
             work = read_interrupted(runs / name)
             if copy:

@@ -44,6 +44,20 @@ def needed_jobs(workflow: Any) -> list[Any]:
     return list(_part(workflow, "dag", "needrun_jobs")())
 
 
+def once_planned(workflow: Any, function: Callable[[], None]) -> None:
+    """Call a function once all jobs are planned, instead of taking Snakemake's lock and starting them.
+
+    The function must end the process. To be called while the jobs are made, as by input functions.
+    """
+    _part(workflow, "persistence", "lock")
+    workflow.persistence.lock = function
+
+
+def inputs_of(workflow: Any, rule: str) -> list[str]:
+    """Input files of a rule without wildcards."""
+    return list(_part(workflow, "get_rule")(rule).input)
+
+
 def runs_here(workflow: Any) -> bool:
     """Whether this start runs its jobs on this machine; not where they are submitted, or where files are touched."""
     return _part(workflow, "local_exec") and not _part(workflow, "touch")

@@ -1,40 +1,61 @@
-"""What the next start will train, and why: each run of a study, in words."""
+"""What the next start will train and evaluate, and why: each run of a study, in words."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
+from reward_ablation.planning.damage import Damage
 from reward_ablation.planning.differences import differences
 from reward_ablation.planning.estimates import Estimate, Pace
+from reward_ablation.planning.evaluations import Evaluation, Evaluations, estimated
 from reward_ablation.planning.history import History, Interrupted, arm_of
 from reward_ablation.planning.stale import Present, stale_because
 from reward_ablation.study.study import Run, Study
 
-DONE = "trained, nothing to do"
+DONE = "trained"
+DAMAGED = "its files are damaged"
 PUT_BACK = "trained, its run.json is put back"
 KEPT = "kept, as --rerun-triggers says"
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run, whether it will be trained, and why or why not; `steps_left` is None where nothing tells their number."""
+    """A run, whether it will be trained, and why or why not.
+
+    Attributes
+    ----------
+    run : Run
+    trains : bool
+    why : str
+    steps_left : int or None
+        None where nothing tells their number.
+    damage : str
+        Which of its files is damaged and how, where the run is trained again for that.
+    hours : float or None
+        GPU hours of the damaged run's training, or CPU hours of a run without a GPU; None where not recorded.
+    """
 
     run: Run
     trains: bool
     why: str
     steps_left: int | None = 0
+    damage: str = ""
+    hours: float | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the next start will train.
+    """What the next start will train and evaluate.
 
     Attributes
     ----------
     name : str
         The study's.
+    folder : str
+        The results folder, as the config has it.
     runs : list of PlannedRun
         All runs, in the study's order.
     notes : list of str
@@ -42,13 +63,22 @@ class Plan:
     unneeded : int
         Finished runs on disk that the study has no use for.
     estimate : Estimate
+    evaluations : Evaluations
+    damaged_answers : dict of str to str
+        What is wrong with answers that are evaluated again for that, by path from the results folder.
+    on_gpus : bool
+        Hours are those of GPUs.
     """
 
     name: str
+    folder: str
     runs: list[PlannedRun]
     notes: list[str]
     unneeded: int
     estimate: Estimate
+    evaluations: Evaluations
+    damaged_answers: dict[str, str]
+    on_gpus: bool
 
     @property
     def training(self) -> list[PlannedRun]:
@@ -57,7 +87,12 @@ class Plan:
 
 
 def plan_of(
-    study: Study, history: History, present: Present, code_counts: bool = True, names: set[str] | None = None
+    study: Study,
+    history: History,
+    present: Present,
+    code_counts: bool = True,
+    names: set[str] | None = None,
+    evaluations: Iterable[Evaluation] = (),
 ) -> Plan:
     """The plan of a study.
 
@@ -72,43 +107,66 @@ def plan_of(
         Whether runs that other code or inputs trained are trained again: not with `--rerun-triggers` without params.
     names : set of str, optional
         Runs to plan; default all.
+    evaluations : iterable of Evaluation
+        Those that the start makes.
     """
-    pace = Pace(history)
-    told: dict[str, str] = {}
-    planned_runs = [run for run in study.runs.values() if names is None or run.name in names]
-    runs = [_planned(run, history, present, code_counts, pace, told) for run in planned_runs]
+    pace, damage = Pace(history), Damage(study)
+    planner = _Planner(history, present, damage, code_counts, pace)
+    runs = [planner.planned(run) for run in study.runs.values() if names is None or run.name in names]
+    evaluations = list(evaluations)
+    made = {evaluation.answers for evaluation in evaluations}
+    damaged = damage.all_answers() if made else {}
     return Plan(
         name=study.config.name,
+        folder=study.config.root,
         runs=runs,
         notes=_notes(study),
         unneeded=len(history.records.keys() - study.runs.keys()),
         estimate=pace.estimate((planned.run, planned.steps_left) for planned in runs if planned.trains),
+        evaluations=estimated(study, evaluations, pace),
+        damaged_answers={file: problem for file, problem in damaged.items() if file in made},
+        on_gpus=study.config.launch.gpus > 0,
     )
 
 
-def _planned(
-    run: Run, history: History, present: Present, code_counts: bool, pace: Pace, told: dict[str, str]
-) -> PlannedRun:
-    """The plan of one run; `told` remembers by folder why there is nothing of it yet."""
-    record = history.records.get(run.name)
-    stale = None if record is None else stale_because(record, run, present)
-    if record is not None and (stale is None or not code_counts):
-        return PlannedRun(run, False, DONE if stale is None else f"{stale}; {KEPT}")
-    set_aside = history.set_aside.get(run.name)
-    if set_aside and stale_because(set_aside, run, present) is None:
-        return PlannedRun(run, False, PUT_BACK)
-    spec = json.loads(run.spec)
-    steps = pace.steps_of(run, spec)
-    if stale is not None:
-        return PlannedRun(run, True, stale, steps)
-    work = history.interrupted.get(run.name)
-    if work is not None and goes_on(work, spec, present) and (work.step or work.running):
-        at = f"at step {work.step}{f' of {steps}' if steps else ''}"
-        why = f"is being trained now, {at}" if work.running else f"interrupted {at}, goes on from there"
-        return PlannedRun(run, True, why, None if steps is None else max(steps - work.step, 0))
-    if run.folder not in told:
-        told[run.folder] = _why_new(run, spec, history)
-    return PlannedRun(run, True, told[run.folder], steps)
+@dataclass(frozen=True)
+class _Planner:
+    """Decides what becomes of each run; `not_there` has why nothing is there of a run, by the run's folder."""
+
+    history: History
+    present: Present
+    damage: Damage
+    code_counts: bool
+    pace: Pace
+    not_there: dict[str, str] = field(default_factory=dict)
+
+    def planned(self, run: Run) -> PlannedRun:
+        """The plan of one run."""
+        record = self.history.records.get(run.name)
+        stale = None if record is None else stale_because(record, run, self.present)
+        damaged = self.damage.of_run(run.name, record) if record else None
+        if record and damaged is None and (stale is None or not self.code_counts):
+            return PlannedRun(run, False, DONE if stale is None else f"{stale}; {KEPT}")
+        set_aside = self.history.set_aside.get(run.name)
+        if set_aside and stale_because(set_aside, run, self.present) is None:
+            damaged = self.damage.of_run(run.name, set_aside, with_models=True)
+            if damaged is None:
+                return PlannedRun(run, False, PUT_BACK)
+        spec = json.loads(run.spec)
+        steps = self.pace.steps_of(run, spec)
+        if damaged is not None and not (record and stale and self.code_counts):
+            hours = (record or set_aside or {}).get("gpu_hours" if spec["gpus"] else "cpu_hours")
+            return PlannedRun(run, True, DAMAGED, steps, damaged, hours)
+        if stale is not None:
+            return PlannedRun(run, True, stale, steps)
+        work = self.history.interrupted.get(run.name)
+        if work is not None and goes_on(work, spec, self.present) and (work.step or work.running):
+            at = f"at step {work.step}{f' of {steps}' if steps else ''}"
+            why = f"is being trained now, {at}" if work.running else f"interrupted {at}, goes on from there"
+            return PlannedRun(run, True, why, None if steps is None else max(steps - work.step, 0))
+        if run.folder not in self.not_there:
+            self.not_there[run.folder] = _why_new(run, spec, self.history)
+        return PlannedRun(run, True, self.not_there[run.folder], steps)
 
 
 def goes_on(work: Interrupted, spec: dict[str, Any], present: Present) -> bool:

@@ -2,7 +2,8 @@
 
 Snakemake compares params with its records in `.snakemake/`. Where those are gone, or the results were moved to
 another machine without them, a run that other code trained looks up to date to it. A run's own record says what
-trained it.
+trained it. Damaged results are made again too: Snakemake knows of a run's files only `run.json`, and does not look at
+the sizes of answers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 from snakemake.io import ancient
 
 from reward_ablation.cluster.submission import leave_status
+from reward_ablation.planning.damage import Damage
+from reward_ablation.planning.evaluations import RULES, Evaluation, evaluation_of
 from reward_ablation.planning.history import read_history, read_record
 from reward_ablation.planning.internals import counts_params, force, is_main, last_attempt, wildcards_to_run
 from reward_ablation.planning.plan import Plan, plan_of
@@ -21,7 +24,7 @@ from reward_ablation.planning.stale import Present, stale_because
 from reward_ablation.study.errors import one_line_errors
 from reward_ablation.study.exit_status import is_permanent
 from reward_ablation.study.run_folder import RECORD
-from reward_ablation.study.study import Study
+from reward_ablation.study.study import Run, Study
 
 #: Of a run, in one start.
 RETRIES = 3
@@ -48,17 +51,27 @@ class Reruns:
         return counts_params(self.workflow)
 
     def look(self, wildcards: Any) -> list[str]:
-        """Input function that adds no file: stale runs are forced, as by `--forcerun`, where the targets need them.
+        """Input function that adds no file: stale runs and damaged results are forced, as by `--forcerun`.
 
-        Not in a job: what the main process has planned is to be trained.
+        Where the targets need them, and not in a job: what the main process has planned is to be made.
         """
         with one_line_errors():
-            if is_main(self.workflow) and self.code_counts and self.folder.is_dir():
+            if is_main(self.workflow):
+                root, damage = self.study.config.root, Damage(self.study)
                 for run in self.study.runs.values():
-                    record = read_record(self.folder / run.name)
-                    if record is not None and stale_because(record, run, self.present):
-                        force(self.workflow, f"{self.study.config.root}/runs/{run.name}/{RECORD}")
+                    if self._is_trained_again(run, damage):
+                        force(self.workflow, f"{root}/runs/{run.name}/{RECORD}")
+                for file in damage.all_answers():
+                    force(self.workflow, f"{root}/{file}")
         return []
+
+    def _is_trained_again(self, run: Run, damage: Damage) -> bool:
+        """Whether a run has a record and is stale or damaged."""
+        record = read_record(self.folder / run.name)
+        if not record:
+            return record is not None
+        stale = self.code_counts and stale_because(record, run, self.present) is not None
+        return stale or damage.of_run(run.name, record) is not None
 
     def look_at_start(self, wildcards: Any) -> list[str]:
         """Input function that adds no file: a supervised start of another model or other demonstrations is forced.
@@ -120,7 +133,18 @@ class Reruns:
         """Names of the runs that this start is about to train."""
         return {wildcards.run for wildcards in wildcards_to_run(self.workflow, "train")}
 
+    def evaluations(self) -> list[Evaluation]:
+        """What this start is about to evaluate."""
+        return [
+            evaluation_of(self.study, rule, wildcards)
+            for rule in RULES
+            for wildcards in wildcards_to_run(self.workflow, rule)
+        ]
+
     def plan(self, names: set[str] | None = None) -> Plan:
-        """What a start would train, of all runs or of these."""
+        """What a start would train, of all runs or of these, and what Snakemake is about to evaluate.
+
+        To be called once all jobs are planned.
+        """
         history = read_history(self.folder, self.study.runs)
-        return plan_of(self.study, history, self.present, self.code_counts, names)
+        return plan_of(self.study, history, self.present, self.code_counts, names, self.evaluations())

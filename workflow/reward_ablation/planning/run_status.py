@@ -41,6 +41,7 @@ class State(StrEnum):
     INTERRUPTED = "interrupted"
     DONE = "done"
     STALE = "out of date"
+    DAMAGED = "damaged"
     NOT_STARTED = "not started"
 
 
@@ -69,7 +70,7 @@ class RunStatus:
     finished : float or None
         When, in seconds since 1970.
     why : str
-        Why a finished run is trained again, or not, where that needs a word.
+        Why a finished run is trained again, or not, where that needs a word; of a damaged run, what is damaged.
     """
 
     run: Run
@@ -116,7 +117,8 @@ class Look:
         """Where a run is that is planned so."""
         run = planned.run
         folder = self.root / "runs" / run.name
-        record = self.history.records.get(run.name, self.history.set_aside.get(run.name))
+        record = self.history.records.get(run.name)
+        record = record or self.history.set_aside.get(run.name, record)
         recorded = None if record is None else _changed(folder / RECORD) or _changed(folder / HIDDEN_RECORD)
         spec = json.loads(run.spec)
         hours = hours_of((record or {}).get("attempts") or [], spec)
@@ -126,7 +128,7 @@ class Look:
         log = read_run_log(self.root / "logs" / "train" / f"{run.name}.log")
         job = self.jobs.get(run.name)
         held = self.held[run.name]
-        state = self._at_work(log, job, held, folder) or self._at_rest(run, log, held, folder, recorded)
+        state = self._at_work(log, job, held, folder) or self._at_rest(planned, log, held, folder, recorded)
         work = self.history.interrupted.get(run.name)
         spent = read_attempts(folder / WORK / ATTEMPTS)
         if state is State.RUNNING and held is False and not _is_of(job, log):
@@ -142,7 +144,7 @@ class Look:
             attempts=(len(spent) + (not begun)) if spent else None,
             goes_on_from=work.step if work and goes_on(work, spec, self.present) else 0,
             hours=hours + hours_of(spent, spec),
-            why=(stale_because(record, run, self.present) or "") if record is not None else "",
+            why=planned.damage or (stale_because(record, run, self.present) or "" if record is not None else ""),
         )
 
     def _at_work(self, log: RunLog | None, job: SlurmJob | None, held: bool | None, folder: Path) -> State | None:
@@ -156,12 +158,15 @@ class Look:
         starting = not log.last and self.now - log.changed < STARTING
         return State.RUNNING if starting or (held is None and self.now - log.changed < SILENT) else None
 
-    def _at_rest(self, run: Run, log: RunLog | None, held: bool | None, folder: Path, recorded: float | None) -> State:
+    def _at_rest(
+        self, planned: PlannedRun, log: RunLog | None, held: bool | None, folder: Path, recorded: float | None
+    ) -> State:
         """The state of a run that is neither done nor at work; `recorded` is when its outdated result was."""
+        run = planned.run
         if log is not None and log.error and log.changed > (recorded or 0):
             return State.FAILED
         if recorded:
-            return State.STALE
+            return State.DAMAGED if planned.damage else State.STALE
         if log is None or log.stopped or not folder.is_dir():
             return State.INTERRUPTED if run.name in self.history.interrupted else State.NOT_STARTED
         return State.INTERRUPTED if held is None else State.FAILED  # it ended without a word, as far as is known

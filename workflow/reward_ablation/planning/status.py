@@ -12,6 +12,7 @@ from pathlib import Path
 from reward_ablation.cluster.command import SlurmError
 from reward_ablation.cluster.jobs import job_name, prefix, run_jobs
 from reward_ablation.cluster.slurm import SlurmJob, my_jobs
+from reward_ablation.planning.damage import Damage
 from reward_ablation.planning.history import is_held, read_history
 from reward_ablation.planning.plan import plan_of
 from reward_ablation.planning.run_log import read_run_log
@@ -46,6 +47,8 @@ class Status:
         All runs, in the study's order.
     evaluated, evaluations : int
         Pairs of a model and an evaluation set with answers, and in all; the models that a run kept count as one.
+    damaged_answers : dict of str to str
+        What is wrong with damaged files of answers, by path from the results folder.
     failed_jobs : list of FailedJob
     on_gpus : bool
         Hours are those of GPUs.
@@ -56,6 +59,7 @@ class Status:
     runs: list[RunStatus]
     evaluated: int
     evaluations: int
+    damaged_answers: dict[str, str]
     failed_jobs: list[FailedJob]
     on_gpus: bool
 
@@ -94,12 +98,15 @@ def read_status(
     runs = [look.status(planned) for planned in plan_of(study, history, present, code_counts).runs]
     trained = [each.run.name for each in runs if each.state is State.DONE]
     answers = _answers(study, trained)
+    damage = Damage(study)
+    damaged = {file: what for model in ("base", *trained) for file, what in damage.of_answers(model).items()}
     return Status(
         study=study,
         now=look.now,
         runs=runs,
-        evaluated=sum((root / job.output).is_file() for job in answers),
+        evaluated=sum((root / job.output).is_file() for job in answers if job.output not in damaged),
         evaluations=(len(study.runs) + 1 + len(study.keeping_runs)) * len(study.datasets),
+        damaged_answers=damaged,
         failed_jobs=list(_failed_jobs([*_preparations(study), *answers], root, study.config.root)),
         on_gpus=any(json.loads(run.spec)["gpus"] for run in study.runs.values()),
     )

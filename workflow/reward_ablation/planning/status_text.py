@@ -6,6 +6,7 @@ import textwrap
 import time
 from collections import Counter
 
+from reward_ablation.planning.plan_text import damaged_answers_lines
 from reward_ablation.planning.run_status import SILENT, RunStatus, State
 from reward_ablation.planning.status import FailedJob, Status
 
@@ -39,6 +40,7 @@ def status_text(status: Status, slurm_silent: str = "") -> str:
     if many:
         lines += ["", *_by_arm([each for each in status.runs if each.state in _QUIET], status)]
     lines += ["", f"evaluations: {status.evaluated} of {status.evaluations} done, the base model's included"]
+    lines += damaged_answers_lines(status.study.config.root, status.damaged_answers)
     for job in status.failed_jobs[:FAILED_JOBS]:
         lines += _failed_job(job)
     if len(status.failed_jobs) > FAILED_JOBS:
@@ -65,7 +67,7 @@ def _facts(each: RunStatus, status: Status) -> list[str]:
         when = [_when(each.finished)] if each.finished else []
         return [_hours(each.hours, status), *when, *([each.why] if each.why else [])]
     facts = _progress(each, status.now) if each.state is State.RUNNING else []
-    if each.state is State.STALE:
+    if each.state in (State.STALE, State.DAMAGED):
         facts = [each.why, "will be trained again"]
     if each.state is State.INTERRUPTED:
         facts = [_interrupted(each, status.now)]

@@ -23,7 +23,7 @@ def run_record(owner: dict[str, Any], attempts: list[dict[str, Any]], steps: int
     steps : int
         Optimiser steps.
     folder : Path
-        The run's folder; its files are listed with their digests.
+        The run's folder; its files are listed with their digests and with their sizes in bytes.
     """
     spec = dict(owner["spec"])
     gpu_seconds = sum(attempt["wall_seconds"] * len(attempt["hardware"]["gpus"]) for attempt in attempts)
@@ -45,4 +45,5 @@ def run_record(owner: dict[str, Any], attempts: list[dict[str, Any]], steps: int
         "packages": attempts[-1]["packages"],
         "hardware": attempts[-1]["hardware"],
         "files": {str(path.relative_to(folder)): sha256(path) for path in files},
+        "sizes": {str(path.relative_to(folder)): path.stat().st_size for path in files},
     }
