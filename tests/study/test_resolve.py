@@ -29,7 +29,7 @@ def changed(config, path, value):
     [
         ("sed", 1, "unknown key 'sed'; did you mean seeds? allowed: name, results"),
         ("name", REMOVE, "name: missing; it has no default"),
-        ("name", "a b", "name: 'a b' is not allowed; it must match"),
+        ("name", "a b", "name: 'a b' is not allowed; allowed: letters, digits and _"),
         ("name", "runs", "name: 'runs' is taken by the workflow; not allowed: benchmarks, data"),
         ("seeds", [0, 0], "seeds: a seed occurs twice; each seed is one run"),
         ("seeds", 5, "seeds: 5 is not allowed; input should be a valid list"),
@@ -50,7 +50,7 @@ def changed(config, path, value):
         ),
         ("arms/arms/b/weights/fromat", 1, "arms.arms.b.weights: unknown component 'fromat'; components here:"),
         ("arms/arms/b/weights/format", float("nan"), "arms.arms.b.weights.format: nan is not allowed"),
-        ("arms/arms/b-c", {"weights": {"format": 1}}, "arms.arms.b-c: 'b-c' is not allowed; it must match"),
+        ("arms/arms/b-c", {"weights": {"format": 1}}, "arms.arms.b-c: 'b-c' is not allowed; allowed: letters, digits and _"),
         ("arms/arms/b/training", {"lr": 1}, "arms.arms.b.training: lr: no setting of TRL's GRPOConfig"),
         (
             "arms/arms/b/training",
@@ -105,7 +105,7 @@ def changed(config, path, value):
         ("launch", {"gpus": 3, "nodes": 2}, "launch: nodes: 2 does not divide gpus: 3; each node has as many of a run"),
         ("launch", {"gpus": 0, "nodes": 2}, "launch: nodes: 2 does not divide processes: 1; each node has as many of"),
         ("launch", {"resources": {"gpu": 2}}, "launch.resources: gpu: not to be set here; set launch.gpus"),
-        ("launch", {"resources": {"mem mb": 2}}, "launch.resources.mem mb: 'mem mb' is not allowed; it must match"),
+        ("launch", {"resources": {"mem mb": 2}}, "launch.resources.mem mb: 'mem mb' is not allowed; allowed: letters, digits and _"),
         ("arms/arms/b/resources", {"nodes": 2}, "arms.arms.b.resources: nodes: not to be set here; set launch.nodes"),
         ("arms/arms/b/resources", {"hours": 2}, "arms.arms.b.resources: hours: not to be set here; write runtime, in"),
         ("arms/arms/b/resources", {"mem_mb": 1.5}, "arms.arms.b.resources.mem_mb: 1.5 is not allowed; input should"),

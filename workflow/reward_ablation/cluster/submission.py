@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 #: What a controller says that may have taken a job all the same, or takes it later.
@@ -16,8 +17,13 @@ def batch_script(command: str, verdicts: Path) -> str:
 
     A shell that SIGTERM ends takes the job with it: the trainer must have the time to save that Slurm gives it.
     """
-    leave = f'echo $status > "{verdicts}/$SLURM_JOB_ID.status"'
+    leave = f'echo $status > {shlex.quote(str(verdicts))}/"$SLURM_JOB_ID".status'
     return f"#!/bin/sh\ntrap : TERM\n{command}\nstatus=$?\n{leave}\nexit $status\n"
+
+
+def output_pattern(folder: Path) -> str:
+    """What `sbatch --output` is told of a job's log: Slurm puts the job's number in the place of %j, and takes %% for %."""
+    return str(folder).replace("%", "%%") + "/%j.log"
 
 
 def number_in(answer: str) -> str | None:

@@ -7,7 +7,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from reward_ablation.study.base import PATTERNS_IN_WORDS
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.plain_values import printable
 
 
 def read_spec(text: str) -> Any:
@@ -50,7 +52,7 @@ def describe(error: ValidationError, config: Any) -> str:
     first, *others = error.errors()
     more = f" (and {len(others)} more)" if others else ""
     keys = written_keys(first["loc"], config, last_is_missing=first["type"] == "missing")
-    return f"{keys}: {_what(first)}{more}"
+    return printable(f"{keys}: {_what(first)}{more}")
 
 
 def written_keys(place: tuple[Any, ...], config: Any, last_is_missing: bool = False) -> str:
@@ -82,7 +84,12 @@ def _what(error: Any) -> str:
             discriminator = context["discriminator"].strip("'")
             return f"{discriminator} is missing; it says of which kind this is"
         case "string_pattern_mismatch":
-            return f"{_short(error['input'])} is not allowed; it must match {context['pattern']}"
+            return f"{_short(error['input'])} is not allowed; allowed: {PATTERNS_IN_WORDS[context['pattern']]}"
+        case "too_short" | "too_long":
+            there = context["actual_length"]
+            least = error["type"] == "too_short"
+            needed = f"at least {context['min_length']} needed" if least else f"at most {context['max_length']} allowed"
+            return f"has {there} {'entry' if there == 1 else 'entries'}; {needed}"
         case _:
             message = error["msg"]
             return f"{_short(error['input'])} is not allowed; {message[0].lower()}{message[1:]}"

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from reward_ablation.study.plain_values import printable
+
 _ELSEWHERE = "or give the study another folder with the key results"
 
 #: What a file system can refuse, and what to do before the same command is run again.
@@ -40,7 +42,7 @@ def one_line_errors() -> Iterator[None]:
         with storage_errors():
             yield
     except StudyError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         sys.exit(1)
 
 

@@ -230,9 +230,10 @@ class Study:
         vllm = ""
         if run.launch.vllm is not None:
             vllm = f" --vllm-memory-percent {resources.vllm_memory_percent} --vllm-sleep {resources.vllm_sleep}"
-        return vllm + self._tracking_options(run)
+        return vllm + self.tracking_options(run)
 
-    def _tracking_options(self, run: Run) -> str:
+    def tracking_options(self, run: Run) -> str:
+        """What the training command is told of experiment trackers, after a space; empty where there is none."""
         chosen = self._tracking(run)
         if not chosen:
             return ""
