@@ -9,7 +9,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from reward_ablation.study.base import PATTERNS_IN_WORDS
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.plain_values import printable
 
 
 def read_spec(text: str) -> Any:
@@ -52,7 +51,7 @@ def describe(error: ValidationError, config: Any) -> str:
     first, *others = error.errors()
     more = f" (and {len(others)} more)" if others else ""
     keys = written_keys(first["loc"], config, last_is_missing=first["type"] == "missing")
-    return printable(f"{keys}: {_what(first)}{more}")
+    return f"{keys}: {_what(first)}{more}"
 
 
 def written_keys(place: tuple[Any, ...], config: Any, last_is_missing: bool = False) -> str:

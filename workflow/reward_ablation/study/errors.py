@@ -32,7 +32,10 @@ _SHORT_WRITES = ("iostream error", "unexpected pos", "requested and")
 
 
 class StudyError(ValueError):
-    """What is wrong, where, and what to do, in one line."""
+    """What is wrong, where, and what to do, in one line that does nothing to a terminal."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 @contextmanager
@@ -42,7 +45,7 @@ def one_line_errors() -> Iterator[None]:
         with storage_errors():
             yield
     except StudyError as error:
-        print(f"error: {printable(str(error))}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
 
 
