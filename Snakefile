@@ -9,7 +9,7 @@ from snakemake.utils import min_version
 from reward_ablation.figures.catalogue import FIGURES, PAGES, files_of, module_of
 from reward_ablation.study.base import NAME_PATTERN
 from reward_ablation.planning.commands import Commands
-from reward_ablation.planning.job_commands import shell_prefix
+from reward_ablation.planning.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.study.errors import one_line_errors
 from reward_ablation.planning.local_gpus import share_gpus
 from reward_ablation.planning.overrides import settle
@@ -22,6 +22,7 @@ from reward_ablation.planning.results_folder import ResultsFolder, check_working
 from reward_ablation.planning.trl_check import check_training_settings
 
 min_version("9.27")
+logger.addFilter(shorten_failed_commands)
 
 # A --configfile replaces the default study; Snakemake would merge the two.
 if not workflow.configfiles:

@@ -71,8 +71,8 @@ def setting(study: StudyFile) -> str:
     """What was trained on what."""
     seeds = ", ".join(map(str, study.seeds))
     return (
-        f"{plain(study.model)}, trained with GRPO on {plain(study.training_data)} under {len(study.arms)} weightings "
-        f"(arms, design {study.design}) of the reward components {', '.join(study.components)}, each with "
+        f"{plain(study.model)}, trained with GRPO on {plain(study.training_data)} under "
+        f"{counted(len(study.arms), 'weighting')} (arms, design {study.design}) of the reward components {', '.join(study.components)}, each with "
         f"{counted(len(study.seeds), 'seed')} ({seeds}). Evaluated on {', '.join(study.datasets)}. Baseline: "
         f"{study.baseline}."
     )

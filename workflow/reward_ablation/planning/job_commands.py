@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from snakemake_interface_executor_plugins.utils import format_cli_arg
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from reward_ablation.study.errors import StudyError
 
 #: Options that take all words up to the next option as config files.
 CONFIG_OPTIONS = ("--configfile", "--configfiles")
 CONFIG_ENDINGS = (".yaml", ".yml", ".json")
+
+#: How Python words the end of a command.
+_COMMAND = re.compile(r"Command '.*'(?= (returned non-zero exit status|died with))", re.DOTALL)
+
+#: Characters of one argument that are shown of the command of a failed job.
+SHOWN = 80
 
 
 def shell_prefix(programs: Path) -> str:
@@ -26,6 +34,32 @@ def shell_prefix(programs: Path) -> str:
     """
     first = shlex.quote(str(programs)).replace("{", "{{").replace("}", "}}")
     return f'set -euo pipefail; export PATH={first}:"$PATH"; '
+
+
+def shorten_failed_commands(record: logging.LogRecord) -> bool:
+    """Show of a failed job's command, which Snakemake shows twice, the beginnings of its arguments, and once.
+
+    A filter for Snakemake's logger. A run's spec has thousands of characters, and the error stands below them.
+    """
+    if getattr(record, "event", None) == LogEvent.JOB_ERROR and getattr(record, "shellcmd", None):
+        record.shellcmd = shortened(record.shellcmd)
+    elif isinstance(record.msg, str) and "CalledProcessError in " in record.msg:
+        record.msg = _COMMAND.sub("The command", record.msg)
+    return True
+
+
+def shortened(command: str) -> str:
+    """A command with the beginning of each long argument."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # not written for this shell
+        return command
+    if all(len(word) <= 2 * SHOWN for word in words):
+        return command
+    return " ".join(
+        word if len(word) <= 2 * SHOWN else f"{word[:SHOWN]}... ({len(word)} characters; snakemake -p shows all)"
+        for word in words
+    )
 
 
 def check_config_files(words: Sequence[str]) -> None:

@@ -350,7 +350,7 @@ class Study:
                 spec = {name: value for name, value in json.loads(run.spec).items() if name != "seed"}
                 runs.append({"arm": arm, "key": key, "seed": seed, "folder": f"runs/{run.name}", "spec": spec})
         write_json({**self.summary, "runs": runs}, path)
-        lines = [f"{len(self.arms)} arms, {len(self.runs)} runs", *self.warnings]
+        lines = [f"arms: {len(self.arms)}, runs: {len(self.runs)}", *self.warnings]
         Path(log).write_text("\n".join(lines) + "\n")
 
     @property
