@@ -1,8 +1,9 @@
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, verdict
+from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, output_pattern, verdict
 
 
 @pytest.mark.parametrize(
@@ -36,10 +37,18 @@ def test_what_is_worth_another_submission(error, later):
     assert may_come_later(error) == later
 
 
+@pytest.mark.parametrize("folder", ["logs", 'a b/it\'s "$(touch PWNED)" `touch PWNED` $HOME \\ *'])
 @pytest.mark.parametrize("status", [0, 3])
-def test_a_job_leaves_its_exit_status(tmp_path, status):
-    script = batch_script(f"(exit {status})", tmp_path)
-    result = subprocess.run(["sh"], input=script, text=True, env={"SLURM_JOB_ID": "7"})
+def test_a_job_leaves_its_exit_status(tmp_path, status, folder):
+    verdicts = tmp_path / folder
+    verdicts.mkdir(parents=True)
+    script = batch_script(f"(exit {status})", verdicts)
+    result = subprocess.run(["sh"], input=script, text=True, env={"SLURM_JOB_ID": "7"}, cwd=tmp_path)
     assert result.returncode == status
-    assert verdict(tmp_path, "7") == status
-    assert verdict(tmp_path, "8") is None
+    assert verdict(verdicts, "7") == status
+    assert verdict(verdicts, "8") is None
+    assert not list(tmp_path.rglob("PWNED"))
+
+
+def test_slurm_puts_nothing_of_its_own_into_a_folders_name():
+    assert output_pattern(Path("/home/100%j/a %%x")) == "/home/100%%j/a %%%%x/%j.log"

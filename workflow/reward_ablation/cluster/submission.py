@@ -22,7 +22,7 @@ def batch_script(command: str, verdicts: Path) -> str:
 
 
 def output_pattern(folder: Path) -> str:
-    """What `sbatch --output` is told of a job's log: Slurm puts the job's number in the place of %j, and takes %% for %."""
+    """The log of a job as `sbatch --output` takes it: Slurm writes the job's number for %j, and % for %%."""
     return str(folder).replace("%", "%%") + "/%j.log"
 
 

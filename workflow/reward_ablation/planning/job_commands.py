@@ -41,8 +41,9 @@ def shorten_failed_commands(record: logging.LogRecord) -> bool:
 
     A filter for Snakemake's logger. A run's spec has thousands of characters, and the error stands below them.
     """
-    if getattr(record, "event", None) == LogEvent.JOB_ERROR and getattr(record, "shellcmd", None):
-        record.shellcmd = shortened(record.shellcmd)
+    fields = vars(record)
+    if fields.get("event") == LogEvent.JOB_ERROR and fields.get("shellcmd"):
+        fields["shellcmd"] = shortened(fields["shellcmd"])
     elif isinstance(record.msg, str) and "CalledProcessError in " in record.msg:
         record.msg = _COMMAND.sub("The command", record.msg)
     return True
@@ -63,7 +64,7 @@ def shortened(command: str) -> str:
 
 
 def check_config_files(words: Sequence[str]) -> None:
-    """Refuse a target behind `--configfile`, which Snakemake reads as one more config file, and a file that is not there.
+    """Refuse a file that is not there, and a target behind `--configfile`: Snakemake reads it as one more config file.
 
     Parameters
     ----------
@@ -74,10 +75,11 @@ def check_config_files(words: Sequence[str]) -> None:
     ------
     StudyError
     """
-    for option, *files in _with_values(words):
-        if option.partition("=")[0] not in CONFIG_OPTIONS:
+    for first, *files in _with_values(words):
+        option, equals, file = first.partition("=")
+        if option not in CONFIG_OPTIONS:
             continue
-        files = [option.partition("=")[2]] if "=" in option else files
+        files = [file] if equals else files
         for number, file in enumerate(files):
             if number and not file.endswith(CONFIG_ENDINGS):
                 raise StudyError(
@@ -118,13 +120,13 @@ def check_passed_on(paths: Sequence[str], python: str) -> None:
     for path in paths:
         if not _is_passed_on(path):
             raise StudyError(
-                f"{path}: Snakemake cannot write this path into the command of a job; start the study in a folder whose "
-                "path has no quotes, $, ` or \\"
+                f"{path}: Snakemake cannot write this path into the command of a job; start the study in a folder "
+                "whose path has no quotes, $, ` or \\"
             )
     if shlex.quote(python) != python:
         raise StudyError(
-            f"{python}: Snakemake cannot write this path into the command of a job; install the workflow (make install) "
-            "in a folder whose path has no spaces or special characters"
+            f"{python}: Snakemake cannot write this path into the command of a job; install the workflow "
+            "(make install) in a folder whose path has no spaces or special characters"
         )
 
 

@@ -28,8 +28,8 @@ Repository = Annotated[str, StringConstraints(pattern=REPOSITORY, max_length=200
 PATTERNS_IN_WORDS = {
     NAME: "letters, digits and _, with a letter first",
     FOLDER: "a folder below this one, such as results/mine: of letters, digits, _, - and ., without / at its ends",
-    COMMIT: "the full hash of a commit, 40 of the characters 0-9 and a-f: a branch or tag may move; the model's or data "
-    "set's page on the hub lists it under Files, History",
+    COMMIT: "the full hash of a commit, 40 of the characters 0-9 and a-f; the page of the model or data set on the hub "
+    "lists commits under Files, History",
     REPOSITORY: "a repository on the hub, such as Qwen/Qwen2.5-0.5B-Instruct",
 }
 

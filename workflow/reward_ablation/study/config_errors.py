@@ -85,7 +85,7 @@ def _what(error: Any) -> str:
         case "string_pattern_mismatch":
             return f"{_short(error['input'])} is not allowed; allowed: {PATTERNS_IN_WORDS[context['pattern']]}"
         case "too_short" | "too_long":
-            there = context["actual_length"]
+            there = len(error["input"])
             least = error["type"] == "too_short"
             needed = f"at least {context['min_length']} needed" if least else f"at most {context['max_length']} allowed"
             return f"has {there} {'entry' if there == 1 else 'entries'}; {needed}"

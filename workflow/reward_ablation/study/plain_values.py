@@ -119,5 +119,5 @@ def _problem_of_text(text: str) -> str | None:
         kind = unicodedata.category(char)
         if kind == "Cs" or (kind == "Cc" and char not in WHITE_SPACE):
             name = "half a character (a surrogate)" if kind == "Cs" else "a control character"
-            return f"{printable(text, 60)!r} has {name}, {ascii(char)}; take it out"
+            return f"{printable(text, 60)!r} has {name}, {char!a}; take it out"
     return None

@@ -19,7 +19,7 @@ _EVALUATION = "evaluation is a stage of its own: see evaluation"
 _UPLOAD = "upload the model's folder yourself"
 _REMOTE_CODE = "no code of a model's repository is run"
 
-#: Settings that the workflow decides itself or does not carry out, of all trainers: the reason, or where a user says so.
+#: Settings of all trainers that the workflow decides itself or does not carry out: why, or where a user says so.
 RESERVED = {
     "output_dir": "the folder is decided by the workflow",
     "use_cpu": "set launch.gpus: 0",
