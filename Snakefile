@@ -9,6 +9,7 @@ from snakemake.utils import min_version
 from reward_ablation.figures.catalogue import FIGURES, PAGES, files_of, module_of
 from reward_ablation.study.base import NAME_PATTERN
 from reward_ablation.planning.commands import Commands
+from reward_ablation.planning.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.study.errors import one_line_errors
 from reward_ablation.planning.internals import watch_failures
 from reward_ablation.planning.local_gpus import share_gpus
@@ -22,6 +23,7 @@ from reward_ablation.planning.results_folder import ResultsFolder, check_working
 from reward_ablation.planning.trl_check import check_training_settings
 
 min_version("9.27")
+logger.addFilter(shorten_failed_commands)
 
 # A --configfile replaces the default study; Snakemake would merge the two.
 if not workflow.configfiles:
@@ -61,7 +63,7 @@ wildcard_constraints:
 
 
 # Jobs run in the Python environment of this Snakemake, activated or not.
-shell.prefix(f'set -euo pipefail; export PATH="{Path(sys.executable).parent}:$PATH"; ')
+shell.prefix(shell_prefix(Path(sys.executable).parent))
 # A study for the CPU stays there, with a GPU at hand too.
 if study.config.launch.gpus == 0:
     os.environ.update(CUDA_VISIBLE_DEVICES="")
@@ -87,7 +89,6 @@ localrules:
     fetch,
     plan,
     prepare_evaluation,
-    prepare_sft,
     prepare_train,
     prune,
     report_pages,

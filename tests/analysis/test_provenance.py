@@ -72,6 +72,11 @@ def test_what_all_runs_have_in_common_is_told(root):
     )
 
 
+def test_one_run_is_told_as_one(root):
+    table = tables_of(root)["provenance"].assign(runs=1)
+    assert sentence(table).startswith("one run: code c0de, python 3.11.7, ")
+
+
 def test_what_differs_is_told_with_its_runs_and_arms(root):
     edit(root, 1, 0, other_torch)
     edit(root, 2, 1, moved)

@@ -121,6 +121,11 @@ def test_few_seeds_are_said(study, tables, cost, seeds, words):
     assert words in summary(study.model_copy(update={"seeds": seeds}), tables, cost)
 
 
+def test_one_arm_is_one_weighting(study, tables, cost):
+    one = study.model_copy(update={"arms": study.arms[:1]})
+    assert "under 1 weighting (arms, design list) of the reward components" in summary(one, tables, cost)
+
+
 def test_empty_tables_are_said_in_words(study, tables, cost):
     for name in ("paired_differences", "component_effects", "reward_hacking"):
         tables[name] = tables[name].iloc[:0]

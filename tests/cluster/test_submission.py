@@ -1,10 +1,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, verdict
+from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, output_pattern, verdict
 from reward_ablation.study.exit_status import GOES_ON
 
 
@@ -39,6 +40,7 @@ def test_what_is_worth_another_submission(error, later):
     assert may_come_later(error) == later
 
 
+@pytest.mark.parametrize("folder", ["logs", 'a b/it\'s "$(touch PWNED)" `touch PWNED` $HOME \\ *'])
 @pytest.mark.parametrize(
     ("snakemake", "command", "left"),
     [
@@ -49,14 +51,20 @@ def test_what_is_worth_another_submission(error, later):
         (137, None, GOES_ON),
     ],
 )
-def test_a_job_leaves_the_exit_status_of_its_command(tmp_path, snakemake, command, left):
-    folder = tmp_path / "a folder's $HOME `logs`"
-    folder.mkdir()
-    (folder / "7.status").write_text("3\n")  # of the same job before it was requeued
+def test_a_job_leaves_the_exit_status_of_its_command(tmp_path, folder, snakemake, command, left):
+    verdicts = tmp_path / folder
+    verdicts.mkdir(parents=True)
+    (verdicts / "7.status").write_text("3\n")  # of the same job before it was requeued
     inner = f"from reward_ablation.cluster.submission import leave_status; leave_status({command})"
     leave = f'{sys.executable} -c "{inner}"; ' if command is not None else ""
-    script = batch_script(f"({leave}exit {snakemake})", folder)
-    result = subprocess.run(["sh"], input=script, text=True, env={**os.environ, "SLURM_JOB_ID": "7"})
+    script = batch_script(f"({leave}exit {snakemake})", verdicts)
+    environment = {**os.environ, "SLURM_JOB_ID": "7"}
+    result = subprocess.run(["sh"], input=script, text=True, env=environment, cwd=tmp_path)
     assert result.returncode == left
-    assert verdict(folder, "7") == left
-    assert verdict(folder, "8") is None
+    assert verdict(verdicts, "7") == left
+    assert verdict(verdicts, "8") is None
+    assert not list(tmp_path.rglob("PWNED"))
+
+
+def test_slurm_puts_nothing_of_its_own_into_a_folders_name():
+    assert output_pattern(Path("/home/100%j/a %%x")) == "/home/100%%j/a %%%%x/%j.log"

@@ -44,7 +44,7 @@ def test_arms_have_their_weights_and_folders(config, tmp_path):
     keys = resolve(config, "config.yaml", tmp_path).keys
     cells = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", words)]
     assert ["mixed", "1", "0.5", "0.5", "none", f"runs/mixed-{keys['mixed']}"] in cells
-    assert "2 arms by design list, seeds 0, 1, 4 runs; baseline length" in words
+    assert "Arms: 2, by design list; seeds: 0, 1; runs: 4; baseline: length" in words
 
 
 def test_the_commands_name_config_lock_and_code(config, tmp_path):

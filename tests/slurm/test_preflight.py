@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,16 @@ def there(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
 
 def asked(**resources):
     return request_of(Site.model_validate(SITE), "train", resources, threads=1)
+
+
+def test_a_folder_that_snakemake_cannot_quote_is_refused(cluster: Cluster, tmp_path: Path):
+    study = ClusterStudy(tmp_path / "it's $(touch PWNED)", cluster)
+    before = {job.id for job in cluster.jobs()}
+    status, told = study.train()
+    assert status == 1
+    assert "it's $(touch PWNED): Snakemake cannot write this path into the command of a job; start the study in" in told
+    assert {job.id for job in cluster.jobs()} == before
+    assert not list(tmp_path.rglob("PWNED"))
 
 
 def test_partitions_and_nodes_as_slurm_tells_them(there):

@@ -53,7 +53,9 @@ def test_jobs_have_the_config_of_the_start(tmp_path):
         "REWARD_ABLATION__PROMPT__SYSTEM": "it's \"$HOME\" {brace} ünï 'x'\n",
         "REWARD_ABLATION__NAME": "environment",
     }
+    given = "it's $(touch PWNED) `touch PWNED`"  # Snakemake's own quotes have a shell run it
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--config", "name=given", "seeds=[1,2]"]
+    command.append(f"baseline={given}")
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     written = json.loads((tmp_path / "config.json").read_text())
@@ -64,7 +66,9 @@ def test_jobs_have_the_config_of_the_start(tmp_path):
         "name": "given",
         "launch": {"gpus": 1},
         "prompt": {"system": "it's \"$HOME\" {brace} ünï 'x'"},
+        "baseline": given,
     }
+    assert not (tmp_path / "PWNED").exists()
     told = result.stdout.splitlines()
     assert told.count("launch.gpus: auto is 1 here: an NVIDIA GPU") == 1
     assert told.count("training.max_steps: 50, by REWARD_ABLATION__TRAINING__MAX_STEPS") == 1

@@ -93,5 +93,5 @@ rule aggregate:
     message:
         "aggregate all runs into tables"
     shell:
-        "exec python -m reward_ablation.analysis --study {input.study:q} --results $(dirname {input.study:q})"
-        " --output $(dirname {output.runs:q}) --mixed-provenance {params.mixed} > {log:q} 2>&1"
+        'exec python -m reward_ablation.analysis --study {input.study:q} --results "$(dirname {input.study:q})"'
+        ' --output "$(dirname {output.runs:q})" --mixed-provenance {params.mixed} > {log:q} 2>&1'

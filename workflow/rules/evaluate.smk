@@ -19,7 +19,7 @@ rule evaluate_base:
     message:
         "evaluate the base model on {wildcards.dataset}"
     shell:
-        "exec python -m reward_ablation.evaluation --spec {params.spec:q} --model $(dirname {input.model:q})"
+        'exec python -m reward_ablation.evaluation --spec {params.spec:q} --model "$(dirname {input.model:q})"'
         " --problems {input.problems:q} --output {output.answers:q} --record {output.record:q} > {log:q} 2>&1"
 
 
@@ -46,8 +46,8 @@ rule evaluate:
     message:
         "evaluate {wildcards.run}, on {wildcards.dataset}"
     shell:
-        "exec python -m reward_ablation.evaluation --spec {params.spec:q} --model $(dirname {input.run:q})/model"
-        " --base $(dirname {input.base:q}) --problems {input.problems:q} --output {output.answers:q}"
+        'exec python -m reward_ablation.evaluation --spec {params.spec:q} --model "$(dirname {input.run:q})/model"'
+        ' --base "$(dirname {input.base:q})" --problems {input.problems:q} --output {output.answers:q}'
         " --record {output.record:q} > {log:q} 2>&1"
 
 
@@ -71,6 +71,6 @@ rule evaluate_kept:
     message:
         "evaluate the models that {wildcards.run} kept, on {wildcards.dataset}"
     shell:
-        "exec python -m reward_ablation.evaluation --spec {params.spec:q} --kept $(dirname {input.run:q})"
-        " --base $(dirname {input.base:q}) --problems {input.problems:q} --output {output.answers:q}"
+        'exec python -m reward_ablation.evaluation --spec {params.spec:q} --kept "$(dirname {input.run:q})"'
+        ' --base "$(dirname {input.base:q})" --problems {input.problems:q} --output {output.answers:q}'
         " --record {output.record:q} > {log:q} 2>&1"

@@ -15,8 +15,8 @@ rule export_rldynamics:
     message:
         "export {wildcards.run} as rldynamics has it"
     shell:
-        "exec python -m reward_ablation.exports rldynamics --run-dir $(dirname {input.run:q})"
-        " --metadata {params.metadata:q} --output $(dirname {output.rewards:q}) > {log:q} 2>&1"
+        'exec python -m reward_ablation.exports rldynamics --run-dir "$(dirname {input.run:q})"'
+        ' --metadata {params.metadata:q} --output "$(dirname {output.rewards:q})" > {log:q} 2>&1'
 
 
 rule export_simple_grpo:
@@ -55,7 +55,7 @@ rule export_simple_grpo:
     message:
         "export {wildcards.run} as simple_grpo has it"
     shell:
-        "exec python -m reward_ablation.exports simple_grpo --run-dir $(dirname {input.run:q})"
-        " --model $(dirname {input.model:q}) --problems {input.problems:q} --questions {input.questions:q}"
+        'exec python -m reward_ablation.exports simple_grpo --run-dir "$(dirname {input.run:q})"'
+        ' --model "$(dirname {input.model:q})" --problems {input.problems:q} --questions {input.questions:q}'
         " --before {input.before:q} --after {input.after:q} --answer-format {params.answer_format}"
-        " --output $(dirname {output.summary:q}) > {log:q} 2>&1"
+        ' --output "$(dirname {output.summary:q})" > {log:q} 2>&1'

@@ -32,7 +32,7 @@ for figure, entry in FIGURES.items():
             "draw {params.figure}"
         shell:
             "exec python -m reward_ablation.figures {params.figure} --study {input.study:q}"
-            " --tables $(dirname {input.tables[0]:q}) --output {output.pdf:q} > {log:q} 2>&1"
+            ' --tables "$(dirname {input.tables[0]:q})" --output {output.pdf:q} > {log:q} 2>&1'
 
 
 rule all_figures:
@@ -57,5 +57,5 @@ rule all_figures:
     message:
         "bind all figures into one file"
     shell:
-        "exec python -m reward_ablation.figures all --study {input.study:q} --tables $(dirname {input.provenance:q})"
+        'exec python -m reward_ablation.figures all --study {input.study:q} --tables "$(dirname {input.provenance:q})"'
         " --pages {input.pages:q} --output {output.pdf:q} > {log:q} 2>&1"

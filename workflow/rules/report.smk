@@ -67,5 +67,5 @@ rule summary:
     message:
         "write the summary"
     shell:
-        "exec python -m reward_ablation.analysis.summary --study {input.study:q} --tables $(dirname {input.cost:q})"
+        'exec python -m reward_ablation.analysis.summary --study {input.study:q} --tables "$(dirname {input.cost:q})"'
         " --output {output.markdown:q} > {log:q} 2>&1"

@@ -11,6 +11,7 @@ rule prepare_sft:
         "<logs>/prepare/sft.log",
     benchmark:
         "<benchmarks>/prepare/sft.tsv"
+    localrule: True
     params:
         spec=study.sft_data_spec,
         code=study.code_of("data"),
@@ -45,5 +46,5 @@ rule sft:
     message:
         "learn the demonstrations; GPUs: {resources.gpu}"
     shell:
-        "exec python -m reward_ablation.sft --spec {params.spec:q} --model $(dirname {input.model:q})"
+        'exec python -m reward_ablation.sft --spec {params.spec:q} --model "$(dirname {input.model:q})"'
         " --problems {input.problems:q} --output {output.model:q} > {log:q} 2>&1"

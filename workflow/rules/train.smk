@@ -24,5 +24,5 @@ rule train:
         "train {wildcards.run}; GPUs: {resources.gpu}, nodes: {resources.nodes}, CPU threads on each: {threads}"
     shell:
         "exec python -m reward_ablation.training --spec {params.spec:q} --code {params.code}"
-        " --model $(dirname {input.model:q}) --problems {input.problems:q} --run-dir $(dirname {output.run:q})"
+        ' --model "$(dirname {input.model:q})" --problems {input.problems:q} --run-dir "$(dirname {output.run:q})"'
         " --nodes {resources.nodes}{params.options} > {log:q} 2>&1"

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import shlex
+import sys
 import threading
 import time
 from collections.abc import AsyncGenerator
@@ -35,10 +36,15 @@ from reward_ablation.cluster.request import Request, arguments, request_of
 from reward_ablation.cluster.room import no_room
 from reward_ablation.cluster.site import read_site
 from reward_ablation.cluster.slurm import is_live, my_jobs
-from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, verdict
-from reward_ablation.planning.internals import last_attempt, needed_jobs, variable
+from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, output_pattern, verdict
+from reward_ablation.planning.internals import last_attempt, needed_jobs, passed_on_as_text, variable
+from reward_ablation.planning.job_commands import check_config_files, check_passed_on
 from reward_ablation.study.errors import StudyError, one_line_errors
 from reward_ablation.study.exit_status import is_permanent
+
+# Snakemake imports its plugins before it reads config files, and reads them before any code of the workflow.
+with one_line_errors():
+    check_config_files(sys.argv)
 
 common_settings = slurm_plugin.common_settings
 
@@ -84,6 +90,7 @@ class Executor(slurm_plugin.Executor):
         ------
         StudyError
         """
+        check_passed_on(passed_on_as_text(self.workflow), sys.executable)
         self.study = variable(self.workflow, "study")
         self.of_study = prefix(self.study.config.name, self.study.root / self.study.config.root)
         if self.executor_settings.logdir is None:
@@ -197,11 +204,11 @@ class Executor(slurm_plugin.Executor):
 
     def _submit(self, job: JobExecutorInterface) -> str:
         """What `sbatch` answers."""
-        log = self._log(job, "%j")
-        log.parent.mkdir(parents=True, exist_ok=True)
+        logs = self._log(job, "%j").parent
+        logs.mkdir(parents=True, exist_ok=True)
         request = within_limits(self._request(job), self.cluster)
-        script = batch_script(self.format_job_exec(job), log.parent)
-        command = ["sbatch", "--parsable", f"--output={log}", "--open-mode=append", "--export=ALL"]
+        script = batch_script(self.format_job_exec(job), logs)
+        command = ["sbatch", "--parsable", f"--output={output_pattern(logs)}", "--open-mode=append", "--export=ALL"]
         command += [f"--chdir={self.workflow.workdir_init}", *arguments(request, self.site.gpus_by)]
         command += ["--requeue" if self.executor_settings.requeue else "--no-requeue"]
         command += [f"--job-name={self._name(job)}", f"--comment={_what(job)} params={digest_of(job.params)}"]

@@ -75,7 +75,8 @@ def sentence(table: pd.DataFrame) -> str:
     same = table[~table["mixed"]].set_index("quantity")["value"]
     common = ", ".join(_named(name, same[name]) for name in ALWAYS_NAMED if name in same.index)
     if not texts:
-        return f"the same for all {_count(int(table['runs'].max()), 'run')}: {common}"
+        runs = int(table["runs"].max())
+        return f"{'one run' if runs == 1 else f'the same for all {runs} runs'}: {common}"
     return f"mixed: {'; '.join(texts)}" + (f". The same for all: {common}" if common else "")
 
 

@@ -70,10 +70,11 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
 def setting(study: StudyFile) -> str:
     """What was trained on what."""
     seeds = ", ".join(map(str, study.seeds))
+    components = ", ".join(study.components)
     return (
-        f"{plain(study.model)}, trained with GRPO on {plain(study.training_data)} under {len(study.arms)} weightings "
-        f"(arms, design {study.design}) of the reward components {', '.join(study.components)}, each with "
-        f"{counted(len(study.seeds), 'seed')} ({seeds}). Evaluated on {', '.join(study.datasets)}. Baseline: "
+        f"{plain(study.model)}, trained with GRPO on {plain(study.training_data)} under "
+        f"{counted(len(study.arms), 'weighting')} (arms, design {study.design}) of the reward components {components}, "
+        f"each with {counted(len(study.seeds), 'seed')} ({seeds}). Evaluated on {', '.join(study.datasets)}. Baseline: "
         f"{study.baseline}."
     )
 

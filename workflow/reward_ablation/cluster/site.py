@@ -9,9 +9,10 @@ from typing import Literal
 import yaml
 from pydantic import Field, ValidationError, field_validator
 
-from reward_ablation.study.base import Section
+from reward_ablation.study.base import Line, Section
 from reward_ablation.study.config_errors import describe
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.plain_values import check_values
 
 #: Options by which what is submitted is not one job that runs here, or one that is not found again.
 _NOT_OPTIONS = (
@@ -42,10 +43,10 @@ def check_options(options: str | None) -> str | None:
 class Ask(Section):
     """What one job asks for; what is left empty here and in the site file is left to Slurm's own defaults."""
 
-    partition: str | None = None
-    qos: str | None = None
-    constraint: str | None = Field(None, description="Features that a node must have, such as infiniband.")
-    gpu_type: str | None = Field(None, description="As Slurm calls it, where a partition has several: h100.")
+    partition: Line | None = None
+    qos: Line | None = None
+    constraint: Line | None = Field(None, description="Features that a node must have, such as infiniband.")
+    gpu_type: Line | None = Field(None, description="As Slurm calls it, where a partition has several: h100.")
     mem_gb: float = Field(
         gt=0, allow_inf_nan=False, description="Main memory on each node; the GPU's own is not meant."
     )
@@ -58,10 +59,10 @@ class Ask(Section):
 class Site(Section):
     """One cluster."""
 
-    account: str | None = None
-    partition: str | None = None
-    qos: str | None = None
-    gpu_type: str | None = None
+    account: Line | None = None
+    partition: Line | None = None
+    qos: Line | None = None
+    gpu_type: Line | None = None
     gpus_by: Literal["gpus", "gres"] = Field("gpus", description="How GPUs are asked for: --gpus or --gres=gpu:.")
     sbatch: str | None = Field(None, description="More options for sbatch, as on its command line.")
     train: Ask
@@ -92,6 +93,9 @@ def read_site(path: Path) -> Site:
     if not isinstance(written, dict):
         raise StudyError(f"{path}: not a mapping of keys to values; profiles/slurm/site.yaml is one to start from")
     try:
+        check_values(written)
         return Site.model_validate(written)
     except ValidationError as error:
         raise StudyError(f"{path}: {describe(error, written)}") from None
+    except ValueError as error:
+        raise StudyError(f"{path}: {error}") from None

@@ -47,6 +47,11 @@ def leave_status(status: int) -> None:
             Path(file).write_text(f"{128 - status if status < 0 else status}\n")
 
 
+def output_pattern(folder: Path) -> str:
+    """The log of a job as `sbatch --output` takes it: Slurm writes the job's number for %j, and % for %%."""
+    return str(folder).replace("%", "%%") + "/%j.log"
+
+
 def number_in(answer: str) -> str | None:
     """Number of the job in what `sbatch --parsable` prints, which sites like to add words to."""
     found = re.findall(r"^(\d+)(?:;\S*)?$", answer, flags=re.MULTILINE)

@@ -80,7 +80,7 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
             "repository is never run"
         )
     try:
-        load_tokenizer(folder)
+        load_tokenizer(folder, where)
     except StudyError:
         raise
     except Exception as error:  # tokenizers raises bare Exception on a broken file

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GENERIC_TOKENIZERS = {"PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend"}
 
 
-def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
+def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTokenizerBase:
     """Tokenizer of a model folder, ready for batched generation.
 
     AutoTokenizer goes by the model type for qwen2 and replaces the pre-tokenizer that is in
@@ -26,6 +26,8 @@ def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     ----------
     folder : path
         Folder with tokenizer files.
+    where : str, optional
+        What an error message calls the model; default: the folder.
 
     Returns
     -------
@@ -40,15 +42,16 @@ def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     folder = Path(folder)
+    where = where or str(folder)
     settings = folder / "tokenizer_config.json"
     if not settings.is_file():
-        raise StudyError(f"{folder}: no tokenizer_config.json; a model folder needs its tokenizer files")
+        raise StudyError(f"{where}: no tokenizer_config.json; save the tokenizer there too, by its save_pretrained")
     generic = json.loads(settings.read_text()).get("tokenizer_class") in GENERIC_TOKENIZERS
     loader = PreTrainedTokenizerFast if generic and (folder / "tokenizer.json").is_file() else AutoTokenizer
     tokenizer = loader.from_pretrained(folder, padding_side="left", trust_remote_code=False, local_files_only=True)
     if tokenizer.pad_token is None:
         if tokenizer.eos_token is None:
-            raise StudyError(f"{folder}: the tokenizer has no pad_token and no eos_token; set one in {settings.name}")
+            raise StudyError(f"{where}: the tokenizer has no pad_token and no eos_token; set one in {settings.name}")
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 

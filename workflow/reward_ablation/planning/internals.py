@@ -86,9 +86,17 @@ def given_config(workflow: Any) -> Mapping[str, Any]:
 
 
 def hand_to_jobs(workflow: Any, entry: str) -> None:
-    """Give the Snakemake of each job another `key=value` of --config; the text must need no quoting."""
-    settings = _part(workflow, "config_settings")
-    settings.config_args = [*_part(workflow, "config_settings", "config_args"), entry]
+    """Give the Snakemake of each job this `key=value` of --config, in place of what --config says in this start.
+
+    The text must need no quoting: Snakemake's own quoting is not a shell's.
+    """
+    _part(workflow, "config_settings").config_args = [entry]
+
+
+def passed_on_as_text(workflow: Any) -> list[str]:
+    """Paths that Snakemake writes into the command of a job, quoted by Python's rules and not by a shell's."""
+    paths = [_part(workflow, "main_snakefile"), _part(workflow, "sourcecache", "runtime_cache_path")]
+    return [str(path) for path in [*paths, workflow.overwrite_workdir] if path]
 
 
 def watch_failures(failed: Callable[[Any, int], None]) -> None:

@@ -2,7 +2,8 @@
 
 Snakemake reads the Snakefile again in the processes of jobs, on other nodes too, and hands them what --config said.
 What the environment said goes with it: batch systems need not hand the environment on, and a node's may say something
-else.
+else. What --config said goes the same way, in letters that need no quotes: Snakemake's own quotes let a shell run what
+stands in a value.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from reward_ablation.planning.internals import given_config, hand_to_jobs, is_ma
 from reward_ablation.study.environment import override, value_at, variables_in
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.gpus import what_is_here
+from reward_ablation.study.plain_values import printable
 from reward_ablation.study.secrets import without_secrets
 
 #: The key of --config by which jobs get what this start has found.
@@ -76,10 +78,10 @@ def settle(
         A variable cannot be taken, or the GPUs cannot be counted.
     """
     handed = config.pop(HANDED, None)
-    given = {key: value for key, value in given_config(workflow).items() if key != HANDED}
-    start = decoded(handed) if handed else {"variables": variables_in(environment)}
+    given = dict(given_config(workflow))
+    start = decoded(handed) if handed else {"variables": variables_in(environment), "given": given}
     settings = override(config, start["variables"])
-    update_config(config, given)
+    update_config(config, start["given"])
     auto = value_at(config, GPUS) == "auto"
     if auto and not handed:
         start["gpus"], found = what_is_here()
@@ -91,7 +93,7 @@ def settle(
         for variable, path, value in settings:
             wins = "" if path == GPUS or value_at(config, path) == value else "; --config says otherwise, and counts"
             shown = value_at(without_secrets(nested(path, value)), path)
-            tell(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{wins}")
+            tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{wins}"))
     return Settled(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
 
 

@@ -106,7 +106,7 @@ def arms_page(study: Study) -> str:
     seeds = ", ".join(map(str, config.seeds))
     return page(
         f"Arms and runs of {config.name}",
-        f"{len(study.arms)} arms by design {config.arms.design}, seeds {seeds}, {len(study.runs)} runs; baseline "
+        f"Arms: {len(study.arms)}, by design {config.arms.design}; seeds: {seeds}; runs: {len(study.runs)}; baseline: "
         f"{study.summary['baseline']}",
         section("Arms"),
         table(["arm", *config.components, "training settings of its own", "runs, one folder a seed"], arms),

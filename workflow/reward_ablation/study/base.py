@@ -1,16 +1,47 @@
-"""What all config models share: the strict base class and the pattern of names."""
+"""What all config models share: the strict base class, and which texts are allowed where."""
 
 from __future__ import annotations
 
 import difflib
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 #: Names of arms, components and data sets: they become wildcards, file names and column names.
 NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_]*"
 
-Name = Annotated[str, StringConstraints(pattern=rf"^{NAME_PATTERN}$", max_length=80)]
+NAME = rf"^{NAME_PATTERN}$"
+Name = Annotated[str, StringConstraints(pattern=NAME, max_length=80)]
+
+#: A folder below the project. Commands, patterns of Snakemake and Slurm's names of files take it as it is.
+FOLDER = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
+Folder = Annotated[str, StringConstraints(pattern=FOLDER, max_length=200)]
+
+#: A commit on the hub.
+COMMIT = r"^[0-9a-f]{40}$"
+
+#: A repository on the hub.
+REPOSITORY = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
+Repository = Annotated[str, StringConstraints(pattern=REPOSITORY, max_length=200)]
+
+#: What a pattern asks for, in words.
+PATTERNS_IN_WORDS = {
+    NAME: "letters, digits and _, with a letter first",
+    FOLDER: "a folder below this one, such as results/mine: of letters, digits, _, - and ., without / at its ends",
+    COMMIT: "the full hash of a commit, 40 of the characters 0-9 and a-f; the page of the model or data set on the hub "
+    "lists commits under Files, History",
+    REPOSITORY: "a repository on the hub, such as Qwen/Qwen2.5-0.5B-Instruct",
+}
+
+
+def _one_line(text: str) -> str:
+    if len(text.splitlines()) > 1 or text != text.strip("\n\r"):
+        raise ValueError("more than one line; write it in one")
+    return text
+
+
+#: A path, the name of a column, or what Slurm is asked for.
+Line = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
 
 
 class Section(BaseModel):

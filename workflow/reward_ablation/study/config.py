@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
-from reward_ablation.study.base import Name, Section
+from reward_ablation.study.base import Folder, Name, Section
 from reward_ablation.study.designs import Arm, Design, expand
 from reward_ablation.study.grpo_settings import check_training_settings
 from reward_ablation.study.sections.data import Data
@@ -26,7 +26,7 @@ class StudyConfig(Section):
     """One study: model, data, components, arms, seeds, training, evaluation."""
 
     name: Name
-    results: str | None = Field(None, description="Folder of all outputs; default results/<name>.")
+    results: Folder | None = Field(None, description="Folder of all outputs; default results/<name>.")
     seeds: list[NonNegativeInt] = Field(min_length=1)
     model: Model
     data: Data

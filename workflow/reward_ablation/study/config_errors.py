@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from reward_ablation.study.base import PATTERNS_IN_WORDS
 from reward_ablation.study.errors import StudyError
 
 
@@ -82,7 +83,12 @@ def _what(error: Any) -> str:
             discriminator = context["discriminator"].strip("'")
             return f"{discriminator} is missing; it says of which kind this is"
         case "string_pattern_mismatch":
-            return f"{_short(error['input'])} is not allowed; it must match {context['pattern']}"
+            return f"{_short(error['input'])} is not allowed; allowed: {PATTERNS_IN_WORDS[context['pattern']]}"
+        case "too_short" | "too_long":
+            there = len(error["input"])
+            least = error["type"] == "too_short"
+            needed = f"at least {context['min_length']} needed" if least else f"at most {context['max_length']} allowed"
+            return f"has {there} {'entry' if there == 1 else 'entries'}; {needed}"
         case _:
             message = error["msg"]
             return f"{_short(error['input'])} is not allowed; {message[0].lower()}{message[1:]}"

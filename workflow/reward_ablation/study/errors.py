@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reward_ablation.study.exit_status import GOES_ON, may_pass
+from reward_ablation.study.plain_values import printable
 
 _ELSEWHERE = "or give the study another folder with the key results"
 
@@ -33,7 +34,10 @@ _SHORT_WRITES = ("iostream error", "unexpected pos", "requested and")
 
 
 class StudyError(ValueError):
-    """What is wrong, where, and what to do, in one line."""
+    """What is wrong, where, and what to do, in one line that does nothing to a terminal."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class PassingError(StudyError):

@@ -19,6 +19,7 @@ from reward_ablation.study.config_errors import describe
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.launch_checks import check_launchable, check_second_pass
+from reward_ablation.study.plain_values import check_length, check_values
 from reward_ablation.study.secrets import missing_variables, refuse_secrets
 from reward_ablation.study.sections.data import Data, HubData
 from reward_ablation.study.sections.launch import Launch
@@ -52,13 +53,13 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         `file: key: what is wrong; what is allowed`.
     """
     try:
+        check_values(config)
         refuse_secrets(config)
-    except StudyError as error:
-        raise StudyError(f"{file}: {error}") from None
-    try:
         study = StudyConfig.model_validate(config)
     except ValidationError as error:
         raise StudyError(f"{file}: {describe(error, config)}") from None
+    except ValueError as error:
+        raise StudyError(f"{file}: {error}") from None
     try:
         arms = checked_arms(study, root)
         launches = launches_of(study, arms)
@@ -79,7 +80,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         if first_arms[key] == arm
         for seed in study.seeds
     ]
-    return Study(
+    resolved = Study(
         config=study,
         root=root,
         arms=arms,
@@ -89,6 +90,31 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         train_code=code_digest("reward_ablation.training", *component_modules(functions)),
         warnings=[*trained_on_test(study.data), *same_arms(specs, keys)],
     )
+    try:
+        check_lengths(resolved, config)
+    except ValueError as error:
+        raise StudyError(f"{file}: {error}") from None
+    return resolved
+
+
+def check_lengths(study: Study, written: dict[str, Any]) -> None:
+    """Refuse specs that are too long for the commands of the jobs.
+
+    Parameters
+    ----------
+    study : Study
+    written : dict
+        The config as the user wrote it.
+
+    Raises
+    ------
+    ValueError
+    """
+    for run in study.runs.values():
+        check_length(run.spec + study.tracking_options(run), f"the spec of arm {run.arm}", written)
+    check_length(study.evaluation_spec(None), "the spec of an evaluation", written)
+    for dataset, spec in study.datasets.items():
+        check_length(spec, f"the spec of the evaluation set {dataset}", written)
 
 
 def _names_in(folder: Path) -> list[str]:

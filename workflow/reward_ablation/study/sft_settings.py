@@ -15,19 +15,12 @@ SETTINGS = TrlSettings(
         "seed": "write it under sft.seed",
         "data_seed": "write it under sft.seed",
         "remove_unused_columns": "the model takes token ids and labels alone",
-        "trust_remote_code": "no code of a model's repository is run",
-        **dict.fromkeys(
-            ("eval_packing", "eval_steps", "eval_delay", "eval_on_start", "load_best_model_at_end"),
-            RESERVED["eval_strategy"],
-        ),
+        "eval_packing": RESERVED["eval_strategy"],
         **dict.fromkeys(
             ("report_to", "run_name", "project", "trackio_bucket_id", "trackio_space_id", "trackio_static_space_id"),
             RESERVED["disable_tqdm"],
         ),
-        **dict.fromkeys(
-            ("hub_always_push", "hub_model_id", "hub_private_repo", "hub_revision", "hub_strategy"),
-            RESERVED["push_to_hub"],
-        ),
+        "hub_private_repo": RESERVED["push_to_hub"],
         **dict.fromkeys(("dataset_text_field", "dataset_kwargs", "dataset_num_proc"), _OWN_TOKENS),
         "assistant_only_loss": f"{_OWN_TOKENS}; the loss is on completions, with completion_only_loss: false on all",
         **dict.fromkeys(("eos_token", "pad_token", "chat_template_path"), "they are the model's, as GRPO takes them"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,7 @@ def local_digest(path: Path) -> str:
     StudyError
         There is no such file.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path.is_file raises where a name is too long
         raise StudyError(f"data: {path}: no such file; give the path of a JSON, JSONL, CSV or Parquet file")
     return sha256(path)
 
@@ -199,7 +200,7 @@ def folder_fingerprint(folder: Path) -> str:
     A fine-tuned model differs all over, so that 256 blocks of 64 KiB see it; hashing all weights would
     cost minutes at each start of the workflow. `fetch` hashes them once, into model.json.
     """
-    if not (folder / "config.json").is_file():
+    if not os.path.isfile(folder / "config.json"):
         raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):

@@ -230,9 +230,10 @@ class Study:
         vllm = ""
         if run.launch.vllm is not None:
             vllm = f" --vllm-memory-percent {resources.vllm_memory_percent} --vllm-sleep {resources.vllm_sleep}"
-        return vllm + self._tracking_options(run)
+        return vllm + self.tracking_options(run)
 
-    def _tracking_options(self, run: Run) -> str:
+    def tracking_options(self, run: Run) -> str:
+        """What the training command is told of experiment trackers, after a space; empty where there is none."""
         chosen = self._tracking(run)
         if not chosen:
             return ""
@@ -349,7 +350,7 @@ class Study:
                 spec = {name: value for name, value in json.loads(run.spec).items() if name != "seed"}
                 runs.append({"arm": arm, "key": key, "seed": seed, "folder": f"runs/{run.name}", "spec": spec})
         write_json({**self.summary, "runs": runs}, path)
-        lines = [f"{len(self.arms)} arms, {len(self.runs)} runs", *self.warnings]
+        lines = [f"arms: {len(self.arms)}, runs: {len(self.runs)}", *self.warnings]
         Path(log).write_text("\n".join(lines) + "\n")
 
     @property

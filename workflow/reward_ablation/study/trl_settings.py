@@ -21,7 +21,11 @@ from reward_ablation.study.errors import StudyError
 #: The TRL whose private parts the trainers read. `pyproject.toml` and the locks in `envs/` have the same.
 TRL = "1.16.0"
 
-#: Settings that the workflow itself decides for all trainers, with the place where the user says so.
+_EVALUATION = "evaluation is a stage of its own: see evaluation"
+_UPLOAD = "upload the model's folder yourself"
+_REMOTE_CODE = "no code of a model's repository is run"
+
+#: Settings of all trainers that the workflow decides itself or does not carry out: why, or where a user says so.
 RESERVED = {
     "output_dir": "the folder is decided by the workflow",
     "use_cpu": "set launch.gpus: 0",
@@ -30,13 +34,35 @@ RESERVED = {
     "restore_callback_states_from_checkpoint": "what was interrupted resumes by itself",
     "logging_steps": "every step is logged",
     "logging_strategy": "every step is logged",
-    "eval_strategy": "evaluation is a stage of its own: see evaluation",
-    "do_eval": "evaluation is a stage of its own: see evaluation",
+    "logging_first_step": "every step is logged",
+    **dict.fromkeys(
+        (
+            *("eval_strategy", "do_eval", "eval_steps", "eval_delay", "eval_on_start", "eval_accumulation_steps"),
+            *("eval_do_concat_batches", "eval_use_gather_object", "per_device_eval_batch_size", "batch_eval_metrics"),
+            *("bf16_full_eval", "fp16_full_eval", "include_for_metrics", "label_names", "prediction_loss_only"),
+            *("load_best_model_at_end", "metric_for_best_model", "greater_is_better", "do_predict"),
+        ),
+        _EVALUATION,
+    ),
+    "do_train": "each run is trained",
     "disable_tqdm": "the log has a line for each step",
     "save_only_model": "without the optimiser's state what was interrupted cannot go on",
     "auto_find_batch_size": "it would train steps twice; set per_device_train_batch_size",
-    "push_to_hub": "upload the model's folder yourself",
+    **dict.fromkeys(("push_to_hub", "hub_always_push", "hub_model_id", "hub_revision", "hub_strategy"), _UPLOAD),
+    "enable_jit_checkpoint": "what is told to stop saves by itself",
+    "save_on_each_node": "all nodes share the results folder",
+    "skip_memory_metrics": "the trainer's memory metrics are not kept",
+    "length_column_name": "the data have no column of lengths",
+    "local_rank": "the processes of a run are started by the workflow",
+    "trust_remote_code": _REMOTE_CODE,
     "hub_token": "nothing is uploaded, and a config is no place for secrets; to download, set HF_TOKEN",
+}
+
+
+#: Arguments of a model's `from_pretrained` that are not to be set in model_init_kwargs.
+NOT_FOR_MODELS = {
+    "trust_remote_code": _REMOTE_CODE,
+    **dict.fromkeys(("revision", "code_revision"), "the model is fetched before; set model.revision"),
 }
 
 
@@ -75,7 +101,7 @@ class TrlSettings:
     file : str
         The JSON schema generated from it, beside this module.
     reserved : dict of str to str
-        Settings that the workflow itself decides, with the place where the user says so.
+        Settings that the workflow decides itself or does not carry out: the reason, or where a user says so.
     choices : dict of str to list
         Values of settings that TRL declares as plain strings, and refuses only when it trains.
     """
@@ -101,6 +127,10 @@ class TrlSettings:
         ValueError
             Naming the setting, what is wrong, and what is allowed.
         """
+        of_model = settings.get("model_init_kwargs")
+        for name, reason in NOT_FOR_MODELS.items():
+            if isinstance(of_model, dict) and name in of_model:
+                raise ValueError(f"model_init_kwargs.{name}: not to be set here; {reason}")
         for name, value in settings.items():
             if name in self.reserved:
                 raise ValueError(f"{name}: not to be set here; {self.reserved[name]}")

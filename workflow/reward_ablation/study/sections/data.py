@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from reward_ablation.study.base import Name, Section
+from reward_ablation.study.base import COMMIT, Line, Name, Section
 
 #: Commits on the hub that are used where a config names none: part of each run's spec.
 REVISIONS = {
@@ -29,10 +29,10 @@ class HubData(DataSet):
     split: Literal["train", "test"]
     revision: str | None = Field(
         None,
-        pattern=r"^[0-9a-f]{40}$",
+        pattern=COMMIT,
         description="Commit hash on the hub; without it the one that this workflow pins.",
     )
-    path: str | None = Field(None, description="A local copy in the hub's format, instead of the hub.")
+    path: Line | None = Field(None, description="A local copy in the hub's format, instead of the hub.")
 
     @model_validator(mode="before")
     @classmethod
@@ -52,8 +52,8 @@ class FileData(DataSet):
     """A user's own problems: JSON, JSON Lines, CSV or Parquet."""
 
     source: Literal["file"]
-    path: str
-    columns: dict[Literal["id", "question", "answer", "solution", "level", "subject"], str] = Field(
+    path: Line
+    columns: dict[Literal["id", "question", "answer", "solution", "level", "subject"], Line] = Field(
         default_factory=dict, description="Our column: the file's column. Others keep their names."
     )
 

@@ -10,13 +10,13 @@ from pydantic import (
     Field,
     NonNegativeInt,
     PositiveInt,
+    Strict,
     StrictInt,
-    StrictStr,
     WithJsonSchema,
     model_validator,
 )
 
-from reward_ablation.study.base import Name, Section
+from reward_ablation.study.base import Line, Name, Section
 
 #: No resources: what the workflow decides itself, and words of the site file for which Snakemake has others.
 NO_RESOURCES = {
@@ -32,6 +32,7 @@ NO_RESOURCES = {
     "account": "write slurm_account",
     "gpu_type": "write gpu_model",
     "sbatch": "write slurm_extra",
+    "shell_exec": "jobs run in bash",
     "vllm_memory_percent": "set launch.vllm.gpu_memory_utilization",
     "vllm_sleep": "set launch.vllm.enable_sleep_mode",
 }
@@ -44,7 +45,7 @@ def _no_other_names(resources: dict[str, int | str]) -> dict[str, int | str]:
     return resources
 
 
-Resources = Annotated[dict[Name, StrictInt | StrictStr], AfterValidator(_no_other_names)]
+Resources = Annotated[dict[Name, StrictInt | Annotated[Line, Strict()]], AfterValidator(_no_other_names)]
 
 #: Why not FSDP: in the place where it would be set here, and in that where it would be in TRL's settings.
 NO_FSDP = "layers hold parts of their weights, of which gradients are not measured"

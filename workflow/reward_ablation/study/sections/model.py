@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from reward_ablation.study.base import Section
+from reward_ablation.study.base import COMMIT, Line, Repository, Section
 
 
 class HubModel(Section):
     """A model snapshot from the Hugging Face hub."""
 
     source: Literal["hub"] = "hub"
-    id: str = Field(description="Repository, such as Qwen/Qwen2.5-1.5B-Instruct.")
+    id: Repository = Field(description="Repository, such as Qwen/Qwen2.5-1.5B-Instruct.")
     revision: str = Field(
-        pattern=r"^[0-9a-f]{40}$",
+        pattern=COMMIT,
         description="Full commit hash: a branch name would not say what was trained.",
     )
 
@@ -24,7 +24,7 @@ class LocalModel(Section):
     """A folder with config.json, safetensors and a tokenizer."""
 
     source: Literal["local"] = "local"
-    path: str
+    path: Line
 
 
 class DemoModel(Section):

@@ -14,13 +14,13 @@ from pydantic import (
     model_validator,
 )
 
-from reward_ablation.study.base import Section
+from reward_ablation.study.base import Line, Section
 
 
 class Component(Section):
     """A reward function without a weight."""
 
-    function: str = Field(description="A function of reward_ablation.rewards.components, or path/to/file.py:function.")
+    function: Line = Field(description="A function of reward_ablation.rewards.components, or path/to/file.py:function.")
     parameters: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the function.")
     placement: Literal["all_tokens", "last_token", "answer_span"] = Field(
         "all_tokens", description="The tokens of a completion that the component's advantage acts on."
@@ -33,7 +33,7 @@ class Lora(Section):
     r: PositiveInt = 16
     lora_alpha: PositiveFloat = 32
     lora_dropout: float = Field(0.0, ge=0, lt=1)
-    target_modules: str | list[str] = "all-linear"
+    target_modules: Line | list[Line] = "all-linear"
 
     @field_validator("target_modules")
     @classmethod

@@ -1,0 +1,59 @@
+"""A project folder may be called anything, and no text of a config, a path or a command line is run by a shell."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from .conftest import TINY, Study
+from .test_config import errors_of
+
+#: All that a shell, Snakemake's patterns and Slurm's names of files take for their own.
+FOLDER = 'it\'s a "folder" $(touch PWNED) `touch PWNED` {run} <results> 100%j ; & * ünï'
+
+
+@pytest.mark.slow
+def test_rules_run_in_a_folder_of_any_name(finished, tmp_path):
+    shutil.copytree(finished.folder, tmp_path / FOLDER, copy_function=shutil.copy2)
+    study = Study(tmp_path / FOLDER, TINY)
+    for made in ("summary.md", "evaluation_by_arm.csv"):
+        (study.results / "tables" / made).unlink()
+    shutil.rmtree(study.results / "data")
+    made = ["results/tiny/tables/summary.md", "results/tiny/figures/rewards.pdf"]
+    before = (study.results / "figures" / "rewards.pdf").stat().st_mtime_ns
+    result = study.snakemake("--forcerun", "prepare_evaluation", "evaluate_base", "aggregate", "--", *made)
+    assert result.returncode == 0, result.stderr
+    assert all((study.folder / file).stat().st_mtime_ns > before for file in made)
+    assert not list(tmp_path.rglob("PWNED"))
+    assert "localrules directive specifies" not in result.stderr
+
+
+def test_the_word_plan_behind_a_config_and_a_config_that_is_a_command(study):
+    study.config["results"] = "results/$(touch PWNED)"
+    result = study.snakemake("plan")  # `--configfile config.yaml plan`
+    assert result.returncode == 1
+    assert errors_of(result) == [
+        "error: plan: is no config file, and --configfile takes all words up to the next option; type: "
+        "snakemake plan --configfile config.yaml"
+    ]
+    assert "Traceback" not in result.stderr
+    result = study.snakemake("--", "plan")
+    assert result.returncode == 1
+    assert len(errors_of(result)) == 1
+    assert "results: 'results/$(touch PWNED)' is not allowed; allowed: a folder below this one" in errors_of(result)[0]
+    assert not list(study.folder.rglob("PWNED"))
+
+
+def test_a_failed_job_shows_its_error_and_not_its_whole_spec(study):
+    file = study.folder / f"{'x' * 230}.jsonl"
+    file.write_text('{"question": "1 + 1?", "answer": "2"}\n' * 2)
+    study.config["data"]["evaluation"]["test"] = {"source": "file", "path": file.name}
+    result = study.snakemake("--until", "prepare_evaluation")
+    assert result.returncode == 1
+    assert re.search(r"^    shell:\n +exec python -m reward_ablation\.data --spec \{", result.stderr, re.MULTILINE)
+    assert "The command returned non-zero exit status 1." in result.stderr
+    assert "1 question occurs more than once" in errors_of(result)[0]
+    assert file.name not in result.stderr  # it stands at the end of the spec
+    assert "localrules directive specifies" not in result.stderr
