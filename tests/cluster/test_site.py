@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.cluster.site import check_options, read_site
+from reward_ablation.cluster.site import read_site
 from reward_ablation.study.errors import StudyError
 
 SHIPPED = Path(__file__).parents[2] / "profiles" / "slurm" / "site.yaml"
@@ -59,8 +59,23 @@ def test_what_is_no_site_file_is_told_in_a_line(tmp_path, text):
     assert "\n" not in str(error.value)
 
 
-def test_options_that_leave_a_submission_one_job_are_taken():
-    assert (
-        check_options("--mail-type=FAIL --nice=10 --exclusive -w n1") == "--mail-type=FAIL --nice=10 --exclusive -w n1"
-    )
-    assert check_options(None) is None
+@pytest.mark.parametrize(
+    ("variables", "site"),
+    [
+        ({"SBATCH_PARTITION": "gpu", "SBATCH_ACCOUNT": "lab"}, ("lab", "gpu", None)),  # as `sbatch` does by itself
+        ({"SBATCH_QOS": "long"}, (None, None, "long")),
+        ({"SBATCH_PARTITION": ""}, (None, None, None)),  # set to nothing
+    ],
+)
+def test_the_environment_counts_where_the_file_is_silent(monkeypatch, variables, site):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    read = read_site(SHIPPED)
+    assert (read.account, read.partition, read.qos) == site
+
+
+def test_the_file_wins_over_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("SBATCH_PARTITION", "gpu")
+    path = tmp_path / "site.yaml"
+    path.write_text("partition: cpu\ntrain: {hours: 1, mem_gb: 1}\nevaluate: {hours: 1, mem_gb: 1}\n")
+    assert read_site(path).partition == "cpu"

@@ -47,6 +47,27 @@ def test_slurm_takes_what_fits(there, gpus_by, resources):
     assert refusal(asked(**resources), gpus_by, there) is None
 
 
+#: Options that Slurm 22.05 has.
+TAKEN = [
+    "--acctg-freq=30 --begin=now+1hour --core-spec=0 --cores-per-socket=1 --cpu-freq=high --deadline=now+2days",
+    "--delay-boot=0 --exclude=n2 --gpu-freq=high --gres-flags=enforce-binding --hint=nomultithread",
+    "--mail-type=FAIL --mail-user=me@x.org --mincpus=1 --network=none --nodelist=n1 --prefer=x --priority=1",
+    "--profile=none --sockets-per-node=1 --switches=1@1:00 --thread-spec=1 --threads-per-core=1 --time-min=1 --tmp=0",
+    "--wait-all-nodes=1 --wckey=a --exclusive=user --nice=5 --propagate=NONE --contiguous -s --exclusive --nice",
+]
+
+
+@pytest.mark.parametrize("options", TAKEN)
+def test_slurm_knows_the_options_that_are_taken(there, options):
+    assert "unrecognized" not in (refusal(asked(slurm_extra=options), "gpus", there) or "")
+
+
+@pytest.mark.parametrize("option", ["--arra=1-2", "--job=x", "--export=NONE", "-Qa1-2"])
+def test_slurm_takes_the_beginning_of_a_name(there, cluster, option):
+    """Why a list of refused names is not enough."""
+    cluster.run("sbatch", "--test-only", option, "--wrap=true")
+
+
 @pytest.mark.parametrize(
     ("resources", "told"),
     [
@@ -55,7 +76,7 @@ def test_slurm_takes_what_fits(there, gpus_by, resources):
         ({"gpu": 3}, "at most 2 on a node"),
         ({"mem_mb": 17000}, "most there: 16000"),
         ({"constraint": "infiniband"}, "Slurm refuses such a job"),
-        ({"slurm_extra": "--nonsense"}, "unrecognized option"),
+        ({"slurm_extra": "--mail-type=NONSENSE"}, "--mail-type"),
     ],
 )
 def test_what_does_not_fit_is_told(there, resources, told):

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 import yaml
 from pydantic import Field, ValidationError, field_validator
 
+from reward_ablation.cluster.options import DEFAULTS, sbatch_options
 from reward_ablation.study.base import Section
 from reward_ablation.study.config_errors import describe
 from reward_ablation.study.errors import StudyError
-
-#: Options by which what is submitted is not one job that runs here, or one that is not found again.
-_NOT_OPTIONS = (
-    *("--array", "-a", "--clusters", "-M", "--cluster", "--comment", "--dependency", "-d", "--export", "--help", "-h"),
-    *("--hold", "-H", "--job-name", "-J", "--output", "-o", "--parsable", "--test-only", "--usage", "--version", "-V"),
-    *("--wait", "-W", "--wrap", "--chdir", "-D", "--error", "-e"),
-)
-
-
-def check_options(options: str | None) -> str | None:
-    """Options of sbatch, unless they change what a submission is.
-
-    Raises
-    ------
-    ValueError
-    """
-    try:
-        words = shlex.split(options or "")
-    except ValueError as error:
-        raise ValueError(f"sbatch options {options!r}: {error}") from None
-    for word in words:
-        name = word.partition("=")[0]
-        if name in _NOT_OPTIONS or (not name.startswith("--") and name[:2] in _NOT_OPTIONS):
-            raise ValueError(f"sbatch option {name} is not to be set: the workflow submits one job for each run")
-    return options
 
 
 class Ask(Section):
@@ -70,11 +47,17 @@ class Site(Section):
     @field_validator("sbatch")
     @classmethod
     def _options(cls, sbatch: str | None) -> str | None:
-        return check_options(sbatch)
+        sbatch_options(sbatch)
+        return sbatch
+
+    def with_defaults(self, environment: Mapping[str, str]) -> Site:
+        """The site with the account, partition and quality of service of the environment where the file names none."""
+        of_environment = {key: environment.get(variable) or None for key, variable in DEFAULTS.items()}
+        return self.model_copy(update={key: getattr(self, key) or value for key, value in of_environment.items()})
 
 
 def read_site(path: Path) -> Site:
-    """Read and check a site file.
+    """Read and check a site file; SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_QOS count where the file is silent.
 
     Raises
     ------
@@ -92,6 +75,6 @@ def read_site(path: Path) -> Site:
     if not isinstance(written, dict):
         raise StudyError(f"{path}: not a mapping of keys to values; profiles/slurm/site.yaml is one to start from")
     try:
-        return Site.model_validate(written)
+        return Site.model_validate(written).with_defaults(os.environ)
     except ValidationError as error:
         raise StudyError(f"{path}: {describe(error, written)}") from None

@@ -1,0 +1,152 @@
+"""Options of `sbatch` that a user may set, in the site file, in an arm's resources or in the environment.
+
+A list of what is taken, because a list of what is refused is never complete: `sbatch` takes each option by any
+unambiguous beginning of its name, short options in one word, and more options in each version. What is taken is handed
+on by its full name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import shlex
+from collections.abc import Mapping
+from typing import NoReturn
+
+#: Long names, and short ones where there are, of options with a value.
+_WITH_VALUE = {
+    "acctg-freq": None,
+    "bb": None,
+    "begin": "b",
+    "constraint": "C",
+    "core-spec": "S",
+    "cores-per-socket": None,
+    "cpu-freq": None,
+    "deadline": None,
+    "delay-boot": None,
+    "exclude": "x",
+    "extra": None,
+    "gpu-freq": None,
+    "gres": None,
+    "gres-flags": None,
+    "hint": None,
+    "licenses": "L",
+    "mail-type": None,
+    "mail-user": None,
+    "mcs-label": None,
+    "mincpus": None,
+    "network": None,
+    "nodelist": "w",
+    "prefer": None,
+    "priority": None,
+    "profile": None,
+    "reservation": None,
+    "sockets-per-node": None,
+    "switches": None,
+    "thread-spec": None,
+    "threads-per-core": None,
+    "time-min": None,
+    "tmp": None,
+    "wait-all-nodes": None,
+    "wckey": None,
+}
+#: Options with a value or without.
+_WITH_OR_WITHOUT = {"exclusive": None, "nice": None, "propagate": None}
+#: Options without a value.
+_ALONE = {"contiguous": None, "oversubscribe": "s"}
+
+_KNOWN = (*_WITH_VALUE, *_WITH_OR_WITHOUT, *_ALONE)
+
+#: Where to write what these options say.
+_ELSEWHERE = {
+    **dict.fromkeys(("account", "partition", "qos"), "is a key of the site file"),
+    "time": "is `hours` in the site file",
+    "mem": "is `mem_gb` in the site file",
+    "cpus-per-task": "is `cpus` in the site file",
+    **dict.fromkeys(("gpus", "gpus-per-node"), "is `launch.gpus` of the study and `gpus_by` of the site file"),
+    **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node"), "is `launch.nodes` of the study"),
+    **dict.fromkeys(("requeue", "no-requeue"), "is `slurm-study-requeue` in the profile"),
+    "signal": "is not needed: a run saves before its time limit",
+    **dict.fromkeys(("comment", "job-name", "output", "error", "chdir", "export"), "is set by the workflow"),
+}
+
+#: Environment variables by which a user chooses the account, the partition and the quality of service.
+DEFAULTS = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
+
+#: Environment variables that `sbatch` may read: each says what an option says. GRES could add GPUs to any job.
+_VARIABLES = {f"SBATCH_{name.upper().replace('-', '_')}" for name in _KNOWN if name != "gres"}
+_VARIABLES |= {*DEFAULTS.values(), "SBATCH_REQ_SWITCH", "SBATCH_WAIT4SWITCH"}
+
+
+def sbatch_options(text: str | None) -> dict[str, str | None]:
+    """Options in a text, by their long names; the value of an option without one is None.
+
+    Parameters
+    ----------
+    text : str or None
+        As on a command line of `sbatch`.
+
+    Raises
+    ------
+    ValueError
+        An option is not among those that may be set, or the text cannot be split into words.
+    """
+    try:
+        words = shlex.split(text or "")
+    except ValueError as error:
+        raise ValueError(f"sbatch options {text!r}: {error}") from None
+    for word in words:
+        if "\0" in word:  # no word of a command line has one
+            raise ValueError(f"sbatch option {word!r}: has a NUL character; remove that character")
+    known, unknown = _parser().parse_known_args(words)
+    if unknown:
+        raise ValueError(_refusal(unknown[0]))
+    options = {name.replace("_", "-"): value for name, value in vars(known).items()}
+    if re.search(r"(^|,)(gres[:/])?gpu\b", options.get("gres") or ""):
+        raise ValueError("sbatch option --gres: GPUs are `launch.gpus` of the study, and `gpus_by` of the site file")
+    return options
+
+
+def words_of(options: Mapping[str, str | None]) -> list[str]:
+    """Options as words of a command line."""
+    return [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
+
+
+def unread_variables(environment: Mapping[str, str]) -> list[str]:
+    """Names of the set variables that would change what a submission is; `sbatch` does not get them."""
+    return sorted(
+        name
+        for name in environment
+        if (name.startswith("SBATCH_") and name not in _VARIABLES) or name == "SLURM_CLUSTERS"
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"sbatch options: {message}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    kinds: list[tuple[dict[str, str | None], dict[str, str | None]]] = [
+        (_WITH_VALUE, {}),
+        (_WITH_OR_WITHOUT, {"nargs": "?"}),
+        (_ALONE, {"action": "store_const", "const": None}),
+    ]
+    for names, how in kinds:
+        for long, short in names.items():
+            parser.add_argument(f"--{long}", *([f"-{short}"] if short else []), **how)  # type: ignore[arg-type]
+    return parser
+
+
+def _refusal(word: str) -> str:
+    """Why an option, or a word that is none, is not taken."""
+    name = word.partition("=")[0]
+    if not name.startswith("-"):
+        return f"sbatch option {name}: not an option; options begin with --"
+    if elsewhere := _ELSEWHERE.get(name.removeprefix("--")):
+        return f"sbatch option {name} {elsewhere}"
+    near = difflib.get_close_matches(name, [f"--{known}" for known in _KNOWN], n=1, cutoff=0.8)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"sbatch option {name} is not to be set; {hint}docs/slurm.md lists those that may be"
