@@ -12,51 +12,53 @@ import difflib
 import re
 import shlex
 from collections.abc import Mapping
+from functools import cache
 from typing import NoReturn
 
-#: Long names, and short ones where there are, of options with a value.
-_WITH_VALUE = {
-    "acctg-freq": None,
-    "bb": None,
-    "begin": "b",
-    "constraint": "C",
-    "core-spec": "S",
-    "cores-per-socket": None,
-    "cpu-freq": None,
-    "deadline": None,
-    "delay-boot": None,
-    "exclude": "x",
-    "extra": None,
-    "gpu-freq": None,
-    "gres": None,
-    "gres-flags": None,
-    "hint": None,
-    "licenses": "L",
-    "mail-type": None,
-    "mail-user": None,
-    "mcs-label": None,
-    "mincpus": None,
-    "network": None,
-    "nodelist": "w",
-    "prefer": None,
-    "priority": None,
-    "profile": None,
-    "reservation": None,
-    "sockets-per-node": None,
-    "switches": None,
-    "thread-spec": None,
-    "threads-per-core": None,
-    "time-min": None,
-    "tmp": None,
-    "wait-all-nodes": None,
-    "wckey": None,
-}
+#: Options with a value.
+_WITH_VALUE = [
+    "acctg-freq",
+    "bb",
+    "begin",
+    "constraint",
+    "core-spec",
+    "cores-per-socket",
+    "cpu-freq",
+    "deadline",
+    "delay-boot",
+    "exclude",
+    "extra",
+    "gpu-freq",
+    "gres",
+    "gres-flags",
+    "hint",
+    "licenses",
+    "mail-type",
+    "mail-user",
+    "mcs-label",
+    "mincpus",
+    "network",
+    "nodelist",
+    "prefer",
+    "priority",
+    "profile",
+    "reservation",
+    "sockets-per-node",
+    "switches",
+    "thread-spec",
+    "threads-per-core",
+    "time-min",
+    "tmp",
+    "wait-all-nodes",
+    "wckey",
+]
 #: Options with a value or without.
-_WITH_OR_WITHOUT = {"exclusive": None, "nice": None, "propagate": None}
+_WITH_OR_WITHOUT = ["exclusive", "nice", "propagate"]
 #: Options without a value.
-_ALONE = {"contiguous": None, "oversubscribe": "s"}
-
-_KNOWN = (*_WITH_VALUE, *_WITH_OR_WITHOUT, *_ALONE)
+_ALONE = ["contiguous", "oversubscribe"]
+_SHORT = {"begin": "b", "constraint": "C", "core-spec": "S", "exclude": "x", "licenses": "L", "nodelist": "w"}
+_SHORT |= {"oversubscribe": "s"}
+_KNOWN = [*_WITH_VALUE, *_WITH_OR_WITHOUT, *_ALONE]
 
 #: Where to write what these options say.
 _ELSEWHERE = {
@@ -127,16 +129,15 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(f"sbatch options: {message}")
 
 
+@cache
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
-    kinds: list[tuple[dict[str, str | None], dict[str, str | None]]] = [
-        (_WITH_VALUE, {}),
-        (_WITH_OR_WITHOUT, {"nargs": "?"}),
-        (_ALONE, {"action": "store_const", "const": None}),
-    ]
-    for names, how in kinds:
-        for long, short in names.items():
-            parser.add_argument(f"--{long}", *([f"-{short}"] if short else []), **how)  # type: ignore[arg-type]
+    for name in _KNOWN:
+        names = [f"--{name}", *([f"-{_SHORT[name]}"] if name in _SHORT else [])]
+        if name in _ALONE:
+            parser.add_argument(*names, action="store_const", const=None)
+        else:
+            parser.add_argument(*names, nargs="?" if name in _WITH_OR_WITHOUT else None)
     return parser
 
 

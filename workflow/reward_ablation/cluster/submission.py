@@ -34,7 +34,7 @@ def may_come_later(error: str) -> bool:
 
 
 def submission_limit(error: str) -> str | None:
-    """The limit on the number of jobs for which a submission failed; None where the submission failed for another reason.
+    """The limit on the number of jobs for which a submission failed; None where another reason is told.
 
     A job that is larger or longer than its quality of service allows gets the same words with another limit's name, and
     is never taken. Where no limit is named, we take the number of jobs to be meant.

@@ -5,8 +5,10 @@ Snakemake has no public way for a workflow to know its targets or jobs, or to ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from reward_ablation.study.errors import StudyError
 
@@ -39,6 +41,27 @@ def wildcards_to_run(workflow: Any, rule: str) -> list[Any]:
 def needed_jobs(workflow: Any) -> list[Any]:
     """Jobs that are about to run; to be called once all jobs are planned."""
     return list(_part(workflow, "dag", "needrun_jobs")())
+
+
+def jobs_to_submit(workflow: Any) -> list[Any]:
+    """Jobs that this start would submit, also in a dry run, where all jobs count as local."""
+    local = _part(workflow, "_localrules")
+    return [job for job in needed_jobs(workflow) if job.rule.name not in local and not job.rule.norun]
+
+
+def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
+    """Have a dry run call a function with its workflow and logger, once all jobs are planned.
+
+    A dry run makes an executor of Snakemake's own, and calls no `onstart`.
+    """
+    plugin = ExecutorPluginRegistry().get_plugin("dryrun")
+
+    class Checked(plugin.executor):  # type: ignore[name-defined, misc]
+        def __init__(self, workflow: Any, logger: Any) -> None:
+            super().__init__(workflow, logger)
+            check(workflow, logger)
+
+    plugin.executor = Checked
 
 
 def runs_here(workflow: Any) -> bool:
