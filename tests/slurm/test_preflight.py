@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +102,25 @@ def test_a_start_that_cannot_go_well_submits_nothing(study: ClusterStudy, cluste
     assert said.strip().splitlines()[-1].startswith("error: ")
     assert told in said
     assert "Traceback" not in said
+    assert {job.id for job in cluster.jobs()} == before
+
+
+@pytest.mark.slow
+def test_a_dry_run_checks_what_a_start_would(study: ClusterStudy, cluster: Cluster):
+    before = {job.id for job in cluster.jobs()}
+    status, said = study.run("--dry-run")
+    assert status == 0, said
+    assert "site.yaml: Slurm takes these jobs (evaluate, train)" in said
+    study.site["partition"] = "gpuu"
+    status, said = study.run("--dry-run")
+    assert status == 1
+    assert said.strip().splitlines()[-1] == (
+        "error: site.yaml: evaluate: no partition 'gpuu' on this cluster; there are: cpu, gpu, high, low_cancel, short"
+    )
+    study.environment["PATH"] = str(Path(sys.executable).parent)  # no Slurm there
+    status, said = study.run("--dry-run")
+    assert status == 0, said
+    assert "site.yaml: not checked whether Slurm takes these jobs: sinfo: " in said
     assert {job.id for job in cluster.jobs()} == before
 
 
