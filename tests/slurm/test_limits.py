@@ -19,10 +19,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def limited(tmp_path: Path) -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster that takes three jobs at a time."""
-    with Cluster(tmp_path / "c", accounting=True, most_jobs=3) as running:
+    with Cluster(tmp_path_factory.mktemp("limited") / "c", accounting=True, most_jobs=3) as running:
         yield running
 
 
@@ -33,6 +33,17 @@ def twelve(undisturbed: ClusterStudy, limited: Cluster, tmp_path: Path) -> Itera
     study.site["account"] = "lab"
     yield study
     study.end()
+
+
+def test_a_job_that_is_larger_than_its_qos_allows_is_refused_and_not_waited_for(limited: Cluster, twelve: ClusterStudy):
+    """Slurm says of this limit what it says of the number of jobs, before the limit's name."""
+    limited.run("sacctmgr", "--immediate", "add", "qos", "small", "MaxTRESPerJob=cpu=1", "Flags=DenyOnLimit")
+    limited.run("sacctmgr", "--immediate", "modify", "account", "lab", "set", "qos+=small")
+    twelve.site |= {"qos": "small", "train": {"hours": 0.5, "mem_gb": 1, "cpus": 2}}
+    status, told = twelve.train()
+    assert status == 1
+    assert "error: site.yaml: train: Slurm refuses such a job: sbatch: QOSMaxCpuPerJobLimit" in told
+    assert not limited.jobs()
 
 
 def test_snakemake_killed_at_the_limit_and_started_again(twelve: ClusterStudy, undisturbed: ClusterStudy):
@@ -63,14 +74,3 @@ def test_snakemake_killed_at_the_limit_and_started_again(twelve: ClusterStudy, u
     assert [len(record["attempts"]) for record in records] == [1] * 12
     made = twelve.digests()
     assert {path: made.get(path) for path in undisturbed.digests()} == undisturbed.digests()
-
-
-def test_a_job_that_is_larger_than_its_qos_allows_is_refused_and_not_waited_for(limited: Cluster, twelve: ClusterStudy):
-    """Slurm says of this limit what it says of the number of jobs, before the limit's name."""
-    limited.run("sacctmgr", "--immediate", "add", "qos", "small", "MaxTRESPerJob=cpu=1", "Flags=DenyOnLimit")
-    limited.run("sacctmgr", "--immediate", "modify", "account", "lab", "set", "qos+=small")
-    twelve.site |= {"qos": "small", "train": {"hours": 0.5, "mem_gb": 1, "cpus": 2}}
-    status, told = twelve.train()
-    assert status == 1
-    assert "error: site.yaml: train: Slurm refuses such a job: sbatch: QOSMaxCpuPerJobLimit" in told
-    assert not limited.jobs()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -117,7 +115,8 @@ def test_a_dry_run_checks_what_a_start_would(study: ClusterStudy, cluster: Clust
     assert said.strip().splitlines()[-1] == (
         "error: site.yaml: evaluate: no partition 'gpuu' on this cluster; there are: cpu, gpu, high, low_cancel, short"
     )
-    study.environment["PATH"] = str(Path(sys.executable).parent)  # no Slurm there
+    (study.folder / "slurm.conf").touch()
+    study.environment["SLURM_CONF"] = str(study.folder / "slurm.conf")
     status, said = study.run("--dry-run")
     assert status == 0, said
     assert "site.yaml: not checked whether Slurm takes these jobs: sinfo: " in said

@@ -155,7 +155,8 @@ SITE = "train: {hours: 1, mem_gb: 1}\nevaluate: {hours: HOURS, mem_gb: 1}\n"
 )
 def test_a_dry_run_calls_the_executors_check(tmp_path, monkeypatch, hours, target, told):
     """A dry run calls no `onstart` and makes no executor of ours."""
-    monkeypatch.setenv("PATH", str(tmp_path))  # no Slurm there
+    (tmp_path / "slurm.conf").touch()
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))  # there may be a Slurm here
     (tmp_path / "Snakefile").write_text(SUBMITTED)
     (tmp_path / "site.yaml").write_text(SITE.replace("HOURS", hours))
     command = [sys.executable, "-m", "snakemake", "-n", "--executor", "slurm-study", "--jobs", "1", target]
