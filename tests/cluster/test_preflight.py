@@ -12,14 +12,7 @@ SITE = Site.model_validate({"train": {"hours": 1, "mem_gb": 1}, "evaluate": {"ho
 
 
 def job(rule: str, **resources):
-    return SimpleNamespace(
-        rule=SimpleNamespace(name=rule, norun=False), resources=resources, threads=1, attempt=1, wildcards=[]
-    )
-
-
-def workflow(*jobs):
-    """As much of Snakemake's as says which jobs are to run."""
-    return SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: jobs), _localrules={"aggregate"})
+    return SimpleNamespace(rule=SimpleNamespace(name=rule), resources=resources, threads=1, attempt=1)
 
 
 @pytest.fixture
@@ -41,15 +34,13 @@ def test_a_request_that_does_not_fit_is_told_with_the_site_file(site_file):
 
 def test_a_dry_run_without_slurm_says_what_is_not_checked(monkeypatch, site_file):
     monkeypatch.setenv("PATH", "")
-    told: list[str] = []
-    check_dry_run(workflow(job("train"), job("aggregate")), site_file, told.append)
-    assert told == [
+    assert check_dry_run([job("train")], site_file) == (
         f"{site_file}: not checked whether Slurm takes these jobs: sinfo: no such command; is Slurm installed on this "
         "machine?"
-    ]
+    )
 
 
-def test_a_dry_run_of_local_jobs_needs_no_site_file(tmp_path):
-    told: list[str] = []
-    check_dry_run(workflow(job("aggregate")), tmp_path / "nowhere.yaml", told.append)
-    assert not told
+def test_a_dry_run_without_slurm_checks_what_needs_none(monkeypatch, site_file):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(StudyError, match="cpus_per_task: 'many' is not a whole number"):
+        check_dry_run([job("train", cpus_per_task="many")], site_file)

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from snakemake_interface_executor_plugins.settings import ExecutorSettingsBase
 
 from reward_ablation.cluster.preflight import check_dry_run
-from reward_ablation.planning.internals import in_dry_runs
+from reward_ablation.planning.internals import in_dry_runs, jobs_to_submit
 from reward_ablation.study.errors import StudyError, one_line_errors
 
 
@@ -66,5 +66,10 @@ class ExecutorSettings(ExecutorSettingsBase):
             for name, least in (("poll", 1), ("patience", 0)):
                 if getattr(self, name) < least:
                     raise StudyError(f"--slurm-study-{name}: at least {least}, in seconds")
-        # A dry run makes these settings and no executor.
-        in_dry_runs(lambda workflow, logger: check_dry_run(workflow, self.site, logger.info))
+        in_dry_runs(self._check_dry_run)
+
+    def _check_dry_run(self, workflow: Any, logger: Any) -> None:
+        """Check what a dry run lists: Snakemake makes these settings for a dry run, and no executor."""
+        with one_line_errors():
+            if jobs := jobs_to_submit(workflow):
+                logger.info(check_dry_run(jobs, self.site))

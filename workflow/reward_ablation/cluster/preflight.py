@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ from reward_ablation.cluster.fit import refusal
 from reward_ablation.cluster.partitions import Partition, partitions
 from reward_ablation.cluster.request import Request, request_of
 from reward_ablation.cluster.site import Site, read_site
-from reward_ablation.planning.internals import jobs_to_submit
-from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.errors import StudyError
 
 
 def check_jobs(jobs: Iterable[Any], site: Site, site_file: Path, cluster: Mapping[str, Partition]) -> str | None:
@@ -56,22 +55,18 @@ def requests_of(jobs: Iterable[Any], site: Site) -> list[Request]:
     return sorted(set(requests), key=lambda request: request.kind)
 
 
-def check_dry_run(workflow: Any, site_file: Path, tell: Callable[[str], None]) -> None:
-    """Check what a dry run lists as a start would, where Slurm answers; tell where Slurm does not.
+def check_dry_run(jobs: list[Any], site_file: Path) -> str:
+    """Check jobs that a dry run lists as a start would, where Slurm answers.
 
-    Parameters
-    ----------
-    workflow : snakemake.workflow.Workflow
-    site_file : Path
-    tell : function of a line
+    Returns
+    -------
+    str
+        For the user: what Slurm says, or that Slurm does not answer.
+
+    Raises
+    ------
+    StudyError
     """
-    with one_line_errors():
-        jobs = jobs_to_submit(workflow)
-        if jobs:
-            tell(f"{site_file}: {_checked(jobs, site_file)}")
-
-
-def _checked(jobs: list[Any], site_file: Path) -> str:
     site = read_site(site_file)
     requests = requests_of(jobs, site)
     try:
@@ -79,5 +74,6 @@ def _checked(jobs: list[Any], site_file: Path) -> str:
     except SlurmError as error:
         unknown = str(error)
     if unknown:
-        return f"not checked whether Slurm takes these jobs: {unknown}"
-    return f"Slurm takes these jobs ({', '.join(dict.fromkeys(request.kind for request in requests))})"
+        return f"{site_file}: not checked whether Slurm takes these jobs: {unknown}"
+    kinds = dict.fromkeys(request.kind for request in requests)
+    return f"{site_file}: Slurm takes these jobs ({', '.join(kinds)})"
