@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from reward_ablation.cluster.options import sbatch_options, unread_variables, words_of
+from reward_ablation.cluster.options import environment_options, sbatch_options, unread_variables, words_of
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_changes_a_submission_is_refused_however_it_is_written(text, told):
     assert "\n" not in str(error.value)
 
 
-def test_variables_that_change_a_submission_do_not_reach_sbatch():
+def test_variables_that_change_a_submission_are_not_read():
     environment = {
         "SBATCH_ARRAY_INX": "1-2",
         "SBATCH_TEST_ONLY": "1",
@@ -80,7 +80,7 @@ def test_variables_that_change_a_submission_do_not_reach_sbatch():
         "SBATCH_QOS": "long",
         "SBATCH_RESERVATION": "course",
         "SBATCH_CONSTRAINT": "ib",
-        "SBATCH_REQ_SWITCH": "1",
+        "SBATCH_EXCLUSIVE": "",
         "SLURM_CONF": "/etc/slurm/slurm.conf",
         "PATH": "/bin",
     }
@@ -93,4 +93,9 @@ def test_variables_that_change_a_submission_do_not_reach_sbatch():
         "SBATCH_OF_A_LATER_VERSION",
         "SBATCH_TEST_ONLY",
         "SLURM_CLUSTERS",
+    ]
+    assert words_of(environment_options(environment)) == [
+        "--constraint=ib",
+        "--reservation=course",
+        "--exclusive",
     ]

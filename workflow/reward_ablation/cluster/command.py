@@ -6,10 +6,9 @@ import os
 import re
 import subprocess
 
-from reward_ablation.cluster.options import unread_variables
-
-#: A user's own settings of how to list jobs and nodes: these lists are read by a program.
-_LISTINGS = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_")
+#: A user's own settings of how to list jobs and nodes (a program reads these lists) and of what to submit. What may be
+#: set there is on the command line: `options.environment_options`.
+_NOT_HANDED_ON = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_", "SBATCH_", "SLURM_CLUSTERS")
 
 
 class SlurmError(Exception):
@@ -24,10 +23,7 @@ def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
     SlurmError
         The command is not here, fails or takes longer than `timeout` seconds.
     """
-    unread = unread_variables(os.environ)
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(_LISTINGS) and name not in unread
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
     environment["SLURM_TIME_FORMAT"] = "%s"
     try:
         result = subprocess.run(

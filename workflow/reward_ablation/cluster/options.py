@@ -17,40 +17,10 @@ from typing import NoReturn
 
 #: Options with a value.
 _WITH_VALUE = [
-    "acctg-freq",
-    "bb",
-    "begin",
-    "constraint",
-    "core-spec",
-    "cores-per-socket",
-    "cpu-freq",
-    "deadline",
-    "delay-boot",
-    "exclude",
-    "extra",
-    "gpu-freq",
-    "gres",
-    "gres-flags",
-    "hint",
-    "licenses",
-    "mail-type",
-    "mail-user",
-    "mcs-label",
-    "mincpus",
-    "network",
-    "nodelist",
-    "prefer",
-    "priority",
-    "profile",
-    "reservation",
-    "sockets-per-node",
-    "switches",
-    "thread-spec",
-    "threads-per-core",
-    "time-min",
-    "tmp",
-    "wait-all-nodes",
-    "wckey",
+    *("acctg-freq", "bb", "begin", "constraint", "core-spec", "cores-per-socket", "cpu-freq", "deadline", "delay-boot"),
+    *("exclude", "extra", "gpu-freq", "gres", "gres-flags", "hint", "licenses", "mail-type", "mail-user", "mcs-label"),
+    *("mincpus", "network", "nodelist", "prefer", "priority", "profile", "reservation", "sockets-per-node", "switches"),
+    *("thread-spec", "threads-per-core", "time-min", "tmp", "wait-all-nodes", "wckey"),
 ]
 #: Options with a value or without.
 _WITH_OR_WITHOUT = ["exclusive", "nice", "propagate"]
@@ -76,9 +46,12 @@ _ELSEWHERE = {
 #: Environment variables by which a user chooses the account, the partition and the quality of service.
 DEFAULTS = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
 
-#: Environment variables that `sbatch` may read: each says what an option says. GRES could add GPUs to any job.
-_VARIABLES = {f"SBATCH_{name.upper().replace('-', '_')}" for name in _KNOWN if name != "gres"}
-_VARIABLES |= {*DEFAULTS.values(), "SBATCH_REQ_SWITCH", "SBATCH_WAIT4SWITCH"}
+#: Options that `sbatch` also reads from the environment, as SBATCH_ACCTG_FREQ and so on, and that may be set there. Not
+#: SBATCH_GRES, which could add GPUs to any job.
+_OF_ENVIRONMENT = [
+    *("acctg-freq", "constraint", "core-spec", "delay-boot", "exclusive", "gpu-freq", "gres-flags", "hint", "network"),
+    *("profile", "reservation", "thread-spec", "threads-per-core", "wait-all-nodes", "wckey"),
+]
 
 
 def sbatch_options(text: str | None) -> dict[str, str | None]:
@@ -115,13 +88,23 @@ def words_of(options: Mapping[str, str | None]) -> list[str]:
     return [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
 
 
+def environment_options(environment: Mapping[str, str]) -> dict[str, str | None]:
+    """Options that the environment sets, by their long names."""
+    values = {name: environment.get(_variable(name)) for name in _OF_ENVIRONMENT}
+    alone = {name: None for name, value in values.items() if value == "" and name in _WITH_OR_WITHOUT}
+    return {name: value for name, value in values.items() if value} | alone
+
+
 def unread_variables(environment: Mapping[str, str]) -> list[str]:
-    """Names of the set variables that would change what a submission is; `sbatch` does not get them."""
+    """Names of set variables that would change what a submission is; Slurm's commands do not get them."""
+    read = {*DEFAULTS.values(), *map(_variable, _OF_ENVIRONMENT)}
     return sorted(
-        name
-        for name in environment
-        if (name.startswith("SBATCH_") and name not in _VARIABLES) or name == "SLURM_CLUSTERS"
+        name for name in environment if (name.startswith("SBATCH_") and name not in read) or name == "SLURM_CLUSTERS"
     )
+
+
+def _variable(name: str) -> str:
+    return f"SBATCH_{name.upper().replace('-', '_')}"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,7 @@ from typing import Literal
 import yaml
 from pydantic import Field, ValidationError, field_validator
 
-from reward_ablation.cluster.options import DEFAULTS, sbatch_options
+from reward_ablation.cluster.options import DEFAULTS, environment_options, sbatch_options, words_of
 from reward_ablation.study.base import Section
 from reward_ablation.study.config_errors import describe
 from reward_ablation.study.errors import StudyError
@@ -51,13 +52,14 @@ class Site(Section):
         return sbatch
 
     def with_defaults(self, environment: Mapping[str, str]) -> Site:
-        """The site with the account, partition and quality of service of the environment where the file names none."""
-        of_environment = {key: environment.get(variable) or None for key, variable in DEFAULTS.items()}
-        return self.model_copy(update={key: getattr(self, key) or value for key, value in of_environment.items()})
+        """The site with what variables of the environment say, such as SBATCH_ACCOUNT, where the file is silent."""
+        values = {key: getattr(self, key) or environment.get(variable) or None for key, variable in DEFAULTS.items()}
+        of_environment = shlex.join(words_of(environment_options(environment)))
+        return self.model_copy(update={**values, "sbatch": f"{of_environment} {self.sbatch or ''}".strip()})
 
 
 def read_site(path: Path) -> Site:
-    """Read and check a site file; SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_QOS count where the file is silent.
+    """Read and check a site file; what `sbatch` reads from the environment counts where the file is silent.
 
     Raises
     ------
