@@ -10,11 +10,12 @@ from reward_ablation.figures.catalogue import FIGURES, PAGES, files_of, module_o
 from reward_ablation.study.base import NAME_PATTERN
 from reward_ablation.planning.commands import Commands
 from reward_ablation.study.errors import one_line_errors
+from reward_ablation.planning.internals import watch_failures
 from reward_ablation.planning.local_gpus import share_gpus
 from reward_ablation.planning.overrides import settle
 from reward_ablation.planning.report_pages import ReportPages
 from reward_ablation.planning.reruns import Reruns
-from reward_ablation.study.resolve import resolve
+from reward_ablation.study.resolve import check_variables, resolve
 from reward_ablation.planning.same_provenance import check_before_training
 from reward_ablation.study.canonical import KEY_DIGITS
 from reward_ablation.planning.results_folder import ResultsFolder, check_working_folder
@@ -37,6 +38,8 @@ for warning in study.warnings:
     logger.warning(f"warning: {warning}")
 # Runs of older code or inputs are trained again, also where Snakemake's own records of them are gone.
 reruns = Reruns(workflow, study)
+with one_line_errors():
+    watch_failures(reruns.failed)
 commands = Commands(workflow, study, reruns, results_folder)
 pages = ReportPages(config, study, Path(workflow.basedir))
 
@@ -142,6 +145,7 @@ onstart:
     with one_line_errors():
         settled.check(workflow)
         if reruns.trains:
+            check_variables(study.config, os.environ)
             check_training_settings(study, results_folder.folder)
         check_before_training(study, reruns.code_counts)
         share_gpus(workflow, logger.info)

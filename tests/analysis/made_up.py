@@ -40,10 +40,14 @@ class MadeUpStudy:
     samples: int = 2
     layers: int = 2
     gradients_every: int = 1
+    backward: str | None = None
+    folding_error: float = 0.0  # of cosines
+    unmeasured: tuple[str, ...] = ()  # arms whose runs end before a measured step
     design: str = "list"
     keep_models: int = 0
     problems: int = 1  # among which the rollouts of a step are shared
     sample_grams: bool = False  # whether runs keep the inner products of single completions' gradients
+    unscored: str | None = None  # component that scores no rollout
     constant_from: int | None = None  # step from which the second component is constant: no gradient
 
     @property
@@ -59,7 +63,7 @@ class MadeUpStudy:
         return {
             "weights": self.arms[arm],
             "components": {name: {"function": functions[min(place, 2)]} for place, name in enumerate(self.components)},
-            "gradients": {"every": self.gradients_every},
+            "gradients": {"every": self.gradients_every} | ({"backward": self.backward} if self.backward else {}),
             "training": {"learning_rate": 1e-5, "max_steps": self.steps},
             "gpus": 0,
         }
@@ -105,8 +109,10 @@ class MadeUpStudy:
             level = rng.normal(0, 0.03)
             rollouts = self._rollouts(rng, weights, level)
             write_parquet(rollouts, folder / "rollouts.parquet")
-            write_parquet(self._gradients(rng, weights), folder / "gradients.parquet")
-            if self.sample_grams:
+            measured = run["arm"] not in self.unmeasured
+            gradients = self._gradients(rng, weights)
+            write_parquet(gradients if measured else gradients.iloc[:0], folder / "gradients.parquet")
+            if self.sample_grams and measured:
                 self._write_grams(np.random.default_rng([8, number]), rollouts, folder)
             write_json(self._record(run, folder), folder / "run.json")
             for dataset in self.datasets:
@@ -150,13 +156,17 @@ class MadeUpStudy:
         for place, (name, weight) in enumerate(weights.items()):
             rate = np.clip(0.25 + 0.1 * place + level + 0.55 * progress * weight / total_weight, 0.01, 0.99)
             score = rng.binomial(1, rate) if place < 2 else rng.beta(20 * rate, 20 * (1 - rate))
+            if name == self.unscored:
+                score = np.full(len(steps), np.nan)
             table[f"score_{name}"] = score.astype(float)
-            total = total + weight * score
+            total = total + weight * np.nan_to_num(score)
         length = 180 - 60 * progress * list(weights.values())[-1] / total_weight + 200 * level
         tokens = np.minimum(rng.normal(length, 30), 256).astype(int)
         group = self.rollouts // self.problems
         scores = np.array([table[f"score_{name}"] for name in weights]).T
         shares = component_shares(scores, np.array(list(weights.values())), group, "group", "sum_then_normalize")
+        if not any(weight for name, weight in weights.items() if name != self.unscored):
+            total = np.full(len(steps), np.nan)
         columns = {
             "total": total,
             "tokens": tokens,
@@ -178,7 +188,7 @@ class MadeUpStudy:
         directions = np.random.default_rng(5).normal(size=(len(names), len(self.components), 60))
         grams, rows = [], []
         for step, batch in rollouts.groupby("step"):
-            scores = batch[[f"score_{name}" for name in self.components]].to_numpy()
+            scores = np.nan_to_num(batch[[f"score_{name}" for name in self.components]].to_numpy())
             gradients = rng.normal(size=(len(names), len(batch), 60)) - scores @ directions
             grams.append(gram_table(step, 0, names, gradients @ gradients.swapaxes(1, 2)))
             labels = [list(batch[column]) for column in ("problem_id", "rollout")]
@@ -220,6 +230,7 @@ class MadeUpStudy:
             "same_prompt": same,
             "cross_prompt": known * cross,
             "across_blocks": known * 0.0,
+            "folding_error": known * self.folding_error,
             **{f"{name}_{end}": known for name in ("self", "same_prompt", "cross_prompt") for end in ("low", "high")},
             "cosine_low": np.clip(cosine - 0.1, -1, 1),
             "cosine_high": np.clip(cosine + 0.1, -1, 1),

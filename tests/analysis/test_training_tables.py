@@ -24,13 +24,14 @@ def test_rewards_by_step():
     second = table[table["step"] == 2].set_index("quantity")
     assert second.loc["correctness", "mean"] == 0.5
     assert second.loc["correctness", "std"] == pytest.approx(0.5**0.5)  # of 1 and 0, with n - 1
-    assert tuple(second.loc["format", ["mean", "rollouts"]]) == (0.5, 1)
+    assert tuple(second.loc["format", ["mean", "rollouts", "unscored"]]) == (0.5, 1, 1)
     assert np.isnan(second.loc["format", "std"])  # one value has no spread
     assert second.loc["tokens", "mean"] == 20
     assert second.loc["truncated", "mean"] == 0.5
     first = table[table["step"] == 1].set_index("quantity")
     assert np.isnan(first.loc["format", "mean"])
-    assert first.loc["format", "rollouts"] == 0
+    assert tuple(first.loc["format", ["rollouts", "unscored"]]) == (0, 2)
+    assert (first.loc[["correctness", "total", "tokens", "truncated"], "unscored"] == 0).all()
 
 
 def test_similarity_keeps_pairs_and_their_order():

@@ -1,8 +1,11 @@
+import os
 import subprocess
+import sys
 
 import pytest
 
 from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, submission_limit, verdict
+from reward_ablation.study.exit_status import GOES_ON
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 
@@ -60,10 +63,24 @@ def test_another_failure_is_no_limit():
     assert submission_limit("sbatch: Batch job submission failed: Invalid account") is None
 
 
-@pytest.mark.parametrize("status", [0, 3])
-def test_a_job_leaves_its_exit_status(tmp_path, status):
-    script = batch_script(f"(exit {status})", tmp_path)
-    result = subprocess.run(["sh"], input=script, text=True, env={"SLURM_JOB_ID": "7"})
-    assert result.returncode == status
-    assert verdict(tmp_path, "7") == status
-    assert verdict(tmp_path, "8") is None
+@pytest.mark.parametrize(
+    ("snakemake", "command", "left"),
+    [
+        (0, None, 0),
+        (1, 3, 3),  # the rule's command has failed
+        (1, -9, 137),  # a signal has ended the rule's command
+        (1, None, GOES_ON),  # Snakemake itself has failed
+        (137, None, GOES_ON),
+    ],
+)
+def test_a_job_leaves_the_exit_status_of_its_command(tmp_path, snakemake, command, left):
+    folder = tmp_path / "a folder's $HOME `logs`"
+    folder.mkdir()
+    (folder / "7.status").write_text("3\n")  # of the same job before it was requeued
+    inner = f"from reward_ablation.cluster.submission import leave_status; leave_status({command})"
+    leave = f'{sys.executable} -c "{inner}"; ' if command is not None else ""
+    script = batch_script(f"({leave}exit {snakemake})", folder)
+    result = subprocess.run(["sh"], input=script, text=True, env={**os.environ, "SLURM_JOB_ID": "7"})
+    assert result.returncode == left
+    assert verdict(folder, "7") == left
+    assert verdict(folder, "8") is None

@@ -48,6 +48,11 @@ STUDIES = {
         arms={f"arm_{n}": {f"component_{k}": (n + k) / 10 for k in range(5)} for n in range(6)}, steps=3, rollouts=2
     ),
     "gradients off": MadeUpStudy(gradients_every=0, steps=2),
+    "TRL's backward pass": MadeUpStudy(gradients_every=0, backward="trl", steps=2),
+    "arms without gradients": MadeUpStudy(
+        steps=8, problems=2, sample_grams=True, unmeasured=("correctness_only", "format_only")
+    ),
+    "an unscored component": MadeUpStudy(steps=3, rollouts=4, problems=2, sample_grams=True, unscored="format"),
     "one component": MadeUpStudy(arms={"only": {"a": 1.0}}, steps=2),
 }
 

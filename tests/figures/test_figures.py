@@ -74,6 +74,13 @@ def test_no_text_is_cut_off_in_special_cases(made_up, name, figure):
     check_texts(draw(made_up, name, figure))
 
 
+def test_a_component_that_gives_no_scores_stops_no_figure(made_up):
+    for figure in FIGURES:
+        draw(made_up, "an unscored component", figure)
+    check_texts(draw(made_up, "an unscored component", "rewards"))
+    check_texts(draw(made_up, "an unscored component", "what_if"))
+
+
 def check_texts(figure: Figure) -> None:
     texts = texts_on_canvas(figure)
     assert texts
@@ -310,6 +317,18 @@ def test_terms_between_batches_are_shown_where_there_are_some(made_up):
     check_texts(figure)
 
 
+@pytest.mark.parametrize("figure", [name for name in FIGURES if name.startswith("similarity")])
+def test_captions_say_how_exact_folded_cosines_are(made_up, figure):
+    def caption(error: float) -> str:
+        given = made_up("four arms")
+        tables = [given.tables[name].assign(folding_error=error) for name in FIGURES[figure].tables]
+        drawn = draw_from(figure, tables, given.study)
+        return " ".join(text.get_text().replace("\n", " ") for text in drawn.findobj(Text))
+
+    assert "has a standard error of at most 0.002 from that" in caption(0.0018)
+    assert "standard error" not in caption(0.0)
+
+
 def test_many_pairs_and_arms_have_room(made_up):
     check_texts(draw(made_up, "ten pairs", "similarity_parts"))
     assert len(draw(made_up, "ten pairs", "similarity_parts").axes) == 10
@@ -322,14 +341,31 @@ def test_layers_are_in_model_order():
     assert sorted(layer_places(layers).values()) == list(layer_places(layers).values())
 
 
+OF_GRADIENTS = ["signals", "predictors", *(name for name, entry in FIGURES.items() if entry.room == "gradients")]
+
+
+@pytest.mark.parametrize("figure", OF_GRADIENTS)
+@pytest.mark.parametrize("name", ["TRL's backward pass", "arms without gradients"])
+def test_figures_are_drawn_where_runs_have_no_gradients(made_up, name, figure):
+    assert texts_on_canvas(draw(made_up, name, figure))
+
+
+def test_arms_without_gradients_have_no_similarity_and_the_others_do(made_up):
+    tables = made_up("arms without gradients").tables
+    for name in ("similarity_by_step", "similarity_by_arm", "split_halves", "alignment_by_step"):
+        assert set(tables[name]["arm"]) == {"length_only", "equal_weights"}, name
+    assert set(tables["rewards_by_step"]["arm"]) == set(made_up("arms without gradients").study.arm_names)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("gradients off", "not measured: gradients.every is 0"),
+        ("TRL's backward pass", "not measured: gradients.backward is trl"),
         ("one component", "nothing to compare: the study has one component"),
     ],
 )
-@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers", "similarity_parts"])
+@pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers", "similarity_parts", "similarity_heatmap"])
 def test_no_similarity_is_said_in_words(made_up, name, words, figure):
     assert words in [text.get_text() for text in draw(made_up, name, figure).findobj(Text)]
 

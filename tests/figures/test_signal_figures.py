@@ -89,9 +89,8 @@ def cosines(values: np.ndarray, arms=("correctness_only",), pair=("correctness",
         for step in range(values.shape[1])
         for seed in range(values.shape[2])
     ]
-    return pd.DataFrame(
-        rows, columns=["arm", "seed", "step", "layer", "component_a", "component_b", "definition", "cosine"]
-    )
+    columns = ["arm", "seed", "step", "layer", "component_a", "component_b", "definition", "cosine"]
+    return pd.DataFrame(rows, columns=columns).assign(folding_error=0.0)
 
 
 def test_cells_are_means_and_say_whether_they_are_told_from_zero():
@@ -117,7 +116,8 @@ def test_heat_maps_are_symmetric_about_zero_and_show_what_is_unknown():
     assert mesh.get_clim() == (-1, 1)
     assert mesh.get_array().mask.sum() == 1
     assert figure.axes[0].get_ylim() == (3, 0)  # the input on top
-    assert "gradients.every is 0" in words(similarity_heatmap(cosines(values, ("x",)).iloc[:0], one))
+    off = study(arms={"x": dict.fromkeys(THREE[:2], 1.0)}, gradients_every=0)
+    assert "gradients.every is 0" in words(similarity_heatmap(cosines(values, ("x",)).iloc[:0], off))
 
 
 def maps(one: StudyFile, effect=lambda weights: weights) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from reward_ablation.rewards.load import component_names, load_component
+from reward_ablation.rewards.load import check_component, component_names, load_component
 from reward_ablation.study.errors import StudyError
 
 from .components import EXAMPLE_PARAMETERS
@@ -28,6 +28,11 @@ def _helper():
 def root(tmp_path):
     (tmp_path / "mine.py").write_text(USER_FILE)
     (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "failing.py").write_text("\nLIMIT = {}['limit']\n")
+    (tmp_path / "exiting.py").write_text("raise SystemExit('no')\n")
+    (tmp_path / "lonely.py").write_text("import nobodys_helper\n")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "relative.py").write_text("from .helper import f\n")
     return tmp_path
 
 
@@ -66,6 +71,10 @@ def test_the_name_of_one_component_is_not_the_name_of_another(root):
         ("absent.py:f", {}, "there is no file absent.py"),
         ("mine.py:long", {}, "no function 'long'; functions there: brevity, longest"),
         ("broken.py:f", {}, "broken.py does not load: SyntaxError"),
+        ("failing.py:f", {}, "failing.py, line 2, `LIMIT = {}['limit']`: KeyError: 'limit'"),
+        ("exiting.py:f", {}, "exiting.py, line 1, `raise SystemExit('no')`: SystemExit: no"),
+        ("lonely.py:f", {}, "ModuleNotFoundError: No module named 'nobodys_helper'; imports are looked for in "),
+        ("package/relative.py:f", {}, "write `import helper` for a file helper.py beside it"),
         ("constant", {"valeu": 1}, "unknown parameter 'valeu'; parameters of constant: value"),
         (
             "correctness",
@@ -113,3 +122,92 @@ def test_a_users_file_imports_from_the_folder_where_the_study_is(root):
     before = list(sys.path)
     assert load_component("importing.py:f", {}, root)(["x"], completion_ids=[[1, 2]]) == [1.0]
     assert sys.path == before
+
+
+BESIDE = """
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+import string  # the standard library's, though a file string.py lies beside
+from my_helper_beside import half
+
+if TYPE_CHECKING:
+    from nowhere import Judge
+
+@dataclass
+class Limit:
+    tokens: int
+
+def f(completions, completion_ids, *, limit: int = 2, judge: Judge | None = None, **columns):
+    from my_late_helper_beside import third
+    assert string.digits
+    return [third(half(len(ids))) * Limit(limit).tokens for ids in completion_ids]
+"""
+
+
+def test_a_users_file_imports_from_its_own_folder_last(root):
+    """Also while it scores, and never instead of what is installed."""
+    folder = root / "my_rewards"
+    folder.mkdir()
+    (folder / "beside.py").write_text(BESIDE)
+    (folder / "string.py").write_text("")
+    (folder / "my_helper_beside.py").write_text("def half(length):\n    return length / 2\n")
+    (folder / "my_late_helper_beside.py").write_text("def third(length):\n    return length / 3\n")
+    before = list(sys.path)
+    component = load_component("my_rewards/beside.py:f", {"limit": 6}, root)
+    assert component(["x"], completion_ids=[[1, 2]]) == [2.0]
+    assert sys.path == before
+
+
+JUDGE = """
+def judge(completions, *, api_key: str, headers: dict[str, str] | None = None, retries: int = 1, **columns):
+    if completions[0] == "fail":
+        raise ValueError(f"401 for {api_key}")
+    if completions[0] == "wrong":
+        return [{"x" * 40: api_key}]  # a score that is shown in part
+    return [float(len(api_key)), float(len((headers or {"x": ""})["x"]))]
+"""
+KEY = {"api_key": {"env": "JUDGE_API_KEY"}}
+SECRET = "very\nprivate, and long: 0123456789012345678901234567890123456789"
+
+
+@pytest.fixture
+def judge(root):
+    (root / "judge.py").write_text(JUDGE)
+    return root
+
+
+def test_a_parameter_reads_a_secret_from_the_environment(judge):
+    parameters = {**KEY, "headers": {"x": {"env": "OTHER"}}}
+    component = load_component("judge.py:judge", parameters, judge, "judge", {"JUDGE_API_KEY": SECRET, "OTHER": "abc"})
+    assert component(["x", "y"]) == [len(SECRET), 3.0]
+    check_component("judge.py:judge", parameters, judge, {})  # names and columns are checked without the variables
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"api_key": {"env": "NOT_SET"}}, "judge.py:judge: the environment variable NOT_SET is not set"),
+        ({"api_key": {"env": "EMPTY"}}, "judge.py:judge: the environment variable EMPTY is not set"),
+        ({"api_key": {"env": "A KEY"}}, "env: give the name of an environment variable, such as JUDGE_API_KEY"),
+        ({"api_key": {"env": 3}}, "env: give the name of an environment variable, such as JUDGE_API_KEY"),
+        # what a type hint excludes
+        ({**KEY, "retries": {"env": "JUDGE_API_KEY"}}, "retries: Input should be a valid integer, not {'env': 'JUDGE"),
+    ],
+)
+def test_a_variable_that_cannot_be_read_is_one_line_without_its_value(judge, parameters, message):
+    with pytest.raises(StudyError) as refusal:
+        load_component("judge.py:judge", parameters, judge, "judge", {"JUDGE_API_KEY": SECRET, "EMPTY": ""})
+    assert message in str(refusal.value)
+    assert SECRET not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("completion", "told"), [("fail", "401 for {env: JUDGE_API_KEY}"), ("wrong", "xx': '{env: JUDGE...")]
+)
+def test_an_error_never_shows_a_secret(judge, capsys, completion, told):
+    component = load_component("judge.py:judge", KEY, judge, "judge", {"JUDGE_API_KEY": SECRET})
+    with pytest.raises(StudyError) as error:
+        component([completion])
+    assert told in str(error.value)
+    assert "private" not in str(error.value) + capsys.readouterr().err

@@ -26,17 +26,24 @@ from .cluster import Cluster, wait_until
 SLOW = '''
 """A reward that takes its time."""
 
+import os
+import signal
 import time
 from pathlib import Path
 
 
 def slow(completions, **columns):
-    """0 for each, after as many seconds as stand in a file `slow`; raises once where there is a file `fail`."""
+    """0 for each, after as many seconds as stand in a file `slow`.
+
+    Ends its process once where there is a file `kill`; raises where there is a file `broken`.
+    """
     slow = Path("slow")
     time.sleep(float(slow.read_text() or 0) if slow.exists() else 0)
-    if Path("fail").exists():
-        Path("fail").unlink()
-        raise OSError("this node has had enough")
+    if Path("kill").exists():
+        Path("kill").unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if Path("broken").exists():
+        raise ValueError("this reward never works")
     return [0.0] * len(completions)
 '''
 

@@ -38,13 +38,25 @@ def assert_nothing_lost(study: ClusterStudy, arm: str, ended: str) -> None:
     assert second["ended"] == "done"
 
 
-def test_a_trainer_that_fails_once(study: ClusterStudy, undisturbed: ClusterStudy):
-    (study.folder / "fail").touch()
+def test_a_trainer_that_is_killed_once(study: ClusterStudy, undisturbed: ClusterStudy):
+    (study.folder / "kill").touch()
     status, told = study.train()
     assert status == 0, told
     assert "failed" in told
     assert_as_undisturbed(study, undisturbed)
     assert sorted(len(attempts(study, arm)) for arm in ("one", "two")) == [1, 2]
+
+
+def test_a_reward_that_never_works_is_submitted_once(study: ClusterStudy, undisturbed: ClusterStudy):
+    (study.folder / "broken").touch()
+    status, told = study.train()
+    assert status == 1
+    assert told.count("submitted as") == 2, "one job a run"
+    assert "not submitted again, for its error stays" in told
+    (study.folder / "broken").unlink()
+    status, told = study.train()
+    assert status == 0, told
+    assert_as_undisturbed(study, undisturbed)
 
 
 def test_a_time_limit_hit_in_training(study: ClusterStudy, undisturbed: ClusterStudy):
@@ -215,6 +227,7 @@ def test_a_full_disk(study: ClusterStudy, undisturbed: ClusterStudy):
         filler = fill(disk, leave=1_000_000)
         status, told = study.train()
         assert status == 1
+        assert told.count("submitted as") == 2, "one job a run"
         assert "no space left" in told.lower()
         assert "Traceback" not in told
         assert not study.records()

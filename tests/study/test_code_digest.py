@@ -184,6 +184,45 @@ def test_a_users_file_counts_with_what_it_imports(tmp_path, file, old, new, seen
     assert (digests[0] != digests[1]) == seen
 
 
+BESIDE = {
+    "rewards/mine.py": "import random\nfrom my_helper import one\nfrom shared import two\n\n\ndef f(): ...\n",
+    "rewards/my_helper.py": "import my_late_helper\none = 1\n",
+    "rewards/my_late_helper.py": "three = 3\n",
+    "rewards/random.py": "four = 4\n",
+    "rewards/numpy.py": "five = 5\n",
+    "rewards/shared.py": "two = 2\n",
+    "shared.py": "two = 2\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "seen"),
+    [
+        ("rewards/my_helper.py", True),
+        ("rewards/my_late_helper.py", True),  # imported by the helper
+        ("shared.py", True),
+        ("rewards/shared.py", False),  # Python finds the one in the study's folder
+        ("rewards/random.py", False),  # Python finds the standard library's
+    ],
+)
+def test_a_users_file_counts_with_what_it_imports_from_its_own_folder(tmp_path, file, seen):
+    digests = []
+    for version in ("before", "after"):
+        for name, content in BESIDE.items():
+            path = tmp_path / version / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{content}edited = 1\n" if version == "after" and name == file else content)
+        digests.append(file_digest(tmp_path / version / "rewards" / "mine.py", tmp_path / version))
+    assert (digests[0] != digests[1]) == seen
+
+
+def test_a_file_beside_the_reward_is_not_imported_instead_of_what_is_installed(tmp_path):
+    for name in ("mine.py", "numpy.py"):
+        (tmp_path / name).write_text("import numpy\n")
+    folder, root = tmp_path, tmp_path / "study"
+    assert imports_of_file(folder / "mine.py", root) == {}
+
+
 def test_this_package_counts_where_a_users_file_builds_on_it(tmp_path):
     (tmp_path / "mine.py").write_text("from reward_ablation.rewards.grading import grade\n")
     (tmp_path / "installed.py").write_text("from pandas import DataFrame\n")

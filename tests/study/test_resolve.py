@@ -7,7 +7,7 @@ import pytest
 
 from reward_ablation.study.checks import second_pass
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.resolve import resolve
+from reward_ablation.study.resolve import check_variables, resolve
 
 REMOVE = object()
 
@@ -67,7 +67,7 @@ def changed(config, path, value):
             {"chat_template_kwargs": {"tokenize": False}},
             "training.chat_template_kwargs.tokenize: not to be set here; only variables of the chat template are",
         ),
-        ("training/hub_token", "hf_x", "training: hub_token: not to be set here; nothing is uploaded"),
+        ("training/hub_token", "hf_x", "training.hub_token: looks like a secret in plain text"),
         ("keep_models", -1, "keep_models: -1 is not allowed"),
         ("keep_models", 10, "keep_models: 10 keeps no model of arm a, which ends at step 10, and the final model is"),
         ("exports", ["verl"], "exports.0: 'verl' is not allowed; input should be 'rldynamics' or 'simple_grpo'"),
@@ -89,8 +89,24 @@ def changed(config, path, value):
         ("training/torch_compile", True, "training (arm a): torch_compile: compiled layers cannot be watched"),
         ("training/fsdp", "full_shard", "training: fsdp: not to be set here; layers hold parts of their weights"),
         ("gradients", {"every": "often"}, "gradients.every: 'often' is not allowed"),
+        (
+            "gradients",
+            {"backward": "torch"},
+            "gradients.backward: 'torch' is not allowed; input should be 'by_completi",
+        ),
+        (
+            "gradients",
+            {"backward": "trl", "every": 5},
+            "gradients: every: backward: trl measures nothing; leave every out, or backward",
+        ),
+        (
+            "gradients",
+            {"backward": "trl", "whole": [5]},
+            "gradients: whole: backward: trl measures nothing; leave whole out, or backward",
+        ),
         ("arms/arms/b/training", {"fp16": True}, "training (arm b): fp16: small component gradients would vanish"),
         ("training/num_generations", 0, "training: num_generations: completions of one prompt, at least 1"),
+        ("training/max_steps", 0, "training: max_steps: a run takes at least 1 step; leave it out to train by num_tr"),
         (
             "arms/arms/b/training",
             {"num_generations": 1, "scale_rewards": "batch"},
@@ -125,6 +141,83 @@ def test_a_bad_config_is_one_line(config, path, value, message):
     assert text.startswith("study.yaml: ")
     assert message in text
     assert "\n" not in text
+
+
+URL = "https://me:hunter2@judge.example/v1"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("components/format/parameters", {"api_key": "hunter2"}, "components.format.parameters.api_key: "),
+        ("components/format/parameters", {"apiKey": "hunter2"}, "components.format.parameters.apiKey: "),
+        ("components/format/parameters", {"url": URL}, "components.format.parameters.url: "),
+        ("components/format/parameters", {"urls": ["x", URL]}, "components.format.parameters.urls.1: "),
+        ("components/format/parameters", {"url": "https://a.b/?key=hunter2hunter2"}, "format.parameters.url: "),
+        ("components/format/parameters", {"note": "sk-hunter2" + "x" * 20}, "components.format.parameters.note: "),
+        ("components/format/parameters", {"h": {"Authorization": "Basic hunter2"}}, "parameters.h.Authorization: "),
+        ("components/format/function", "hunter2.py:hf_hunter2" + "x" * 20, "components.format.function: "),
+        ("model", {"source": "hub", "id": "a/b", "revision": "0" * 40, "token": "hunter2"}, "model.token: "),
+        ("data/train", {"source": "file", "path": URL}, "data.train.path: "),
+        ("training/model_init_kwargs", {"token": "hunter2"}, "training.model_init_kwargs.token: "),
+        ("training/run_name", "hf_hunter2" + "x" * 20, "training.run_name: "),
+        ("arms/arms/b/training", {"hub_token": "hunter2"}, "arms.arms.b.training.hub_token: "),
+        ("prompt", {"template": "{question} ghp_hunter2" + "x" * 20}, "prompt.template: "),
+        ("launch", {"resources": {"slurm_extra": f"--export=PROXY={URL}"}}, "launch.resources.slurm_extra: "),
+        ("sk-hunter2hunter2hunter2", 1, "(a key): "),
+    ],
+)  # fmt: skip
+def test_a_secret_in_plain_text_is_refused_and_not_repeated(config, path, value, told):
+    with pytest.raises(StudyError) as caught:
+        resolve(changed(config, path, value), "study.yaml", Path())
+    text = str(caught.value)
+    assert told in text
+    assert "looks like a secret in plain text, and a config is copied into logs, results and the report; " in text
+    assert ("write {env: NAME}" in text) == ("parameters" in path)
+    assert "hunter2" not in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"api_key": {"env": "JUDGE_API_KEY"}},  # by name
+        {"url": "https://judge.example:8000/v1?model=gpt"},
+        {"url": "git@github.com:me/judge.git"},
+        {"token": "<think>"},  # a word that a model writes
+        {"eos_token": "</s>", "tokenizer": "a/tokenizer-of-many-words"},
+        {"key": "task-specific-reasoning-tokens-are-counted"},
+        {"revision": "989aa7980e4cf806f80c7fef2b1adb7bc71aa306"},
+        {"api_key": "", "password": None},
+    ],
+)
+def test_what_is_no_secret_is_not_refused(config, tmp_path, value):
+    (tmp_path / "mine.py").write_text("def f(completions, *, p: dict, **columns): ...\n")
+    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"p": value}}
+    study = resolve(config, "study.yaml", tmp_path)
+    [spec, *_] = [json.loads(run.spec) for run in study.runs.values()]
+    assert spec["components"]["format"]["parameters"]["p"] == value
+
+
+def test_a_variable_that_is_not_set_is_told_before_any_job(config, tmp_path):
+    (tmp_path / "mine.py").write_text("def f(completions, *, key: str, **columns): ...\n")
+    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"key": {"env": "JUDGE_API_KEY"}}}
+    study = resolve(config, "study.yaml", tmp_path)  # to look at results takes no secret
+    with pytest.raises(StudyError, match=r"^components\.format\.parameters: the environment variable JUDGE_API_KEY"):
+        check_variables(study.config, {})
+    check_variables(study.config, {"JUDGE_API_KEY": "hunter2"})
+
+
+def test_two_reward_files_cannot_import_different_files_by_one_name(config, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").write_text("import my_own_helper\n\ndef f(completions, **columns): ...\n")
+        (tmp_path / folder / "my_own_helper.py").write_text(f"name = '{folder}'\n")
+        config["components"][f"of_{folder}"] = {"function": f"{folder}/mine.py:f"}
+    with pytest.raises(StudyError) as caught:
+        resolve(config, "study.yaml", tmp_path)
+    assert "components.of_b: imports my_own_helper from " in str(caught.value)
+    assert str(caught.value).endswith("my_own_helper.py; give the two files different names")
 
 
 SEQUENCE = {"importance_sampling_level": "sequence"}
@@ -340,6 +433,17 @@ def test_files_are_keyed_by_what_decides_their_content(config):
         after = files(changed(config, path, value))
         assert [index for index in range(4) if before[index] != after[index]] == [number]
         before = after
+
+
+def test_trls_backward_pass_makes_other_runs_and_the_default_leaves_keys_alone(config):
+    """A key without the setting is the key from before there was the setting."""
+    sections = ({}, {"backward": "by_completion"}, {"every": "off"}, {"backward": "trl"})
+    studies = [resolve(changed(config, "gradients", section), "study.yaml", Path()) for section in sections]
+    assert studies[0].keys == studies[1].keys
+    assert len({tuple(study.keys.values()) for study in studies}) == 3
+    specs = [json.loads(next(iter(study.runs.values())).spec)["gradients"] for study in studies]
+    assert specs[0] == {"every": 1, "whole": []}
+    assert specs[3] == {"backward": "trl", "every": 0, "whole": []}
 
 
 @pytest.mark.parametrize("off", [0, False, "off"])

@@ -47,6 +47,20 @@ def test_steps_on_earlier_rollouts_have_their_metrics(train):
     assert pd.read_parquet(run / "rollouts.parquet").step.unique().tolist() == [1, 3]
 
 
+def test_a_run_by_trls_own_backward_pass_has_all_but_gradients(train):
+    own = train("own", gradients={"every": 0, "backward": "trl"}, training={"max_steps": 2})
+    other = train("other", gradients={"every": 0}, training={"max_steps": 2})
+    assert sorted(path.name for path in own.iterdir()) == sorted(path.name for path in other.iterdir())
+    rollouts, metrics = (pd.read_parquet(own / f"{name}.parquet") for name in ("rollouts", "metrics"))
+    assert rollouts.completion.tolist() == pd.read_parquet(other / "rollouts.parquet").completion.tolist()
+    assert metrics.grad_norm.tolist() == pytest.approx(
+        pd.read_parquet(other / "metrics.parquet").grad_norm.tolist(), rel=1e-4
+    )
+    for name in ("gradients", "sample_grams", "sample_gram_rows", "projections"):
+        assert pq.read_schema(own / f"{name}.parquet") == pq.read_schema(other / f"{name}.parquet")
+        assert pq.read_metadata(own / f"{name}.parquet").num_rows == 0
+
+
 def test_metrics_and_gradients_have_every_step(train):
     run = train("run")
     metrics = pd.read_parquet(run / "metrics.parquet")

@@ -25,6 +25,15 @@ HEAD = inspect.getsource(ChunkedLogProbFunction)
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_generate", ["self", "prompts"]),
         ("_get_train_sampler", ["self", "dataset"]),
+        (
+            "_get_per_token_logps_and_entropies",
+            [
+                *("self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"),
+                *("compute_entropy", "compute_aux_loss", "pixel_values", "image_grid_thw", "num_images"),
+                *("pixel_attention_mask", "spatial_shapes", "num_tiles", "image_sizes", "token_type_ids"),
+                *("mm_token_type_ids", "image_position_ids"),
+            ],
+        ),
     ],
 )
 def test_overridden_methods_take_the_same_arguments(method, arguments):
@@ -35,6 +44,19 @@ def test_the_loss_takes_its_forward_pass_from_one_call():
     loss = inspect.getsource(GRPOTrainer._compute_loss)
     assert loss.count("self._get_per_token_logps_and_entropies(") == 1
     assert "model(" not in loss, "the loss runs the model itself: replaying the forward pass misses that"
+
+
+def test_the_forward_pass_gives_three_results_of_which_the_loss_takes_the_first_as_log_probabilities():
+    forward = inspect.getsource(GRPOTrainer._get_per_token_logps_and_entropies)
+    assert re.findall(r"\n +return (.*)\n", forward) == ["logps, entropies, aux_loss"]
+    loss = inspect.getsource(GRPOTrainer._compute_loss)
+    assert "per_token_logps, entropies, aux_loss = self._get_per_token_logps_and_entropies(" in loss
+
+
+def test_a_step_counts_its_micro_batches_before_they_are_trained_on():
+    """Transformers sets the count in the trainer, TRL divides the loss by it, and sums between blocks depend on it."""
+    assert "self.current_gradient_accumulation_steps = len(batch_samples)" in inspect.getsource(Trainer)
+    assert "normalizer = self.current_gradient_accumulation_steps if mode" in SOURCE
 
 
 def test_rewards_are_gathered_before_advantages_and_advantages_sliced_after():
@@ -62,6 +84,7 @@ def test_rewards_are_gathered_before_advantages_and_advantages_sliced_after():
         "_buffered_inputs",
         "num_iterations",
         "ref_model",
+        "vllm_importance_sampling_mode",
     ],
 )
 def test_attributes_that_we_read_are_set(attribute):
@@ -155,6 +178,23 @@ def test_epsilon_of_the_advantages_is_ours():
 )
 def test_vllm_is_asked_as_we_seed_it_and_sent_weights_as_we_merge_them(method, line):
     assert line in inspect.getsource(getattr(VLLMGeneration, method))
+
+
+def test_the_correction_of_vllms_probabilities_goes_by_tokens_or_by_completions():
+    """The recorded share of corrected tokens takes modes by the beginning of their names."""
+    generate = inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    modes = set(re.findall(r'"((?:token|sequence)_\w+)"', generate))
+    assert modes >= {"token_truncate", "token_mask", "sequence_truncate", "sequence_mask"}
+    assert (
+        'sequence_level_is = self.vllm_importance_sampling_mode in ["sequence_mask", "sequence_truncate"]' in generate
+    )
+
+
+def test_the_model_that_generates_is_the_wrapped_one():
+    assert "self.model_wrapped = model" in inspect.getsource(Trainer.__init__)
+    generate = inspect.getsource(GRPOTrainer._generate_single_turn)
+    unwrapped = r"unwrap_model_for_generation\(\s*self\.model_wrapped,"
+    assert re.search(unwrapped, generate)
 
 
 def test_transformers_is_asked_by_the_config_that_we_make_greedy():

@@ -7,6 +7,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from snakemake.executors import local
 
 from reward_ablation.planning.internals import (
     counts_params,
@@ -20,6 +21,7 @@ from reward_ablation.planning.internals import (
     set_limit,
     submits_jobs,
     targets,
+    watch_failures,
     wildcards_to_run,
 )
 from reward_ablation.study.errors import StudyError
@@ -165,6 +167,69 @@ def test_a_dry_run_calls_the_executors_check(tmp_path, monkeypatch, hours, targe
     assert result.returncode == (1 if told and told.startswith("error") else 0), printed
     assert (told or "This was a dry-run") in printed
     assert "Traceback" not in printed
+
+
+FAILING = """
+from reward_ablation.planning.internals import last_attempt, watch_failures
+from reward_ablation.study.exit_status import is_permanent
+
+
+def failed(job, status):
+    print("failed:", job.wildcards.end, status)
+    if is_permanent(status):
+        last_attempt(job)
+
+
+watch_failures(failed)
+
+
+rule all:
+    input:
+        expand("{end}.txt", end=["1", "75", "killed", "python"]),
+
+
+rule command:
+    output:
+        "{end}.txt",
+    wildcard_constraints:
+        end="[0-9]+",
+    retries: 2
+    shell:
+        "echo once >> starts-{wildcards.end}; exit {wildcards.end}"
+
+
+rule killed:
+    output:
+        "{end,killed}.txt",
+    retries: 2
+    shell:
+        "echo once >> starts-killed; kill -9 $$"
+
+
+rule python:
+    output:
+        "{end,python}.txt",
+    retries: 2
+    run:
+        with open("starts-python", "a") as file:
+            file.write("once\\n")
+        raise ValueError("again and again")
+"""
+
+
+def test_only_failures_that_may_pass_are_tried_again(tmp_path):
+    (tmp_path / "Snakefile").write_text(FAILING)
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--keep-going", "--force-use-threads"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    starts = {file.name[7:]: len(file.read_text().split()) for file in tmp_path.glob("starts-*")}
+    assert starts == {"1": 1, "75": 3, "killed": 3, "python": 1}, result.stderr
+    assert "failed: killed -9" in result.stdout
+
+
+def test_a_snakemake_that_reports_failures_elsewhere_is_one_line(monkeypatch):
+    monkeypatch.delattr(local.Executor, "_callback")
+    with pytest.raises(StudyError, match=r"has no local.Executor._callback; install snakemake 9.27"):
+        watch_failures(print)
 
 
 @pytest.mark.parametrize(

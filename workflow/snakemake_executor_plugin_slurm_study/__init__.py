@@ -38,8 +38,9 @@ from reward_ablation.cluster.room import no_room
 from reward_ablation.cluster.site import read_site
 from reward_ablation.cluster.slurm import is_live, my_jobs
 from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, submission_limit, verdict
-from reward_ablation.planning.internals import jobs_to_submit, needed_jobs, variable
+from reward_ablation.planning.internals import jobs_to_submit, last_attempt, needed_jobs, variable
 from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.exit_status import is_permanent
 
 from .settings import ExecutorSettings as ExecutorSettings
 
@@ -185,7 +186,7 @@ class Executor(slurm_plugin.Executor):
                 if number is None:
                     number = self._live(job)
                 if number is None:
-                    _last_attempt(job)
+                    last_attempt(job)
                     raise StudyError("sbatch did not say the number of the job")
                 if self.ending.is_set():
                     self._cancel(number)
@@ -285,9 +286,12 @@ class Executor(slurm_plugin.Executor):
             self._cancel(info.external_jobid)
         if ended.memory:
             self.memory_factors[self._name(info.job)] = 2 * self.memory_factors.get(self._name(info.job), 1)
-        if not ended.again:
-            _last_attempt(info.job)
-        message = f"{_what(info.job)}: Slurm job {info.external_jobid} {ended.why}\n"
+        status = verdict(info.aux["slurm_logfile"].parent, info.external_jobid)
+        permanent = status is not None and is_permanent(status) and not ended.memory
+        if permanent or not ended.again:
+            last_attempt(info.job)
+        hint = "; not submitted again, for its error stays: mend it and run the same command" if permanent else ""
+        message = f"{_what(info.job)}: Slurm job {info.external_jobid} {ended.why}{hint}\n"
         self.report_job_error(info, msg=message, aux_logs=[str(info.aux["slurm_logfile"])])
 
     def _tell_later(self, error: SlurmError) -> None:
@@ -342,11 +346,6 @@ class Executor(slurm_plugin.Executor):
     def _log(self, job: JobExecutorInterface, number: str) -> Path:
         """Slurm's log of a job."""
         return self.slurm_logdir / job.rule.name / "_".join(job.wildcards).replace("/", "_") / f"{number}.log"
-
-
-def _last_attempt(job: JobExecutorInterface) -> None:
-    """Have Snakemake take an attempt for the last one."""
-    job.attempt = job.restart_times + 1
 
 
 def _what(job: Any) -> str:

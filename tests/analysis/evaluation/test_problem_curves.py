@@ -93,3 +93,10 @@ def test_problems_that_training_met_again(kept):
         expected = pd.concat(rollouts).query("step == 3")["score_correctness"].mean()
         assert own.query("arm == 'length_only' and step == 3")["estimate"].item() == expected
         assert own.query("arm == 'length_only' and step == 3")["answers"].item() == 16
+    first = study.runs_of("length_only")[0]
+    unscored = rollouts[0]["step"].eq(3) & rollouts[0]["rollout"].lt(4)
+    rollouts[0].loc[unscored, "score_correctness"] = None  # neither right nor wrong
+    write_parquet(rollouts[0], root / first.folder / "rollouts.parquet")
+    own = problem_curves(study, root, steps).query("source == 'training' and arm == 'length_only' and step == 3")
+    assert own["answers"].item() == 12
+    assert own["estimate"].item() == pd.concat(rollouts).query("step == 3")["score_correctness"].mean()

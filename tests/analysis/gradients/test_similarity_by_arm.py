@@ -18,7 +18,8 @@ def by_step(values: np.ndarray, layers=("all", "layers.0"), definition: str = "a
         for seed in range(values.shape[1])
         for step in range(values.shape[2])
     ]
-    return pd.DataFrame(rows, columns=["seed", "step", "layer", "definition", "component_a", "component_b", *PARTS])
+    table = pd.DataFrame(rows, columns=["seed", "step", "layer", "definition", "component_a", "component_b", *PARTS])
+    return table.assign(folding_error=1e-3 * (table["step"] + 1))
 
 
 def row(table: pd.DataFrame, layer: str, part: str = "cosine") -> pd.Series:
@@ -76,6 +77,13 @@ def test_definitions_and_pairs_are_apart():
 
 def test_no_row_gives_no_row():
     assert similarity_by_arm(by_step(np.zeros((0, 0, 0)), ()), "one", 50, 0.95).empty
+
+
+def test_the_largest_error_of_folding_is_told_of_the_parts_that_have_it():
+    table = similarity_by_arm(by_step(np.zeros((2, 2, 5))), "one", 50, 0.95)
+    for layer in ("all", "layers.0"):
+        errors = {part: row(table, layer, part)["folding_error"] for part in PARTS}
+        assert errors == pytest.approx(dict.fromkeys(PARTS, 0.0) | {"cosine": 5e-3, "across_blocks": 5e-3})
 
 
 def test_seed_spread_is_in_the_interval():

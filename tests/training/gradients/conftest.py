@@ -12,6 +12,8 @@ from datasets import Dataset
 from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
+    Cohere2Config,
+    CohereConfig,
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
@@ -23,6 +25,8 @@ from transformers import (
     Qwen2Config,
     Qwen3Config,
 )
+from transformers.models.cohere import modeling_cohere
+from transformers.models.cohere2 import modeling_cohere2
 from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
 from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
@@ -38,6 +42,7 @@ COMPONENTS = ["correctness", "format", "length"]
 WEIGHTS = {"correctness": 1.0, "format": 0.5, "length": 0.0}
 PROMPT, COMPLETION = 7, 9  # tokens, with padding
 SMALL = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+NO_SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # theirs are beyond a small vocabulary
 
 CONFIGS = {
     "llama": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2, tie_word_embeddings=True),
@@ -45,6 +50,10 @@ CONFIGS = {
     "qwen3": lambda words: Qwen3Config(
         **SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4, tie_word_embeddings=False
     ),
+    # Its norms of heads have weights of two dimensions.
+    "cohere": lambda words: CohereConfig(**SMALL, **NO_SPECIAL, vocab_size=words, use_qk_norm=True),
+    "cohere2": lambda words: Cohere2Config(**SMALL, **NO_SPECIAL, vocab_size=words, num_key_value_heads=2),
+    "torch's norm": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2),
     "gpt2": lambda words: GPT2Config(
         n_embd=16, n_layer=2, n_head=4, n_positions=32, vocab_size=words, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
     ),
@@ -74,10 +83,20 @@ def tiny_model(name: str, words: int) -> PreTrainedModel:
     model = AutoModelForCausalLM.from_config(CONFIGS[name](words), attn_implementation="sdpa").double()
     if name == "mixtral":
         model.set_experts_implementation("eager")  # the other ones have no float64
+    if name == "torch's norm":
+        use_torch_norms(model)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.2 * torch.randn_like(parameter)
     return model
+
+
+def use_torch_norms(model: PreTrainedModel) -> None:
+    """Put torch.nn.RMSNorm in the place of a Llama model's own norms."""
+    for name, module in list(model.named_modules()):
+        if isinstance(module, LlamaRMSNorm):
+            norm = nn.RMSNorm(len(module.weight), eps=module.variance_epsilon, dtype=torch.float64)
+            model.set_submodule(name, norm)
 
 
 class PlainTrainer(GRPOTrainer):
@@ -157,16 +176,40 @@ def gemma_norm_in_full(self, x: Tensor) -> Tensor:
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * (1.0 + self.weight)
 
 
+def cohere_norm_in_full(self, hidden_states: Tensor) -> Tensor:
+    """Cohere's LayerNorm, but for its cast to float32."""
+    centred = hidden_states - hidden_states.mean(-1, keepdim=True)
+    variance = centred.pow(2).mean(-1, keepdim=True)
+    return self.weight * centred * torch.rsqrt(variance + self.variance_epsilon)
+
+
+def rotated_in_full(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """Cohere's rotary embedding, but for its cast to float32."""
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    return q * cos + modeling_cohere.rotate_half(q) * sin, k * cos + modeling_cohere.rotate_half(k) * sin
+
+
 @pytest.fixture
 def pair(demo_model, tmp_path, monkeypatch):
-    """Both trainers: `pair(model, lora=..., placements=..., whole=..., **training)`."""
+    """Both trainers: `pair(model, lora=..., placements=..., whole_at=..., backward=..., **training)`."""
     tokenizer = load_tokenizer(demo_model)
     for norm in (LlamaRMSNorm, Qwen2RMSNorm, Qwen3RMSNorm):
         monkeypatch.setattr(norm, "forward", norm_in_full)
     for norm in (Gemma2RMSNorm, Gemma3RMSNorm):
         monkeypatch.setattr(norm, "forward", gemma_norm_in_full)
+    for module, norm in ((modeling_cohere, "CohereLayerNorm"), (modeling_cohere2, "Cohere2LayerNorm")):
+        monkeypatch.setattr(getattr(module, norm), "forward", cohere_norm_in_full)
+        monkeypatch.setattr(module, "apply_rotary_pos_emb", rotated_in_full)
 
-    def make(model: str = "llama", lora=None, placements=None, measure_every=1, whole_at=(), **training) -> Pair:
+    def make(
+        model: str = "llama",
+        lora=None,
+        placements=None,
+        measure_every=1,
+        whole_at=(),
+        backward="by_completion",
+        **training,
+    ) -> Pair:
         training.setdefault("num_generations", 2)
         settings = {"max_completion_length": COMPLETION, "per_device_train_batch_size": 8, **training}
         args = [grpo_config(dict(settings), tmp_path, seed=0, on_cpu=True) for _ in range(2)]
@@ -190,6 +233,7 @@ def pair(demo_model, tmp_path, monkeypatch):
             parts=Path(tmp_path / "parts"),
             measure_every=measure_every,
             whole_at=whole_at,
+            backward=backward,
             args=args[0],
             **wrapped(),
             **common,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from reward_ablation.training.gradients import recorder, step
 from reward_ablation.training.gradients.recorder import layer_of
 from reward_ablation.training.gradients.step import Completion
 
@@ -128,6 +129,13 @@ def test_models(pair, model):
     check(pair, batches_of(pair))
 
 
+@pytest.mark.parametrize("model", ["torch's norm", "cohere", "cohere2"])
+def test_norms_that_no_name_tells_of(pair, model):
+    """torch.nn.RMSNorm, whose weight torch allows no copies of, and Cohere's norms, called LayerNorm and dense."""
+    pair = pair(model)
+    check(pair, batches_of(pair))
+
+
 @pytest.mark.parametrize("model", ["llama", "qwen2"])
 def test_tokens_packed_by_mask(pair, monkeypatch, model):
     """On a GPU, TRL scores the tokens that count and no other: here its packing, with its kernels' torch form."""
@@ -233,6 +241,29 @@ def test_several_micro_batches(pair, model, rows):
     tables = check(pair, batches_of(pair, 3, rows))
     rows = tables["gradients"].to_pandas().query("layer == 'all' and component_a != component_b")
     assert (rows.across_blocks.abs() > 1e-3).any()
+
+
+def test_the_error_of_folded_sums_is_told(pair, monkeypatch):
+    """Parameters beyond a limit are folded: here nearly all, to as few numbers as a large model's are a part of."""
+    few = 101
+    exact_pair = pair("qwen2", gradient_accumulation_steps=3)
+    batches = batches_of(exact_pair, 3)
+    exact = check(exact_pair, batches)["gradients"].to_pandas()
+    assert (exact["folding_error"].dropna() == 0).all()
+    for module in (recorder, step):
+        monkeypatch.setattr(module, "SUMS", few)
+    folded_pair = pair("qwen2", gradient_accumulation_steps=3)
+    folded_pair.ours._completions = exact_pair.ours._completions
+    folded_pair.step(folded_pair.ours, batches)
+    folded = folded_pair.ours._gradients.tables(1, lambda part: part, lambda blocks: blocks)["gradients"].to_pandas()
+    inexact = folded["layer"] != "norm"  # of 16 numbers, which are kept
+    assert (folded.loc[inexact, "folding_error"] > 0).all()
+    assert (folded.loc[~inexact, "folding_error"] == 0).all()
+    assert folded.loc[~inexact, "dot"].to_numpy() == pytest.approx(exact.loc[~inexact, "dot"].to_numpy(), rel=1e-9)
+    error = (folded["dot"] - exact["dot"])[inexact] / (folded["norm_a"] * folded["norm_b"])[inexact]
+    in_errors = np.abs(error) / folded["folding_error"][inexact]
+    assert 0.2 < np.sqrt(np.square(in_errors).mean()) < 1.2  # at most one standard error, and not next to nothing
+    assert in_errors.max() < 4
 
 
 def test_a_step_that_is_not_measured_trains_the_same(pair):

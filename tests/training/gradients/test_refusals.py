@@ -63,6 +63,57 @@ def test_a_layer_that_has_been_replaced_is_refused_measured(pair, monkeypatch):
         pair()
 
 
+class MeanRMSNorm(nn.Module):
+    """Called a norm, and mixes completions."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.weight = norm.weight
+
+    def forward(self, inputs):
+        return self.weight * (inputs - inputs.mean(0))
+
+
+class BatchedRMSNorm(MeanRMSNorm):
+    """Called a norm, and takes one weight for all completions only, as torch's functions do."""
+
+    def forward(self, inputs):
+        return nn.functional.rms_norm(inputs, self.weight.shape, self.weight)
+
+
+@pytest.mark.parametrize("norm", [MeanRMSNorm, BatchedRMSNorm])
+def test_the_name_of_a_layer_counts_for_nothing(pair, monkeypatch, norm):
+    """Refused where it would be measured, and else trained by TRL's own backward pass."""
+    from . import conftest
+
+    made = conftest.tiny_model
+
+    def replaced(name, words):
+        model = made(name, words)
+        model.model.norm = norm(model.model.norm)
+        return model
+
+    monkeypatch.setattr(conftest, "tiny_model", replaced)
+    with pytest.raises(StudyError, match=rf"model.norm.weight, of a {norm.__name__}, cannot be told apart"):
+        pair()
+    unmeasured = pair(measure_every=0)
+    assert not unmeasured.ours._by_completion
+    ours, plain = step(unmeasured)
+    for name, part in plain.items():
+        assert (ours[name] - part).abs().max() <= 1e-5 * part.abs().max() + 1e-9, name
+
+
+@pytest.mark.parametrize("model", ["llama", "gpt2", "gemma3", "torch's norm", "cohere", "mixtral", "opt"])
+def test_a_setting_trains_by_trls_own_backward_pass(pair, model):
+    """Nothing of the model is touched, whatever its layers compute."""
+    own = pair(model, measure_every=0, backward="trl")
+    _, *layers = own.ours.model.modules()  # TRL replaces the pass of the model itself
+    assert not any("forward" in layer.__dict__ for layer in layers)
+    ours, plain = step(own)
+    for name, part in plain.items():
+        assert (ours[name] - part).abs().max() <= 1e-5 * part.abs().max() + 1e-9, name
+
+
 @pytest.mark.parametrize("measure_every", [0, 1])
 def test_a_layer_that_is_replaced_after_all_ends_the_training(pair, measure_every):
     """Its advantages would be left out: no step is taken with such a gradient."""

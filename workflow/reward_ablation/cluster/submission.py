@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import shlex
 from pathlib import Path
+
+from reward_ablation.study.exit_status import GOES_ON
 
 #: What a controller says that may have taken a job all the same, or takes it later.
 _LATER = re.compile("timed out|unable to contact|temporarily|try again|no answer within|connection", re.IGNORECASE)
@@ -13,13 +18,35 @@ _LIMITS = "job submit limit"
 _LIMIT = re.compile(r"\b[A-Z]\w+(?:Limit|PerAccount|PerUser)\b")
 
 
+#: Environment variable of a job: the file for the exit status of the job's own command.
+STATUS_FILE = "STUDY_JOB_STATUS"
+
+
 def batch_script(command: str, verdicts: Path) -> str:
-    """The script of a job that runs a command and leaves its exit status in a folder, under the job's number.
+    """The script of a job that runs a command and leaves an exit status in a folder, under the job's number.
+
+    The command is Snakemake, which leaves the status of the rule's command by `leave_status`. Where Snakemake fails
+    without such a status, the fault is none of the rule's command: it may pass.
 
     A shell that SIGTERM ends takes the job with it: the trainer must have the time to save that Slurm gives it.
     """
-    leave = f'echo $status > "{verdicts}/$SLURM_JOB_ID.status"'
-    return f"#!/bin/sh\ntrap : TERM\n{command}\nstatus=$?\n{leave}\nexit $status\n"
+    return f"""#!/bin/sh
+trap : TERM
+export {STATUS_FILE}={shlex.quote(str(verdicts))}/"$SLURM_JOB_ID".status
+rm -f "${STATUS_FILE}"
+{command}
+status=$?
+[ $status -eq 0 ] || status={GOES_ON}
+[ -s "${STATUS_FILE}" ] && status=$(cat "${STATUS_FILE}") || echo $status > "${STATUS_FILE}"
+exit $status
+"""
+
+
+def leave_status(status: int) -> None:
+    """Leave the exit status of a job's command, as a shell has it, for the Snakemake that has submitted the job."""
+    if file := os.environ.get(STATUS_FILE):
+        with contextlib.suppress(OSError):  # a full disk: the failure is then taken for one that may pass
+            Path(file).write_text(f"{128 - status if status < 0 else status}\n")
 
 
 def number_in(answer: str) -> str | None:

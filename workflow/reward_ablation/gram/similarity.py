@@ -29,6 +29,8 @@ _INTERVALS = [f"{value}_{end}" for value in ["cosine", *PARTS] for end in ("low"
 
 #: Columns of `gradients.parquet`. A cosine is the sum of `self` (a completion with itself), `same_prompt` (with
 #: another completion of its prompt), `cross_prompt` and `across_blocks` (where prompts are not told apart).
+#: `folding_error` is how exact `across_blocks` is, and so the cosine: the standard error, at most, that comes from
+#: folding large parameters. 0 where nothing was folded.
 SCHEMA = pa.schema(
     [
         ("step", pa.int64()),
@@ -37,7 +39,10 @@ SCHEMA = pa.schema(
         ("component_b", pa.string()),
         ("definition", pa.string()),
         ("dot", pa.float64()),
-        *((name, pa.float32()) for name in ["cosine", "norm_a", "norm_b", *PARTS, "across_blocks", *_INTERVALS]),
+        *(
+            (name, pa.float32())
+            for name in ["cosine", "norm_a", "norm_b", *PARTS, "across_blocks", "folding_error", *_INTERVALS]
+        ),
     ]
 )
 
@@ -160,7 +165,9 @@ def jackknife_margin(left_out: np.ndarray, confidence: float = CONFIDENCE) -> np
     return stdtrit(units - 1, (1 + confidence) / 2) * error
 
 
-def similarity(parts: np.ndarray, across: np.ndarray) -> dict[str, np.ndarray]:
+def similarity(
+    parts: np.ndarray, across: np.ndarray, across_variance: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
     """Inner products, cosines with their parts, and intervals, of vectors of one definition.
 
     The intervals leave out one prompt at a time: its rows from every block. `across` is held fixed, as it is not
@@ -174,6 +181,8 @@ def similarity(parts: np.ndarray, across: np.ndarray) -> dict[str, np.ndarray]:
         Of `parts_by_prompt`.
     across : (L, V, V) array
         Inner products over the pairs of rows of different blocks.
+    across_variance : (L, V, V) array, optional
+        Variance of `across`; none where these inner products are exact.
 
     Returns
     -------
@@ -191,6 +200,7 @@ def similarity(parts: np.ndarray, across: np.ndarray) -> dict[str, np.ndarray]:
         "norm_b": np.broadcast_to(norms[:, None, :], dots.shape),
         **dict(zip(PARTS, total * scale, strict=True)),
         "across_blocks": across * scale,
+        "folding_error": np.sqrt(np.zeros_like(across) if across_variance is None else across_variance) * scale,
     }
     left_out = without_each_prompt(parts, total)
     left_dots = left_out.sum(axis=0) + across[:, None]
@@ -222,6 +232,7 @@ def gradient_rows(
     vectors: list[tuple[str, str]],
     blocks: list[Block],
     across: np.ndarray | None = None,
+    across_variance: np.ndarray | None = None,
 ) -> pa.Table:
     """Similarities of the gradients of one step, as rows of `gradients.parquet`.
 
@@ -235,6 +246,8 @@ def gradient_rows(
         All the completions of the step.
     across : (L, V, V) array, optional
         Inner products summed over the pairs of rows of different blocks, in both orders; none with one block.
+    across_variance : (L, V, V) array, optional
+        Variance of `across`, independent between layers; none where these inner products are exact.
 
     Returns
     -------
@@ -242,13 +255,15 @@ def gradient_rows(
     Null where a gradient is zero; intervals are also null with fewer than two prompts, and where a gradient is zero
     without one of them.
     """
-    between = np.zeros((len(layers), len(vectors), len(vectors))) if across is None else np.asarray(across, float)
+    none = np.zeros((len(layers), len(vectors), len(vectors)))
+    between, variance = (none if each is None else np.asarray(each, float) for each in (across, across_variance))
     prompts = np.unique(np.concatenate([block.prompts for block in blocks]))
     rows = [ALL_LAYERS, *layers]
     tables = []
     for definition, places in definitions(vectors):
         parts = with_all_layers(parts_by_prompt(blocks, places, prompts), axis=1)
-        columns = similarity(parts, with_all_layers(between[:, places[:, None], places], axis=0))
+        own = (with_all_layers(each[:, places[:, None], places], axis=0) for each in (between, variance))
+        columns = similarity(parts, *own)
         tables.append(pair_table(step, rows, definition, [vectors[place][1] for place in places], columns))
     pairs = [len(table) // len(rows) for table in tables]
     by_layer = [

@@ -5,9 +5,11 @@ Snakemake has no public way for a workflow to know its targets or jobs, or to ha
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from snakemake.executors import local
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from reward_ablation.study.errors import StudyError
@@ -95,6 +97,45 @@ def hand_to_jobs(workflow: Any, entry: str) -> None:
     """Give the Snakemake of each job another `key=value` of --config; the text must need no quoting."""
     settings = _part(workflow, "config_settings")
     settings.config_args = [*_part(workflow, "config_settings", "config_args"), entry]
+
+
+def watch_failures(failed: Callable[[Any, int], None]) -> None:
+    """Have a function see each job that fails on this machine, before Snakemake decides on another attempt.
+
+    Snakemake itself starts a job again whatever the exit status was.
+
+    Parameters
+    ----------
+    failed : callable ``(job, status)``
+        `status` is the exit status of the job's command, as `subprocess` has it; 1 for an error without a command.
+
+    Raises
+    ------
+    StudyError
+    """
+    report = getattr(local.Executor, "_callback", None)
+    if report is None:
+        raise StudyError("this version of Snakemake has no local.Executor._callback; install snakemake 9.27")
+
+    def callback(executor: Any, info: Any, future: Any) -> None:
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, Exception):
+            failed(info.job, _exit_status(error))
+        report(executor, info, future)
+
+    local.Executor._callback = callback
+
+
+def _exit_status(error: BaseException | None) -> int:
+    """Exit status of the command whose failure Snakemake has wrapped in errors of its own."""
+    while error is not None and not isinstance(error, subprocess.CalledProcessError):
+        error = error.__cause__ or error.__context__
+    return 1 if error is None else error.returncode
+
+
+def last_attempt(job: Any) -> None:
+    """Have Snakemake take a job's present attempt for the last one."""
+    job.attempt = job.restart_times + 1
 
 
 def variable(workflow: Any, name: str) -> Any:

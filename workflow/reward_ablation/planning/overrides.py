@@ -16,10 +16,10 @@ from typing import Any
 from snakemake.utils import update_config
 
 from reward_ablation.planning.internals import given_config, hand_to_jobs, is_main, submits_jobs
-from reward_ablation.planning.report_pages import without_secrets
 from reward_ablation.study.environment import override, value_at, variables_in
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.gpus import what_is_here
+from reward_ablation.study.secrets import without_secrets
 
 #: The key of --config by which jobs get what this start has found.
 HANDED = "reward_ablation_overrides"

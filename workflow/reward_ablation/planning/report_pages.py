@@ -19,6 +19,7 @@ import yaml
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.files import atomic_path
 from reward_ablation.study.html_page import page, section, table, text
+from reward_ablation.study.secrets import without_secrets
 from reward_ablation.study.study import Study
 
 #: Stages whose code the page of commands gives the digest of, beside that of training.
@@ -65,20 +66,6 @@ class ReportPages:
             "environment": environment_page(packages, lock, locked(self.home / lock)),
             "commands": commands_page(self.study, lock, self.home / lock),
         }
-
-
-#: Keys whose values a report does not show, since it is passed on.
-SECRET = re.compile(r"(^|_)(api_key|password|secret)$|^((hf|hub|api|auth|access|use_auth)_)?token$", re.IGNORECASE)
-
-
-def without_secrets(values: Any) -> Any:
-    """The same values, those of keys such as `token` or `api_key` hidden."""
-    if isinstance(values, dict):
-        return {
-            key: "(hidden)" if SECRET.search(str(key)) and isinstance(value, str) else without_secrets(value)
-            for key, value in values.items()
-        }
-    return [without_secrets(value) for value in values] if isinstance(values, list) else values
 
 
 def as_yaml(values: Any) -> str:

@@ -13,11 +13,13 @@ from typing import Any
 
 from snakemake.io import ancient
 
+from reward_ablation.cluster.submission import leave_status
 from reward_ablation.planning.history import read_history, read_record
-from reward_ablation.planning.internals import counts_params, force, is_main, wildcards_to_run
+from reward_ablation.planning.internals import counts_params, force, is_main, last_attempt, wildcards_to_run
 from reward_ablation.planning.plan import Plan, plan_of
 from reward_ablation.planning.stale import Present, stale_because
 from reward_ablation.study.errors import one_line_errors
+from reward_ablation.study.exit_status import is_permanent
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import Study
 
@@ -93,11 +95,21 @@ class Reruns:
 
     @property
     def retries(self) -> int:
-        """How often a run is started again that a signal, its time limit or its GPU's memory stopped: it goes on.
+        """How often a run is started again after a signal, a time limit or too little GPU memory: the run goes on.
 
         By the main process alone. The Snakemake in a cluster's job would do so too, in a job that is about to end.
         """
         return RETRIES if is_main(self.workflow) else 0
+
+    def failed(self, job: Any, status: int) -> None:
+        """Have a job whose error stays until the user mends the error not started again.
+
+        In a cluster's job the exit status is left for the main process, which decides.
+        """
+        if not is_main(self.workflow):
+            leave_status(status)
+        elif is_permanent(status):
+            last_attempt(job)
 
     @property
     def trains(self) -> bool:

@@ -14,6 +14,7 @@ from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.files import atomic_path
 from reward_ablation.study.study import Study
+from reward_ablation.study.trl_settings import check_version
 
 #: In the results folder: a digest of what has passed, and of the packages and the code that it has passed with.
 PASSED = ".settings_passed"
@@ -33,8 +34,9 @@ def check_training_settings(study: Study, folder: Path) -> None:
     Raises
     ------
     StudyError
-        TRL refuses one.
+        TRL refuses one, or is not the version that the workflow needs.
     """
+    check_version()
     settings = "\n".join(study.training_settings)
     packages = canonical({"python": sys.version, **installed()})
     asked = "\0".join([settings, packages, code_digest("reward_ablation.training.check")])

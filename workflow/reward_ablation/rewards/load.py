@@ -5,18 +5,23 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import typing
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
+from reward_ablation.rewards.arguments import Arguments, arguments_of
+from reward_ablation.rewards.call import Scores, described, line_in, scored
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.secrets import hidden, missing_variables, with_variables
 
-Scores = list[float | None]
 RewardFunction = Callable[..., Scores]
 
 _COMPONENTS = "reward_ablation.rewards.components"
@@ -28,7 +33,13 @@ def component_names() -> list[str]:
     return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
 
 
-def load_component(function: str, parameters: dict[str, Any], root: Path) -> RewardFunction:
+def load_component(
+    function: str,
+    parameters: dict[str, Any],
+    root: Path,
+    name: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> RewardFunction:
     """Reward function of a component, its parameters set.
 
     Parameters
@@ -36,39 +47,74 @@ def load_component(function: str, parameters: dict[str, Any], root: Path) -> Rew
     function : str
         A name from `component_names`, or ``path/to/file.py:function``.
     parameters : dict
-        Keyword arguments; checked by name against the signature, and by value against its type hints.
+        Keyword arguments; checked by name against the signature, and by value against its type hints. A value
+        ``{env: NAME}`` is read from the environment variable NAME.
     root : Path
         Folder that a relative path starts from.
+    name : str, optional
+        The component's name, by which TRL names a metric; default the function's own name.
+    environment : mapping of str to str
+        Environment variables.
 
     Returns
     -------
     callable ``(completions, **columns) -> list[float | None]``
-        Its ``__name__`` is the function's; TRL names a metric by it, so the caller sets it to the
-        component's own name.
+        It calls the function by keyword, as TRL does. Its scores are finite numbers, or None.
 
     Raises
     ------
     StudyError
-        One line: an unknown name, a missing file or function, a file that cannot be loaded, a
-        parameter that is unknown, missing, of a wrong type, or at odds with another one.
+        What `check_component` refuses, or an environment variable that is not set.
     """
-    in_a_file = ":" in function or function.endswith(".py")
-    found = _from_file(function, root) if in_a_file else _by_name(function)
-    if inspect.iscoroutinefunction(found):
-        raise StudyError(f"components: {function}: is async; a component is a plain function")
-    _check_parameters(function, found, parameters)
-    if not in_a_file:  # a user's function need not know what to do with no completions
-        _check_together(function, found, parameters)
-
-    # A column of the same name sets no parameter, and no keyword-only one that is left at its default.
-    taken = {*parameters, *(a.name for a in inspect.signature(found).parameters.values() if a.kind is a.KEYWORD_ONLY)}
+    found, arguments = check_component(function, parameters, root, environment)
+    if missing := missing_variables(parameters, environment):
+        raise StudyError(f"components: {function}: the environment variable {missing[0]} is not set")
+    values = with_variables(parameters, environment)
+    folder = user_file(function, root).parent if in_a_file(function) else root
+    hide = partial(hidden, value=parameters, environment=environment)
 
     def component(completions: list, **columns: Any) -> Scores:
-        return found(completions, **{key: column for key, column in columns.items() if key not in taken}, **parameters)
+        columns["completions"] = completions
+        with _imports_from(root, folder):
+            keywords = {**arguments.columns_among(columns), **values}
+            return scored(component.__name__, found, keywords, columns, hide)
 
-    component.__name__ = found.__name__
+    component.__name__ = name or found.__name__
     component.__doc__ = found.__doc__
     return component
+
+
+def check_component(
+    function: str, parameters: dict[str, Any], root: Path, environment: Mapping[str, str] = os.environ
+) -> tuple[Callable, Arguments]:
+    """A component's function and its arguments, checked; see `load_component` for what is given.
+
+    Environment variables need not be set: parameters that are not set are not checked against their type hints.
+
+    Raises
+    ------
+    StudyError
+        One line: an unknown name, a missing file or function, a file that cannot be loaded, a column that the data
+        does not have, a parameter that is unknown, missing, of a wrong type, or at odds with another one.
+    """
+    found = _from_file(function, root) if in_a_file(function) else _by_name(function)
+    if inspect.iscoroutinefunction(found):
+        raise StudyError(f"components: {function}: is async; a component is a plain function")
+    arguments = arguments_of(function, found, parameters)
+    _check_parameters(function, found, arguments, parameters, environment)
+    if not in_a_file(function):  # a user's function need not know what to do with no completions
+        _check_together(function, found, parameters)
+    return found, arguments
+
+
+def in_a_file(function: str) -> bool:
+    """Whether a component's function is in a user's file."""
+    return ":" in function or function.endswith(".py")
+
+
+def user_file(reference: str, root: Path) -> Path:
+    """The user's file that a component's function is in."""
+    return Path(root) / reference.rpartition(":")[0]
 
 
 def _by_name(name: str) -> RewardFunction:
@@ -87,13 +133,16 @@ def _from_file(reference: str, root: Path) -> RewardFunction:
     path = Path(root) / file
     if not path.is_file():
         raise StudyError(f"components: {reference}: there is no file {file} in {Path(root).resolve()}")
-    spec = importlib.util.spec_from_file_location(f"user_component_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    # Dataclasses look their module up by its name.
+    module_name = f"user_component_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    module = sys.modules[module_name] = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     try:
-        with _imports_from(Path(root)):
+        with _imports_from(Path(root), path.parent):
             spec.loader.exec_module(module)  # type: ignore[union-attr]
-    except Exception as error:
-        raise StudyError(f"components: {reference}: {file} does not load: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        told = f"{line_in(str(path), error)}{described(error)}{_how_to_import(error, path, root)}"
+        raise StudyError(f"components: {reference}: {file} does not load: {told}") from error
     functions = [key for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")]
     if name not in functions:
         raise StudyError(
@@ -102,46 +151,68 @@ def _from_file(reference: str, root: Path) -> RewardFunction:
     return getattr(module, name)
 
 
+def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
+    """What to write for an import that has failed."""
+    if isinstance(error, ModuleNotFoundError):
+        folders = dict.fromkeys([Path(root).resolve(), path.parent.resolve()])
+        return f"; imports are looked for in {', in '.join(map(str, folders))} and among the installed packages"
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return "; a reward file is no part of a package: write `import helper` for a file helper.py beside it"
+    return ""
+
+
 @contextmanager
-def _imports_from(root: Path) -> Iterator[None]:
-    """Have imports find the folder first, as they do in the jobs, which run there by `python -m`."""
-    sys.path.insert(0, str(root.resolve()))
+def _imports_from(root: Path, folder: Path) -> Iterator[None]:
+    """Have imports find the study's folder first, as `python -m` does in the jobs, and the reward's folder last."""
+    first, last = str(Path(root).resolve()), str(folder.resolve())
+    sys.path.insert(0, first)
+    sys.path.append(last)
     try:
         yield
     finally:
-        sys.path.remove(str(root.resolve()))
+        sys.path.remove(first)
+        del sys.path[len(sys.path) - 1 - sys.path[::-1].index(last)]
 
 
-def _check_parameters(reference: str, function: RewardFunction, parameters: dict[str, Any]) -> None:
-    """Refuse a parameter that the function does not have, lacks, or that its type hint excludes.
-
-    Parameters are the keyword-only arguments and those with a default; an argument without one is a
-    column of the data.
-    """
-    arguments = list(inspect.signature(function).parameters.values())[1:]
-    named = [
-        argument for argument in arguments if argument.kind in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY)
-    ]
-    allowed = [a.name for a in named if a.kind is a.KEYWORD_ONLY or a.default is not a.empty]
-    required = [a.name for a in named if a.kind is a.KEYWORD_ONLY and a.default is a.empty]
-    listing = f"parameters of {reference}: {', '.join(allowed) or 'none'}"
+def _check_parameters(
+    reference: str,
+    function: Callable,
+    arguments: Arguments,
+    parameters: dict[str, Any],
+    environment: Mapping[str, str],
+) -> None:
+    """Refuse a parameter that the function does not have, lacks, or that its type hint excludes."""
+    listing = f"parameters of {reference}: {', '.join(arguments.parameters) or 'none'}"
     for name in parameters:
-        if name not in allowed:
+        if name not in arguments.parameters:
             raise StudyError(f"components: {reference}: unknown parameter {name!r}; {listing}")
-    for name in required:
+    for name in arguments.required:
         if name not in parameters:
             raise StudyError(f"components: {reference}: parameter {name!r} is missing; {listing}")
-    hints = typing.get_type_hints(function, include_extras=True)
+    hints = _hints(function)
     for name, value in parameters.items():
+        if missing_variables(value, environment):
+            continue
         try:
-            TypeAdapter(hints.get(name, Any)).validate_python(value, strict=True)
+            TypeAdapter(hints.get(name, Any)).validate_python(with_variables(value, environment), strict=True)
         except ValidationError as error:
-            raise StudyError(f"components: {reference}: {name}: {error.errors()[0]['msg']}, not {value!r}") from error
+            message = hidden(error.errors()[0]["msg"], value, environment)
+            raise StudyError(f"components: {reference}: {name}: {message}, not {value!r}") from None
+        except PydanticSchemaGenerationError:  # a class that pydantic does not know
+            continue
+
+
+def _hints(function: Callable) -> dict[str, Any]:
+    """Type hints of a function; none where they cannot be read, such as names that only a type checker imports."""
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        return {}
 
 
 def _check_together(name: str, function: RewardFunction, parameters: dict[str, Any]) -> None:
     """Refuse parameters that do not go together, by what the component itself says when it scores nothing."""
-    columns = [a.name for a in inspect.signature(function).parameters.values() if a.kind is a.POSITIONAL_OR_KEYWORD]
+    columns = arguments_of(name, function, parameters).columns
     try:
         function(**{column: [] for column in columns}, **parameters)
     except StudyError as error:

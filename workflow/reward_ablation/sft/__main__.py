@@ -15,11 +15,12 @@ from reward_ablation.models.verify import verify_model
 from reward_ablation.sft.demonstrations import read_demonstrations
 from reward_ablation.study.config_errors import read_spec
 from reward_ablation.study.errors import one_line_errors, storage_errors
+from reward_ablation.study.exit_status import GOES_ON
 from reward_ablation.study.gpus import claim_gpus
 from reward_ablation.study.imports import large_imports
 from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import LOCK, SFT_WORK, WORK
-from reward_ablation.training.launch.endings import GOES_ON
+from reward_ablation.study.trl_settings import check_version
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--problems", required=True, type=Path, help="prepared demonstrations, Parquet")
     parser.add_argument("--output", required=True, type=Path, help="model.json; its folder becomes the model's")
     args = parser.parse_args(arguments)
+    check_version()
     spec = read_spec(args.spec)
     verify_problems(args.problems)
     verify_model(args.model)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,7 +72,7 @@ def file_digest(path: Path, root: Path) -> str:
     ----------
     path : Path
     root : Path
-        Folder that imports start from.
+        Folder that Python looks for imports in first. It looks in the file's own folder last, after what is installed.
 
     Raises
     ------
@@ -89,8 +91,9 @@ def file_digest(path: Path, root: Path) -> str:
 
 
 def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
-    """Files that a user's Python file imports, at any depth, by module: below the root, and of this package."""
-    return _closure(set(_imported(path, "")), lambda module: _user_file(module, root))
+    """Files that a user's Python file imports, at any depth, by module: below the root, in the file's own folder, and
+    of this package."""
+    return _closure(set(_imported(path, "")), lambda module: _user_file(module, root, path.parent))
 
 
 def _files(modules: tuple[str, ...], root: Path) -> dict[str, Path]:
@@ -121,9 +124,25 @@ def _file_of(module: str, root: Path) -> Path | None:
     return _file_below(root, module) if module.split(".")[0] == PACKAGE else None
 
 
-def _user_file(module: str, root: Path) -> Path | None:
-    """File of a module below a user's folder, or of this package."""
-    return _file_of(module, PACKAGE_ROOT) or (_file_below(root, module) if module else None)
+def _user_file(module: str, root: Path, folder: Path) -> Path | None:
+    """File of a module below the study's folder, in the reward file's own folder, or of this package."""
+    if not module:
+        return None
+    in_folder = _file_below(folder, module)
+    if in_folder and _is_shadowed(module.split(".")[0], folder):
+        in_folder = None
+    return _file_of(module, PACKAGE_ROOT) or _file_below(root, module) or in_folder
+
+
+def _is_shadowed(name: str, folder: Path) -> bool:
+    """Whether Python finds a module of this name elsewhere before it looks in a reward file's own folder."""
+    if name in sys.stdlib_module_names:
+        return True
+    found = PathFinder.find_spec(name, sys.path)
+    if found is None or found.origin is None:
+        return False
+    home = folder.resolve()
+    return Path(found.origin).resolve().parent not in (home, home / name)
 
 
 def _file_below(root: Path, module: str) -> Path | None:

@@ -6,9 +6,12 @@ import errno
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from reward_ablation.study.exit_status import GOES_ON, may_pass
 
 _ELSEWHERE = "or give the study another folder with the key results"
 
@@ -33,15 +36,27 @@ class StudyError(ValueError):
     """What is wrong, where, and what to do, in one line."""
 
 
+class PassingError(StudyError):
+    """An error that may pass by itself: the same command, started again, may do better."""
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Print a StudyError as one line to stderr and exit with status 1; other errors keep their traceback."""
+    """Print a StudyError as one line to stderr and exit; other errors keep their traceback.
+
+    The exit status is `GOES_ON` for an error that may pass by itself, else 1.
+    """
     try:
         with storage_errors():
             yield
     except StudyError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(GOES_ON if isinstance(error, PassingError) or may_pass(error) else 1)
+    except Exception as error:
+        if not may_pass(error):
+            raise
+        traceback.print_exc()
+        sys.exit(GOES_ON)
 
 
 @contextmanager

@@ -71,5 +71,7 @@ def check_training_settings(settings: dict[str, Any]) -> None:
     generations = settings.get("num_generations")
     if generations is not None and generations < 1:
         raise ValueError("num_generations: completions of one prompt, at least 1; with 1 its reward is its advantage")
+    if settings.get("max_steps") == 0:
+        raise ValueError("max_steps: a run takes at least 1 step; leave it out to train by num_train_epochs")
     if settings.get("max_completion_length", COMPLETION_LENGTH) is None:
         raise ValueError("max_completion_length: null would let a completion go on for ever; give a number of tokens")

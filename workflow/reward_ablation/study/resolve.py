@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from reward_ablation.rewards.load import load_component
+from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.checks import check_measurable, check_placeable, check_single_rollouts
-from reward_ablation.study.code_digest import code_digest, component_modules
+from reward_ablation.study.code_digest import code_digest, component_modules, imports_of_file
 from reward_ablation.study.config import StudyConfig
 from reward_ablation.study.config_errors import describe
 from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.launch_checks import check_launchable, check_second_pass
+from reward_ablation.study.secrets import missing_variables, refuse_secrets
 from reward_ablation.study.sections.data import Data, HubData
 from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.spec import arm_spec, study_spec
@@ -49,6 +51,10 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     StudyError
         `file: key: what is wrong; what is allowed`.
     """
+    try:
+        refuse_secrets(config)
+    except StudyError as error:
+        raise StudyError(f"{file}: {error}") from None
     try:
         study = StudyConfig.model_validate(config)
     except ValidationError as error:
@@ -137,10 +143,46 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     check_prompts_alike(study, arms)
     for name, component in study.components.items():
         try:
-            load_component(component.function, component.parameters, root)
+            check_component(component.function, component.parameters, root)
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
+    check_helpers(study, root)
     return arms
+
+
+def check_helpers(study: StudyConfig, root: Path) -> None:
+    """Refuse reward files that import different files by one name: Python loads one of them for both.
+
+    Raises
+    ------
+    ValueError
+    """
+    first_with: dict[str, tuple[str, Path]] = {}
+    for name, component in study.components.items():
+        if not in_a_file(component.function):
+            continue
+        for module, file in imports_of_file(user_file(component.function, root), root).items():
+            other, other_file = first_with.setdefault(module, (name, file))
+            if file.resolve() != other_file.resolve():
+                raise ValueError(
+                    f"components.{name}: imports {module} from {file}, and {other} imports {module} from "
+                    f"{other_file}; give the two files different names"
+                )
+
+
+def check_variables(study: StudyConfig, environment: Mapping[str, str]) -> None:
+    """Refuse to train where an environment variable that a component reads is not set.
+
+    Raises
+    ------
+    StudyError
+    """
+    for name, component in study.components.items():
+        if missing := missing_variables(component.parameters, environment):
+            raise StudyError(
+                f"components.{name}.parameters: the environment variable {missing[0]} is not set; set it with "
+                f"`export {missing[0]}=...`, then run the same command again"
+            )
 
 
 def check_kept(study: StudyConfig, arms: dict[str, Arm]) -> None:

@@ -39,7 +39,7 @@ def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
         "components": {name: component_spec(component, root) for name, component in study.components.items()},
         "training": without_tracking(study.training),
         "lora": study.lora.model_dump() if study.lora else None,
-        "gradients": study.gradients.model_dump(),
+        "gradients": study.gradients.spec(),
     }
     if study.keep_models:  # runs that keep none have the key that they had before there was the setting
         shared["keep_models"] = study.keep_models

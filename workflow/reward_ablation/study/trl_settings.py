@@ -10,10 +10,16 @@ import difflib
 import json
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
 from jsonschema import Draft202012Validator
+
+from reward_ablation.study.errors import StudyError
+
+#: The TRL whose private parts the trainers read. `pyproject.toml` and the locks in `envs/` have the same.
+TRL = "1.16.0"
 
 #: Settings that the workflow itself decides for all trainers, with the place where the user says so.
 RESERVED = {
@@ -32,6 +38,24 @@ RESERVED = {
     "push_to_hub": "upload the model's folder yourself",
     "hub_token": "nothing is uploaded, and a config is no place for secrets; to download, set HF_TOKEN",
 }
+
+
+def check_version() -> None:
+    """Refuse another TRL: its loss may keep something new, or its private parts do something else, without an error.
+
+    Raises
+    ------
+    StudyError
+    """
+    try:
+        installed = version("trl")
+    except PackageNotFoundError:
+        installed = "none"
+    if installed.partition("+")[0] != TRL:
+        raise StudyError(
+            f"trl: version {installed} is installed, and this workflow needs {TRL}, whose private parts it reads; "
+            f"run `make install`, or pip install trl=={TRL}"
+        )
 
 
 @cache

@@ -14,12 +14,13 @@ from typing import Any
 
 from reward_ablation.study.code_digest import code_digest, component_modules
 from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.study.exit_status import GOES_ON
 from reward_ablation.study.files import sha256
 from reward_ablation.study.imports import large_imports
 from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK
+from reward_ablation.study.trl_settings import check_version
 from reward_ablation.training.launch import zero
-from reward_ablation.training.launch.endings import GOES_ON
 from reward_ablation.training.launch.engine import Engine
 from reward_ablation.training.launch.processes import is_served, lay_out_processes
 from reward_ablation.training.launch.worker import is_worker, refuse_other_launchers
@@ -67,6 +68,7 @@ def main() -> None:
 def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -> int:
     """Train the run, or leave that to the processes that do; the exit status."""
     refuse_other_launchers()
+    check_version()
     # The processes of one run share its lock with each other, and with nobody else.
     with wait_for(arguments.run_dir / LOCK, "train", shared=is_worker()) as lock:
         check_code(spec, arguments.code)

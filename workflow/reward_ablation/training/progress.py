@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from transformers import TrainerCallback
@@ -28,14 +29,16 @@ class ProgressCallback(TrainerCallback):
         begun, first_step = self.start
         left = (time.perf_counter() - begun) / max(1, state.global_step - first_step)
         left *= state.max_steps - state.global_step
-        scores = " ".join(
-            f"{name} {logs[f'rewards/{name}/mean']:.3f}"
-            for name in self.components
-            if logs.get(f"rewards/{name}/mean") is not None
-        )
+        scores = " ".join(f"{name} {_mean(logs, f'rewards/{name}/mean')}" for name in self.components)
         length = logs.get("completions/mean_length", float("nan"))
         print(
-            f"step {state.global_step}/{state.max_steps}: reward {logs['reward']:.3f} ({scores}), "
+            f"step {state.global_step}/{state.max_steps}: reward {_mean(logs, 'reward')} ({scores}), "
             f"{length:.0f} tokens, {left:.0f} s left",
             flush=True,
         )
+
+
+def _mean(logs: dict[str, float | None], metric: str) -> str:
+    """The mean of a batch's scores; TRL gives None where no completion has a score."""
+    mean = logs.get(metric)
+    return "unscored" if mean is None or math.isnan(mean) else f"{mean:.3f}"

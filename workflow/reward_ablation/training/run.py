@@ -26,6 +26,7 @@ from reward_ablation.study.errors import StudyError, storage_errors
 from reward_ablation.study.files import sha256
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.sections.prompt import Prompt
+from reward_ablation.study.sections.training import BY_COMPLETION
 from reward_ablation.study.spec import processes_of
 from reward_ablation.training.attempts import Attempt
 from reward_ablation.training.checkpoints import claim, resume_point, step_of
@@ -216,8 +217,7 @@ def build_trainer(
     """
     components = {}
     for name, component in spec["components"].items():
-        components[name] = load_component(component["function"], component["parameters"], Path.cwd())
-        components[name].__name__ = name  # TRL names the metric by it
+        components[name] = load_component(component["function"], component["parameters"], Path.cwd(), name)
         check_unchanged(component)
     prompt = Prompt.model_validate(spec["prompt"])
     tokenizer = load_tokenizer(model)
@@ -235,6 +235,7 @@ def build_trainer(
         parts=work / "parts",
         measure_every=spec["gradients"]["every"],
         whole_at=spec["gradients"]["whole"],
+        backward=spec["gradients"].get("backward", BY_COMPLETION),
         model=str(model),
         args=config,
         train_dataset=dataset,

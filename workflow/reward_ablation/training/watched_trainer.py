@@ -18,6 +18,8 @@ from trl import GRPOTrainer
 
 from reward_ablation.study.checks import UNWATCHED, second_pass
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.sections.training import BY_COMPLETION
+from reward_ablation.training.gradients.frozen import apart
 from reward_ablation.training.gradients.layers import MixedCompletions, unwatch, watch
 from reward_ablation.training.gradients.lm_head import watched_head
 from reward_ablation.training.gradients.passes import measuring_pass, watch_log_probs
@@ -56,6 +58,8 @@ class WatchedTrainer(GRPOTrainer):
         Measure the components' gradients at each n-th step; 0 for never.
     whole_at : sequence of int
         Steps at which the components' whole gradients are written, too.
+    backward : str
+        `by_completion`, or `trl`: TRL's own backward pass, with no layer watched and nothing measured.
     **kwargs
         Of `GRPOTrainer`.
     """
@@ -68,6 +72,7 @@ class WatchedTrainer(GRPOTrainer):
         parts: Path,
         measure_every: int,
         whole_at: Sequence[int],
+        backward: str = BY_COMPLETION,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -78,10 +83,10 @@ class WatchedTrainer(GRPOTrainer):
         self._component_names = list(weights)
         self._check_passes()
         self._recorder = Recorder()
-        self._by_completion = self._can_watch(must=bool(measure_every or whole_at))
+        self._by_completion = backward == BY_COMPLETION and self._can_watch(must=bool(measure_every or whole_at))
         trained_names = {id(part): name for name, part in self.model.named_parameters() if part.requires_grad}
         head = self.model.get_output_embeddings()
-        self._head = tuple(trained_names.get(id(part)) for part in (head.weight, getattr(head, "bias", None)))
+        self._head = tuple(trained_names.get(id(getattr(head, part, None))) for part in ("weight", "bias"))
         self._trained_columns = [k for k, name in enumerate(weights) if weights[name]]
         self._vectors = [("alone", name) for name in weights] + [("share", name) for name in weights if weights[name]]
         self._vectors += [("share", KL)] if self.beta else []
@@ -117,11 +122,17 @@ class WatchedTrainer(GRPOTrainer):
         try:
             watch(self.model, self._recorder)
             watch_log_probs(self.model, self._recorder)
-        except StudyError:
+        except StudyError as error:
             if must:
                 raise
+            self._tell_why_unwatched(error)
             return False
         return True
+
+    def _tell_why_unwatched(self, error: StudyError) -> None:
+        if self.accelerator.is_main_process:
+            reason = str(error).removeprefix("gradients: ").partition("; set ")[0]
+            print(f"train: by TRL's own backward pass: {reason}", flush=True)
 
     def _measures_now(self) -> bool:
         step = self.state.global_step
@@ -159,9 +170,10 @@ class WatchedTrainer(GRPOTrainer):
         self._recorder.active = True
         try:
             loss = super()._compute_loss(model, inputs)
-        except MixedCompletions:
+        except MixedCompletions as error:
             if self.measure_every or self.whole_at:
                 raise
+            self._tell_why_unwatched(error)
             unwatch(self._recorder)
             self._by_completion = False
             return super()._compute_loss(model, inputs)
@@ -216,24 +228,16 @@ class WatchedTrainer(GRPOTrainer):
         return seeds * (signs[:, None] if signs.dim() == 1 else signs)
 
     def _seeds(self, model, inputs, advantages: Tensor, without: tuple[str, ...]) -> Tensor:
-        """Derivatives of TRL's loss, less the terms `without`; no trace is left in metrics or controllers."""
-        saved = {name: getattr(self, name) for name in without}
-        metrics = {name: list(values) for name, values in self._metrics["train"].items()}
+        """Derivatives of TRL's loss, less the terms `without`; what the loss keeps on the way is thrown away."""
+        asked = apart(self)
+        for name in without:
+            setattr(asked, name, 0.0 if name == "beta" else False)
 
         def loss(log_probs: Tensor) -> Tensor:
-            self._given = log_probs
-            return super(WatchedTrainer, self)._compute_loss(model, {**inputs, "advantages": advantages})
+            asked._given = log_probs
+            return GRPOTrainer._compute_loss(asked, model, {**inputs, "advantages": advantages})
 
-        for name in without:
-            setattr(self, name, 0.0 if name == "beta" else False)
-        try:
-            return derivative(loss, self._forward[0])
-        finally:
-            self._given = None
-            for name, value in saved.items():
-                setattr(self, name, value)
-            self._metrics["train"].clear()
-            self._metrics["train"].update(metrics)
+        return derivative(loss, self._forward[0])
 
     def training_step(self, model, inputs, num_items_in_batch):
         step = self.state.global_step + 1

@@ -103,7 +103,7 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
     parts = []
     for run in study.runs if chosen else []:
         rows = read_parquet(root / run.folder / "rollouts.parquet", ["step", "problem_id", f"score_{name}"])
-        rows = rows[rows["problem_id"].isin(chosen)]
+        rows = rows[rows["problem_id"].isin(chosen) & rows[f"score_{name}"].notna()]
         parts.append(rows.assign(right=rows[f"score_{name}"] >= right, arm=run.arm, seed=run.seed))
     rollouts = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     if rollouts.empty:

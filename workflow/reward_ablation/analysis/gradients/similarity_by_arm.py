@@ -9,6 +9,8 @@ from reward_ablation.analysis.statistics.intervals import bootstrap_means_of_kno
 
 #: A cosine and the parts that add up to it.
 PARTS = ["cosine", "self", "same_prompt", "cross_prompt", "across_blocks"]
+#: Those that are not exact where large parameters are folded.
+FOLDED = {"cosine", "across_blocks"}
 
 
 def similarity_by_arm(similarities: pd.DataFrame, arm: str, resamples: int, confidence: float) -> pd.DataFrame:
@@ -26,6 +28,7 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, resamples: int, conf
     -------
     Rows (definition, component_a, component_b, layer, part), layers in the model's order. Steps at which a gradient
     is zero are left out; with no other step, the estimate is null. `steps` counts the measured steps.
+    `folding_error` is the largest of a single step's; the mean over steps is more exact.
     """
     tables = []
     for labels, of_pair in similarities.groupby(["definition", "component_a", "component_b"], sort=False):
@@ -49,6 +52,8 @@ def part_means(of_pair: pd.DataFrame, labels: tuple[str, ...], resamples: int, c
     low, high = percentile_interval(bootstrap_means_of_known(flat, resamples, generator(*labels)), confidence)
     known = (~np.isnan(flat)).sum(axis=(1, 2))
     means = np.nansum(flat, axis=(1, 2)) / np.where(known, known, np.nan)
+    folding = of_pair.groupby("layer", sort=False)["folding_error"].max().to_numpy(dtype=float)
+    exact = np.where(np.isnan(folding), np.nan, 0.0)
     return pd.DataFrame(
         {
             "layer": np.tile(of_pair["layer"].unique(), parts),
@@ -56,6 +61,7 @@ def part_means(of_pair: pd.DataFrame, labels: tuple[str, ...], resamples: int, c
             "estimate": means,
             "low": low,
             "high": high,
+            "folding_error": np.concatenate([folding if part in FOLDED else exact for part in PARTS]),
             "seeds": seeds,
             "steps": steps,
         }

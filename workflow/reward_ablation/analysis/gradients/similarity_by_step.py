@@ -21,6 +21,7 @@ GRADIENT_COLUMNS = [
     "same_prompt",
     "cross_prompt",
     "across_blocks",
+    "folding_error",
 ]
 
 

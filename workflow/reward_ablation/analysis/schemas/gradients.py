@@ -26,6 +26,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             "same_prompt": NUMBER,
             "cross_prompt": NUMBER,
             "across_blocks": NUMBER,
+            "folding_error": NUMBER,
         }
     ),
     "similarity_by_arm": pa.schema(
@@ -39,6 +40,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             "estimate": NUMBER,
             "low": NUMBER,
             "high": NUMBER,
+            "folding_error": NUMBER,
             "seeds": COUNT,
             "steps": COUNT,
         }

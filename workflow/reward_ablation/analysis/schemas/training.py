@@ -16,6 +16,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             "mean": NUMBER,
             "std": NUMBER,
             "rollouts": COUNT,
+            "unscored": COUNT,
         }
     ),
     "signals_by_step": pa.schema(

@@ -17,7 +17,13 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import TITLE_WIDTH, arm_groups
 from reward_ablation.figures.elements.style import STYLE, WIDTH, legend_below, page_of_words, title, wrapped
 from reward_ablation.figures.gradients.similarity_layers import layers_in_order
-from reward_ablation.figures.gradients.similarity_steps import alone, of_pair, precision_note, why_not_measured
+from reward_ablation.figures.gradients.similarity_steps import (
+    alone,
+    folding_note,
+    of_pair,
+    precision_note,
+    why_not_measured,
+)
 from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: Most columns and rows of cells in a panel: neighbouring steps and layers are averaged.
@@ -114,6 +120,7 @@ def similarity_heatmap(similarity_by_step: pd.DataFrame, study: StudyFile) -> Fi
         f"Mean over {seeds}, and over neighbouring steps and layers where they share a cell. Input on top. Dot: the "
         "95\u00a0% interval (Student's t over the cell's values, taken as independent) holds 0, or there is one value "
         f"only. Grey: one of the gradients is zero. {precision_note(study)}"
+        f"{folding_note(table['folding_error'])}"
     )
     legend_below(figure, [], note)
     return figure

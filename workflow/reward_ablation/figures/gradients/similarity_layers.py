@@ -16,6 +16,7 @@ from reward_ablation.figures.elements.style import STYLE, looks, page_of_words
 from reward_ablation.figures.gradients.similarity_steps import (
     alone,
     cosine_axis,
+    folding_note,
     of_pair,
     precision_note,
     why_not_measured,
@@ -84,6 +85,8 @@ def draw_layers(
     for place, arm in enumerate(arms):
         curve = estimates[estimates["arm"] == arm].rename(columns={"estimate": "mean"})
         curve = curve.assign(x=curve["layer"].map(places)).sort_values("x", ignore_index=True)
+        if curve.empty:  # an arm whose runs were not measured
+            continue
         draw_curve(axes, curve, arm, look[arm], place, len(arms))
 
 
@@ -103,6 +106,7 @@ def estimates_note(study: StudyFile, similarity_by_arm: pd.DataFrame, mark: str,
     return (
         f"{mark}: mean over the measured steps ({steps}) of {of_seeds}. {span}: {level} bootstrap interval "
         f"over {resampled}, steps taken as independent.{few} {precision_note(study)}"
+        f"{folding_note(similarity_by_arm['folding_error'])}"
     )
 
 

@@ -24,6 +24,7 @@ from reward_ablation.figures.elements.curves import (
 )
 from reward_ablation.figures.elements.style import STYLE, page_of_words
 from reward_ablation.gram.similarity import ALL_LAYERS
+from reward_ablation.study.sections.training import BY_TRL
 
 #: Points of a curve: the cosine of one step's gradients is noise for the most part, and neighbours are averaged.
 MOST_POINTS = 20
@@ -51,11 +52,19 @@ def cosine_axis(axes: Axes) -> None:
     axes.set_yticks([-1, -0.5, 0, 0.5, 1])
 
 
+def switched_off(study: StudyFile) -> str:
+    """Say by which setting no gradients of a study were measured; empty where some were to be."""
+    sections = [run.spec.get("gradients", {}) for run in study.runs]
+    if any(section.get("backward") == BY_TRL for section in sections):
+        return "not measured: gradients.backward is trl"
+    return "" if any(section.get("every", 0) for section in sections) else "not measured: gradients.every is 0"
+
+
 def why_not_measured(study: StudyFile) -> str:
     """Say why a study has no gradient similarities."""
     if len(study.components) < 2:
         return "nothing to compare: the study has one component"
-    return "not measured: gradients.every is 0"
+    return switched_off(study) or "not measured: no run reached a step that was to be measured"
 
 
 def precision_note(study: StudyFile) -> str:
@@ -63,6 +72,17 @@ def precision_note(study: StudyFile) -> str:
     rough = {run.spec["training"].get("bf16", run.spec["gpus"] > 0) for run in study.runs}
     names = ["float32"] * (False in rough) + ["bfloat16"] * (True in rough)
     return f"Gradients computed in {' and '.join(names)}."
+
+
+def folding_note(folding_error: pd.Series) -> str:
+    """Say how exact cosines are where large parameters are folded; nothing where none was."""
+    largest = folding_error.max()
+    if not largest > 0:
+        return ""
+    return (
+        " Products between micro-batches or processes are of folded sums: a cosine of one step has a standard error of "
+        f"at most {largest:.1g} from that."
+    )
 
 
 @rc_context(STYLE)
@@ -85,7 +105,7 @@ def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figu
     width = steps_per_point(table["step"], MOST_POINTS)
     note = (
         f"{seeds_note(study, width)} Gaps: a component's gradient is zero in every seed, so that it has no direction. "
-        f"{precision_note(study)}"
+        f"{precision_note(study)}{folding_note(table['folding_error'])}"
     )
     finish(figure, study, heading, note)
     return figure

@@ -27,6 +27,7 @@ from reward_ablation.figures.elements.style import (
     title,
     wrapped,
 )
+from reward_ablation.figures.gradients.similarity_steps import switched_off
 
 #: How an observed change is marked: up, down, or not told from none.
 MARKS = {1: ("^", "rose in training"), -1: ("v", "fell in training"), 0: ("o", "not told from no change")}
@@ -34,19 +35,17 @@ MARKS = {1: ("^", "rose in training"), -1: ("v", "fell in training"), 0: ("o", "
 
 def why_no_map(study: StudyFile) -> str:
     """Say why a study has no map over weights."""
-    if all(not run.spec.get("gradients", {}).get("every", 0) for run in study.runs):
-        return "not measured: gradients.every is 0"
-    return (
+    return switched_off(study) or (
         "the stored Gram matrices do not say what other weights would do:\n"
         "rewards on some tokens only, clipped rollouts, or no two prompts in one micro-batch"
     )
 
 
 def directions(what_if_check: pd.DataFrame, component: str) -> dict[str, int]:
-    """Sign of each arm's observed change of a component; 0 where its interval holds 0."""
+    """Sign of each arm's observed change of a component; 0 where its interval holds 0, or nothing is known."""
     rows = what_if_check[what_if_check["component"] == component].set_index("arm")
     clear = rows["low"] * rows["high"] > 0
-    return (np.sign(rows["observed"]) * clear).astype(int).to_dict()
+    return np.sign(rows["observed"]).where(clear, 0).astype(int).to_dict()
 
 
 def wide(table: pd.DataFrame, value: str, study: StudyFile) -> np.ndarray:

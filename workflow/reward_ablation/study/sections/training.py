@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from reward_ablation.study.base import Section
 
@@ -40,6 +48,10 @@ def _steps_between(every: Any) -> Any:
     return 0 if every in ("off", False) else every
 
 
+#: Backward passes that training can take: one that tells completions apart, or TRL's own.
+BY_COMPLETION, BY_TRL = "by_completion", "trl"
+
+
 class Gradients(Section):
     """Gram matrix of the components' gradients."""
 
@@ -49,3 +61,24 @@ class Gradients(Section):
     whole: list[PositiveInt] = Field(
         default_factory=list, description="Steps at which the components' whole gradients are written, too."
     )
+    backward: Literal["by_completion", "trl"] = Field(
+        "by_completion",
+        description="The backward pass of training; trl: TRL's own, for any model, with which nothing is measured.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _measure_nothing_of_trls_pass(cls, values: Any) -> Any:
+        """TRL's own pass tells no completions apart: `every` is off unless a user says otherwise, which is refused."""
+        return {"every": 0, **values} if isinstance(values, dict) and values.get("backward") == BY_TRL else values
+
+    @model_validator(mode="after")
+    def _nothing_to_measure(self) -> Gradients:
+        if self.backward == BY_TRL and (self.every or self.whole):
+            name = "every" if self.every else "whole"
+            raise ValueError(f"{name}: backward: trl measures nothing; leave {name} out, or backward")
+        return self
+
+    def spec(self) -> dict[str, Any]:
+        """What decides a run; the default pass has no entry, so that runs from before the setting keep their keys."""
+        return self.model_dump(exclude={"backward"} if self.backward == BY_COMPLETION else None)

@@ -19,6 +19,12 @@ from transformers.pytorch_utils import Conv1D
 from reward_ablation.study.errors import StudyError
 from reward_ablation.training.gradients.projection import add_folded_rows, fold_units, offset_of, units_kept
 from reward_ablation.training.gradients.recorder import Measurement, Recorder, wide
+from reward_ablation.training.gradients.trials import (
+    in_place_of_parameters,
+    is_scaled_embedding,
+    one_copy_each,
+    takes_a_copy_for_each_completion,
+)
 
 Forward = Callable[..., Tensor]
 #: Makes the forward pass of a module whose parameters have these names.
@@ -84,21 +90,23 @@ def _size(parameter: Tensor) -> int:
 
 
 def _kind_of(module: nn.Module) -> Kind | None:
-    """What makes the forward pass of a kind of module, by the forward pass that it has; None for an unknown one."""
+    """What makes the forward pass of a module, by what the module computes; None where that is not known."""
     if "forward" in module.__dict__:  # replaced already, as by a fused kernel
         return None
-    kinds: dict[Any, Kind] = {
-        nn.Linear.forward: _linear,
-        Conv1D.forward: _linear,
-        nn.Embedding.forward: _embedding,
-        nn.LayerNorm.forward: _layer_norm,
-    }
-    if type(module).forward in kinds:
-        return kinds[type(module).forward]
-    if isinstance(module, nn.Embedding) and type(module).__name__.endswith("ScaledWordEmbedding"):
-        return _embedding  # Gemma's, which multiplies what it looks up by `embed_scale`
-    own = [(name, parameter.dim()) for name, parameter in module.named_parameters(recurse=False)]
-    return _rms_norm if type(module).__name__.endswith("RMSNorm") and own == [("weight", 1)] else None
+    own = {name for name, _ in module.named_parameters(recurse=False)}
+    if type(module).forward in (nn.Linear.forward, Conv1D.forward):
+        return _linear if own <= {"weight", "bias"} else None  # others make up the weight, as in weight norm
+    if isinstance(module, nn.Embedding):
+        plain = module.max_norm is None and not module.scale_grad_by_freq
+        known = type(module).forward is nn.Embedding.forward or is_scaled_embedding(module)
+        return _embedding if plain and known else None
+    if isinstance(module, nn.LayerNorm) and type(module).forward is nn.LayerNorm.forward:
+        shape = list(module.normalized_shape)
+        return _norm(lambda inputs: F.layer_norm(inputs, shape, None, None, module.eps))
+    if isinstance(module, nn.RMSNorm) and type(module).forward is nn.RMSNorm.forward:
+        shape = list(module.normalized_shape)
+        return _norm(lambda inputs: F.rms_norm(inputs, shape, None, module.eps))
+    return _copied if takes_a_copy_for_each_completion(module) else None
 
 
 def _guarded(module: nn.Module, watched: Forward, names: dict[str, str], recorder: Recorder) -> Forward:
@@ -108,7 +116,9 @@ def _guarded(module: nn.Module, watched: Forward, names: dict[str, str], recorde
     def forward(inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not recorder.active or not torch.is_grad_enabled() or args or kwargs:
             return plain(inputs, *args, **kwargs)
-        if inputs.size(0) not in (1, recorder.batch):
+        # Positions are the same for all completions of a batch, and come once.
+        once = isinstance(module, nn.Embedding) and inputs.size(0) == 1
+        if inputs.size(0) != recorder.batch and not once:
             raise MixedCompletions(
                 f"gradients: {next(iter(names.values()))} gets tokens of several completions mixed, as in a "
                 "mixture of experts: gradients cannot be told apart by completion; set gradients.every: off"
@@ -130,7 +140,6 @@ def _linear(module: nn.Linear | Conv1D, names: dict[str, str], recorder: Recorde
 
 def _embedding(module: nn.Embedding, names: dict[str, str], recorder: Recorder) -> Forward:
     def forward(ids: Tensor) -> Tensor:
-        # Positions are the same for all completions of a batch, and come once.
         ids = ids.expand(recorder.batch, -1) if ids.size(0) == 1 else ids
         looked_up = _Embedding.apply(ids, module.weight, module.padding_idx, recorder, names["weight"])
         scale = getattr(module, "embed_scale", 1.0)
@@ -139,30 +148,47 @@ def _embedding(module: nn.Embedding, names: dict[str, str], recorder: Recorder) 
     return forward
 
 
-def _layer_norm(module: nn.LayerNorm, names: dict[str, str], recorder: Recorder) -> Forward:
-    def forward(inputs: Tensor) -> Tensor:
-        normal = F.layer_norm(inputs, module.normalized_shape, None, None, module.eps)
-        affine = {
-            key: _OneEach.apply(parameter, inputs.dim(), recorder, names[key])
-            for key, parameter in module.named_parameters(recurse=False)
-        }
-        return normal * affine["weight"] + affine.get("bias", 0.0)
+def _norm(normal: Callable[[Tensor], Tensor]) -> Kind:
+    """A norm of torch's: what it computes without parameters, times its weight, plus its bias if it has one."""
 
-    return forward
+    def kind(module: nn.Module, names: dict[str, str], recorder: Recorder) -> Forward:
+        plain = module.forward
+
+        def forward(inputs: Tensor) -> Tensor:
+            copies = _copies(module, inputs, names, recorder)
+            outputs = normal(wide(inputs)) * copies["weight"] + copies.get("bias", 0.0)
+            return outputs.to(plain(inputs[:0]).dtype)  # torch computes in float32, and rounds where no autocast is
+
+        return forward
+
+    return kind
 
 
-def _rms_norm(module: nn.Module, names: dict[str, str], recorder: Recorder) -> Forward:
+def _copied(module: nn.Module, names: dict[str, str], recorder: Recorder) -> Forward:
+    """The module's own forward pass, with one copy of its parameters for each completion."""
     plain = module.forward
 
     def forward(inputs: Tensor) -> Tensor:
-        # An attribute of the instance hides the parameter of its name.
-        module.__dict__["weight"] = _OneEach.apply(module.weight, inputs.dim(), recorder, names["weight"])
-        try:
+        with in_place_of_parameters(module, _copies(module, inputs, names, recorder)):
             return plain(inputs)
-        finally:
-            del module.__dict__["weight"]
 
     return forward
+
+
+def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: Recorder) -> dict[str, Tensor]:
+    """A module's parameters, one copy for each completion, to be broadcast against its inputs (B, ..., *S)."""
+    parameters = dict(module.named_parameters(recurse=False))
+    for name, parameter in parameters.items():
+        own, room = parameter.shape, inputs.shape[1:][-parameter.dim() :] if parameter.dim() else ()
+        if len(room) < len(own) or any(size not in (1, of_inputs) for size, of_inputs in zip(own, room, strict=True)):
+            raise MixedCompletions(
+                f"gradients: {names[name]} of shape {tuple(own)} is not multiplied with inputs of shape "
+                f"{tuple(inputs.shape)} number by number: gradients cannot be told apart by completion; "
+                "set gradients.every: off"
+            )
+    return {
+        name: _OneEach.apply(parameter, inputs.dim(), recorder, names[name]) for name, parameter in parameters.items()
+    }
 
 
 def _as_computed(tensor: Tensor | None, device: torch.device) -> Tensor | None:
@@ -241,22 +267,22 @@ def _like(tensor: Tensor, value: Tensor | None) -> Tensor | None:
 
 
 class _OneEach(torch.autograd.Function):
-    """A vector of parameters, one copy for each completion, to be broadcast against (B, ..., d) inputs."""
+    """Parameters, one copy for each completion, to be broadcast against (B, ..., *S) inputs."""
 
     @staticmethod
-    def forward(ctx, parameter, dims, recorder, name):
-        ctx.recorder, ctx.name = recorder, name
-        return parameter.expand(recorder.batch, *[1] * (dims - 2), len(parameter))
+    def forward(ctx, parameter, dimensions, recorder, name):
+        ctx.recorder, ctx.name, ctx.shape = recorder, name, parameter.shape
+        return one_copy_each(parameter, dimensions, recorder.batch)
 
     @staticmethod
     def backward(ctx, gradient):
         recorder = ctx.recorder
         rows = gradient.flatten(1)
         if recorder.plain:
-            return rows.sum(0), None, None, None
+            return rows.sum(0).view(ctx.shape), None, None, None
         passes = recorder.factors(ctx.name, rows)
         total = _vector(recorder, ctx.name, joined(passes)) if passes else None
-        return _like(gradient, total), None, None, None
+        return None if total is None else total.view(ctx.shape).to(gradient.dtype), None, None, None
 
 
 class _Embedding(torch.autograd.Function):

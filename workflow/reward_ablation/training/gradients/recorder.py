@@ -236,7 +236,8 @@ class Recorder:
         name = next(name for name in {**self.expected, **self.reported} if self._off(name))
         raise StudyError(
             f"gradients: {self.reported.get(name, 0):,} of {self.expected.get(name, 0):,} numbers of the gradient of "
-            f"{name} came by completion: the model, or a setting that replaces its layers, is not supported"
+            f"{name} came by completion: the model, or a setting that replaces its layers, is not supported; set "
+            "gradients.backward: trl to train by TRL's own backward pass"
         )
 
     def _off(self, name: str) -> bool:

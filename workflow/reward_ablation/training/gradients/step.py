@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from reward_ablation.gram.similarity import Block, gradient_rows
 from reward_ablation.gram.store import gram_table, projection_table, row_table
-from reward_ablation.training.gradients.recorder import PROJECTED, Measurement, layer_of
+from reward_ablation.training.gradients.recorder import PROJECTED, SUMS, Measurement, layer_of
 from reward_ablation.training.gradients.seeds import Family
 
 
@@ -43,7 +43,13 @@ class StepMeasurement:
     """
 
     def __init__(self, model: nn.Module, vectors: list[tuple[str, str]], projected: int, processes: int):
-        named = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        sizes = {
+            name: getattr(parameter, "ds_numel", parameter.numel())  # ZeRO-3 holds a part of each
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        }
+        named = list(sizes)
+        self.folded = {name for name, size in sizes.items() if size > SUMS}
         self.layers = list(dict.fromkeys(layer_of(name) for name in named))
         self.vectors = vectors
         self.projected = projected
@@ -122,20 +128,21 @@ class StepMeasurement:
             Lists of all processes, joined.
         """
         blocks, rows = zip(*gather(self.blocks), strict=True)
-        across = None
+        across = variance = None
         if self.sums:
             # Terms between blocks: what all blocks' sums give together, less what each gives by itself.
-            total = _grams_by_layer({name: reduce(self.sums[name]) for name in self.sums})
+            sums = {name: reduce(part) for name, part in self.sums.items()}
+            total = _grams_by_layer(sums)
             for layer, inside in self.inside.items():
                 total[layer] -= reduce(inside) / self.processes
-            empty = torch.zeros(len(self.vectors), len(self.vectors))
-            across = np.stack([total.get(layer, empty).cpu().double().numpy() for layer in self.layers])
+            across = self._stacked(total)
+            variance = self._stacked(folding_variance({name: sums[name] for name in sums if name in self.folded}))
         none = torch.zeros(self.projected, PROJECTED)
         projections = np.stack(
             [reduce(self.projections.get(layer, none)).cpu().double().numpy() for layer in self.layers]
         )
         tables = {
-            "gradients": gradient_rows(step, self.layers, self.vectors, list(blocks), across),
+            "gradients": gradient_rows(step, self.layers, self.vectors, list(blocks), across, variance),
             "sample_grams": pa.concat_tables(
                 gram_table(step, number, self.layers, block.grams) for number, block in enumerate(blocks)
             ),
@@ -146,6 +153,25 @@ class StepMeasurement:
         }
         self.clear()
         return tables
+
+    def _stacked(self, by_layer: dict[str, Tensor]) -> np.ndarray:
+        """(V, V) tensors by layer as an (L, V, V) array."""
+        empty = torch.zeros(len(self.vectors), len(self.vectors))
+        return np.stack([by_layer.get(layer, empty).cpu().double().numpy() for layer in self.layers])
+
+
+def folding_variance(sums: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Variance, at most, of inner products between blocks, from (V, M) sums of folded parameters: (V, V) by layer.
+
+    An inner product of two vectors' sums has variance (|a|² |b|² + <a, b>²) / M over the random signs (`projection`).
+    Terms inside blocks are exact, so that the variance of the terms between two blocks is about half of that.
+    """
+    variances: dict[str, Tensor] = {}
+    for name, part in sums.items():
+        dots = part @ part.T
+        squares = dots.diagonal()
+        _add(variances, {layer_of(name): (squares[:, None] * squares + dots**2) / part.size(1)})
+    return variances
 
 
 def _add(sums: dict[str, Tensor], parts: dict[str, Tensor]) -> None:

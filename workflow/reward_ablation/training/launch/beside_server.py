@@ -8,9 +8,10 @@ import time
 from collections.abc import Mapping, Sequence
 from subprocess import Popen
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.study.errors import PassingError, StudyError
+from reward_ablation.study.exit_status import GOES_ON, is_permanent
 from reward_ablation.training.launch.descendants import adopt, end_all
-from reward_ablation.training.launch.endings import GOES_ON, ended
+from reward_ablation.training.launch.endings import ended
 from reward_ablation.training.launch.engine import Server
 from reward_ablation.training.launch.guarded import free_port, guarded
 from reward_ablation.training.launch.vllm_server import ServerPlan, last_words, serving, visible, without_proxy
@@ -68,7 +69,9 @@ def train_beside_server(
     Raises
     ------
     StudyError
-        The server did not start, or ended before the training.
+        The server did not start.
+    PassingError
+        The server ended before the training, or a signal ended the training.
     """
     shown = environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpus else []
     signals = Signals()
@@ -113,12 +116,13 @@ def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) ->
     if signals.asked is not None and (missed is not None or status in (-signals.asked, 128 + signals.asked)):
         return GOES_ON
     if status is None or _ended_within(server, FOUND_WITHIN):
-        raise StudyError(
+        raise PassingError(
             f"launch.vllm: {ended('the vLLM server', server.returncode)}, and training with it; the same command goes "
             f"on from the last checkpoint; its last words: {last_words(plan.log)}"
         )
     if status < 0 or status > 128:  # of its guardian, or of itself, as that one tells it
-        raise StudyError(ended("the training process", status))
+        error = StudyError if is_permanent(status) else PassingError
+        raise error(ended("the training process", status))
     return status
 
 

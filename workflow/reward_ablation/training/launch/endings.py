@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-
-#: Exit status of a run that was stopped and goes on when the same command is given again.
-GOES_ON = os.EX_TEMPFAIL
 
 
 def ended(what: str, status: int) -> str:

@@ -18,7 +18,8 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing import api as elastic
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-from reward_ablation.training.launch.endings import GOES_ON, ended
+from reward_ablation.study.exit_status import GOES_ON, is_permanent
+from reward_ablation.training.launch.endings import ended
 from reward_ablation.training.launch.worker import WORKER
 
 #: Options of each strategy. DeepSpeed would start other nodes by itself, over ssh; srun does that.
@@ -48,10 +49,9 @@ def accelerate_options(
 
 
 def status_of(statuses: Mapping[int, int], first: int) -> int:
-    """Exit status of processes that failed; that a signal ended the first of them is told.
+    """Exit status of a run whose processes failed: the first failure decides. A signal that ended it is told.
 
-    Those that end after it are not at fault: a signal of the launcher's has ended them, or, where they did not heed
-    that, SIGKILL.
+    Later failures follow from the first: those processes lost their peer, or the launcher ended them.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ def status_of(statuses: Mapping[int, int], first: int) -> int:
     first : int
         Rank of the one that was the first to fail.
     """
-    if GOES_ON in statuses.values():
+    if GOES_ON in statuses.values() and not is_permanent(statuses[first]):
         return GOES_ON
     if statuses[first] < 0:
         print(f"error: {ended(f'process {first} of the run', statuses[first])}", file=sys.stderr)
-    return 1
+    return 1 if is_permanent(statuses[first]) else GOES_ON
 
 
 def heed_the_first_signal() -> None:

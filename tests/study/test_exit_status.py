@@ -1,0 +1,80 @@
+"""Which errors may pass by themselves, and which exit statuses say so."""
+
+import errno
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from reward_ablation.study.errors import StudyError
+from reward_ablation.study.exit_status import GOES_ON, is_permanent, may_pass
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    """An error that is raised from another one."""
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (ConnectionResetError(), True),  # a judge's server, or a hub
+        (TimeoutError(), True),
+        (httpx.ConnectError("no route"), True),
+        (OSError(errno.ESTALE, "Stale file handle"), True),  # a file server
+        (OSError(errno.EIO, "Input/output error"), True),
+        (caused(StudyError("components.judge: ..."), httpx.ReadTimeout("slow")), True),
+        (OSError(errno.ENOSPC, "No space left on device"), False),  # stays full until somebody makes room
+        (FileNotFoundError(errno.ENOENT, "No such file"), False),
+        (ValueError("the judge's answer is no number"), False),
+        (StudyError("components.judge: ..."), False),
+        (caused(StudyError("components.judge: ..."), KeyError("label")), False),
+    ],
+)
+def test_errors_that_may_pass(error, passes):
+    assert may_pass(error) == passes
+
+
+def test_errors_of_torch():
+    torch = pytest.importorskip("torch")
+    assert may_pass(torch.AcceleratorError("CUDA error: uncorrectable ECC error encountered", 214))
+    assert may_pass(torch.distributed.DistBackendError("NCCL error: remote process exited"))
+    assert not may_pass(torch.AcceleratorError("CUDA error: device-side assert triggered", 710))
+    assert not may_pass(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+
+
+@pytest.mark.parametrize(
+    ("status", "permanent"),
+    [
+        (0, False),
+        (GOES_ON, False),
+        (-signal.SIGKILL, False),  # as subprocess has it
+        (128 + signal.SIGKILL, False),  # as a shell has it
+        (1, True),
+        (2, True),  # argparse's
+        (127, True),  # no such command
+        (255, True),
+    ],
+)
+def test_statuses(status, permanent):
+    assert is_permanent(status) == permanent
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "told"),
+    [
+        ("StudyError('data: nothing there')", 1, "error: data: nothing there\n"),
+        ("PassingError('server: gone')", GOES_ON, "error: server: gone\n"),
+        ("ConnectionResetError('gone')", GOES_ON, "Traceback"),  # of which nothing is known: all of it is shown
+        ("ZeroDivisionError", 1, "Traceback"),
+    ],
+)
+def test_a_command_ends_with_the_status_of_its_error(raised, status, told):
+    code = "from reward_ablation.study.errors import PassingError, StudyError, one_line_errors\n"
+    code += f"with one_line_errors():\n    raise {raised}"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == status
+    assert result.stderr.startswith(told)

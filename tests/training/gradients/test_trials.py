@@ -1,0 +1,132 @@
+"""Which layers are known by what they compute: a table of layers, with the reason beside each."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
+from transformers.models.cohere2.modeling_cohere2 import Cohere2LayerNorm
+from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm, Gemma3TextScaledWordEmbedding
+from transformers.models.t5.modeling_t5 import T5LayerNorm
+from transformers.pytorch_utils import Conv1D
+
+from reward_ablation.training.gradients.layers import _kind_of
+from reward_ablation.training.gradients.recorder import Recorder
+
+
+class Tanh(nn.Module):
+    """A layer in the place of a norm, with parameters of two shapes."""
+
+    def __init__(self):
+        super().__init__()
+        self.alpha, self.weight, self.bias = (nn.Parameter(torch.randn(size)) for size in (1, 8, 8))
+
+    def forward(self, inputs):
+        return torch.tanh(self.alpha * inputs) * self.weight + self.bias
+
+
+class AcrossCompletions(Tanh):
+    def forward(self, inputs):
+        return super().forward(inputs - inputs.mean(0))
+
+
+class WithTwoResults(Tanh):
+    def forward(self, inputs):
+        return super().forward(inputs), inputs
+
+
+class WithAMask(Tanh):
+    def forward(self, inputs, mask):
+        return super().forward(inputs) * mask
+
+
+class WithAChild(Tanh):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+
+class ShiftedEmbedding(nn.Embedding):
+    """Called so that its name ends as Gemma's, and computes something else."""
+
+    embed_scale = 2.0
+
+    def forward(self, ids):
+        return super().forward(ids + 1) * self.embed_scale
+
+
+class LinearRMSNorm(nn.Module):
+    """Called a norm, and a matrix product."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8))
+
+    def forward(self, inputs):
+        return nn.functional.linear(inputs, self.weight[None])
+
+
+def old_weight_norm() -> nn.Module:
+    with pytest.warns(FutureWarning):
+        return nn.utils.weight_norm(nn.Linear(8, 8))
+
+
+KNOWN = {
+    "linear": nn.Linear(8, 8),
+    "GPT-2's linear": Conv1D(8, 8),
+    "embedding": nn.Embedding(20, 8),
+    "Gemma's embedding": Gemma3TextScaledWordEmbedding(20, 8, padding_idx=0, embed_scale=3.0),
+    "torch's layer norm": nn.LayerNorm(8),
+    "torch's RMS norm": nn.RMSNorm(8),
+    "a norm with one more than the weight": Gemma3RMSNorm(8),
+    "a dense norm called LayerNorm": Cohere2LayerNorm(8),
+    "the same over heads": Cohere2LayerNorm((2, 4)),
+    "T5's norm": T5LayerNorm(8),
+    "no norm at all": Tanh(),
+}
+UNKNOWN = {
+    "completions are mixed": AcrossCompletions(),
+    "more than one result": WithTwoResults(),
+    "more than one input": WithAMask(),
+    "parameters of other layers": WithAChild(),
+    "an embedding that looks up other rows": ShiftedEmbedding(20, 8),
+    "a matrix product called a norm": LinearRMSNorm(),
+    "rows are shortened as they are looked up": nn.Embedding(20, 8, max_norm=1.0),
+    "gradients are divided by how often a word comes": nn.Embedding(20, 8, scale_grad_by_freq=True),
+    "the weight is made of other parameters": spectral_norm(nn.Linear(8, 8)).parametrizations["weight"],
+    "a convolution over tokens": nn.Conv1d(8, 8, 2),
+    "a batch norm": nn.BatchNorm1d(8),
+    "too large for copies": Cohere2LayerNorm((2**10, 2**10 + 1)),
+}
+
+
+@pytest.mark.parametrize("layer", KNOWN.values(), ids=KNOWN)
+def test_known_layers_give_what_they_give_unwatched(layer):
+    kind = _kind_of(layer)
+    assert kind is not None
+    recorder = Recorder()
+    recorder.batch = 3
+    names = {name: name for name, _ in layer.named_parameters()}
+    shape = tuple(layer.weight.shape) if layer.weight.shape == (2, 4) else (8,)
+    inputs = torch.randint(20, (3, 5)) if isinstance(layer, nn.Embedding) else torch.randn(3, 5, *shape)
+    assert torch.allclose(kind(layer, names, recorder)(inputs), layer(inputs), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", UNKNOWN.values(), ids=UNKNOWN)
+def test_other_layers_are_unknown(layer):
+    assert _kind_of(layer) is None
+
+
+def test_a_weight_of_two_others_is_unknown():
+    assert _kind_of(old_weight_norm()) is None
+
+
+@pytest.mark.parametrize("make", [Tanh, lambda: nn.BatchNorm1d(8), lambda: Gemma3TextScaledWordEmbedding(9, 8, 0, 3.0)])
+def test_a_trial_leaves_the_layer_and_random_numbers_alone(make):
+    layer = make()
+    before, state = {name: value.clone() for name, value in layer.state_dict().items()}, torch.get_rng_state()
+    _kind_of(layer)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not {"weight", "alpha", "bias"} & layer.__dict__.keys()
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())

@@ -1,0 +1,52 @@
+"""A secret that a component reads from the environment: its name is recorded, its value is nowhere."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .test_config import errors_of
+
+pytestmark = pytest.mark.slow
+
+SECRET = "very-private-indeed"
+
+JUDGE = """
+def judge(completions, *, api_key: str, **columns):
+    return [float(len(api_key)) - len(text) / 100 for text in completions]
+"""
+
+
+def test_the_value_of_a_secret_is_nowhere(study, monkeypatch):
+    study.config["seeds"] = [0]
+    study.config["components"]["judge"] = {
+        "function": "rewards/judge.py:judge",
+        "parameters": {"api_key": {"env": "JUDGE_API_KEY"}},
+    }
+    study.config["arms"]["arms"] = {"judged": {"weights": {"judge": 1}}}
+    study.config["training"]["max_steps"] = 1
+    (study.folder / "rewards").mkdir()
+    (study.folder / "rewards" / "judge.py").write_text(JUDGE)
+    targets = ["--printshellcmds", "--until", "train", "report_pages", "describe"]
+
+    monkeypatch.delenv("JUDGE_API_KEY", raising=False)
+    assert study.snakemake("--dry-run").returncode == 0  # to plan takes no secret
+    missing = study.snakemake(*targets)
+    assert missing.returncode == 1
+    assert errors_of(missing) == [
+        "error: components.judge.parameters: the environment variable JUDGE_API_KEY is not set; set it with `export "
+        "JUDGE_API_KEY=...`, then run the same command again"
+    ]
+    assert not list(study.results.rglob("*.json"))  # no job has run
+
+    monkeypatch.setenv("JUDGE_API_KEY", SECRET)
+    result = study.snakemake(*targets)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert SECRET not in result.stdout + result.stderr
+    [record] = [json.loads(path.read_text()) for path in study.results.glob("runs/*/*/run.json")]
+    assert record["spec"]["components"]["judge"]["parameters"] == {"api_key": {"env": "JUDGE_API_KEY"}}
+    files = [path for path in study.folder.rglob("*") if path.is_file()]
+    assert {"study.json", "config.html", "seed0.log"} <= {path.name for path in files}
+    assert any(".snakemake" in path.parts for path in files)
+    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []

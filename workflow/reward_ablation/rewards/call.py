@@ -1,0 +1,163 @@
+"""One call of a reward function, as TRL makes it, and the check of what the function gives back."""
+
+from __future__ import annotations
+
+import math
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from inspect import unwrap
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.study.errors import StudyError, refused_by_storage
+
+Scores = list[float | None]
+
+#: The largest number that TRL's tensors of rewards can hold (float32).
+_LARGEST = 3.4028234663852886e38
+
+_ADVICE = "a score is a finite number, or None where there is none"
+
+
+#: Takes secrets out of a text.
+Hide = Callable[[str], str]
+
+
+def checked_scores(name: str, output: Any, columns: dict[str, Any], hide: Hide) -> Scores:
+    """Scores of a batch as floats, None where the component gave none.
+
+    Parameters
+    ----------
+    name : str
+        The component's.
+    output : Any
+        What its function has returned: one number or None for each completion.
+    columns : dict
+        All columns of the batch; messages name the step and the problem by them.
+    hide : callable
+        Takes secrets out of a text.
+
+    Raises
+    ------
+    StudyError
+        The output is no list, has the wrong length, or holds something else than finite numbers and None.
+    """
+    expected = len(columns["completions"])
+    where = f"components.{name}: at step {step_of(columns)}"
+    try:
+        scores = None if isinstance(output, str | bytes | dict | set) else list(output)
+    except TypeError:
+        scores = None
+    if scores is None:
+        raise StudyError(f"{where}: the function returned {_shown(output, hide)}; return a list of scores; {_ADVICE}")
+    if len(scores) != expected:
+        raise StudyError(
+            f"{where}, {_problems(columns)}: the function returned {len(scores)} scores for {expected} completions; "
+            f"return one score for each; {_ADVICE}"
+        )
+    return [_number(score, f"{where}, {_problems(columns, place)}", hide) for place, score in enumerate(scores)]
+
+
+def _number(score: Any, where: str, hide: Hide) -> float | None:
+    if score is None:
+        return None
+    try:
+        number = None if isinstance(score, str | bytes) else float(score)
+    except (TypeError, ValueError, RuntimeError):  # torch has the last for a tensor of several numbers
+        number = None
+    except OverflowError:
+        number = math.inf
+    if number is None:
+        raise StudyError(f"{where}: the score is {_shown(score, hide)}, which is not a number; {_ADVICE}")
+    if not abs(number) <= _LARGEST:
+        raise StudyError(f"{where}: the score is {_shown(score, hide)}; {_ADVICE}")
+    return number
+
+
+def scored(name: str, function: Callable, keywords: dict[str, Any], columns: dict[str, Any], hide: Hide) -> Scores:
+    """Call a reward function and check its scores.
+
+    Parameters
+    ----------
+    name : str
+        The component's.
+    function : callable
+    keywords : dict
+        What the function is called with.
+    columns : dict
+        All columns of the batch; messages name the step and the problem by them.
+    hide : callable
+        Takes secrets out of a text.
+
+    Raises
+    ------
+    StudyError
+        One line: the component, the function's own line, the error, the step. A full disk and a GPU without memory
+        keep their own exceptions: training knows what to do.
+    """
+    try:
+        output = function(**keywords)
+        if isinstance(output, Iterator):  # the function's own code runs while it is read
+            output = list(output)
+    except Exception as error:
+        if refused_by_storage(error) or type(error).__name__ == "OutOfMemoryError":  # the second is torch's
+            raise
+        _print_own_traceback(error, hide)
+        where = f"at step {step_of(columns)}, {_problems(columns)}"
+        line = f"{line_in(unwrap(function).__code__.co_filename, error)}{described(error, hide)}"
+        # The exit status of the command depends on the error behind: a failed network may come back.
+        raise StudyError(f"components.{name}: {line} ({where})") from error
+    return checked_scores(name, output, columns, hide)
+
+
+def _print_own_traceback(error: Exception, hide: Hide) -> None:
+    """Print the part of a traceback that is below the call of the reward function."""
+    own_frames = error.__traceback__.tb_next if error.__traceback__ else None
+    lines = "".join(traceback.TracebackException(type(error), error, own_frames).format())
+    print("\n".join(_printable(line) for line in hide(lines).splitlines()), file=sys.stderr, flush=True)
+
+
+def line_in(file: str, error: BaseException) -> str:
+    """The last line of a file that an error has passed, as "file, line 3, `return 1 / 0`: "; empty where none is."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    if not frames:
+        return ""
+    path, frame = Path(file), frames[-1]
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    text = f", `{frame.line}`" if frame.line else ""
+    return f"{shown}, line {frame.lineno}{text}: "
+
+
+def described(error: BaseException, hide: Hide = str) -> str:
+    """An error in one line: its class and its message."""
+    message = _printable(" ".join(hide(str(error)).split()))
+    if len(message) > 300:  # such as an answer of a model
+        message = f"{message[:300]}..."
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _printable(text: str) -> str:
+    """A text whose control characters are escaped: a model's answer can be part of it."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def step_of(columns: dict[str, Any]) -> int | str:
+    """The optimiser step that a batch is scored for."""
+    state = columns.get("trainer_state")
+    return "?" if state is None else state.global_step + 1
+
+
+def _problems(columns: dict[str, Any], place: int | None = None) -> str:
+    """The problem of one completion of a batch, or of all its completions."""
+    ids = columns.get("problem_id")
+    if ids is None:
+        return f"completion {place}" if place is not None else "all completions"
+    names = list(dict.fromkeys(ids)) if place is None else [ids[place]]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"problem{'s' if len(names) > 1 else ''} {', '.join(map(str, names[:3]))}{more}"
+
+
+def _shown(value: Any, hide: Hide) -> str:
+    text = _printable(" ".join(hide(repr(value)).split()))
+    return text if len(text) <= 60 else f"{text[:57]}..."
