@@ -124,6 +124,17 @@ def test_a_dry_run_checks_what_a_start_would(study: ClusterStudy, cluster: Clust
 
 
 @pytest.mark.slow
+def test_variables_that_do_nothing_here_are_told(study: ClusterStudy):
+    """The parent plugin would read the file of the second."""
+    study.environment |= {"SBATCH_ARRAY_INX": "1-2", "SNAKEMAKE_SLURM_PARTITIONS": "nowhere.yaml"}
+    study.site["partition"] = "gpuu"
+    status, said = study.train()
+    assert status == 1
+    assert "warning: SBATCH_ARRAY_INX, SNAKEMAKE_SLURM_PARTITIONS: not read; the site file says" in said
+    assert "no partition 'gpuu'" in said.strip().splitlines()[-1]
+
+
+@pytest.mark.slow
 def test_without_slurm_the_profile_says_so(study: ClusterStudy):
     study.environment["SLURM_CONF"] = str(study.folder / "nowhere.conf")
     status, said = study.train()

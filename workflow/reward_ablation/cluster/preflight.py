@@ -52,7 +52,7 @@ def requests_of(jobs: Iterable[Any], site: Site) -> list[Request]:
         A resource of a job is not one that a job can have.
     """
     requests = (request_of(site, job.rule.name, job.resources, job.threads, job.attempt) for job in jobs)
-    return sorted(set(requests), key=lambda request: request.kind)
+    return sorted(dict.fromkeys(requests), key=lambda request: request.kind)
 
 
 def check_dry_run(jobs: list[Any], site_file: Path) -> str:
