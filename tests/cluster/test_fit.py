@@ -13,7 +13,7 @@ CLUSTER = {
     "one": Partition("one", default=False, up=True, max_minutes=None, max_nodes=1, nodes=NODES),
     "cpu": Partition("cpu", default=False, up=True, max_minutes=60, max_nodes=None, nodes=[Node("c1", 8, 16_000, {})]),
 }
-FITS = Request("train", None, "gpu", None, None, 1, 8, 64_000, 1440, 1, None, "")
+FITS = Request("train", None, "gpu", None, None, 1, 8, 64_000, 1440, 1, None)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,50 @@ def test_an_arms_options_of_sbatch_are_checked():
         request_of(SITE, "train", {"slurm_extra": "--array=1-3"}, threads=1)
 
 
+@pytest.mark.parametrize(
+    ("resources", "told"),
+    [
+        ({"cpus_per_task": "many"}, "resources of a train job: cpus_per_task: 'many' is not a whole number"),
+        ({"slurm_extra": 5}, "sbatch option 5: not an option"),
+        ({"slurm_partition": "gpu\0"}, "slurm_partition: 'gpu\\x00' has a NUL character"),
+        ({"slurm_extra": "--arra=1-2"}, "--arra is not to be set"),
+    ],
+)
+def test_a_resource_that_no_job_can_have_is_told(resources, told):
+    with pytest.raises(StudyError) as error:
+        request_of(SITE, "train", resources, threads=1)
+    assert told in str(error.value)
+
+
+def test_a_partition_may_be_called_by_a_number():
+    assert request_of(SITE, "train", {"slurm_partition": 5}, threads=1).partition == "5"
+
+
+@pytest.mark.parametrize(
+    ("resources", "constraint"),
+    [
+        ({}, "ib"),  # of the section
+        ({"constraint": "a100"}, "a100"),
+        ({"slurm_extra": "--constraint=h100"}, "h100"),
+    ],
+)
+def test_one_constraint_counts_and_the_arms_wins(resources, constraint):
+    site = SITE.model_copy(update={"sbatch": "--constraint=slow"})
+    told = arguments(request_of(site, "train", resources, threads=1), "gpus")
+    assert [word for word in told if "constraint" in word] == [f"--constraint={constraint}"]
+    told = arguments(request_of(site, "evaluate", {}, threads=1), "gpus")
+    assert "--constraint=slow" in told
+
+
+def test_generic_resources_stand_beside_the_gpus():
+    """A second --gres would take the place of the first."""
+    site = SITE.model_copy(update={"sbatch": "--gres=lscratch:100"})
+    told = arguments(request_of(site, "train", {"gpu": 1}, threads=1), "gres")
+    assert [word for word in told if "gres" in word] == ["--gres=gpu:h100:1,lscratch:100"]
+    told = arguments(request_of(site, "train", {"gpu": 1}, threads=1), "gpus")
+    assert [word for word in told if "gres" in word] == ["--gres=lscratch:100"]
+
+
 def test_defaults_of_zero_say_nothing():
     """Snakemake would size memory by the inputs; the profile sets that to 0."""
     assert request_of(SITE, "train", {"mem_mb": 0}, threads=1).mem_mb == 64000

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.cluster.site import check_options, read_site
+from reward_ablation.cluster.options import sbatch_options, words_of
+from reward_ablation.cluster.site import read_site
 from reward_ablation.study.errors import StudyError
 
 SHIPPED = Path(__file__).parents[2] / "profiles" / "slurm" / "site.yaml"
@@ -59,8 +60,29 @@ def test_what_is_no_site_file_is_told_in_a_line(tmp_path, text):
     assert "\n" not in str(error.value)
 
 
-def test_options_that_leave_a_submission_one_job_are_taken():
-    assert (
-        check_options("--mail-type=FAIL --nice=10 --exclusive -w n1") == "--mail-type=FAIL --nice=10 --exclusive -w n1"
+@pytest.mark.parametrize(
+    ("variables", "site"),
+    [
+        ({"SBATCH_PARTITION": "gpu", "SBATCH_ACCOUNT": "lab"}, ("lab", "gpu", None)),  # as `sbatch` does by itself
+        ({"SBATCH_QOS": "long"}, (None, None, "long")),
+        ({"SBATCH_PARTITION": ""}, (None, None, None)),  # set to nothing
+    ],
+)
+def test_the_environment_counts_where_the_file_is_silent(monkeypatch, variables, site):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    read = read_site(SHIPPED)
+    assert (read.account, read.partition, read.qos) == site
+
+
+def test_the_file_wins_over_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("SBATCH_PARTITION", "gpu")
+    monkeypatch.setenv("SBATCH_RESERVATION", "of all")
+    monkeypatch.setenv("SBATCH_HINT", "nomultithread")
+    path = tmp_path / "site.yaml"
+    path.write_text(
+        "partition: cpu\nsbatch: --reservation=mine\ntrain: {hours: 1, mem_gb: 1}\nevaluate: {hours: 1, mem_gb: 1}\n"
     )
-    assert check_options(None) is None
+    site = read_site(path)
+    assert site.partition == "cpu"
+    assert words_of(sbatch_options(site.sbatch)) == ["--hint=nomultithread", "--reservation=mine"]

@@ -5,8 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, output_pattern, verdict
+from reward_ablation.cluster.submission import (
+    batch_script,
+    may_come_later,
+    number_in,
+    output_pattern,
+    submission_limit,
+    verdict,
+)
 from reward_ablation.study.exit_status import GOES_ON
+
+POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 
 
 @pytest.mark.parametrize(
@@ -31,13 +40,35 @@ def test_the_number_is_found_among_what_a_site_adds(answer, number):
         ("sbatch: Batch job submission failed: Unable to contact slurm controller (connect failure)", True),
         ("sbatch: Slurm temporarily unable to accept job, sleeping and retrying", True),
         ("sbatch: no answer within 60 s", True),
-        ("Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)", True),
+        (POLICY, True),  # of a Slurm that names no limit
+        (f"sbatch: AssocMaxSubmitJobLimit: Batch job submission failed: {POLICY}", True),
+        (f"sbatch: QOSMaxWallDurationPerJobLimit: allocation failure: {POLICY}", False),  # the same words
         ("sbatch: Batch job submission failed: Invalid account or account/partition combination specified", False),
         ("sbatch: unrecognized option '--nonsense'", False),
     ],
 )
 def test_what_is_worth_another_submission(error, later):
     assert may_come_later(error) == later
+
+
+@pytest.mark.parametrize(
+    ("named", "limit"),
+    [
+        ("AssocMaxSubmitJobLimit: ", "AssocMaxSubmitJobLimit"),
+        ("AssocGrpSubmitJobsLimit: ", "AssocGrpSubmitJobsLimit"),
+        ("QOSMaxSubmitJobPerUserLimit: ", "QOSMaxSubmitJobPerUserLimit"),
+        ("MaxSubmitJobsPerAccount: ", "MaxSubmitJobsPerAccount"),
+        ("", "job submit limit"),
+        ("QOSMaxCpuPerJobLimit: ", None),  # of the job's size: it is never taken
+        ("MaxTRESPerAccount: ", None),
+    ],
+)
+def test_the_limit_on_the_number_of_jobs(named, limit):
+    assert submission_limit(f"sbatch: {named}Batch job submission failed: {POLICY}") == limit
+
+
+def test_another_failure_is_no_limit():
+    assert submission_limit("sbatch: Batch job submission failed: Invalid account") is None
 
 
 @pytest.mark.parametrize("folder", ["logs", 'a b/it\'s "$(touch PWNED)" `touch PWNED` $HOME \\ *'])

@@ -56,16 +56,25 @@ class Cluster:
         Seconds until a job starts again that was put back into the queue. Slurm's own default is 120.
     accounting
         Keep all jobs in a database, for sacct. Needs Debian's slurmdbd and mariadb-server-core.
+    most_jobs
+        Jobs that may wait and run at a time in the account `lab`. Needs accounting.
     """
 
     def __init__(
-        self, folder: Path, nodes: int = 2, gpus: int = 2, requeue_wait: int = 10, accounting: bool = False
+        self,
+        folder: Path,
+        nodes: int = 2,
+        gpus: int = 2,
+        requeue_wait: int = 10,
+        accounting: bool = False,
+        most_jobs: int | None = None,
     ) -> None:
         self.folder = Path(folder).absolute()
         self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self.gpus = gpus
         self.requeue_wait = requeue_wait
         self.accounting = accounting
+        self.most_jobs = most_jobs
         self.daemons: dict[str, subprocess.Popen] = {}
         outside = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM", "SBATCH", "SQUEUE"))}
         #: Of a process that uses this cluster.
@@ -84,7 +93,8 @@ class Cluster:
 
     def start(self) -> None:
         """Start all daemons, and wait until every node is idle."""
-        write_files(self.folder, self.nodes, self.gpus, self.requeue_wait, self.accounting)
+        limits = self.most_jobs is not None
+        write_files(self.folder, self.nodes, self.gpus, self.requeue_wait, self.accounting, limits)
         self._start_munge()
         if self.accounting:
             self._start_accounting()
@@ -213,6 +223,12 @@ class Cluster:
         wait_until("mariadbd", (self.folder / database.SOCKET).exists)
         self._start("slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(self.folder / database.SOCKET))
         wait_until("slurmdbd", lambda: self._try("sacctmgr", "--immediate", "add", "cluster", "test") != "")
+        if self.most_jobs is not None:
+            user = psutil.Process().username()
+            self.run("sacctmgr", "--immediate", "add", "account", "lab")
+            self.run(
+                *("sacctmgr", "--immediate", "add", "user", user, "account=lab"), f"MaxSubmitJobs={self.most_jobs}"
+            )
 
     def _start(self, name: str, program: str, *arguments: str, **variables: str) -> None:
         # It ends with this process, even where that is killed.

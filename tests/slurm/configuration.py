@@ -86,6 +86,9 @@ AccountingStoragePort={port}
 AccountingStoragePass={folder}/munge.socket
 AccountingStorageTRES=gres/gpu"""
 
+#: Jobs without an association are refused, and limits hold.
+LIMITS = "\nAccountingStorageEnforce=limits"
+
 NO_ACCOUNTING = "AccountingStorageType=accounting_storage/none"
 
 DATABASE_DAEMON = """\
@@ -102,7 +105,9 @@ StorageUser=root
 """
 
 
-def write_files(folder: Path, nodes: list[str], gpus: int, requeue_wait: int, accounting: bool) -> None:
+def write_files(
+    folder: Path, nodes: list[str], gpus: int, requeue_wait: int, accounting: bool, limits: bool = False
+) -> None:
     """Write the files and make the folders that the daemons need, into a new folder."""
     for name in ("state", "scripts", "jobs", *(f"spool-{node}" for node in nodes)):
         (folder / name).mkdir(parents=True)
@@ -110,6 +115,7 @@ def write_files(folder: Path, nodes: list[str], gpus: int, requeue_wait: int, ac
     host = socket.gethostname().split(".")[0]
     user = psutil.Process().username()
     storage = (ACCOUNTING if accounting else NO_ACCOUNTING).format(folder=folder, port=database)
+    storage += LIMITS if limits else ""
     settings = {"host": host, "port": controller, "user": user, "requeue_wait": requeue_wait, "accounting": storage}
     lines = [
         NODE.format(name=name, host=host, port=port, cpus=CPUS, memory=MEMORY, gpus=gpus)

@@ -97,9 +97,9 @@ class ClusterStudy:
         """What the names of its jobs begin with."""
         return prefix(self.config["name"], self.results)
 
-    def beside(self, folder: Path) -> ClusterStudy:
-        """The same study in another folder, with the model and the data there."""
-        other = ClusterStudy(folder, self.cluster)
+    def beside(self, folder: Path, cluster: Cluster | None = None, **changes: Any) -> ClusterStudy:
+        """The same study in another folder, or on another cluster, with the model and the data there."""
+        other = ClusterStudy(folder, cluster or self.cluster, **changes)
         for made in ("models", "data"):
             shutil.copytree(self.results / made, other.results / made)
         if (self.results / PASSED).is_file():  # TRL has passed these settings

@@ -58,6 +58,27 @@ def test_slurm_takes_what_fits(there, gpus_by, resources):
     assert refusal(asked(**resources), gpus_by, there) is None
 
 
+#: Options that Slurm 22.05 has.
+TAKEN = [
+    "--acctg-freq=30 --begin=now+1hour --core-spec=0 --cores-per-socket=1 --cpu-freq=high --deadline=now+2days",
+    "--delay-boot=0 --exclude=n2 --gpu-freq=high --gres-flags=enforce-binding --hint=nomultithread",
+    "--mail-type=FAIL --mail-user=me@x.org --mincpus=1 --network=none --nodelist=n1 --prefer=x --priority=1",
+    "--profile=none --sockets-per-node=1 --switches=1@1:00 --thread-spec=1 --threads-per-core=1 --time-min=1 --tmp=0",
+    "--wait-all-nodes=1 --wckey=a --exclusive=user --nice=5 --propagate=NONE --contiguous -s --exclusive --nice",
+]
+
+
+@pytest.mark.parametrize("options", TAKEN)
+def test_slurm_knows_the_options_that_are_taken(there, options):
+    assert "unrecognized" not in (refusal(asked(slurm_extra=options), "gpus", there) or "")
+
+
+@pytest.mark.parametrize("option", ["--arra=1-2", "--job=x", "--export=NONE", "-Qa1-2"])
+def test_slurm_takes_the_beginning_of_a_name(there, cluster, option):
+    """Why a list of refused names is not enough."""
+    cluster.run("sbatch", "--test-only", option, "--wrap=true")
+
+
 @pytest.mark.parametrize(
     ("resources", "told"),
     [
@@ -66,7 +87,7 @@ def test_slurm_takes_what_fits(there, gpus_by, resources):
         ({"gpu": 3}, "at most 2 on a node"),
         ({"mem_mb": 17000}, "most there: 16000"),
         ({"constraint": "infiniband"}, "Slurm refuses such a job"),
-        ({"slurm_extra": "--nonsense"}, "unrecognized option"),
+        ({"slurm_extra": "--mail-type=NONSENSE"}, "--mail-type"),
     ],
 )
 def test_what_does_not_fit_is_told(there, resources, told):
@@ -91,6 +112,37 @@ def test_a_start_that_cannot_go_well_submits_nothing(study: ClusterStudy, cluste
     assert told in said
     assert "Traceback" not in said
     assert {job.id for job in cluster.jobs()} == before
+
+
+@pytest.mark.slow
+def test_a_dry_run_checks_what_a_start_would(study: ClusterStudy, cluster: Cluster):
+    before = {job.id for job in cluster.jobs()}
+    status, said = study.run("--dry-run")
+    assert status == 0, said
+    assert "site.yaml: Slurm takes these jobs (evaluate, train)" in said
+    study.site["partition"] = "gpuu"
+    status, said = study.run("--dry-run")
+    assert status == 1
+    assert said.strip().splitlines()[-1] == (
+        "error: site.yaml: evaluate: no partition 'gpuu' on this cluster; there are: cpu, gpu, high, low_cancel, short"
+    )
+    (study.folder / "slurm.conf").touch()
+    study.environment["SLURM_CONF"] = str(study.folder / "slurm.conf")
+    status, said = study.run("--dry-run")
+    assert status == 0, said
+    assert "site.yaml: not checked whether Slurm takes these jobs: sinfo: " in said
+    assert {job.id for job in cluster.jobs()} == before
+
+
+@pytest.mark.slow
+def test_variables_that_do_nothing_here_are_told(study: ClusterStudy):
+    """The parent plugin would read the file of the second."""
+    study.environment |= {"SBATCH_ARRAY_INX": "1-2", "SNAKEMAKE_SLURM_PARTITIONS": "nowhere.yaml"}
+    study.site["partition"] = "gpuu"
+    status, said = study.train()
+    assert status == 1
+    assert "warning: SBATCH_ARRAY_INX, SNAKEMAKE_SLURM_PARTITIONS: not read; the site file says" in said
+    assert "no partition 'gpuu'" in said.strip().splitlines()[-1]
 
 
 @pytest.mark.slow

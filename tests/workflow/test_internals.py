@@ -16,6 +16,7 @@ from reward_ablation.planning.internals import (
     hand_to_jobs,
     inputs_of,
     is_main,
+    jobs_to_submit,
     limit,
     once_planned,
     runs_here,
@@ -144,6 +145,61 @@ def test_a_limit_that_is_set_at_the_start_is_kept(tmp_path):
     assert "here: False limit: 3" in snakemake(tmp_path, "--touch", "--forceall", "--resources", "slot=3")
 
 
+SUBMITTED = """
+localrules:
+    local,
+    table,
+
+
+rule table:
+    input:
+        "answers",
+    output:
+        "table",
+    shell:
+        "touch table"
+
+
+rule local:
+    output:
+        "local",
+    shell:
+        "touch local"
+
+
+rule evaluate:
+    output:
+        "answers",
+    threads: 3
+    shell:
+        "touch answers"
+"""
+
+SITE = "train: {hours: 1, mem_gb: 1}\nevaluate: {hours: HOURS, mem_gb: 1}\n"
+
+
+@pytest.mark.parametrize(
+    ("hours", "target", "told"),
+    [
+        ("1", "table", "site.yaml: not checked whether Slurm takes these jobs: sinfo: "),  # Slurm does not answer
+        ("none", "table", "error: site.yaml: evaluate.hours: 'none' is not allowed"),
+        ("none", "local", None),  # no job to submit
+    ],
+)
+def test_a_dry_run_calls_the_executors_check(tmp_path, monkeypatch, hours, target, told):
+    """A dry run calls no `onstart` and makes no executor of ours."""
+    (tmp_path / "slurm.conf").touch()
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))  # there may be a Slurm here
+    (tmp_path / "Snakefile").write_text(SUBMITTED)
+    (tmp_path / "site.yaml").write_text(SITE.replace("HOURS", hours))
+    command = [sys.executable, "-m", "snakemake", "-n", "--executor", "slurm-study", "--jobs", "1", target]
+    result = subprocess.run([*command, "--slurm-study-site", "site.yaml"], cwd=tmp_path, capture_output=True, text=True)
+    printed = result.stdout + result.stderr
+    assert result.returncode == (1 if told and told.startswith("error") else 0), printed
+    assert (told or "This was a dry-run") in printed
+    assert "Traceback" not in printed
+
+
 FAILING = """
 from reward_ablation.planning.internals import last_attempt, watch_failures
 from reward_ablation.study.exit_status import is_permanent
@@ -223,6 +279,7 @@ def test_a_snakemake_that_reports_failures_elsewhere_is_one_line(monkeypatch):
         (lambda workflow: hand_to_jobs(workflow, "key=value"), "config_settings"),
         (lambda workflow: limit(workflow, "gpu"), "global_resources"),
         (lambda workflow: set_limit(workflow, "gpu", 1), "register_resource"),
+        (jobs_to_submit, "_localrules"),
     ],
 )
 def test_a_part_that_is_gone_is_one_line(use, part):

@@ -13,12 +13,11 @@ there,
 import asyncio
 import contextlib
 import json
+import os
 import shlex
 import sys
 import threading
-import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +27,31 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 
 from reward_ablation.cluster.command import SlurmError, ask
-from reward_ablation.cluster.fit import refusal, within_limits
+from reward_ablation.cluster.fit import within_limits
 from reward_ablation.cluster.jobs import digest_of, job_name, live_jobs, params_in, prefix
+from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
 from reward_ablation.cluster.partitions import partitions
+from reward_ablation.cluster.preflight import check_jobs
+from reward_ablation.cluster.reminder import Reminder
 from reward_ablation.cluster.request import Request, arguments, request_of
 from reward_ablation.cluster.room import no_room
 from reward_ablation.cluster.site import read_site
 from reward_ablation.cluster.slurm import is_live, my_jobs
-from reward_ablation.cluster.submission import batch_script, may_come_later, number_in, output_pattern, verdict
-from reward_ablation.planning.internals import last_attempt, needed_jobs, passed_on_as_text, variable
+from reward_ablation.cluster.submission import (
+    batch_script,
+    may_come_later,
+    number_in,
+    output_pattern,
+    submission_limit,
+    verdict,
+)
+from reward_ablation.planning.internals import jobs_to_submit, last_attempt, needed_jobs, passed_on_as_text, variable
 from reward_ablation.planning.job_commands import check_config_files, check_passed_on
 from reward_ablation.study.errors import StudyError, one_line_errors
 from reward_ablation.study.exit_status import is_permanent
+
+from .settings import ExecutorSettings as ExecutorSettings
 
 # Snakemake imports its plugins before it reads config files, and reads them before any code of the workflow.
 with one_line_errors():
@@ -51,34 +62,22 @@ common_settings = slurm_plugin.common_settings
 #: Seconds that `sbatch` may take: a busy controller has it wait.
 SUBMISSION = 300.0
 
-#: Seconds between two words on a controller that does not answer.
+#: Seconds between two words on what lasts: a controller that does not answer, a limit that is reached.
 TELL_EVERY = 300.0
 
-
-@dataclass
-class ExecutorSettings(slurm_plugin.ExecutorSettings):
-    """The plugin's settings, and the site file."""
-
-    site: Path = field(
-        default=Path("profiles/slurm/site.yaml"),
-        metadata={"help": "Site file: account, partitions, memory and time on this cluster.", "env_var": False},
-    )
-    poll: int = field(
-        default=20, metadata={"help": "Seconds between two looks at the states of all jobs.", "env_var": False}
-    )
-    patience: int = field(
-        default=60,
-        metadata={
-            "help": "Seconds that Slurm has to start a job again that was preempted or lost its node.",
-            "env_var": False,
-        },
-    )
+#: A file of partitions of the parent plugin, which chooses among them; here the site file does.
+PARTITIONS_OF_PARENT = "SNAKEMAKE_SLURM_PARTITIONS"
 
 
 class Executor(slurm_plugin.Executor):
     """Submits, watches and takes over jobs."""
 
     def __post_init__(self, test_mode: bool = False) -> None:
+        unread = unread_variables(os.environ)
+        if os.environ.pop(PARTITIONS_OF_PARENT, None):
+            unread.append(PARTITIONS_OF_PARENT)
+        if unread:
+            self.logger.warning(f"warning: {', '.join(unread)}: not read; the site file says what jobs ask for")
         super().__post_init__(test_mode)
         with one_line_errors():
             self._check()
@@ -100,7 +99,8 @@ class Executor(slurm_plugin.Executor):
         self.ending = threading.Event()
         self.cancelled: set[str] = set()
         self.memory_factors: dict[str, int] = {}
-        self.unreachable_told: float | None = None
+        self.unreachable, self.at_limit = Reminder(TELL_EVERY), Reminder(TELL_EVERY)
+        self.to_submit: set[str] = set()
         self.room_lock, self.room_checked = threading.Lock(), False
         self.no_room: str | None = None
         try:
@@ -110,15 +110,14 @@ class Executor(slurm_plugin.Executor):
             raise StudyError(f"{error}; start this on a machine where `sinfo` answers") from None
         self.earlier = {name: job for name, job in live.items() if not job.ending}
         self.leaving = {name: job.id for name, job in live.items() if job.ending}
-        needed = [job for job in needed_jobs(self.workflow) if not job.is_local]
+        needed = jobs_to_submit(self.workflow)
         if grouped := next((job for job in needed if job.group is not None), None):
             raise StudyError(
                 f"--groups: {grouped.rule.name}: each job of a study is a Slurm job of its own; leave it out"
             )
         jobs = {self._name(job): job for job in needed}
-        for request in {self._request(job) for name, job in jobs.items() if name not in self.earlier}:
-            if told := refusal(request, self.site.gpus_by, self.cluster):
-                raise StudyError(f"{self.executor_settings.site}: {told}")
+        new = [job for name, job in jobs.items() if name not in self.earlier]
+        check_jobs(new, self.site, self.executor_settings.site, self.cluster)
         self._check_earlier(jobs)
 
     def _check_earlier(self, jobs: dict[str, JobExecutorInterface]) -> None:
@@ -146,6 +145,16 @@ class Executor(slurm_plugin.Executor):
         """The job's own Snakemake runs the rule's command: no second Snakemake, no `srun` between."""
         return "--executor local --jobs 1"
 
+    def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
+        """Take over the jobs of an earlier start at once, and submit the others, which may have to wait."""
+        earlier = [job for job in jobs if self._name(job) in self.earlier]
+        others = [job for job in jobs if self._name(job) not in self.earlier]
+        self.to_submit.update(map(self._name, others))
+        super().run_jobs(others)
+        for job in earlier:
+            self.run_job_pre(job)
+            self.run_job(job)
+
     def run_job(self, job: JobExecutorInterface) -> None:
         """Submit a job, or take over the one of an earlier start that does its work."""
         try:
@@ -160,6 +169,8 @@ class Executor(slurm_plugin.Executor):
         except Exception as error:  # whatever it is: a job of which nothing is reported is waited for for ever
             self.logger.debug("submission", exc_info=True)
             self._report_job_error_threadsafe(SubmittedJobInfo(job), f"{_what(job)}: {error}\n")
+        finally:
+            self.to_submit.discard(self._name(job))
 
     def _wait_for_end(self, job: JobExecutorInterface, number: str) -> None:
         """Return when a cancelled job of an earlier start has saved what it has: after Ctrl-C and the same command."""
@@ -199,7 +210,7 @@ class Executor(slurm_plugin.Executor):
                 self.ending.wait(max(2, self.executor_settings.poll))
                 if not may_come_later(str(error)) and not self._is_live(job):
                     raise
-                self._tell_unreachable(error)
+                self._tell_later(error)
         raise StudyError("not submitted: Snakemake is ending")
 
     def _submit(self, job: JobExecutorInterface) -> str:
@@ -249,7 +260,7 @@ class Executor(slurm_plugin.Executor):
             for info in active_jobs:
                 yield info
             return
-        self.unreachable_told = None
+        self.unreachable.forget()
         for info in active_jobs:
             number = info.external_jobid
             ended = self.outcomes.look(number, listed.get(number))
@@ -297,10 +308,19 @@ class Executor(slurm_plugin.Executor):
         message = f"{_what(info.job)}: Slurm job {info.external_jobid} {ended.why}{hint}\n"
         self.report_job_error(info, msg=message, aux_logs=[str(info.aux["slurm_logfile"])])
 
+    def _tell_later(self, error: SlurmError) -> None:
+        """Tell why a submission waits."""
+        limit = submission_limit(str(error))
+        if limit is None:
+            self._tell_unreachable(error)
+        elif self.at_limit.due():
+            self.logger.warning(
+                f"warning: Slurm takes no more jobs now ({limit}): {len(self.to_submit)} submissions wait here, and "
+                "are made as other jobs end"
+            )
+
     def _tell_unreachable(self, error: SlurmError) -> None:
-        now = time.monotonic()
-        if self.unreachable_told is None or now - self.unreachable_told > TELL_EVERY:
-            self.unreachable_told = now
+        if self.unreachable.due():
             self.logger.warning(f"warning: {error}; jobs run on, and their states are asked for again and again")
 
     def _check_room(self) -> None:

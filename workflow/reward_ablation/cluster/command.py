@@ -6,10 +6,9 @@ import os
 import re
 import subprocess
 
-#: A user's own settings of how to list jobs and nodes: these lists are read by a program.
-_LISTINGS = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_")
-#: And of submissions, such that what is submitted is not one job that runs.
-_SUBMISSION = {"SBATCH_ARRAY_INX", "SBATCH_CLUSTERS", "SBATCH_DEPENDENCY", "SBATCH_TEST_ONLY", "SBATCH_WAIT"}
+#: A user's own settings of how to list jobs and nodes (a program reads these lists) and of what to submit. What may be
+#: set there is on the command line: `options.environment_options`.
+_NOT_HANDED_ON = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_", "SBATCH_", "SLURM_CLUSTERS")
 
 
 class SlurmError(Exception):
@@ -24,8 +23,7 @@ def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
     SlurmError
         The command is not here, fails or takes longer than `timeout` seconds.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(_LISTINGS)}
-    environment = {name: value for name, value in environment.items() if name not in _SUBMISSION}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
     environment["SLURM_TIME_FORMAT"] = "%s"
     try:
         result = subprocess.run(
@@ -44,7 +42,16 @@ def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
     except OSError as error:
         raise SlurmError(f"{command[0]}: {error.strerror}") from None
     if result.returncode:
-        lines = [line for line in result.stderr.splitlines() if line.strip() and not line.startswith("Try ")]
-        told = re.sub(rf"^{command[0]}: ((error|fatal): )?", "", (lines or [f"exit status {result.returncode}"])[-1])
-        raise SlurmError(f"{command[0]}: {told}")
+        raise SlurmError(f"{command[0]}: {_told(command[0], result.stderr) or f'exit status {result.returncode}'}")
     return result.stdout
+
+
+def _told(command: str, stderr: str) -> str:
+    """What a command that failed says, in one line.
+
+    The last line says what failed. The lines of `sbatch` before say why: the limit that is reached, or a site's own
+    words.
+    """
+    lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith("Try ")]
+    why = [line for line in lines[:-1] if line.startswith("sbatch: error: ")]
+    return ": ".join(re.sub(rf"^{command}: ((error|fatal): )?", "", line) for line in [*why, *lines[-1:]])

@@ -8,6 +8,7 @@ from dataclasses import replace
 from reward_ablation.cluster.command import SlurmError, ask
 from reward_ablation.cluster.partitions import Node, Partition
 from reward_ablation.cluster.request import Request, arguments
+from reward_ablation.cluster.submission import may_come_later
 
 
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:
@@ -28,6 +29,11 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
 
     Slurm itself is asked, by `sbatch --test-only`: it knows accounts, qualities of service and what else a site has
     set up. Where it refuses, the partition's limits tell which value of the site file it means.
+
+    Raises
+    ------
+    SlurmError
+        Slurm cannot say now: no answer, or the limit on the number of jobs is reached.
     """
     told = misfit(request, cluster)
     if told:
@@ -35,6 +41,8 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
     try:
         ask("sbatch", "--test-only", *arguments(request, gpus_by), "--wrap=true")
     except SlurmError as error:
+        if may_come_later(str(error)):
+            raise
         partition = _partition(request, cluster)
         if "node configuration is not available" in str(error) and not all(node.up for node in _nodes_of(partition)):
             return None  # of nodes that are down now, which `sbatch` itself would wait for

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from reward_ablation.cluster.site import Site, check_options
+from reward_ablation.cluster.options import sbatch_options, words_of
+from reward_ablation.cluster.site import Site
 from reward_ablation.study.errors import StudyError
 
 #: Rules whose jobs train: they follow the site's section train, and go on where an earlier attempt stopped.
@@ -29,6 +30,10 @@ class Request:
         Time limit.
     gpus : int
         On all nodes together.
+    gres : str or None
+        Generic resources other than GPUs.
+    more : tuple of str
+        More options of sbatch, as words.
     """
 
     kind: str
@@ -42,7 +47,8 @@ class Request:
     minutes: int
     gpus: int
     gpu_type: str | None
-    more: str
+    gres: str | None = None
+    more: tuple[str, ...] = ()
 
     @property
     def gpus_per_node(self) -> int:
@@ -69,32 +75,51 @@ def request_of(
     Raises
     ------
     StudyError
-        The job's own options of sbatch are not to be set.
+        A resource of the job is of the wrong type, or its options of sbatch are not to be set.
     """
     kind = "train" if rule in TRAINING else "evaluate"
-    try:
-        check_options(resources.get("slurm_extra"))
-    except ValueError as error:
-        raise StudyError(f"resources.slurm_extra of a {kind} job: {error}") from None
     ask = site.train if kind == "train" else site.evaluate
+    number, text = partial(_number, resources), partial(_text, resources)
+    try:
+        of_site, of_job = sbatch_options(site.sbatch), sbatch_options(text("slurm_extra"))
+        return Request(
+            kind=kind,
+            account=text("slurm_account", site.account),
+            partition=text("slurm_partition", ask.partition, site.partition),
+            qos=text("qos", ask.qos, site.qos),
+            constraint=text(
+                "constraint", of_job.pop("constraint", None), ask.constraint, of_site.pop("constraint", None)
+            ),
+            nodes=number("nodes", 1),
+            cpus=number("cpus_per_task", max(threads, ask.cpus)),
+            mem_mb=number("mem_mb", math.ceil(ask.mem_gb * 1000)) * memory_factor,
+            minutes=number("runtime", math.ceil(ask.hours * 60)) * (1 if kind == "train" else attempt),
+            gpus=resources.get("gpu") or 0,
+            gpu_type=text("gpu_model", ask.gpu_type, site.gpu_type),
+            gres=of_job.pop("gres", of_site.pop("gres", None)),
+            more=tuple(words_of({**of_site, **of_job})),
+        )
+    except ValueError as error:
+        raise StudyError(f"resources of a {kind} job: {error}") from None
 
-    def first(name: str, *others: Any) -> Any:
-        return next((value for value in (resources.get(name), *others) if value not in (None, "", 0)), None)
 
-    return Request(
-        kind=kind,
-        account=first("slurm_account", site.account),
-        partition=first("slurm_partition", ask.partition, site.partition),
-        qos=first("qos", ask.qos, site.qos),
-        constraint=first("constraint", ask.constraint),
-        nodes=first("nodes", 1),
-        cpus=first("cpus_per_task", max(threads, ask.cpus)),
-        mem_mb=first("mem_mb", math.ceil(ask.mem_gb * 1000)) * memory_factor,
-        minutes=first("runtime", math.ceil(ask.hours * 60)) * (1 if kind == "train" else attempt),
-        gpus=resources.get("gpu") or 0,
-        gpu_type=first("gpu_model", ask.gpu_type, site.gpu_type),
-        more=" ".join(part for part in (site.sbatch, resources.get("slurm_extra")) if part),
-    )
+def _first(resources: Mapping[str, Any], name: str, *others: Any) -> Any:
+    """A resource of the job, or the first of the others that says something; Snakemake's 0 says nothing."""
+    return next((value for value in (resources.get(name), *others) if value not in (None, "", 0)), None)
+
+
+def _number(resources: Mapping[str, Any], name: str, *others: int) -> int:
+    value = _first(resources, name, *others)
+    if not isinstance(value, int):
+        raise ValueError(f"{name}: {value!r} is not a whole number")
+    return value
+
+
+def _text(resources: Mapping[str, Any], name: str, *others: str | None) -> str | None:
+    value = _first(resources, name, *others)
+    if value is not None and "\0" in str(value):  # no word of a command line has one
+        raise ValueError(f"{name}: {value!r} has a NUL character; remove that character")
+    return None if value is None else str(value)
 
 
 def arguments(request: Request, gpus_by: str) -> list[str]:
@@ -117,6 +142,7 @@ def arguments(request: Request, gpus_by: str) -> list[str]:
         "mem": request.mem_mb,
         "time": request.minutes,
     }
+    gres = []
     if request.gpus:
         of_type = f"{request.gpu_type}:" if request.gpu_type else ""
         if gpus_by == "gpus" and request.nodes == 1:
@@ -124,5 +150,8 @@ def arguments(request: Request, gpus_by: str) -> list[str]:
         elif gpus_by == "gpus":  # --gpus=4 may be 3 and 1
             options["gpus-per-node"] = f"{of_type}{request.gpus_per_node}"
         else:
-            options["gres"] = f"gpu:{of_type}{request.gpus_per_node}"
-    return [f"--{name}={value}" for name, value in options.items() if value is not None] + shlex.split(request.more)
+            gres.append(f"gpu:{of_type}{request.gpus_per_node}")
+    if request.gres:
+        gres.append(request.gres)
+    options["gres"] = ",".join(gres) or None
+    return [*words_of({name: str(value) for name, value in options.items() if value is not None}), *request.more]

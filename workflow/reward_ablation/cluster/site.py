@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 import yaml
 from pydantic import Field, ValidationError, field_validator
 
+from reward_ablation.cluster.options import DEFAULTS, environment_options, sbatch_options, words_of
 from reward_ablation.study.base import Line, Section
 from reward_ablation.study.config_errors import describe
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.plain_values import check_values
-
-#: Options by which what is submitted is not one job that runs here, or one that is not found again.
-_NOT_OPTIONS = (
-    *("--array", "-a", "--clusters", "-M", "--cluster", "--comment", "--dependency", "-d", "--export", "--help", "-h"),
-    *("--hold", "-H", "--job-name", "-J", "--output", "-o", "--parsable", "--test-only", "--usage", "--version", "-V"),
-    *("--wait", "-W", "--wrap", "--chdir", "-D", "--error", "-e"),
-)
-
-
-def check_options(options: str | None) -> str | None:
-    """Options of sbatch, unless they change what a submission is.
-
-    Raises
-    ------
-    ValueError
-    """
-    try:
-        words = shlex.split(options or "")
-    except ValueError as error:
-        raise ValueError(f"sbatch options {options!r}: {error}") from None
-    for word in words:
-        name = word.partition("=")[0]
-        if name in _NOT_OPTIONS or (not name.startswith("--") and name[:2] in _NOT_OPTIONS):
-            raise ValueError(f"sbatch option {name} is not to be set: the workflow submits one job for each run")
-    return options
 
 
 class Ask(Section):
@@ -71,11 +49,18 @@ class Site(Section):
     @field_validator("sbatch")
     @classmethod
     def _options(cls, sbatch: str | None) -> str | None:
-        return check_options(sbatch)
+        sbatch_options(sbatch)
+        return sbatch
+
+    def with_defaults(self, environment: Mapping[str, str]) -> Site:
+        """The site with what variables of the environment say, such as SBATCH_ACCOUNT, where the file is silent."""
+        values = {key: getattr(self, key) or environment.get(variable) or None for key, variable in DEFAULTS.items()}
+        of_environment = shlex.join(words_of(environment_options(environment)))
+        return self.model_copy(update={**values, "sbatch": f"{of_environment} {self.sbatch or ''}".strip()})
 
 
 def read_site(path: Path) -> Site:
-    """Read and check a site file.
+    """Read and check a site file; what `sbatch` reads from the environment counts where the file is silent.
 
     Raises
     ------
@@ -94,7 +79,7 @@ def read_site(path: Path) -> Site:
         raise StudyError(f"{path}: not a mapping of keys to values; profiles/slurm/site.yaml is one to start from")
     try:
         check_values(written)
-        return Site.model_validate(written)
+        return Site.model_validate(written).with_defaults(os.environ)
     except ValidationError as error:
         raise StudyError(f"{path}: {describe(error, written)}") from None
     except ValueError as error:

@@ -11,9 +11,11 @@ from pathlib import Path
 from reward_ablation.study.exit_status import GOES_ON
 
 #: What a controller says that may have taken a job all the same, or takes it later.
-_LATER = re.compile(
-    "timed out|unable to contact|temporarily|try again|no answer within|job submit limit|connection", re.IGNORECASE
-)
+_LATER = re.compile("timed out|unable to contact|temporarily|try again|no answer within|connection", re.IGNORECASE)
+
+#: What a controller says of all limits, before the one that is meant: `AssocMaxSubmitJobLimit`, `QOSMaxCpuPerJobLimit`.
+_LIMITS = "job submit limit"
+_LIMIT = re.compile(r"\b[A-Z]\w+(?:Limit|PerAccount|PerUser)\b")
 
 
 #: Environment variable of a job: the file for the exit status of the job's own command.
@@ -60,7 +62,19 @@ def number_in(answer: str) -> str | None:
 
 def may_come_later(error: str) -> bool:
     """Whether a submission that failed is to be tried again: the controller is away, or takes no more jobs now."""
-    return bool(_LATER.search(error))
+    return bool(_LATER.search(error)) or submission_limit(error) is not None
+
+
+def submission_limit(error: str) -> str | None:
+    """The limit on the number of jobs for which a submission failed; None where another reason is told.
+
+    A job that is larger or longer than its quality of service allows gets the same words with another limit's name, and
+    is never taken. Where no limit is named, we take the number of jobs to be meant.
+    """
+    if _LIMITS not in error:
+        return None
+    limits = _LIMIT.findall(error) or [_LIMITS]
+    return next((limit for limit in limits if "submit" in limit.lower()), None)
 
 
 def verdict(verdicts: Path, number: str) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from snakemake.executors import local
+from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from reward_ablation.study.errors import StudyError
 
@@ -56,6 +57,27 @@ def once_planned(workflow: Any, function: Callable[[], None]) -> None:
 def inputs_of(workflow: Any, rule: str) -> list[str]:
     """Input files of a rule without wildcards."""
     return list(_part(workflow, "get_rule")(rule).input)
+
+
+def jobs_to_submit(workflow: Any) -> list[Any]:
+    """Jobs that this start would submit, also in a dry run, where all jobs count as local."""
+    local = _part(workflow, "_localrules")
+    return [job for job in needed_jobs(workflow) if job.rule.name not in local and not job.rule.norun]
+
+
+def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
+    """Have a dry run call a function with its workflow and logger, once all jobs are planned.
+
+    A dry run makes an executor of Snakemake's own, and calls no `onstart`.
+    """
+    plugin = ExecutorPluginRegistry().get_plugin("dryrun")
+
+    class Checked(plugin.executor):  # type: ignore[name-defined, misc]
+        def __init__(self, workflow: Any, logger: Any) -> None:
+            super().__init__(workflow, logger)
+            check(workflow, logger)
+
+    plugin.executor = Checked
 
 
 def runs_here(workflow: Any) -> bool:

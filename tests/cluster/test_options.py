@@ -1,0 +1,101 @@
+import re
+
+import pytest
+
+from reward_ablation.cluster.options import environment_options, sbatch_options, unread_variables, words_of
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, []),
+        ("", []),
+        ("--mail-type=FAIL --mail-user me@x.org", ["--mail-type=FAIL", "--mail-user=me@x.org"]),
+        ("--mail-type=FAIL\n--nice", ["--mail-type=FAIL", "--nice"]),  # a text of several lines in YAML
+        ("--reservation=course -x n1,n2 -wn3", ["--reservation=course", "--exclude=n1,n2", "--nodelist=n3"]),
+        ("-C 'a100&ib' -L matlab:2", ["--constraint=a100&ib", "--licenses=matlab:2"]),
+        ("--nice=-5 --exclusive=user", ["--nice=-5", "--exclusive=user"]),
+        ("-sx n1", ["--oversubscribe", "--exclude=n1"]),  # two short options in one word
+        ("--mail-type=ALL --mail-type=FAIL", ["--mail-type=FAIL"]),  # the last one counts, as in sbatch
+        ("--gres=lscratch:100,gpu_mps:1", ["--gres=lscratch:100,gpu_mps:1"]),  # local disks
+        ("--extra='a b'", ["--extra=a b"]),  # stays one word
+    ],
+)
+def test_what_leaves_a_submission_one_job_is_taken_by_its_full_name(text, words):
+    assert words_of(sbatch_options(text)) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("--array=1-2", "sbatch option --array is not to be set; docs/slurm.md lists those that may be"),
+        ("--array 1-2", "--array is not to be set"),
+        ("--arra=1-2", "--arra is not to be set"),  # sbatch takes any beginning of a name
+        ("--a=1-2", "--a is not to be set"),
+        ("-a1-2", "-a1-2 is not to be set"),
+        ("-Qa1-2", "-Qa1-2 is not to be set"),  # --quiet and --array in one word
+        ("-sa1-2", "a1-2"),  # an option that is taken, and --array
+        ("--job=x", "--job is not to be set"),
+        ("--job-name=x", "sbatch option --job-name is set by the workflow"),
+        ("--expor=NONE", "--expor is not to be set"),
+        ("--comm=x", "--comm is not to be set"),
+        ("--test", "--test is not to be set"),
+        ("--wra=id", "--wra is not to be set"),
+        ("-W", "-W is not to be set"),
+        ("-d afterok:1", "-d is not to be set"),
+        ("--mail-typ=FAIL", "did you mean --mail-type?"),  # nor is the beginning of a name that is taken
+        ("other.sh", "other.sh: not an option"),  # sbatch would run this script
+        ("--nice -- other.sh", "-- is not to be set"),
+        ("--mail-user", "expected one argument"),
+        ("--time=60", "sbatch option --time is `hours` in the site file"),
+        ("--partition=gpu", "--partition is a key of the site file"),
+        ("--gpus=2", "`launch.gpus` of the study"),
+        ("--gres=gpu:2", "GPUs are `launch.gpus` of the study"),  # would take the place of ours
+        ("--gres=lscratch:1,gres/gpu:h100:2", "GPUs are `launch.gpus` of the study"),
+        ("--no-requeue", "`slurm-study-requeue` in the profile"),  # would be overridden without a word
+        ("--uid=0", "--uid is not to be set"),
+        ("--mail-user='me", "No closing quotation"),
+        ("--mail-user=a\0b", "NUL character"),
+    ],
+)
+def test_what_changes_a_submission_is_refused_however_it_is_written(text, told):
+    with pytest.raises(ValueError, match=re.escape(told)) as error:
+        sbatch_options(text)
+    assert "\n" not in str(error.value)
+
+
+def test_variables_that_change_a_submission_are_not_read():
+    environment = {
+        "SBATCH_ARRAY_INX": "1-2",
+        "SBATCH_TEST_ONLY": "1",
+        "SBATCH_EXPORT": "NONE",  # jobs would not find their Python
+        "SBATCH_JOB_NAME": "x",
+        "SBATCH_GRES": "gpu:2",  # of evaluations on the CPU too
+        "SBATCH_MEM_PER_CPU": "1G",
+        "SBATCH_OF_A_LATER_VERSION": "1",
+        "SLURM_CLUSTERS": "other",
+        # These may stay.
+        "SBATCH_ACCOUNT": "lab",
+        "SBATCH_PARTITION": "gpu",
+        "SBATCH_QOS": "long",
+        "SBATCH_RESERVATION": "course",
+        "SBATCH_CONSTRAINT": "ib",
+        "SBATCH_EXCLUSIVE": "",
+        "SLURM_CONF": "/etc/slurm/slurm.conf",
+        "PATH": "/bin",
+    }
+    assert unread_variables(environment) == [
+        "SBATCH_ARRAY_INX",
+        "SBATCH_EXPORT",
+        "SBATCH_GRES",
+        "SBATCH_JOB_NAME",
+        "SBATCH_MEM_PER_CPU",
+        "SBATCH_OF_A_LATER_VERSION",
+        "SBATCH_TEST_ONLY",
+        "SLURM_CLUSTERS",
+    ]
+    assert words_of(environment_options(environment)) == [
+        "--constraint=ib",
+        "--reservation=course",
+        "--exclusive",
+    ]

@@ -1,0 +1,75 @@
+"""What `--slurm-study-...` and the profile may set."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from snakemake_interface_executor_plugins.settings import ExecutorSettingsBase
+
+from reward_ablation.cluster.preflight import check_dry_run
+from reward_ablation.planning.internals import in_dry_runs, jobs_to_submit
+from reward_ablation.study.errors import StudyError, one_line_errors
+
+
+@dataclass
+class ExecutorSettings(ExecutorSettingsBase):
+    """Settings of the executor: its own, and those of the parent plugin that have an effect here.
+
+    No child of the parent's settings. Those have fields that this executor does not read, and `array_jobs`, by which
+    each task of an array would run the first task's command. Snakemake refuses an option that is no field here.
+    """
+
+    site: Path = field(
+        default=Path("profiles/slurm/site.yaml"),
+        metadata={"help": "Site file: account, partitions, memory and time on this cluster.", "env_var": False},
+    )
+    poll: int = field(
+        default=20, metadata={"help": "Seconds between two looks at the states of all jobs.", "env_var": False}
+    )
+    patience: int = field(
+        default=60,
+        metadata={
+            "help": "Seconds that Slurm has to start a job again that was preempted or lost its node.",
+            "env_var": False,
+        },
+    )
+    requeue: bool = field(
+        default=False,
+        metadata={"help": "Have Slurm start preempted jobs again, and jobs whose node died.", "env_var": False},
+    )
+    logdir: Path | None = field(
+        default=None,
+        metadata={
+            "help": "Folder of Slurm's logs; default: logs/slurm in the study's results.",
+            "env_var": False,
+            "type": Path,
+        },
+    )
+    keep_successful_logs: bool = field(
+        default=False, metadata={"help": "Keep Slurm's logs of jobs that ended well.", "env_var": False}
+    )
+    delete_logfiles_older_than: int = field(
+        default=10,
+        metadata={"help": "Days after which Slurm's logs of failed jobs are deleted; 0: never.", "env_var": False},
+    )
+
+    # What the parent's code reads beside.
+    array_jobs: ClassVar[None] = None
+    array_limit: ClassVar[int] = 1000
+    efficiency_report: ClassVar[bool] = False
+    exclude_failed_nodes: ClassVar[None] = None
+    jobname_prefix: ClassVar[str] = ""
+    partition_config: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        with one_line_errors():
+            for name, least in (("poll", 1), ("patience", 0)):
+                if getattr(self, name) < least:
+                    raise StudyError(f"--slurm-study-{name}: at least {least}, in seconds")
+        in_dry_runs(self._check_dry_run)
+
+    def _check_dry_run(self, workflow: Any, logger: Any) -> None:
+        """Check what a dry run lists: Snakemake makes these settings for a dry run, and no executor."""
+        with one_line_errors():
+            if jobs := jobs_to_submit(workflow):
+                logger.info(check_dry_run(jobs, self.site))
