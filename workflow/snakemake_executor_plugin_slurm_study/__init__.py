@@ -137,7 +137,7 @@ class Executor(slurm_plugin.Executor):
         adopted = [job.id for name, job in self.earlier.items() if name in jobs]
         if adopted:
             self.logger.info(
-                f"{len(adopted)} jobs of an earlier start still wait or run and are not submitted again: Slurm jobs "
+                f"jobs of an earlier start still wait or run, and are not submitted again: Slurm jobs "
                 f"{', '.join(adopted)}"
             )
 
@@ -168,6 +168,8 @@ class Executor(slurm_plugin.Executor):
             self._report_job_submission_threadsafe(SubmittedJobInfo(job, number, {"slurm_logfile": log}))
         except Exception as error:  # whatever it is: a job of which nothing is reported is waited for for ever
             self.logger.debug("submission", exc_info=True)
+            if isinstance(error, StudyError | SlurmError):  # what may come later has been waited for
+                last_attempt(job)
             self._report_job_error_threadsafe(SubmittedJobInfo(job), f"{_what(job)}: {error}\n")
         finally:
             self.to_submit.discard(self._name(job))
@@ -200,7 +202,6 @@ class Executor(slurm_plugin.Executor):
                 if number is None:
                     number = self._live(job)
                 if number is None:
-                    last_attempt(job)
                     raise StudyError("sbatch did not say the number of the job")
                 if self.ending.is_set():
                     self._cancel(number)
