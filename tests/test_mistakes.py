@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import CONFIG
+from configs import CONFIG, changed
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.rewards.load import load_component
 from reward_ablation.study.errors import StudyError
@@ -118,12 +118,7 @@ def test_in_the_config(tmp_path, monkeypatch, path, value, line):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_rewards.py").write_text(REWARDS)
     (tmp_path / "broken.py").write_text(BROKEN)
-    config = copy.deepcopy(CONFIG)
-    *parents, last = path.split("/")
-    section = config
-    for key in parents:
-        section = section[key]
-    section[last] = value
+    config = changed(copy.deepcopy(CONFIG), path, value)
     with pytest.raises(StudyError) as error:
         resolve(config, "my_study.yaml", Path())
     assert str(error.value).startswith(f"my_study.yaml: {line}")

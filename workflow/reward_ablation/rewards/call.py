@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.study.errors import StudyError, refused_by_storage
+from reward_ablation.study.plain_values import printable
 
 Scores = list[float | None]
 
@@ -115,7 +116,7 @@ def _print_own_traceback(error: Exception, hide: Hide) -> None:
     """Print the part of a traceback that is below the call of the reward function."""
     own_frames = error.__traceback__.tb_next if error.__traceback__ else None
     lines = "".join(traceback.TracebackException(type(error), error, own_frames).format())
-    print("\n".join(_printable(line) for line in hide(lines).splitlines()), file=sys.stderr, flush=True)
+    print("\n".join(printable(line) for line in hide(lines).splitlines()), file=sys.stderr, flush=True)
 
 
 def line_in(file: str, error: BaseException) -> str:
@@ -131,15 +132,10 @@ def line_in(file: str, error: BaseException) -> str:
 
 def described(error: BaseException, hide: Hide = str) -> str:
     """An error in one line: its class and its message."""
-    message = _printable(" ".join(hide(str(error)).split()))
+    message = printable(" ".join(hide(str(error)).split()))
     if len(message) > 300:  # such as an answer of a model
         message = f"{message[:300]}..."
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def _printable(text: str) -> str:
-    """A text whose control characters are escaped: a model's answer can be part of it."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def step_of(columns: dict[str, Any]) -> int | str:
@@ -159,5 +155,5 @@ def _problems(columns: dict[str, Any], place: int | None = None) -> str:
 
 
 def _shown(value: Any, hide: Hide) -> str:
-    text = _printable(" ".join(hide(repr(value)).split()))
+    text = printable(" ".join(hide(repr(value)).split()))
     return text if len(text) <= 60 else f"{text[:57]}..."

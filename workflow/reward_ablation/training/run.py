@@ -14,6 +14,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from peft.tuners.lora import LoraLayer
 from transformers import PrinterCallback, TrainerCallback
+from trl import GRPOConfig
 
 from reward_ablation.data.prompts import render_prompt, tokenize_prompts
 from reward_ablation.data.verify import verify_problems
@@ -250,13 +251,18 @@ def build_trainer(
     check_server(trainer, engine)
     if config.use_vllm:
         check_for_vllm(trainer)
-    prompts = (config.generation_batch_size or 0) // (config.num_generations or 1)  # TRL has set both
-    if len(dataset) < prompts:
-        raise StudyError(
-            f"training: a generation takes {prompts} problems at once, and {problems} has {len(dataset)}; give it "
-            "more, or lower per_device_train_batch_size or steps_per_generation"
-        )
+    check_problems(config, len(dataset), problems)
     return trainer
+
+
+def check_problems(config: GRPOConfig, there: int, problems: Path) -> None:
+    """Refuse a training set that has fewer problems than one generation takes."""
+    prompts = (config.generation_batch_size or 0) // (config.num_generations or 1)  # TRL has set both
+    if there < prompts:
+        raise StudyError(
+            f"training: a generation takes {prompts} problems at once, and {problems} has {there}; give it more, or "
+            "lower per_device_train_batch_size or steps_per_generation"
+        )
 
 
 def check_server(trainer: AblationTrainer, engine: Engine) -> None:

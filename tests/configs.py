@@ -1,0 +1,41 @@
+"""A valid config for tests, and changes to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CONFIG = {
+    "name": "study",
+    "seeds": [0, 1],
+    "model": {"source": "demo"},
+    "data": {
+        "train": {"source": "word_problems", "count": 10, "split": "train"},
+        "evaluation": {"test": {"source": "word_problems", "count": 10, "split": "test"}},
+    },
+    "components": {
+        "correctness": {"function": "correctness", "parameters": {"answer_format": "hash"}},
+        "format": {"function": "answer_format", "parameters": {"format": "hash"}},
+    },
+    "arms": {
+        "design": "list",
+        "arms": {"a": {"weights": {"correctness": 1}}, "b": {"weights": {"correctness": 1, "format": 0.5}}},
+    },
+    "training": {"max_steps": 10},
+    "evaluation": {"answer_format": "hash"},
+}
+
+#: Stands for a key that is to be taken out.
+REMOVE = object()
+
+
+def changed(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """The config with another value at a path such as `data/train/count`."""
+    *parents, last = path.split("/")
+    section = config
+    for key in parents:
+        section = section[key]
+    if value is REMOVE:
+        del section[last]
+    else:
+        section[last] = value
+    return config
