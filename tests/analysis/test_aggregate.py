@@ -11,10 +11,12 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.__main__ import main
 from reward_ablation.analysis.aggregate import aggregate
+from reward_ablation.analysis.gradients.similarity_by_step import LATER_COLUMNS
 from reward_ablation.analysis.schemas.runs import COST
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import SCHEMAS
 from reward_ablation.study.errors import StudyError
+from reward_ablation.study.files import sha256, write_parquet
 
 
 def tables_of(root: Path, folder: str = "tables") -> Path:
@@ -39,6 +41,20 @@ def test_every_table_has_its_columns_in_both_formats(tables):
         assert stored.names == [column for column in schema.names if column not in COST]
         assert all(stored.field(column).type == schema.field(column).type for column in stored.names)
         assert list(pd.read_csv(tables / f"{name}.csv").columns) == schema.names
+
+
+@pytest.mark.parametrize("old", [1, 8])
+def test_runs_of_earlier_versions_are_tabulated(tmp_path, old):
+    """Some of a study's runs, or all: their gradients lack columns that later versions write."""
+    MadeUpStudy(steps=3, rollouts=4, problems=2).write(tmp_path)
+    for path in sorted(tmp_path.glob("runs/*/*/gradients.parquet"))[:old]:
+        write_parquet(pd.read_parquet(path).drop(columns=LATER_COLUMNS), path)
+        record = json.loads((path.parent / "run.json").read_text())
+        change(path.parent / "run.json", files={**record["files"], path.name: sha256(path)})
+    table = pd.read_parquet(tables_of(tmp_path) / "similarity_by_step.parquet")
+    unknown = table[table["folding_error"].isna()]
+    assert len(unknown.groupby(["arm", "seed"])) == old
+    assert table["cosine"].notna().all()
 
 
 def test_rows_are_as_many_as_the_study_has(tables):

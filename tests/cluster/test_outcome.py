@@ -56,6 +56,7 @@ def test_a_job_that_failed_gets_another_attempt(outcomes, state, why):
     assert ended.again
     assert why in ended.why
     assert ended.memory == (state == "OUT_OF_MEMORY")
+    assert ended.by_itself == (state == "FAILED")  # else its exit status says nothing of its error
 
 
 def test_a_job_that_somebody_cancelled_gets_none(outcomes):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
+from reward_ablation.study.exit_status import PERMANENT_ON_NODES
 from training.conftest import make_model, make_problems, spec_with, training_command
 from training.interrupting import attempts, digests
 
@@ -21,6 +22,18 @@ pytestmark = pytest.mark.slow
 
 SETTINGS = {"per_device_train_batch_size": 4, "max_steps": 8, "save_strategy": "steps", "save_steps": 2}
 TWO_NODES = ("--nodes=2", "--ntasks-per-node=1", "--no-requeue")
+
+
+#: A reward that raises on one of the two nodes.
+RAISES = """
+import os
+
+
+def mine(completions, **columns):
+    if os.environ["RANK"] == "1":
+        raise ValueError("this reward never works")
+    return [0.0] * len(completions)
+"""
 
 
 class Made(NamedTuple):
@@ -122,6 +135,19 @@ def test_a_process_that_dies_ends_those_on_the_other_node(cluster, submit, made,
     assert "error: process 1 of the run was ended by SIGKILL" in cluster.log(job)
     assert_finished(cluster, submit())
     assert digests(tmp_path / "run") == made.digests
+
+
+def test_an_error_that_stays_is_told_from_one_that_may_pass(cluster, made, tmp_path):
+    """One process meets the user's error; those on the other node are ended, which alone might pass."""
+    (tmp_path / "mine.py").write_text(RAISES)
+    component = {"function": f"{tmp_path}/mine.py:mine", "parameters": {}}
+    spec = spec_with(training=SETTINGS, processes=2, components={"length": component})
+    model, problems = made.command(tmp_path)[-5], made.command(tmp_path)[-3]
+    command = shlex.join([*training_command(spec, tmp_path / "run", Path(model), Path(problems)), "--nodes", "2"])
+    job = cluster.submit(f"{command} 2>&1; echo status $?", *TWO_NODES)
+    cluster.wait_for(job, seconds=240)
+    assert "error: components.length: " in cluster.log(job)
+    assert f"status {PERMANENT_ON_NODES}" in cluster.log(job)
 
 
 def test_a_job_of_too_few_nodes_is_told(cluster, submit):

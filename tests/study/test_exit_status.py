@@ -5,19 +5,28 @@ import signal
 import socket
 import subprocess
 import sys
-from urllib.error import URLError
+from http.client import IncompleteRead
+from urllib.error import HTTPError, URLError
 
 import httpx
 import pytest
+import requests
 
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.exit_status import GOES_ON, is_permanent, may_pass
+from reward_ablation.study.exit_status import GOES_ON, PERMANENT_ON_NODES, is_permanent, may_pass
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
     """An error that is raised from another one."""
     error.__cause__ = cause
     return error
+
+
+def answer(status: int) -> requests.Response:
+    """A web server's answer."""
+    response = requests.Response()
+    response.status_code = status
+    return response
 
 
 @pytest.mark.parametrize(
@@ -32,6 +41,12 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (OSError(errno.ESTALE, "Stale file handle"), True),  # a file server
         (OSError(errno.EIO, "Input/output error"), True),
         (caused(StudyError("components.judge: ..."), httpx.ReadTimeout("slow")), True),
+        (RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242"), True),
+        (requests.HTTPError(response=answer(503)), True),  # a judge that is busy
+        (requests.HTTPError(response=answer(429)), True),
+        (requests.HTTPError(response=answer(401)), False),  # the key stays wrong
+        (HTTPError("http://judge", 503, "busy", None, None), True),
+        (IncompleteRead(b"", 5), True),
         (OSError(errno.ENOSPC, "No space left on device"), False),  # stays full until somebody makes room
         (FileNotFoundError(errno.ENOENT, "No such file"), False),
         (ValueError("the judge's answer is no number"), False),
@@ -48,6 +63,7 @@ def test_errors_of_torch():
     assert may_pass(torch.AcceleratorError("CUDA error: uncorrectable ECC error encountered", 214))
     assert may_pass(torch.distributed.DistBackendError("NCCL error: remote process exited"))
     assert not may_pass(torch.AcceleratorError("CUDA error: device-side assert triggered", 710))
+    assert not may_pass(torch.AcceleratorError("CUDA error: no kernel image is available for execution", 209))
     assert not may_pass(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
 
 
@@ -62,6 +78,7 @@ def test_errors_of_torch():
         (2, True),  # argparse's
         (127, True),  # no such command
         (255, True),
+        (PERMANENT_ON_NODES, True),
     ],
 )
 def test_statuses(status, permanent):

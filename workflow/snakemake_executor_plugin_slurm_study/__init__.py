@@ -285,7 +285,7 @@ class Executor(slurm_plugin.Executor):
         status = verdict(info.aux["slurm_logfile"].parent, info.external_jobid)
         if status is None:
             return ended
-        return Ended(done=status == 0, why=f"ended with status {status}")
+        return Ended(done=status == 0, why=f"ended with status {status}", by_itself=True)
 
     def _clean(self, info: SubmittedJobInfo) -> None:
         """Remove the log of a job that ended well."""
@@ -302,7 +302,7 @@ class Executor(slurm_plugin.Executor):
         if ended.memory:
             self.memory_factors[self._name(info.job)] = 2 * self.memory_factors.get(self._name(info.job), 1)
         status = verdict(info.aux["slurm_logfile"].parent, info.external_jobid)
-        permanent = status is not None and is_permanent(status) and not ended.memory
+        permanent = ended.by_itself and status is not None and is_permanent(status)
         if permanent or not ended.again:
             last_attempt(info.job)
         hint = "; not submitted again, for its error stays: mend it and run the same command" if permanent else ""

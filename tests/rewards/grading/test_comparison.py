@@ -89,6 +89,7 @@ def compared(gold, answer):
         ("(10, 20)", r"(10\%, 20\%)", True),
         ("(10, 20)", r"(20\%, 10\%)", False),
         (r"10\%, 20\%", r"10, 20\%", False),  # the sign of all numbers, or of none
+        ("1, 2", r"1\%, 2", False),
         (r"5\%", "5, 0.05", False),  # two guesses
         (r"x\%", "x", False),  # numbers alone
         # signs

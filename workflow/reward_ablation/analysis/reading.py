@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pandas as pd
@@ -10,8 +11,16 @@ import pyarrow.parquet as pq
 from reward_ablation.study.errors import StudyError
 
 
-def read_parquet(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
+def read_parquet(path: Path, columns: list[str] | None = None, later: Collection[str] = ()) -> pd.DataFrame:
     """Read a Parquet file, or some of its columns: texts are most of the bytes of rollouts and answers.
+
+    Parameters
+    ----------
+    path : Path
+    columns : list of str, optional
+        Default: all.
+    later : collection of str
+        Those of the columns that files of earlier versions do not have; their values are null.
 
     Raises
     ------
@@ -19,7 +28,10 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
         It is missing, or truncated or changed, as its footer or the checksums of its pages tell.
     """
     try:
-        return pq.read_table(path, columns=columns, page_checksum_verification=True).to_pandas()
+        missing = set(later).difference(pq.read_schema(path).names) if later else set()
+        there = None if columns is None else [name for name in columns if name not in missing]
+        table = pq.read_table(path, columns=there, page_checksum_verification=True).to_pandas()
+        return table.reindex(columns=columns) if missing else table
     except FileNotFoundError:
         raise StudyError(f"{path}: there is no such file; run the workflow again, it makes what is missing") from None
     except PermissionError:

@@ -35,6 +35,8 @@ class Ended:
         It had too little of it.
     unknown : bool
         Slurm does not say how it ended.
+    by_itself : bool
+        The job's own command failed: no limit, no node and nobody else ended it.
     """
 
     done: bool
@@ -43,6 +45,7 @@ class Ended:
     may_restart: bool = False
     memory: bool = False
     unknown: bool = False
+    by_itself: bool = False
 
 
 @dataclass
@@ -129,4 +132,10 @@ def _end(job: SlurmJob) -> Ended:
     if job.state == "COMPLETED":
         return Ended(done=True)
     why = _WORDS.get(job.state, f"ended as {job.state}")
-    return Ended(done=False, why=why, again=job.state != "CANCELLED", memory=job.state == "OUT_OF_MEMORY")
+    return Ended(
+        done=False,
+        why=why,
+        again=job.state != "CANCELLED",
+        memory=job.state == "OUT_OF_MEMORY",
+        by_itself=job.state == "FAILED",
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reward_ablation.models.check import UNWANTED, WANTED, check_names, first_line, wanted
-from reward_ablation.study.errors import StudyError, refused_by_storage
+from reward_ablation.study.errors import PassingError, StudyError, refused_by_storage
 from reward_ablation.study.sections.model import HubModel
 
 if TYPE_CHECKING:
@@ -73,16 +73,16 @@ def check_download(published: list[RepoSibling], files: dict[str, dict[str, Any]
     for sibling in published:
         name = sibling.rfilename
         if name not in files:
-            raise StudyError(f"{where}: {name} is missing after the download; run again")
+            raise PassingError(f"{where}: {name} is missing after the download; run again")
         size = files[name]["size"]
         if sibling.size is not None and size != sibling.size:
-            raise StudyError(f"{where}: {name} has {size} bytes, the hub says {sibling.size}; run again")
+            raise PassingError(f"{where}: {name} has {size} bytes, the hub says {sibling.size}; run again")
         if sibling.lfs is not None:
             same = files[name]["sha256"] == sibling.lfs.sha256
         else:
             same = sibling.blob_id is None or git_hash((folder / name).read_bytes()) == sibling.blob_id
         if not same:
-            raise StudyError(f"{where}: {name} does not have the checksum that the hub publishes; run again")
+            raise PassingError(f"{where}: {name} does not have the checksum that the hub publishes; run again")
 
 
 @contextmanager
@@ -115,4 +115,4 @@ def hub_errors(repository: str, revision: str) -> Iterator[None]:
     except (OSError, httpx.HTTPError) as error:
         if refused_by_storage(error):
             raise
-        raise StudyError(f"{repository}: download failed: {first_line(error).rstrip('.')}; run again") from error
+        raise PassingError(f"{repository}: download failed: {first_line(error).rstrip('.')}; run again") from error

@@ -46,8 +46,8 @@ class Damage:
     def files_of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> list[tuple[str, str]]:
         """Damaged files of a finished run, each with what is wrong in words.
 
-        A model's folder that is gone as a whole was deleted to free space. The folder is missed only where answers of
-        the model are missing too.
+        A model's folder that is gone as a whole was deleted to free space, and is not missed: nothing is trained for
+        that. An evaluation that needs the model says so, and what to do.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class Damage:
             if problem is not None:
                 damaged.append((file, problem))
         if damaged and not with_models:
-            deleted = {model for model in _models(damaged) if self._deleted_and_not_needed(name, model)}
+            deleted = {model for model in _models(damaged) if not os.path.exists(f"{folder}/{model}")}
             damaged = [(file, problem) for file, problem in damaged if file.partition("/")[0] not in deleted]
         return damaged
 
@@ -109,16 +109,6 @@ class Damage:
         for model in ("base", *self.study.runs):
             damaged |= self.of_answers(model)
         return damaged
-
-    def _deleted_and_not_needed(self, run: str, model: str) -> bool:
-        """Whether a model's folder is gone as a whole and all answers of the model are there."""
-        if os.path.exists(f"{self.root}/runs/{run}/{model}"):
-            return False
-        of_kept = model != "model"
-        answers = [file for file in self.answer_files(run) if file.endswith(".steps.parquet") == of_kept]
-        return self.of_answers(run).keys().isdisjoint(answers) and all(
-            size_of(f"{self.root}/{file}") is not None for file in answers
-        )
 
 
 def recorded_files(record: dict[str, Any]) -> list[tuple[str, str, int | None]]:

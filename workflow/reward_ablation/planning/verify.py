@@ -116,8 +116,9 @@ class Verification:
                 yield RecordedFile(file, None, "cannot be read", remedy, remedy)
             for name, entry in ((record or {}).get("files") or {}).items():
                 path = f"{folder}/{name}"
-                problem = size_problem(f"{self.root}/{path}", entry.get("size"), may_be_empty=True)
-                yield RecordedFile(path, entry["sha256"], problem, remedy, remedy)
+                size, digest = (entry.get("size"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+                problem = size_problem(f"{self.root}/{path}", size, may_be_empty=True)
+                yield RecordedFile(path, digest or "none", problem, remedy, remedy)
 
     def _data(self) -> Iterator[RecordedFile]:
         """The prepared sets of problems that are there."""

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import socket
 
 #: The command was stopped or met an error that may pass; started again, the command goes on from what is done.
 GOES_ON = os.EX_TEMPFAIL
 
+#: The status of a run on several nodes whose error stays. `srun` ends with the highest status of its tasks, and a node
+#: that is ended because another one has failed may end by a signal: 128 and at most 64.
+PERMANENT_ON_NODES = 200
+
 #: Errors of file servers, networks and devices that come and go.
 PASSING = {
+    errno.EAGAIN,
+    errno.EBUSY,
     errno.EIO,
+    errno.ENOLCK,
     errno.ESTALE,
     errno.EREMOTEIO,
     errno.ENETDOWN,
@@ -29,12 +37,23 @@ PASSING = {
 #: Errors of other packages that come and go, by name: this module imports none of these packages.
 PASSING_CLASSES = {
     "aiohttp.client_exceptions.ClientConnectionError",
+    "http.client.IncompleteRead",
     "httpx.TransportError",
+    "requests.exceptions.ChunkedEncodingError",
     "requests.exceptions.ConnectionError",
     "requests.exceptions.Timeout",
     "torch.AcceleratorError",
     "torch.distributed.DistError",
 }
+
+#: Errors of torch that have no class of their own: a process of the run that is gone, and a GPU that fails.
+PASSING_TEXT = re.compile(
+    r"gloo|Connection (closed|reset) by peer|CUDA driver initialization failed|CUBLAS_STATUS_EXECUTION_FAILED"
+)
+#: Errors of a GPU that come again: an index out of range, and a torch that is not built for this GPU.
+STAYING_TEXT = re.compile("device-side assert|no kernel image")
+#: Answers of a web server that is busy or broken; every other answer that is an error comes again.
+BUSY = {408, 425, 429, 500, 502, 503, 504, 529}
 
 
 def may_pass(error: BaseException | None) -> bool:
@@ -45,11 +64,21 @@ def may_pass(error: BaseException | None) -> bool:
         if isinstance(error, OSError) and error.errno in PASSING:
             return True
         names = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
-        if names & PASSING_CLASSES and "device-side assert" not in str(error):  # an index out of range comes again
+        if names & PASSING_CLASSES and not STAYING_TEXT.search(str(error)):
+            return True
+        if isinstance(error, RuntimeError) and PASSING_TEXT.search(str(error)):
+            return True
+        if _http_status(error) in BUSY:
             return True
         reason = getattr(error, "reason", None)  # urllib keeps the cause there
         error = error.__cause__ or (reason if isinstance(reason, BaseException) else None)
     return False
+
+
+def _http_status(error: BaseException) -> int | None:
+    """Status of a web server's answer behind an error, as requests, httpx and urllib keep it; None without one."""
+    status = getattr(getattr(error, "response", None), "status_code", getattr(error, "code", None))
+    return status if isinstance(status, int) else None
 
 
 def is_permanent(status: int) -> bool:

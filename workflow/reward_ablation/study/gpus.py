@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.study.errors import PassingError, StudyError
 from reward_ablation.study.locks import Held, Lock, take, wait_for
 
 #: Where the locks are: on this machine, and the same for all that one user starts, whatever their TMPDIR.
@@ -190,10 +190,10 @@ def _listed() -> list[Gpu] | None:
     except FileNotFoundError:
         return None
     except subprocess.TimeoutExpired:
-        raise StudyError(f"nvidia-smi: no answer within {PATIENCE} s; see to the driver, or {_LOWER}") from None
+        raise PassingError(f"nvidia-smi: no answer within {PATIENCE} s; see to the driver, or {_LOWER}") from None
     if result.returncode:
         said = (result.stdout + result.stderr).strip().splitlines() or [f"exit status {result.returncode}"]
-        raise StudyError(f"nvidia-smi: {said[0]}; see to the driver, or {_LOWER}")
+        raise PassingError(f"nvidia-smi: {said[0]}; see to the driver, or {_LOWER}")
     rows = [line.split(",") for line in result.stdout.splitlines() if line.strip()]
     return [Gpu(index.strip(), uuid.strip()) for index, uuid in rows]
 

@@ -23,7 +23,7 @@ from reward_ablation.models.load import load_tokenizer
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
 from reward_ablation.study.code_digest import component_modules, file_digest, module_digests
-from reward_ablation.study.errors import StudyError, storage_errors
+from reward_ablation.study.errors import PassingError, StudyError, storage_errors
 from reward_ablation.study.files import sha256
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.sections.prompt import Prompt
@@ -100,7 +100,7 @@ def train_run(
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
     parsed = json.loads(spec)
     if parsed["gpus"] and gpu_kind() is None:
-        raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to train on the CPU")
+        raise PassingError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to train on the CPU")
     process = PartialState(cpu=parsed["gpus"] == 0)
     check_processes(process.num_processes, processes_of(parsed))
     with storage_errors(run_dir):

@@ -24,6 +24,9 @@ GRADIENT_COLUMNS = [
     "folding_error",
 ]
 
+#: Those that runs of earlier versions do not have; their values are null.
+LATER_COLUMNS = ["folding_error"]
+
 
 def similarity_by_step(gradients: pd.DataFrame) -> pd.DataFrame:
     """Similarity of each pair of different gradients, by step, layer and definition.

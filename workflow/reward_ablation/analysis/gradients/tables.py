@@ -8,7 +8,11 @@ import pandas as pd
 
 from reward_ablation.analysis.gradients.measured_tables import measured_tables
 from reward_ablation.analysis.gradients.similarity_by_arm import similarity_by_arm
-from reward_ablation.analysis.gradients.similarity_by_step import GRADIENT_COLUMNS, similarity_by_step
+from reward_ablation.analysis.gradients.similarity_by_step import (
+    GRADIENT_COLUMNS,
+    LATER_COLUMNS,
+    similarity_by_step,
+)
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
@@ -24,7 +28,7 @@ def gradient_tables(study: StudyFile, root: Path, rewards_by_step: pd.DataFrame)
     """
     similarities, measured = [], {}
     for run in study.runs:
-        gradients = read_parquet(root / run.folder / "gradients.parquet", GRADIENT_COLUMNS)
+        gradients = read_parquet(root / run.folder / "gradients.parquet", GRADIENT_COLUMNS, LATER_COLUMNS)
         measured[run.folder] = sorted(gradients["step"].unique().tolist())
         similarities.append(similarity_by_step(gradients).assign(arm=run.arm, seed=run.seed))
     by_step = joined("similarity_by_step", similarities)

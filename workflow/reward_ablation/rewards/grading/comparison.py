@@ -235,6 +235,8 @@ def _equal_but_for_percent(gold: str, answer: str) -> bool:
         return False
     if any(exact_value(part) is None for text in (gold, answer) for part in parts(text)[1]):
         return False
+    if not all("%" in part for part in parts(gold if "%" in gold else answer)[1]):
+        return False
     return compare(gold.replace("%", ""), answer.replace("%", ""), lambda gold, answer: False) is True
 
 

@@ -18,7 +18,7 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing import api as elastic
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-from reward_ablation.study.exit_status import GOES_ON, is_permanent
+from reward_ablation.study.exit_status import GOES_ON, PERMANENT_ON_NODES, is_permanent
 from reward_ablation.training.launch.endings import ended
 from reward_ablation.training.launch.worker import WORKER
 
@@ -106,7 +106,8 @@ def main() -> None:
         sys.exit(GOES_ON)
     except ChildFailedError as error:
         statuses = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        sys.exit(status_of(statuses, first=error.get_first_failure()[0]))
+        status = status_of(statuses, first=error.get_first_failure()[0])
+        sys.exit(PERMANENT_ON_NODES if arguments.nodes > 1 and is_permanent(status) else status)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.study.errors import PassingError, StudyError
 from reward_ablation.training.launch.engine import Server
 from reward_ablation.training.launch.guarded import free_port, guarded
 from reward_ablation.training.launch.key import KEY, RequireKey, header, new_key
@@ -141,7 +141,7 @@ def serving(
                 continue
             yield process, server
             return
-    raise StudyError(
+    raise PassingError(
         f"launch.vllm: {PORTS} free ports, the last one {port}, were taken before the vLLM server was at them; start "
         "the run again"
     )
@@ -169,7 +169,9 @@ def _wait_for(process: Popen, server: Server, plan: ServerPlan, check_stop: Call
             raise StudyError(f"launch.vllm: the vLLM server did not start: {last_words(plan.log)}")
         now = time.monotonic()
         if now - started > LONGEST_START:
-            raise StudyError(f"launch.vllm: the vLLM server did not start within {LONGEST_START:.0f} s; see {plan.log}")
+            raise PassingError(
+                f"launch.vllm: the vLLM server did not start within {LONGEST_START:.0f} s; see {plan.log}"
+            )
         if now - told >= TELL_EVERY:
             print(f"train: waiting for the vLLM server, {now - started:.0f} s", flush=True)
             told = now
