@@ -11,7 +11,6 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from reward_ablation.study.exit_status import PERMANENT_ON_NODES
 from training.conftest import make_model, make_problems, spec_with, training_command
 from training.interrupting import attempts, digests
 
@@ -147,7 +146,8 @@ def test_an_error_that_stays_is_told_from_one_that_may_pass(cluster, made, tmp_p
     job = cluster.submit(f"{command} 2>&1; echo status $?", *TWO_NODES)
     cluster.wait_for(job, seconds=240)
     assert "error: components.length: " in cluster.log(job)
-    assert f"status {PERMANENT_ON_NODES}" in cluster.log(job)
+    assert "\nstatus 1\n" in cluster.log(job)
+    assert not list((tmp_path / "run").glob(".error-stays*"))
 
 
 def test_a_job_of_too_few_nodes_is_told(cluster, submit):

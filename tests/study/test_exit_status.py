@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.exit_status import GOES_ON, PERMANENT_ON_NODES, is_permanent, may_pass
+from reward_ablation.study.exit_status import GOES_ON, is_permanent, may_pass
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -78,7 +78,6 @@ def test_errors_of_torch():
         (2, True),  # argparse's
         (127, True),  # no such command
         (255, True),
-        (PERMANENT_ON_NODES, True),
     ],
 )
 def test_statuses(status, permanent):

@@ -15,10 +15,6 @@ import socket
 #: The command was stopped or met an error that may pass; started again, the command goes on from what is done.
 GOES_ON = os.EX_TEMPFAIL
 
-#: The status of a run on several nodes whose error stays. `srun` ends with the highest status of its tasks, and a node
-#: that is ended because another one has failed may end by a signal: 128 and at most 64.
-PERMANENT_ON_NODES = 200
-
 #: Errors of file servers, networks and devices that come and go.
 PASSING = {
     errno.EAGAIN,

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import FrameType
 
 from accelerate.commands import launch as accelerate_launch
@@ -18,9 +19,9 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing import api as elastic
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-from reward_ablation.study.exit_status import GOES_ON, PERMANENT_ON_NODES, is_permanent
+from reward_ablation.study.exit_status import GOES_ON, is_permanent
 from reward_ablation.training.launch.endings import ended
-from reward_ablation.training.launch.worker import WORKER
+from reward_ablation.training.launch.worker import ERROR_STAYS, WORKER
 
 #: Options of each strategy. DeepSpeed would start other nodes by itself, over ssh; srun does that.
 ZERO = ["--use_deepspeed", "--deepspeed_multinode_launcher", "standard", "--zero_stage"]
@@ -107,7 +108,9 @@ def main() -> None:
     except ChildFailedError as error:
         statuses = {rank: failure.exitcode for rank, failure in error.failures.items()}
         status = status_of(statuses, first=error.get_first_failure()[0])
-        sys.exit(PERMANENT_ON_NODES if arguments.nodes > 1 and is_permanent(status) else status)
+        if is_permanent(status) and (word := os.environ.get(ERROR_STAYS)):
+            Path(word).touch()
+        sys.exit(status)
 
 
 if __name__ == "__main__":

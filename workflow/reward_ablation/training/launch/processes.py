@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +22,7 @@ from reward_ablation.training.launch.beside_server import train_beside_server
 from reward_ablation.training.launch.engine import Engine
 from reward_ablation.training.launch.guarded import free_port
 from reward_ablation.training.launch.vllm_server import ServerPlan
-from reward_ablation.training.launch.worker import is_worker
+from reward_ablation.training.launch.worker import ERROR_STAYS, is_worker
 
 
 def lay_out_processes(
@@ -69,7 +70,7 @@ def lay_out_processes(
         lock.share()  # with the processes that are started here
     if nodes > 1:
         more = ["--nodes", str(nodes), "--port", str(free_port())]
-        sys.exit(_end_with([*srun_command(nodes), *training_command(spec, *more)]))
+        sys.exit(_end_with([*srun_command(nodes), *training_command(spec, *more)], run_dir))
     if serves:
         keep = [lock.descriptor for lock in locks if lock.descriptor is not None]
         plan = server_plan(spec, model, problems, run_dir, engine)
@@ -162,13 +163,17 @@ def srun_command(nodes: int, environment: Mapping[str, str] = os.environ) -> lis
     return command
 
 
-def _end_with(srun: list[str]) -> int:
-    """Run srun, pass signals on to what it has started, and return its exit status.
+def _end_with(srun: list[str], run_dir: Path) -> int:
+    """Run srun, pass signals on to what it has started, and return the run's exit status.
+
+    The status of srun does not tell an error that stays: srun ends the other nodes, and a signal that ended one of them
+    counts more than any status. So the launcher of a node that meets such an error leaves a file in the run's folder.
 
     srun itself kills all that it has started where it is asked to end. In a session of its own it is not asked, unless
     the job is over anyway, and Slurm tells the processes on all nodes instead.
     """
-    process = subprocess.Popen(srun, start_new_session=True)
+    word = run_dir / f".error-stays-{uuid.uuid4().hex[:12]}"  # a new name: file systems remember what is not there
+    process = subprocess.Popen(srun, start_new_session=True, env={**os.environ, ERROR_STAYS: str(word)})
 
     def tell(number: int, frame: object) -> None:
         job, name = os.environ["SLURM_JOB_ID"], signal.Signals(number).name
@@ -176,4 +181,9 @@ def _end_with(srun: list[str]) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, tell)
-    return process.wait()
+    status = process.wait()
+    try:
+        word.unlink()
+    except FileNotFoundError:
+        return status
+    return 1

@@ -9,6 +9,8 @@ from reward_ablation.study.errors import StudyError
 
 #: Set by a run's own launcher, and by its server's supervisor, for the processes that train it.
 WORKER = "REWARD_ABLATION_WORKER"
+#: Of a run on several nodes: the file that a node's launcher makes where the run has met an error that stays.
+ERROR_STAYS = "REWARD_ABLATION_ERROR_STAYS"
 
 
 def is_worker(environment: Mapping[str, str] = os.environ) -> bool:
