@@ -88,12 +88,12 @@ def test_the_digest_changes_with_the_config_and_not_otherwise(config, tmp_path):
 
 def test_secrets_are_not_passed_on(config, tmp_path):
     study = resolve(config, "study.yaml", tmp_path)
-    config["training"]["model_init_kwargs"] = {"token": "hf_very_private"}
+    config["training"]["model_init_kwargs"] = {"token": "hf_very_private_0123456789"}
     shown = config_page(config, study)  # no such study is resolved; the page hides the token all the same
     assert "very_private" not in shown
     assert "token: (hidden)" in shown
-    assert without_secrets({"judge": [{"api_key": "sk", "eos_token": "</s>"}]}) == {
-        "judge": [{"api_key": "(hidden)", "eos_token": "</s>"}]
+    assert without_secrets({"judge": [{"api_key": ["sk", 12], "eos_token": "</s>"}]}) == {
+        "judge": [{"api_key": ["(hidden)", "(hidden)"], "eos_token": "</s>"}]
     }
 
 

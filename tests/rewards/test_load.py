@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from reward_ablation.rewards.load import check_component, component_names, load_component
+from reward_ablation.rewards.load import _check_together, check_component, component_names, load_component
 from reward_ablation.study.errors import StudyError
 
 from .components import EXAMPLE_PARAMETERS
@@ -166,6 +166,11 @@ def judge(completions, *, api_key: str, headers: dict[str, str] | None = None, r
     if completions[0] == "wrong":
         return [{"x" * 40: api_key}]  # a score that is shown in part
     return [float(len(api_key)), float(len((headers or {"x": ""})["x"]))]
+
+def named_env(completions, *, env="dev", **columns):
+    if completions[0] == "fail":
+        raise ValueError(f"no {env}")
+    return [float(env == "staging")]
 """
 KEY = {"api_key": {"env": "JUDGE_API_KEY"}}
 SECRET = "very\nprivate, and long: 0123456789012345678901234567890123456789"
@@ -192,6 +197,10 @@ def test_a_parameter_reads_a_secret_from_the_environment(judge):
     ("parameters", "message"),
     [
         ({"api_key": {"env": "NOT_SET"}}, "judge.py:judge: the environment variable NOT_SET is not set"),
+        (
+            {"api_key": {"env": "EMPTY"}, "headers": {"x": {"env": "NOT_SET"}, "y": {"env": "EMPTY"}}},
+            "judge.py:judge: the environment variables EMPTY, NOT_SET are not set",
+        ),
         ({"api_key": {"env": "EMPTY"}}, "judge.py:judge: the environment variable EMPTY is not set"),
         ({"api_key": {"env": "A KEY"}}, "env: give the name of an environment variable, such as JUDGE_API_KEY"),
         ({"api_key": {"env": 3}}, "env: give the name of an environment variable, such as JUDGE_API_KEY"),
@@ -215,3 +224,23 @@ def test_an_error_never_shows_a_secret(judge, capsys, completion, told):
         component([completion])
     assert told in str(error.value)
     assert "private" not in str(error.value) + capsys.readouterr().err
+
+
+def test_a_parameter_may_be_called_env(judge):
+    """Only a parameter's value is `{env: NAME}`; all parameters together are not."""
+    environment = {"STAGE": "staging", "staging": "production"}
+    for value in ("staging", {"env": "STAGE"}):
+        component = load_component("judge.py:named_env", {"env": value}, judge, "judge", environment)
+        assert component(["x"]) == [1.0]
+    component = load_component("judge.py:named_env", {"env": "production"}, judge, "judge", environment)
+    with pytest.raises(StudyError, match="no production"):
+        component(["fail"])
+
+
+def test_parameters_that_do_not_go_together_are_told_without_a_secret():
+    def choosy(completions, *, stage, **columns):
+        raise StudyError(f"stage: {stage} is unknown")
+
+    with pytest.raises(StudyError) as refusal:
+        _check_together("choosy", choosy, {"stage": {"env": "STAGE"}}, {"STAGE": SECRET})
+    assert str(refusal.value) == "components: choosy: stage: {env: STAGE} is unknown"

@@ -20,7 +20,7 @@ from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from reward_ablation.rewards.arguments import Arguments, arguments_of
 from reward_ablation.rewards.call import Scores, described, line_in, scored
 from reward_ablation.study.errors import StudyError
-from reward_ablation.study.secrets import hidden, missing_variables, with_variables
+from reward_ablation.study.secrets import hidden, missing_variables, not_set, with_variables
 
 RewardFunction = Callable[..., Scores]
 
@@ -67,11 +67,11 @@ def load_component(
         What `check_component` refuses, or an environment variable that is not set.
     """
     found, arguments = check_component(function, parameters, root, environment)
-    if missing := missing_variables(parameters, environment):
-        raise StudyError(f"components: {function}: the environment variable {missing[0]} is not set")
-    values = with_variables(parameters, environment)
+    if missing := missing_variables([*parameters.values()], environment):
+        raise StudyError(f"components: {function}: {not_set(missing)}")
+    values = {key: with_variables(value, environment) for key, value in parameters.items()}
     folder = user_file(function, root).parent if in_a_file(function) else root
-    hide = partial(hidden, value=parameters, environment=environment)
+    hide = partial(hidden, value=[*parameters.values()], environment=environment)
 
     def component(completions: list, **columns: Any) -> Scores:
         columns["completions"] = completions
@@ -103,8 +103,8 @@ def check_component(
     arguments = arguments_of(function, found, parameters)
     _check_parameters(function, found, arguments, parameters, environment)
     # A user's function need not know what to do with no completions.
-    if not in_a_file(function) and not missing_variables(parameters, environment):
-        _check_together(function, found, with_variables(parameters, environment))
+    if not in_a_file(function) and not missing_variables([*parameters.values()], environment):
+        _check_together(function, found, parameters, environment)
     return found, arguments
 
 
@@ -211,10 +211,14 @@ def _hints(function: Callable) -> dict[str, Any]:
         return {}
 
 
-def _check_together(name: str, function: RewardFunction, parameters: dict[str, Any]) -> None:
+def _check_together(
+    name: str, function: RewardFunction, parameters: dict[str, Any], environment: Mapping[str, str]
+) -> None:
     """Refuse parameters that do not go together, by what the component itself says when it scores nothing."""
     columns = arguments_of(name, function, parameters).columns
+    values = {key: with_variables(value, environment) for key, value in parameters.items()}
     try:
-        function(**{column: [] for column in columns}, **parameters)
+        function(**{column: [] for column in columns}, **values)
     except StudyError as error:
-        raise StudyError(f"components: {name}: {error}") from None
+        message = hidden(str(error), [*parameters.values()], environment)
+        raise StudyError(f"components: {name}: {message}") from None

@@ -20,7 +20,7 @@ from reward_ablation.study.designs import Arm
 from reward_ablation.study.errors import StudyError
 from reward_ablation.study.launch_checks import check_launchable, check_second_pass
 from reward_ablation.study.plain_values import check_length, check_values
-from reward_ablation.study.secrets import missing_variables, refuse_secrets
+from reward_ablation.study.secrets import missing_variables, not_set, refuse_secrets
 from reward_ablation.study.sections.data import Data, HubData
 from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.spec import arm_spec, study_spec
@@ -203,12 +203,18 @@ def check_variables(study: StudyConfig, environment: Mapping[str, str]) -> None:
     ------
     StudyError
     """
-    for name, component in study.components.items():
-        if missing := missing_variables(component.parameters, environment):
-            raise StudyError(
-                f"components.{name}.parameters: the environment variable {missing[0]} is not set; set it with "
-                f"`export {missing[0]}=...`, then run the same command again"
-            )
+    missing = {
+        f"components.{name}.parameters": names
+        for name, component in study.components.items()
+        if (names := missing_variables([*component.parameters.values()], environment))
+    }
+    if missing:
+        names = list(dict.fromkeys(name for names in missing.values() for name in names))
+        exports = " ".join(f"{name}=..." for name in names)
+        raise StudyError(
+            f"{', '.join(missing)}: {not_set(names)}; set {'it' if len(names) == 1 else 'them'} with "
+            f"`export {exports}`, then run the same command again"
+        )
 
 
 def check_kept(study: StudyConfig, arms: dict[str, Arm]) -> None:

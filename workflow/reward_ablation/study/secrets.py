@@ -12,24 +12,31 @@ from typing import Any
 
 from reward_ablation.study.errors import StudyError
 
+_SERVICES = "openai|anthropic|azure|google|gemini|groq|mistral|wandb|github|judge"
+
 #: Keys whose values are secrets.
 SECRET_KEY = re.compile(
-    r"(^|[_-])(api[_-]?key|secret[_-]?key|access[_-]?key|private[_-]?key|password|passwd|passphrase|secret|credentials?)$"
-    r"|^((hf|hub|api|auth|access|use_auth|bearer|wandb|github)_)?token$|^authorization$",
+    rf"((api|secret|access|private|account|{_SERVICES})[_-]?key|password|passwd|passphrase|secret|credential)s?$"
+    rf"|(hf|hub|api|auth|access|bearer|{_SERVICES})[_-]?token$|authorization$",
     re.IGNORECASE,
 )
+
+#: Keys that may also have a word that a model writes, such as `</think>`. A secret there is long and has a digit.
+TOKEN_KEY = re.compile(r"(^|[_-])token$", re.IGNORECASE)
+LONG_WORD = re.compile(r"(?=.*\d)[^\s<\[]{16,}")
 
 #: Texts that are, or hold, a secret, whatever their key is.
 SECRET_TEXT = re.compile(
     r"(?<![\w-])("
-    r"hf_[A-Za-z0-9]{20,}"  # Hugging Face
-    r"|sk-[\w-]{16,}"  # OpenAI, Anthropic and others
-    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"  # GitHub, GitLab
-    r"|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}"  # Amazon, Google
+    r"(hf|gsk|r8|[rs]k_live|gh[pousr])_[A-Za-z0-9]{20,}"  # Hugging Face, Groq, Replicate, Stripe, GitHub
+    r"|github_pat_\w{20,}|pypi-[A-Za-z0-9]{20,}"  # GitHub, PyPI
+    r"|(sk|nvapi|glpat)-[\w-]{16,}"  # OpenAI, Anthropic and others, NVIDIA, GitLab
+    r"|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|(Account|SharedAccess)Key=[\w+/]{16,}"  # Amazon, Google, Azure
     r"|xox[abposr]-[\w-]{10,}"  # Slack
     r"|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\."  # JSON Web Token
-    r"|[Bb]earer\s+[\w.~+/-]{16,}"
+    r"|(?i:bearer\s|x-api-key:)\s*(?=[\w.~+/-]*\d)[\w.~+/-]{16,}"  # without a digit it may be prose
     r")"
+    r"|(?i:authorization['\"]?:\s*['\"]?(basic|bearer|token)\s)\s*[\w.~+/-]{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
     # A URL with a password. The look behind and the text without colons keep the time linear in the text's length.
     r"|(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]+://[^\s/@:]*:[^\s/@]+@"
@@ -39,23 +46,26 @@ SECRET_TEXT = re.compile(
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def without_secrets(values: Any) -> Any:
-    """The same values with every secret hidden."""
+def without_secrets(values: Any, key: str = "") -> Any:
+    """The same values, with what looks like a secret hidden; `key` is the key of the values."""
     if isinstance(values, dict):
-        return {key: "(hidden)" if _is_secret(key, value) else without_secrets(value) for key, value in values.items()}
+        return {name: without_secrets(value, str(name)) for name, value in values.items()}
     if isinstance(values, list):
-        return [without_secrets(value) for value in values]
-    return "(hidden)" if _is_secret("", values) else values
+        return [without_secrets(value, key) for value in values]
+    return "(hidden)" if _is_secret(key, values) else values
 
 
-def _is_secret(key: Any, value: Any) -> bool:
-    if not isinstance(value, str) or not value:
+def _is_secret(key: str, value: Any) -> bool:
+    if value in (None, "") or isinstance(value, bool):
         return False
-    return bool(SECRET_KEY.search(str(key)) or SECRET_TEXT.search(value))
+    text = str(value)
+    if SECRET_KEY.search(key) or SECRET_TEXT.search(text):
+        return True
+    return bool(TOKEN_KEY.search(key) and LONG_WORD.fullmatch(text))
 
 
 def refuse_secrets(config: Any) -> None:
-    """Refuse a config that holds a secret in plain text, without repeating the secret.
+    """Refuse a config with what looks like a secret in plain text, without repeating the secret.
 
     Parameters
     ----------
@@ -67,10 +77,8 @@ def refuse_secrets(config: Any) -> None:
     StudyError
         `key: looks like a secret in plain text; ...`.
     """
-    for path, text in _secrets_in(config, ()):
+    for path in _secrets_in(config, ()):
         of_component = path[:1] == ("components",) and "parameters" in path
-        if of_component and path[-1] == "token" and len(text) < 16 and not SECRET_TEXT.search(text):
-            continue  # a word that a model writes, such as `token: <think>`: secrets are longer
         instead = (
             "write {env: NAME}, which reads it from the environment variable NAME"
             if of_component
@@ -82,21 +90,19 @@ def refuse_secrets(config: Any) -> None:
         )
 
 
-def _secrets_in(values: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Place and text of each value that looks like a secret; a key that looks like one is not repeated."""
+def _secrets_in(values: Any, path: tuple[str, ...], key: str = "") -> Iterator[tuple[str, ...]]:
+    """Place of each value that looks like a secret; a key that looks like one is not repeated."""
     if isinstance(values, dict):
-        entries = list(values.items())
+        for name, value in values.items():
+            if SECRET_TEXT.search(str(name)):
+                yield (*path, "(a key)")
+            else:
+                yield from _secrets_in(value, (*path, str(name)), str(name))
     elif isinstance(values, list):
-        entries = list(enumerate(values))
-    else:
-        entries = []
-    for key, value in entries:
-        if SECRET_TEXT.search(str(key)):
-            yield (*path, "(a key)"), str(key)
-        elif _is_secret(key, value):
-            yield (*path, str(key)), value
-        else:
-            yield from _secrets_in(value, (*path, str(key)))
+        for place, value in enumerate(values):
+            yield from _secrets_in(value, (*path, str(place)), key)
+    elif _is_secret(key, values):
+        yield path
 
 
 def variable_of(value: Any) -> str | None:
@@ -124,8 +130,15 @@ def variables_in(value: Any) -> list[str]:
 
 
 def missing_variables(value: Any, environment: Mapping[str, str]) -> list[str]:
-    """Names of the environment variables that a value reads and that are not set, or empty."""
-    return [name for name in variables_in(value) if not environment.get(name)]
+    """Names of the environment variables that a value reads and that are not set, or empty; each once."""
+    return [name for name in dict.fromkeys(variables_in(value)) if not environment.get(name)]
+
+
+def not_set(names: list[str]) -> str:
+    """A phrase for a message: these environment variables are not set."""
+    if len(names) == 1:
+        return f"the environment variable {names[0]} is not set"
+    return f"the environment variables {', '.join(names)} are not set"
 
 
 def with_variables(value: Any, environment: Mapping[str, str]) -> Any:
