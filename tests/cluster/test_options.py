@@ -18,7 +18,9 @@ from reward_ablation.cluster.options import environment_options, sbatch_options,
         ("-sx n1", ["--oversubscribe", "--exclude=n1"]),  # two short options in one word
         ("--mail-type=ALL --mail-type=FAIL", ["--mail-type=FAIL"]),  # the last one counts, as in sbatch
         ("--gres=lscratch:100,gpu_mps:1", ["--gres=lscratch:100,gpu_mps:1"]),  # local disks
-        ("--extra='a b'", ["--extra=a b"]),  # stays one word
+        ("--wckey='a b'", ["--wckey=a b"]),  # stays one word
+        ("--gpu-bind=closest --mem-bind=local", ["--gpu-bind=closest", "--mem-bind=local"]),
+        ("-m block:cyclic -k", ["--distribution=block:cyclic", "--no-kill"]),
     ],
 )
 def test_what_leaves_a_submission_one_job_is_taken_by_its_full_name(text, words):
@@ -32,7 +34,7 @@ def test_what_leaves_a_submission_one_job_is_taken_by_its_full_name(text, words)
         ("--array 1-2", "--array is not to be set"),
         ("--arra=1-2", "--arra is not to be set"),  # sbatch takes any beginning of a name
         ("--a=1-2", "--a is not to be set"),
-        ("-a1-2", "-a1-2 is not to be set"),
+        ("-a1-2", "sbatch option -a (--array) is not to be set"),
         ("-Qa1-2", "-Qa1-2 is not to be set"),  # --quiet and --array in one word
         ("-sa1-2", "a1-2"),  # an option that is taken, and --array
         ("--job=x", "--job is not to be set"),
@@ -42,7 +44,21 @@ def test_what_leaves_a_submission_one_job_is_taken_by_its_full_name(text, words)
         ("--test", "--test is not to be set"),
         ("--wra=id", "--wra is not to be set"),
         ("-W", "-W is not to be set"),
-        ("-d afterok:1", "-d is not to be set"),
+        ("-d afterok:1", "-d (--dependency) is not to be set"),
+        ("-M other", "-M (--clusters) is not to be set"),
+        ("-t 60", "sbatch option -t (--time) is `hours` in the site file"),
+        ("-pgpu", "sbatch option -p (--partition) is a key of the site file"),
+        ("-A lab", "-A (--account) is a key of the site file"),
+        ("-q long", "-q (--qos) is a key of the site file"),
+        ("-G 2", "-G (--gpus) is `launch.gpus` of the study"),
+        ("-c4", "-c (--cpus-per-task) is `cpus` in the site file"),
+        ("-N 2", "-N (--nodes) is `launch.nodes` of the study"),
+        ("-n 2", "-n (--ntasks) is `launch.nodes` of the study"),
+        ("-o log", "-o (--output) is set by the workflow"),
+        ("-e log", "-e (--error) is set by the workflow"),
+        ("-D /tmp", "-D (--chdir) is set by the workflow"),
+        ("--extra=x", "--extra is not to be set"),  # in Slurm 22.05 the beginning of --extra-node-info
+        ("--container-image=x", "--container-image is not to be set"),  # of a plugin, which no site file names
         ("--mail-typ=FAIL", "did you mean --mail-type?"),  # nor is the beginning of a name that is taken
         ("other.sh", "other.sh: not an option"),  # sbatch would run this script
         ("--nice -- other.sh", "-- is not to be set"),
@@ -64,6 +80,24 @@ def test_what_changes_a_submission_is_refused_however_it_is_written(text, told):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("--container-image=a.sqsh --nice", ["--container-image=a.sqsh", "--nice"]),
+        ("--container-image a.sqsh", ["--container-image=a.sqsh"]),
+        ("--auks", ["--auks"]),  # without a value
+        ("--my_option=1", ["--my_option=1"]),
+    ],
+)
+def test_options_of_plugins_are_taken_where_the_site_names_them(text, words):
+    assert words_of(sbatch_options(text, ["container-image", "auks", "my_option", "auks"])) == words
+
+
+def test_the_beginning_of_a_plugins_option_is_refused():
+    with pytest.raises(ValueError, match="--container-im is not to be set"):
+        sbatch_options("--container-im=x", ["container-image"])
+
+
 def test_variables_that_change_a_submission_are_not_read():
     environment = {
         "SBATCH_ARRAY_INX": "1-2",
@@ -81,6 +115,7 @@ def test_variables_that_change_a_submission_are_not_read():
         "SBATCH_RESERVATION": "course",
         "SBATCH_CONSTRAINT": "ib",
         "SBATCH_EXCLUSIVE": "",
+        "SBATCH_GPU_BIND": "closest",
         "SLURM_CONF": "/etc/slurm/slurm.conf",
         "PATH": "/bin",
     }
@@ -96,6 +131,7 @@ def test_variables_that_change_a_submission_are_not_read():
     ]
     assert words_of(environment_options(environment)) == [
         "--constraint=ib",
+        "--gpu-bind=closest",
         "--reservation=course",
         "--exclusive",
     ]

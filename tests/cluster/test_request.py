@@ -95,6 +95,13 @@ def test_an_arms_options_of_sbatch_are_checked():
         request_of(SITE, "train", {"slurm_extra": "--array=1-3"}, threads=1)
 
 
+def test_options_of_the_sites_plugins_reach_sbatch_and_the_arms_win():
+    names = {"site_options": ("container-image", "auks"), "sbatch": "--auks --container-image=a"}
+    site = SITE.model_copy(update=names)
+    told = arguments(request_of(site, "train", {"slurm_extra": "--container-image=b"}, threads=1), "gpus")
+    assert told[-2:] == ["--auks", "--container-image=b"]
+
+
 @pytest.mark.parametrize(
     ("resources", "told"),
     [

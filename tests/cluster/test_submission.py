@@ -11,6 +11,7 @@ from reward_ablation.cluster.submission import (
     number_in,
     output_pattern,
     submission_limit,
+    told_of_limit,
     verdict,
 )
 from reward_ablation.study.exit_status import GOES_ON
@@ -65,6 +66,18 @@ def test_what_is_worth_another_submission(error, later):
 )
 def test_the_limit_on_the_number_of_jobs(named, limit):
     assert submission_limit(f"sbatch: {named}Batch job submission failed: {POLICY}") == limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "hint"),
+    [
+        ("AssocMaxSubmitJobLimit", ""),
+        ("job submit limit", "; if none of your jobs is there, the job may ask for more than one job may have"),
+    ],
+)
+def test_what_is_told_at_a_limit(limit, hint):
+    waits = "9 submissions wait here, and are made as other jobs end"
+    assert told_of_limit(limit, 9) == f"Slurm takes no more jobs now ({limit}): {waits}{hint}"
 
 
 def test_another_failure_is_no_limit():

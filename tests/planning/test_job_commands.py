@@ -87,6 +87,8 @@ def test_a_python_that_must_be_quoted_is_refused():
             "--configfile mine.yaml: no such file; name a config, such as config/demo.yaml",
         ),
         (["--configfile=mine.yaml", "plan"], "--configfile mine.yaml: no such file"),
+        (["--configf", "my.yaml", "plan"], "type: snakemake plan --configf my.yaml"),  # Snakemake takes beginnings
+        (["--configfil=mine.yaml"], "--configfil mine.yaml: no such file"),
         (["--configfile", "folder.yaml"], "--configfile folder.yaml: no such file"),
     ],
 )
@@ -136,3 +138,19 @@ def test_of_a_failed_jobs_command_the_beginnings_of_long_arguments_are_shown():
     assert shown(event=LogEvent.JOB_ERROR, shellcmd="exec 'a b'").shellcmd == "exec 'a b'"
     told = shown(msg=f"CalledProcessError in file x, line 1:\nCommand '{command}' returned non-zero exit status 1.").msg
     assert told == "CalledProcessError in file x, line 1:\nThe command returned non-zero exit status 1."
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Command 'a' died with <Signals.SIGKILL: 9>.", "The command died with <Signals.SIGKILL: 9>."),
+        ("a Command '' returned non-zero exit status 1.", "a The command returned non-zero exit status 1."),
+        # The command itself has the words of its end, and of its beginning.
+        ("Command 'b' died with Command 'c' returned non-zero exit status 2.", "The command returned non-zero exit"),
+        ("' died with Command 'a", "' died with Command 'a"),
+        ("Command ' died with", "Command ' died with"),
+        ("Command '" * 200_000, "Command '" * 200_000),  # minutes where the time grows as the square
+    ],
+)
+def test_the_words_of_a_failed_command_are_left_out(text, told):
+    assert shown(msg=f"CalledProcessError in x: {text}").msg.startswith(f"CalledProcessError in x: {told}")

@@ -65,6 +65,7 @@ TAKEN = [
     "--mail-type=FAIL --mail-user=me@x.org --mincpus=1 --network=none --nodelist=n1 --prefer=x --priority=1",
     "--profile=none --sockets-per-node=1 --switches=1@1:00 --thread-spec=1 --threads-per-core=1 --time-min=1 --tmp=0",
     "--wait-all-nodes=1 --wckey=a --exclusive=user --nice=5 --propagate=NONE --contiguous -s --exclusive --nice",
+    "--distribution=block --gpu-bind=closest --mem-bind=local --no-kill",
 ]
 
 

@@ -44,6 +44,7 @@ from reward_ablation.cluster.submission import (
     number_in,
     output_pattern,
     submission_limit,
+    told_of_limit,
     verdict,
 )
 from reward_ablation.planning.internals import jobs_to_submit, last_attempt, needed_jobs, passed_on_as_text, variable
@@ -315,10 +316,7 @@ class Executor(slurm_plugin.Executor):
         if limit is None:
             self._tell_unreachable(error)
         elif self.at_limit.due():
-            self.logger.warning(
-                f"warning: Slurm takes no more jobs now ({limit}): {len(self.to_submit)} submissions wait here, and "
-                "are made as other jobs end"
-            )
+            self.logger.warning(f"warning: {told_of_limit(limit, len(self.to_submit))}")
 
     def _tell_unreachable(self, error: SlurmError) -> None:
         if self.unreachable.due():

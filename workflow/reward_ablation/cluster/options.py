@@ -11,24 +11,41 @@ import argparse
 import difflib
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NoReturn
 
 #: Options with a value.
 _WITH_VALUE = [
     *("acctg-freq", "bb", "begin", "constraint", "core-spec", "cores-per-socket", "cpu-freq", "deadline", "delay-boot"),
-    *("exclude", "extra", "gpu-freq", "gres", "gres-flags", "hint", "licenses", "mail-type", "mail-user", "mcs-label"),
-    *("mincpus", "network", "nodelist", "prefer", "priority", "profile", "reservation", "sockets-per-node", "switches"),
-    *("thread-spec", "threads-per-core", "time-min", "tmp", "wait-all-nodes", "wckey"),
+    *("distribution", "exclude", "gpu-bind", "gpu-freq", "gres", "gres-flags", "hint", "licenses", "mail-type"),
+    *("mail-user", "mcs-label", "mem-bind", "mincpus", "network", "nodelist", "prefer", "priority", "profile"),
+    *("reservation", "sockets-per-node", "switches", "thread-spec", "threads-per-core", "time-min", "tmp"),
+    *("wait-all-nodes", "wckey"),
 ]
 #: Options with a value or without.
-_WITH_OR_WITHOUT = ["exclusive", "nice", "propagate"]
+_WITH_OR_WITHOUT = ["exclusive", "nice", "no-kill", "propagate"]
 #: Options without a value.
 _ALONE = ["contiguous", "oversubscribe"]
 _SHORT = {"begin": "b", "constraint": "C", "core-spec": "S", "exclude": "x", "licenses": "L", "nodelist": "w"}
-_SHORT |= {"oversubscribe": "s"}
+_SHORT |= {"distribution": "m", "no-kill": "k", "oversubscribe": "s"}
 _KNOWN = [*_WITH_VALUE, *_WITH_OR_WITHOUT, *_ALONE]
+
+#: All long options of `sbatch` in Slurm 22.05 to 26.05; an option of a plugin must not be the beginning of any.
+_OF_SBATCH = """
+    account acctg-freq array autocomplete batch bb bbf begin chdir cluster cluster-constraint clusters comment
+    consolidate-segments constraint container container-id container-type context contiguous core-spec
+    cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot dependency distribution error
+    exclude exclusive export export-file external extra extra-node-info get-user-env gid gpu-bind gpu-freq gpus
+    gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help hint hold ignore-pbs input job-name
+    kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mem-update
+    mincpus network nice no-kill no-requeue nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
+    ntasks-per-node ntasks-per-socket ntasks-per-tres oom-kill-step open-mode output overcommit oversubscribe
+    parsable partition power prefer priority profile propagate qos quiet reboot requeue reservation resources
+    resv-ports segment signal sockets-per-node spread-job spread-segments stepmgr switches tasks-per-node
+    test-only thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid usage use-min-nodes
+    verbose version wait wait-all-nodes wckey wrap
+"""
 
 #: Where to write what these options say.
 _ELSEWHERE = {
@@ -43,24 +60,45 @@ _ELSEWHERE = {
     **dict.fromkeys(("comment", "job-name", "output", "error", "chdir", "export"), "is set by the workflow"),
 }
 
+#: Long names of short options that are not to be set.
+_LONG = {"A": "account", "D": "chdir", "G": "gpus", "J": "job-name", "M": "clusters", "N": "nodes", "a": "array"}
+_LONG |= {"c": "cpus-per-task", "d": "dependency", "e": "error", "n": "ntasks", "o": "output", "p": "partition"}
+_LONG |= {"q": "qos", "t": "time"}
+
 #: Environment variables by which a user chooses the account, the partition and the quality of service.
 DEFAULTS = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
 
 #: Options that `sbatch` also reads from the environment, as SBATCH_ACCTG_FREQ and so on, and that may be set there. Not
 #: SBATCH_GRES, which could add GPUs to any job.
 _OF_ENVIRONMENT = [
-    *("acctg-freq", "constraint", "core-spec", "delay-boot", "exclusive", "gpu-freq", "gres-flags", "hint", "network"),
-    *("profile", "reservation", "thread-spec", "threads-per-core", "wait-all-nodes", "wckey"),
+    *("acctg-freq", "constraint", "core-spec", "delay-boot", "distribution", "exclusive", "gpu-bind", "gpu-freq"),
+    *("gres-flags", "hint", "mem-bind", "network", "no-kill", "profile", "reservation", "thread-spec"),
+    *("threads-per-core", "wait-all-nodes", "wckey"),
 ]
 
 
-def sbatch_options(text: str | None) -> dict[str, str | None]:
+def check_plugin_option(name: str) -> None:
+    """Refuse the name of an option that cannot be a plugin's.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", name):
+        raise ValueError(f"{name!r}: is no long name of an option; write one without --, such as container-image")
+    if own := re.search(rf"(?<!\S){name}\S*", _OF_SBATCH):
+        raise ValueError(f"{name}: sbatch takes this for its own option --{own[0]}; name only options of plugins here")
+
+
+def sbatch_options(text: str | None, of_plugins: Sequence[str] = ()) -> dict[str, str | None]:
     """Options in a text, by their long names; the value of an option without one is None.
 
     Parameters
     ----------
     text : str or None
         As on a command line of `sbatch`.
+    of_plugins : sequence of str
+        Long names of further options that may be set, with a value or without.
 
     Raises
     ------
@@ -74,10 +112,10 @@ def sbatch_options(text: str | None) -> dict[str, str | None]:
     for word in words:
         if "\0" in word:  # no word of a command line has one
             raise ValueError(f"sbatch option {word!r}: has a NUL character; remove that character")
-    known, unknown = _parser().parse_known_args(words)
+    known, unknown = _parser(frozenset(of_plugins)).parse_known_args(words)
     if unknown:
         raise ValueError(_refusal(unknown[0]))
-    options = {name.replace("_", "-"): value for name, value in vars(known).items()}
+    options = vars(known)
     if re.search(r"(^|,)(gres[:/])?gpu\b", options.get("gres") or ""):
         raise ValueError("sbatch option --gres: GPUs are `launch.gpus` of the study, and `gpus_by` of the site file")
     return options
@@ -113,14 +151,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 @cache
-def _parser() -> argparse.ArgumentParser:
+def _parser(of_plugins: frozenset[str]) -> argparse.ArgumentParser:
     parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
-    for name in _KNOWN:
+    for name in [*_KNOWN, *sorted(of_plugins)]:
         names = [f"--{name}", *([f"-{_SHORT[name]}"] if name in _SHORT else [])]
         if name in _ALONE:
-            parser.add_argument(*names, action="store_const", const=None)
+            parser.add_argument(*names, dest=name, action="store_const", const=None)
         else:
-            parser.add_argument(*names, nargs="?" if name in _WITH_OR_WITHOUT else None)
+            parser.add_argument(*names, dest=name, nargs=None if name in _WITH_VALUE else "?")
     return parser
 
 
@@ -129,7 +167,11 @@ def _refusal(word: str) -> str:
     name = word.partition("=")[0]
     if not name.startswith("-"):
         return f"sbatch option {name}: not an option; options begin with --"
-    if elsewhere := _ELSEWHERE.get(name.removeprefix("--")):
+    long = name.removeprefix("--")
+    if name[1:2] in _LONG:
+        long = _LONG[name[1]]
+        name = f"{name[:2]} (--{long})"
+    if elsewhere := _ELSEWHERE.get(long):
         return f"sbatch option {name} {elsewhere}"
     near = difflib.get_close_matches(name, [f"--{known}" for known in _KNOWN], n=1, cutoff=0.8)
     hint = f"did you mean {near[0]}? " if near else ""

@@ -81,7 +81,8 @@ def request_of(
     ask = site.train if kind == "train" else site.evaluate
     number, text = partial(_number, resources), partial(_text, resources)
     try:
-        of_site, of_job = sbatch_options(site.sbatch), sbatch_options(text("slurm_extra"))
+        of_site = sbatch_options(site.sbatch, site.site_options)
+        of_job = sbatch_options(text("slurm_extra"), site.site_options)
         return Request(
             kind=kind,
             account=text("slurm_account", site.account),

@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from reward_ablation.cluster.options import DEFAULTS, environment_options, sbatch_options, words_of
+from reward_ablation.cluster.options import (
+    DEFAULTS,
+    check_plugin_option,
+    environment_options,
+    sbatch_options,
+    words_of,
+)
 from reward_ablation.study.base import Line, Section
 from reward_ablation.study.config_errors import describe
 from reward_ablation.study.errors import StudyError
@@ -42,14 +48,25 @@ class Site(Section):
     qos: Line | None = None
     gpu_type: Line | None = None
     gpus_by: Literal["gpus", "gres"] = Field("gpus", description="How GPUs are asked for: --gpus or --gres=gpu:.")
+    site_options: tuple[str, ...] = Field(
+        (), description="Long names of options that plugins add to this cluster's sbatch: container-image."
+    )
     sbatch: str | None = Field(None, description="More options for sbatch, as on its command line.")
     train: Ask
     evaluate: Ask
 
+    @field_validator("site_options")
+    @classmethod
+    def _of_plugins(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            check_plugin_option(name)
+        return names
+
     @field_validator("sbatch")
     @classmethod
-    def _options(cls, sbatch: str | None) -> str | None:
-        sbatch_options(sbatch)
+    def _options(cls, sbatch: str | None, info: ValidationInfo) -> str | None:
+        if "site_options" in info.data:  # else their error is told
+            sbatch_options(sbatch, info.data["site_options"])
         return sbatch
 
     def with_defaults(self, environment: Mapping[str, str]) -> Site:

@@ -13,12 +13,15 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from reward_ablation.study.errors import StudyError
 
-#: Options that take all words up to the next option as config files.
-CONFIG_OPTIONS = ("--configfile", "--configfiles")
+#: The option that takes all words up to the next option as config files, and the shortest beginning of its name that
+#: Snakemake does not take for `--config`.
+CONFIG_OPTION = "--configfiles"
+SHORTEST_CONFIG_OPTION = "--configf"
 CONFIG_ENDINGS = (".yaml", ".yml", ".json")
 
-#: How Python words the end of a command.
-_COMMAND = re.compile(r"Command '.*'(?= (returned non-zero exit status|died with))", re.DOTALL)
+#: How Python words a command that has failed.
+_COMMAND = "Command '"
+_ENDS = ("' returned non-zero exit status", "' died with")
 
 #: Characters of one argument that are shown of the command of a failed job.
 SHOWN = 80
@@ -45,8 +48,16 @@ def shorten_failed_commands(record: logging.LogRecord) -> bool:
     if fields.get("event") == LogEvent.JOB_ERROR and fields.get("shellcmd"):
         fields["shellcmd"] = shortened(fields["shellcmd"])
     elif isinstance(record.msg, str) and "CalledProcessError in " in record.msg:
-        record.msg = _COMMAND.sub("The command", record.msg)
+        record.msg = _without_command(record.msg)
     return True
+
+
+def _without_command(text: str) -> str:
+    """A text without the words of the command in it, in a time linear in its length."""
+    start, end = text.find(_COMMAND), max(map(text.rfind, _ENDS))
+    if start < 0 or end < start + len(_COMMAND):
+        return text
+    return f"{text[:start]}The command{text[end + 1 :]}"
 
 
 def shortened(command: str) -> str:
@@ -77,7 +88,7 @@ def check_config_files(words: Sequence[str]) -> None:
     """
     for first, *files in _with_values(words):
         option, equals, file = first.partition("=")
-        if option not in CONFIG_OPTIONS:
+        if not (option.startswith(SHORTEST_CONFIG_OPTION) and CONFIG_OPTION.startswith(option)):
             continue
         files = [file] if equals else files
         for number, file in enumerate(files):
