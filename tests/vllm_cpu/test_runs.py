@@ -16,6 +16,7 @@ import psutil
 import pytest
 import requests
 
+from reward_ablation.study.exit_status import GOES_ON
 from reward_ablation.training.launch.key import KEY
 from training.conftest import spec_with, training_command
 from training.given import assert_shares_are_the_training_gradient
@@ -203,7 +204,7 @@ def test_a_server_that_is_killed_ends_the_run_which_goes_on_and_is_as_a_colocate
         everything = family(process)
         for server in servers(everything):
             server.kill()
-        assert process.wait(60) == 1, log.read_text()
+        assert process.wait(60) == GOES_ON, log.read_text()
         assert log.read_text().splitlines()[-1].startswith("error: launch.vllm: the vLLM server was ended by SIGKILL")
         assert not psutil.wait_procs(everything, 10)[1]
     with started(command(SERVER, run), log) as process:
