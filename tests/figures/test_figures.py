@@ -240,6 +240,7 @@ def test_a_value_between_two_gaps_has_a_marker(made_up):
     table = pd.DataFrame({"step": range(1, 18), "cosine": cosines}).assign(
         arm="equal_weights", seed=0, layer="all", component_a="correctness", component_b="format", definition="alone"
     )
+    table["folding_error"] = 0.0
     figure = similarity_steps(table, made_up("four arms").study)
     assert 8 in line(figure.axes[0], "equal_weights").get_markevery()
 

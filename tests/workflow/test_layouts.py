@@ -48,9 +48,12 @@ def test_each_layout_is_told_what_is_not_in_its_spec(layouts):
     assert dict(told) == {name: options for name, (_, options, _) in LAYOUTS.items()}
 
 
-@pytest.mark.parametrize("profile", ["default", "slurm"])
-def test_a_dry_run_shows_what_each_layout_asks_for(layouts, profile):
-    result = layouts.snakemake("--dry-run", "--profile", str(ROOT / "profiles" / profile))
+@pytest.mark.parametrize(
+    ("profile", "site"),
+    [("default", []), ("slurm", ["--slurm-study-site", str(ROOT / "profiles" / "slurm" / "site.yaml")])],
+)
+def test_a_dry_run_shows_what_each_layout_asks_for(layouts, profile, site):
+    result = layouts.snakemake("--dry-run", "--profile", str(ROOT / "profiles" / profile), *site)
     said = result.stdout + result.stderr
     assert result.returncode == 0, said
     shown = re.findall(r"train (\w+)-\S+; (GPUs: .*)", said)
