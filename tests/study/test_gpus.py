@@ -81,10 +81,10 @@ def claim_once(machine, count=1, **environment):
     return printed.strip()
 
 
-def refused(machine, count=1, **environment):
+def refused(machine, count=1, status=1, **environment):
     process = start(machine, SAY_AND_SLEEP, count, **environment)
     printed, errors = process.communicate(timeout=60)
-    assert (process.returncode, printed) == (GOES_ON, "")
+    assert (process.returncode, printed) == (status, "")
     assert errors.startswith("error: ")
     assert errors.count("\n") == 1
     return errors
@@ -224,7 +224,7 @@ def test_a_driver_that_does_not_work_is_one_line(machine):
     here = machine(1)
     here.says("#!/bin/sh\necho 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
     said = "nvidia-smi: Failed to initialize NVML: Driver/library version mismatch; see to the driver, or lower"
-    assert said in refused(here)
+    assert said in refused(here, status=GOES_ON)  # the driver may come back
 
 
 def test_without_nvidia_smi_gpus_can_be_named(machine, tmp_path):
