@@ -67,7 +67,7 @@ format: $(READY) ## Write the code as the linters want it
 	$(BIN)/snakefmt Snakefile workflow
 
 schemas: $(READY) ## Generate the JSON schemas from the config models and TRL
-	$(BIN)/python -m reward_ablation.study.schemas
+	$(BIN)/python -m reward_ablation.config.schemas
 
 lock: $(READY) ## Resolve pyproject.toml into envs/cpu.txt and envs/gpu.txt
 	UV=$(BIN)/uv envs/lock.sh

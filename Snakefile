@@ -7,20 +7,20 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from reward_ablation.figures.catalogue import FIGURES, PAGES, files_of, module_of
-from reward_ablation.study.base import NAME_PATTERN
-from reward_ablation.planning.commands import Commands
-from reward_ablation.planning.job_commands import shell_prefix, shorten_failed_commands
-from reward_ablation.study.errors import one_line_errors
-from reward_ablation.planning.internals import watch_failures
-from reward_ablation.planning.local_gpus import share_gpus
-from reward_ablation.planning.overrides import settle
-from reward_ablation.planning.report_pages import ReportPages
-from reward_ablation.planning.reruns import Reruns
+from reward_ablation.config.base import NAME_PATTERN
+from reward_ablation.start.commands import Commands
+from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
+from reward_ablation.system.errors import one_line_errors
+from reward_ablation.start.internals import watch_failures
+from reward_ablation.start.local_gpus import share_gpus
+from reward_ablation.start.overrides import settle
+from reward_ablation.start.report_pages import ReportPages
+from reward_ablation.start.reruns import Reruns
 from reward_ablation.study.resolve import check_variables, resolve
-from reward_ablation.planning.same_provenance import check_before_training
+from reward_ablation.start.same_provenance import check_before_training
 from reward_ablation.study.canonical import KEY_DIGITS
-from reward_ablation.planning.results_folder import ResultsFolder, check_working_folder
-from reward_ablation.planning.trl_check import check_training_settings
+from reward_ablation.start.results_folder import ResultsFolder, check_working_folder
+from reward_ablation.start.trl_check import check_training_settings
 
 min_version("9.27")
 logger.addFilter(shorten_failed_commands)

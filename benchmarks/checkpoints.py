@@ -30,10 +30,10 @@ from transformers import TrainerCallback
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.fetch import fetch
 from reward_ablation.study.resolve import resolve
-from reward_ablation.training.attempts import EVERY_SECONDS, Attempt
-from reward_ablation.training.parts import STEPS_PER_PART, PartWriter
-from reward_ablation.training.run import train_run
-from reward_ablation.training.trainer import AblationTrainer
+from reward_ablation.training.around.attempts import EVERY_SECONDS, Attempt
+from reward_ablation.training.around.parts import STEPS_PER_PART, PartWriter
+from reward_ablation.training.around.run import train_run
+from reward_ablation.training.core.trainer import AblationTrainer
 
 ROOT = Path(__file__).parents[1]
 GOAL = 0.02

@@ -28,9 +28,9 @@ from torch import Tensor
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.load import load_model
-from reward_ablation.training.gradients.recorder import layer_of
-from reward_ablation.training.run import build_trainer
-from reward_ablation.training.trainer import AblationTrainer
+from reward_ablation.training.around.run import build_trainer
+from reward_ablation.training.core.gradients.recorder import layer_of
+from reward_ablation.training.core.trainer import AblationTrainer
 
 ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "config" / "smollm2_gsm8k.yaml"

@@ -36,14 +36,14 @@ from workers import gpu_report
 from workers.gpu_report import by_part, check_deepspeed, right, table
 from workers.memory_used import shaped_model
 
+from reward_ablation.config.sections.model import LocalModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.models.fetch import fetch
-from reward_ablation.planning import memory, memory_terms
+from reward_ablation.start import memory, memory_terms
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.code_digest import code_digest, component_modules
-from reward_ablation.study.sections.model import LocalModel
-from reward_ablation.training.launch.launcher import accelerate_options
+from reward_ablation.training.around.launch.launcher import accelerate_options
 
 DOCUMENT = gpu_report.DOCUMENT.name
 WORKERS = Path(__file__).parent / "workers"

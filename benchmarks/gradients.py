@@ -26,8 +26,8 @@ from typing import Any
 import torch
 from workers.gradient_steps import FEW, MANY, Size, spreads
 
+from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.models.fetch import fetch
-from reward_ablation.study.sections.model import DemoModel
 
 WORKER = Path(__file__).parent / "workers" / "gradient_steps.py"
 #: Variants of the training step.

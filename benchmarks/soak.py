@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the study is the tests' ow
 
 from tests.workflow.conftest import ROOT, TINY
 
-from reward_ablation.study.files import sha256
+from reward_ablation.system.files import sha256
 
 DOCUMENT = "reliability.md"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from reward_ablation.study.locks import Held, take
+from reward_ablation.system.locks import Held, take
 
 
 def is_free(path: Path) -> bool:

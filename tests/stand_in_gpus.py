@@ -10,7 +10,7 @@ import os
 import uuid
 from pathlib import Path
 
-from reward_ablation.study.gpus import LOCKS
+from reward_ablation.system.gpus import LOCKS
 
 SCRIPT = """#!/bin/sh
 case "$*" in

@@ -12,9 +12,9 @@ import pytest
 from configs import CONFIG, changed
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.rewards.load import load_component
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.exit_status import may_pass
 from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.exit_status import may_pass
 
 COMMIT = "0" * 40
 

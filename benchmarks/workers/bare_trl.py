@@ -17,9 +17,9 @@ from trl import GRPOTrainer
 
 from reward_ablation.models.load import load_tokenizer
 from reward_ablation.rewards.load import load_component
-from reward_ablation.training.dataset import training_dataset
-from reward_ablation.training.launch.engine import Engine
-from reward_ablation.training.settings import grpo_config, lora_config
+from reward_ablation.training.around.launch.engine import Engine
+from reward_ablation.training.core.dataset import training_dataset
+from reward_ablation.training.core.settings import grpo_config, lora_config
 
 
 def main() -> None:

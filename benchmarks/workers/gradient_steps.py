@@ -31,9 +31,9 @@ from trl.trainer.utils import split_tensor_dict
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.load import load_model, load_tokenizer
 from reward_ablation.rewards.load import load_component
-from reward_ablation.training.dataset import training_dataset
-from reward_ablation.training.settings import grpo_config
-from reward_ablation.training.trainer import AblationTrainer
+from reward_ablation.training.core.dataset import training_dataset
+from reward_ablation.training.core.settings import grpo_config
+from reward_ablation.training.core.trainer import AblationTrainer
 
 ROOT = Path(__file__).parents[2]
 #: Components whose gradients are measured: those that are trained on, and those with 27 more that are only tracked.

@@ -1,4 +1,4 @@
-"""What a training process holds, in bytes by kind: beside the estimate of `reward_ablation.planning.memory`.
+"""What a training process holds, in bytes by kind: beside the estimate of `reward_ablation.start.memory`.
 
 As a script in one process or in several, started by a launcher:
 python benchmarks/workers/memory_used.py --shape JSON --layout JSON --json FILE
@@ -27,10 +27,10 @@ from trl.trainer.utils import split_tensor_dict
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
-from reward_ablation.planning.memory_terms import Run, Shape
-from reward_ablation.training.dataset import training_dataset
-from reward_ablation.training.settings import grpo_config
-from reward_ablation.training.trainer import AblationTrainer
+from reward_ablation.start.memory_terms import Run, Shape
+from reward_ablation.training.core.dataset import training_dataset
+from reward_ablation.training.core.settings import grpo_config
+from reward_ablation.training.core.trainer import AblationTrainer
 
 
 def shaped_model(shape: Shape) -> Qwen2ForCausalLM:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from reward_ablation.analysis.gradients.advantages import component_shares
 from reward_ablation.gram.similarity import SCHEMA
 from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
-from reward_ablation.study.files import sha256, write_json, write_parquet
+from reward_ablation.system.files import sha256, write_json, write_parquet
 
 FOUR_ARMS = {
     "correctness_only": {"correctness": 1.0, "format": 0.0, "length": 0.0},

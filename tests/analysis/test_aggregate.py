@@ -15,8 +15,8 @@ from reward_ablation.analysis.gradients.similarity_by_step import LATER_COLUMNS
 from reward_ablation.analysis.schemas.runs import COST
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import SCHEMAS
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256, write_parquet
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256, write_parquet
 
 
 def tables_of(root: Path, folder: str = "tables") -> Path:

@@ -10,7 +10,7 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.__main__ import main as analyse
 from reward_ablation.figures.__main__ import main as draw
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk
 
 RUN = "runs/first-00000000/seed1"

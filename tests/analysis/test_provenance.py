@@ -14,8 +14,8 @@ from reward_ablation.analysis.__main__ import main
 from reward_ablation.analysis.aggregate import aggregate
 from reward_ablation.analysis.provenance import sentence
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.study.errors import StudyError
 from reward_ablation.study.provenance import lasting_attempts
+from reward_ablation.system.errors import StudyError
 
 ARMS = {"first": {"a": 1.0}, "second": {"a": 2.0}, "third": {"a": 3.0}}
 

@@ -4,7 +4,7 @@ import pytest
 
 from reward_ablation.cluster.preflight import check_dry_run, check_jobs, requests_of
 from reward_ablation.cluster.site import Site
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 from .test_fit import CLUSTER
 

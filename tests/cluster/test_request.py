@@ -2,7 +2,7 @@ import pytest
 
 from reward_ablation.cluster.request import arguments, request_of
 from reward_ablation.cluster.site import Site
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 SITE = Site.model_validate(
     {

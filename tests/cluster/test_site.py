@@ -4,7 +4,7 @@ import pytest
 
 from reward_ablation.cluster.options import sbatch_options, words_of
 from reward_ablation.cluster.site import read_site
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 SHIPPED = Path(__file__).parents[2] / "profiles" / "slurm" / "site.yaml"
 

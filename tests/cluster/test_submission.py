@@ -14,7 +14,7 @@ from reward_ablation.cluster.submission import (
     told_of_limit,
     verdict,
 )
-from reward_ablation.study.exit_status import GOES_ON
+from reward_ablation.system.exit_status import GOES_ON
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from reward_ablation.data.gold_check import check_golds, why_ungradable
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 UNREADABLE = "unreadable: braces, nesting, length or control characters"
 

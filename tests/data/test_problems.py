@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from reward_ablation.data.problems import PrepareSpec, as_text, prepare, question_key, schema
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
 from storage import fill, small_disk
 
 

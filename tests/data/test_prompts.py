@@ -5,9 +5,9 @@ import trl
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from reward_ablation.data.prompts import render_prompt, tokenize_prompts
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.sections.prompt import Prompt
+from reward_ablation.config.sections.prompt import Prompt
+from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
+from reward_ablation.system.errors import StudyError
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reward_ablation.data.reading import read_file
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.data.sources import math
-from reward_ablation.study.errors import StudyError
 from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
 
 COPIES = Path(__file__).parents[3] / "shared" / "data"
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from reward_ablation.config.sections.data import FileData, HubData, WordProblems
 from reward_ablation.data.sources import gsm8k, level, load, math, user_file
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.sections.data import FileData, HubData, WordProblems
+from reward_ablation.system.errors import StudyError
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from operator import add, mul, sub
 import pytest
 
 from reward_ablation.data.word_problems import TEMPLATES, generate, problems
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 SPLITS = ("warm_start", "train", "test")
 CALCULATION = re.compile(r"(\d+) ([-+*]) (\d+) = (\d+)")

@@ -2,7 +2,8 @@ import pytest
 import torch
 from transformers import GenerationConfig, TopPLogitsWarper
 
-from reward_ablation.data.prompts import render_prompt, tokenize_prompts
+from reward_ablation.config.sections.evaluation import Evaluation
+from reward_ablation.config.sections.prompt import Prompt
 from reward_ablation.evaluation.generate import (
     batches_by_length,
     choose_backend,
@@ -11,10 +12,9 @@ from reward_ablation.evaluation.generate import (
     pad_left,
 )
 from reward_ablation.evaluation.requests import Request, cut_at_end, list_requests, request_seed
-from reward_ablation.models.sampling import draw, uniforms
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.sections.evaluation import Evaluation
-from reward_ablation.study.sections.prompt import Prompt
+from reward_ablation.sampling.draws import draw, uniforms
+from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
+from reward_ablation.system.errors import StudyError
 
 EVALUATION = Evaluation(answer_format="hash", samples=3, max_new_tokens=24, batch_size=7)
 CHAT, PLAIN = Prompt(chat=True, system="think"), Prompt(chat=False, template="{question}\n")

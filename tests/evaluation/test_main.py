@@ -11,9 +11,9 @@ import torch
 from reward_ablation.evaluation.__main__ import main
 from reward_ablation.evaluation.score import SCHEMA
 from reward_ablation.study.code_digest import code_digest
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256, write_json
-from reward_ablation.study.locks import take
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256, write_json
+from reward_ablation.system.locks import take
 from stand_in_gpus import Machine
 from storage import fill, small_disk
 

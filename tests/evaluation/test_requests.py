@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, list_requests, request_seed
-from reward_ablation.models.sampling import uniforms
-from reward_ablation.study.sections.evaluation import Evaluation
+from reward_ablation.sampling.draws import uniforms
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.generate import generate_vllm
 from reward_ablation.evaluation.requests import list_requests, request_seed
 from reward_ablation.evaluation.score import SCHEMA, score
-from reward_ablation.study.sections.evaluation import Evaluation
 
 EVALUATION = Evaluation(answer_format="hash", samples=2, max_new_tokens=6, temperature=0.7, top_p=0.9, seed=3)
 END = 1

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.study.files import sha256, write_json, write_parquet
+from reward_ablation.system.files import sha256, write_json, write_parquet
 
 STUDY = MadeUpStudy(steps=3, rollouts=8, problems=2, seeds=(0,))
 #: Where a completion of the made-up run answers rightly, wrongly, in no format, and with a line break of Unicode's own.

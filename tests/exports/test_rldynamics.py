@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from reward_ablation.exports.__main__ import main
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 from . import as_published
 from .conftest import change_record

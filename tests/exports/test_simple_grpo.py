@@ -11,8 +11,8 @@ import pytest
 from reward_ablation.exports.__main__ import main
 from reward_ablation.exports.prompts import prompt_texts
 from reward_ablation.models.demo import build_tokenizer
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import write_parquet
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_parquet
 
 from . import as_published
 from .conftest import change_record

@@ -4,7 +4,7 @@ from pypdf import PdfReader, PdfWriter
 from reward_ablation.figures.__main__ import contents_of, main
 from reward_ablation.figures.catalogue import FIGURES, PAGES
 from reward_ablation.figures.elements.style import ONE_COLUMN, WIDTH
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk
 
 

@@ -18,8 +18,8 @@ from reward_ablation.gram.store import (
     read_projections,
     row_table,
 )
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import write_parquet
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_parquet
 
 
 def random_grams(seed: int, layers: int, rows: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from reward_ablation.models.check import check_model, check_names, wanted
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 
 def test_counts_parameters_and_names_the_class(tiny_model):

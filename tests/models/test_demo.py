@@ -8,12 +8,12 @@ import sys
 import pytest
 import torch
 
+from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.data.word_problems import generate, problems
 from reward_ablation.models.demo import END, PROMPT, build
 from reward_ablation.models.demo_teacher import examples
 from reward_ablation.models.load import load_model, load_tokenizer
-from reward_ablation.study.files import sha256
-from reward_ablation.study.sections.model import DemoModel
+from reward_ablation.system.files import sha256
 
 SHORT = DemoModel(samples=600, steps=20)
 
@@ -77,7 +77,7 @@ def test_generation_is_told_where_to_end(folder, tokenizer):
 def test_same_spec_gives_the_same_bytes_in_another_process(folder, tmp_path):
     code = (
         "import sys; from pathlib import Path; from reward_ablation.models.demo import build;"
-        "from reward_ablation.study.sections.model import DemoModel;"
+        "from reward_ablation.config.sections.model import DemoModel;"
         "build(DemoModel.model_validate_json(sys.argv[1]), Path(sys.argv[2]))"
     )
     # Another hash seed: the order of a set or of BPE's ties would show. Two threads: the build takes one all the same.

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from reward_ablation.models.load import load_model, load_tokenizer
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 
 def test_tokenizer_keeps_its_own_pre_tokenizer(tiny_model):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from reward_ablation.config.sections.model import LocalModel
 from reward_ablation.models.fetch import fetch
 from reward_ablation.models.verify import verify_model
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256, write_json
-from reward_ablation.study.sections.model import LocalModel
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256, write_json
 
 
 @pytest.fixture

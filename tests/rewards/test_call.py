@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from reward_ablation.rewards.load import check_component, load_component
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.exit_status import may_pass
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.exit_status import may_pass
 
 #: What TRL gives for a batch of two completions of one problem.
 BATCH = {

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from reward_ablation.rewards.load import _check_together, check_component, component_names, load_component
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 from .components import EXAMPLE_PARAMETERS
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from reward_ablation.data.prompts import render_prompt, tokenize_prompts
+from reward_ablation.config.sections.prompt import Prompt
 from reward_ablation.models.load import load_tokenizer
+from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.sft.demonstrations import completions_of, tokenized
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.sections.prompt import Prompt
+from reward_ablation.system.errors import StudyError
 
 ROWS = [{"id": f"r{n}", "answer": str(n), "solution": f"it is {n}"} for n in range(4)]
 #: As Qwen's: a line end after the token that ends a turn.

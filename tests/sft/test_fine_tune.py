@@ -14,9 +14,9 @@ from reward_ablation.models.verify import verify_model
 from reward_ablation.sft.__main__ import main
 from reward_ablation.sft.demonstrations import read_demonstrations, tokenized
 from reward_ablation.sft.settings import sft_config
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256
-from reward_ablation.training.interruption import Stopped
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
+from reward_ablation.training.around.interruption import Stopped
 from training.interrupting import SignalIn, StopAt
 
 from .conftest import SPEC

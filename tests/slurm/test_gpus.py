@@ -13,7 +13,7 @@ from stand_in_gpus import Machine
 CLAIM = """
 import os, sys, time
 from pathlib import Path
-from reward_ablation.study.gpus import claim_gpus
+from reward_ablation.system.gpus import claim_gpus
 gpus, here, all_of_them = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 locks = claim_gpus(gpus, "train")
 print("got", os.environ["CUDA_VISIBLE_DEVICES"], flush=True)

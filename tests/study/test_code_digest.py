@@ -15,7 +15,7 @@ from reward_ablation.study.code_digest import (
     imports_of_file,
     module_digests,
 )
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 FILES = {
     "__init__.py": "",
@@ -91,8 +91,8 @@ def test_every_function_that_training_imports_counts():
     """The real closure: what decides a run's result is in it, what only looks at results is not."""
     closure = import_closure(("reward_ablation.training", "reward_ablation.rewards.components.correctness"))
     assert {
-        "reward_ablation.training.trainer",
-        "reward_ablation.data.prompts",
+        "reward_ablation.training.core.trainer",
+        "reward_ablation.sampling.prompts",
         "reward_ablation.models.load",
         "reward_ablation.rewards.grading",
         "reward_ablation.rewards.grading.worker",

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from configs import REMOVE, changed
-from reward_ablation.study.checks import second_pass
-from reward_ablation.study.errors import StudyError
+from reward_ablation.config.checks import second_pass
 from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
 
 
 @pytest.mark.parametrize(

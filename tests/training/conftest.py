@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.code_digest import code_digest, component_modules
-from reward_ablation.study.sections.model import DemoModel
 
 from . import given
 
@@ -95,7 +95,7 @@ def command(demo_model, problems):
 @pytest.fixture
 def train(demo_model, problems, tmp_path):
     """Train a run in this process: `train(name, **changes of the spec)` gives its folder."""
-    from reward_ablation.training.run import train_run
+    from reward_ablation.training.around.run import train_run
 
     def run(name: str, callbacks=(), problems=problems, **changes) -> Path:
         folder = tmp_path / name / "seed0"
@@ -115,7 +115,7 @@ def one_process(demo_model, problems, given_completions, tmp_path_factory) -> Pa
     """Folder of `given.RUNS`, trained in this process."""
     from trl import GRPOTrainer
 
-    from reward_ablation.training.run import train_run
+    from reward_ablation.training.around.run import train_run
 
     folder = tmp_path_factory.mktemp("one_process")
     with pytest.MonkeyPatch.context() as patch:

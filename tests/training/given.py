@@ -136,7 +136,7 @@ def _assert_same_arrays(first, second) -> None:
 def main() -> None:
     from trl import GRPOTrainer
 
-    from reward_ablation.training.run import train_run
+    from reward_ablation.training.around.run import train_run
 
     if os.environ.get("ACCELERATE_USE_DEEPSPEED"):
         import deepspeed

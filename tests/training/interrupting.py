@@ -12,7 +12,7 @@ from pathlib import Path
 
 from transformers import TrainerCallback
 
-from reward_ablation.study.files import sha256
+from reward_ablation.system.files import sha256
 
 #: Save at every second step; the runs of these tests have four.
 SAVING = {"save_strategy": "steps", "save_steps": 2}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reward_ablation.training.advantages import alone_advantages, component_shares
+from reward_ablation.training.core.advantages import alone_advantages, component_shares
 
 NAN = float("nan")
 

@@ -6,8 +6,8 @@ import time
 import pytest
 import torch
 
-from reward_ablation.training.attempts import Attempt
-from reward_ablation.training.record import run_record
+from reward_ablation.training.around.attempts import Attempt
+from reward_ablation.training.around.record import run_record
 
 from .interrupting import SAVING, StopAt
 

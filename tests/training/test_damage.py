@@ -6,12 +6,12 @@ import shutil
 import pandas as pd
 import pytest
 
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256
 from reward_ablation.study.run_folder import SEAL, WORK
-from reward_ablation.training import run as run_module
-from reward_ablation.training.checkpoints import SET_ASIDE
-from reward_ablation.training.finish import FINAL
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
+from reward_ablation.training.around import run as run_module
+from reward_ablation.training.around.checkpoints import SET_ASIDE
+from reward_ablation.training.around.finish import FINAL
 
 from .interrupting import StopAt, attempts, digests
 

@@ -3,8 +3,8 @@
 import itertools
 
 from reward_ablation.study.canonical import canonical
-from reward_ablation.study.errors import StudyError
-from reward_ablation.training.run import train_run
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.run import train_run
 from storage import fill, small_disk
 
 from .conftest import spec_with

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from reward_ablation.study.locks import Held, take
+from reward_ablation.system.locks import Held, take
 from stand_in_gpus import Machine
 
 from .conftest import spec_with, training_command

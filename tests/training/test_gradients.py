@@ -9,7 +9,7 @@ import torch
 from trl import GRPOTrainer
 
 from reward_ablation.models.load import load_model, load_tokenizer
-from reward_ablation.training.gradients.recorder import layer_of
+from reward_ablation.training.core.gradients.recorder import layer_of
 
 from . import given
 

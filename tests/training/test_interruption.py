@@ -9,11 +9,11 @@ import pytest
 import torch
 from transformers import TrainerCallback
 
-from reward_ablation.study.errors import StudyError
 from reward_ablation.study.run_folder import WORK
-from reward_ablation.training import trainer as trainer_module
-from reward_ablation.training.checkpoints import seal
-from reward_ablation.training.interruption import Interruption, Stopped
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.checkpoints import seal
+from reward_ablation.training.around.interruption import Interruption, Stopped
+from reward_ablation.training.core import trainer as trainer_module
 
 from .interrupting import SAVING, SignalIn, StopAt, attempts, digests
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from reward_ablation.models.verify import verify_model
-from reward_ablation.study.errors import StudyError
 from reward_ablation.study.run_folder import WORK, step_of_kept_model
-from reward_ablation.training.checkpoints import SET_ASIDE
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.checkpoints import SET_ASIDE
 
 from .interrupting import SAVING, SignalIn, StopAt, attempts, digests
 from .test_interruption import LORA
@@ -56,7 +56,7 @@ def test_a_run_that_is_killed_keeps_the_same_models(train, step):
 
 
 def test_a_run_that_is_stopped_keeps_the_same_models(train):
-    from reward_ablation.training.interruption import Stopped
+    from reward_ablation.training.around.interruption import Stopped
 
     whole = train("whole", keep_models=2)
     for step in (1, 2, 3):

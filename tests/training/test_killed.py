@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from reward_ablation.study.canonical import canonical
-from reward_ablation.study.files import sha256
 from reward_ablation.study.run_folder import WORK
-from reward_ablation.training import run as run_module
-from reward_ablation.training.finish import finish, finished
+from reward_ablation.system.files import sha256
+from reward_ablation.training.around import run as run_module
+from reward_ablation.training.around.finish import finish, finished
 
 from .conftest import spec_with
 from .interrupting import digests, killed_at

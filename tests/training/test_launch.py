@@ -13,12 +13,12 @@ import psutil
 import pytest
 from torch.distributed.elastic.multiprocessing import api as elastic
 
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.exit_status import GOES_ON
-from reward_ablation.study.locks import Held, take
-from reward_ablation.training.launch.launcher import accelerate_options, status_of
-from reward_ablation.training.launch.processes import srun_command
-from reward_ablation.training.launch.worker import WORKER
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.exit_status import GOES_ON
+from reward_ablation.system.locks import Held, take
+from reward_ablation.training.around.launch.launcher import accelerate_options, status_of
+from reward_ablation.training.around.launch.processes import srun_command
+from reward_ablation.training.around.launch.worker import WORKER
 
 from .conftest import spec_with
 from .interrupting import attempts, digests
@@ -195,6 +195,6 @@ def test_several_nodes_without_slurm_are_one_line(command, tmp_path):
 
 def test_the_launcher_imports_no_more_than_it_starts_with():
     """The processes that it starts import transformers and TRL side by side; it would do so before them."""
-    program = "import sys, reward_ablation.training.launch.launcher; print('transformers' in sys.modules)"
+    program = "import sys, reward_ablation.training.around.launch.launcher; print('transformers' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout == "False\n"

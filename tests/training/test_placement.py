@@ -10,7 +10,7 @@ from trl.trainer.utils import shuffle_sequence_dict, split_tensor_dict
 
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.rewards.grading.extraction import extract
-from reward_ablation.training.placement import MARKED, answer_span, answer_tokens, place, token_weights
+from reward_ablation.training.core.placement import MARKED, answer_span, answer_tokens, place, token_weights
 
 
 @pytest.mark.parametrize(

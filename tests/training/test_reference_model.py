@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reward_ablation.models.load import load_model
-from reward_ablation.study.files import sha256
+from reward_ablation.system.files import sha256
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ import torch
 
 from reward_ablation.study import code_digest as code_digest_module
 from reward_ablation.study.code_digest import file_digest
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
 
 
 def weights_of(run):
@@ -138,7 +138,7 @@ def test_run_json_says_what_was_trained_and_lists_its_files(train):
     run = train("run")
     record = json.loads((run / "run.json").read_text())
     assert record["modules"].keys() > {
-        "reward_ablation.training.run",
+        "reward_ablation.training.around.run",
         "reward_ablation.rewards.components.token_length",
     }
     [attempt] = record["attempts"]

@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256
-from reward_ablation.training.settings import completions_at_once, grpo_config
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
+from reward_ablation.training.core.settings import completions_at_once, grpo_config
 
 from .interrupting import StopAt
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.planning.prune import foreign_in
+from reward_ablation.start.prune import foreign_in
 from reward_ablation.study.canonical import canonical
-from reward_ablation.training.tracking import prepare_wandb, tracker_settings
+from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 
 from .conftest import spec_with
 from .interrupting import SAVING, attempts, digests
@@ -33,8 +33,8 @@ TRACKING = {
 TRAIN = """
 import json, sys
 from pathlib import Path
-from reward_ablation.training.interruption import Stopped
-from reward_ablation.training.run import train_run
+from reward_ablation.training.around.interruption import Stopped
+from reward_ablation.training.around.run import train_run
 from training.interrupting import SignalIn
 spec, model, problems, run, tracking, step = sys.argv[1:]
 callbacks = (SignalIn(int(step)),) if step != "0" else ()

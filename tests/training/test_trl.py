@@ -159,7 +159,7 @@ def test_checkpoints_lie_where_we_seal_them():
 
 
 def test_epsilon_of_the_advantages_is_ours():
-    from reward_ablation.training.advantages import EPSILON
+    from reward_ablation.training.core.advantages import EPSILON
 
     assert EPSILON == 1e-4
     assert re.search(r"std_rewards \+ 1e-4", inspect.getsource(grpo_trainer))

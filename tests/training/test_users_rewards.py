@@ -6,8 +6,8 @@ import pytest
 from reward_ablation.analysis.training.rewards_by_step import rewards_by_step
 from reward_ablation.rewards.arguments import OF_PROBLEMS, OF_TRAINER
 from reward_ablation.study.code_digest import file_digest
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
 
 MINE = """
 SEEN = set()

@@ -16,8 +16,8 @@ import psutil
 import pytest
 import requests
 
-from reward_ablation.study.exit_status import GOES_ON
-from reward_ablation.training.launch.key import KEY
+from reward_ablation.system.exit_status import GOES_ON
+from reward_ablation.training.around.launch.key import KEY
 from training.conftest import spec_with, training_command
 from training.given import assert_shares_are_the_training_gradient
 from training.interrupting import attempts, digests

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reward_ablation.study.locks import wait_for
+from reward_ablation.system.locks import wait_for
 
 ROOT = Path(__file__).parents[2]
 

@@ -62,7 +62,7 @@ def rename(bench: Bench) -> None:
 def comments(bench: Bench) -> None:
     for file in (bench.code / "workflow").rglob("*.py"):
         file.write_text(file.read_text() + "\n# a comment\n")
-    bench.replace("workflow/reward_ablation/training/metrics.py", '"""', '"""Other words. ')
+    bench.replace("workflow/reward_ablation/training/around/metrics.py", '"""', '"""Other words. ')
     bench.replace("my_rewards.py", "1 for completions", "One for completions")
     bench.replace("my_helpers.py", "def fits", "# a comment\ndef fits")
 
@@ -193,7 +193,7 @@ TABLE = [
         ),
         NONE,
     ),
-    Row("code that training imports", code("data/prompts.py"), ALL, "training code changed: data/prompts.py"),
+    Row("code that training imports", code("sampling/prompts.py"), ALL, "training code changed: sampling/prompts.py"),
     Row(
         "rows of a local file",
         file("problems.jsonl", '"question": "', '"question": "Now: '),
@@ -262,7 +262,7 @@ def test_stale_runs_are_trained_again_and_their_record_names_the_copied_code(tra
     """By the records of the runs themselves: Snakemake's are gone."""
     bench = trained.copied(tmp_path)
     without_records(bench)
-    code("data/prompts.py")(bench)
+    code("sampling/prompts.py")(bench)
     bench.set("seeds", [0])
     bench.set("arms.arms.mixed", None)
     assert without_keys(bench.train()) == {"short-{}/seed0"}
@@ -270,7 +270,7 @@ def test_stale_runs_are_trained_again_and_their_record_names_the_copied_code(tra
     digests = {
         place: module_digests("reward_ablation.training", root=place / "workflow") for place in (bench.code, ROOT)
     }
-    module = "reward_ablation.data.prompts"
+    module = "reward_ablation.sampling.prompts"
     assert record["modules"][module] == digests[bench.code][module] != digests[ROOT][module]
     assert bench.planned() == 0
 
@@ -280,7 +280,7 @@ def stale(trained, tmp_path) -> Bench:
     """All runs are of older code, and Snakemake does not know it."""
     bench = trained.copied(tmp_path)
     without_records(bench)
-    code("data/prompts.py")(bench)
+    code("sampling/prompts.py")(bench)
     return bench
 
 
@@ -296,7 +296,7 @@ def test_stale_runs_are_kept_where_params_are_no_reason_to_run_again(stale):
     assert stale.dry_run("--until", "train", "--rerun-triggers", "mtime", "input") == {}
     plan = stale.plan("--rerun-triggers", "mtime", "input")
     assert "0 of 4 runs to train" in plan
-    assert "training code changed: data/prompts.py; kept, as --rerun-triggers says" in plan
+    assert "training code changed: sampling/prompts.py; kept, as --rerun-triggers says" in plan
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from snakemake.executors import local
 
-from reward_ablation.planning.internals import (
+from reward_ablation.start.internals import (
     counts_params,
     force,
     given_config,
@@ -26,12 +26,12 @@ from reward_ablation.planning.internals import (
     watch_failures,
     wildcards_to_run,
 )
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 SNAKEFILE = """
 import sys
 
-from reward_ablation.planning.internals import (
+from reward_ablation.start.internals import (
     counts_params,
     force,
     inputs_of,
@@ -107,7 +107,7 @@ def test_snakemake_has_what_the_workflow_uses(tmp_path):
 
 
 LIMITED = """
-from reward_ablation.planning.internals import limit, runs_here, set_limit
+from reward_ablation.start.internals import limit, runs_here, set_limit
 
 
 rule all:
@@ -201,8 +201,8 @@ def test_a_dry_run_calls_the_executors_check(tmp_path, monkeypatch, hours, targe
 
 
 FAILING = """
-from reward_ablation.planning.internals import last_attempt, watch_failures
-from reward_ablation.study.exit_status import is_permanent
+from reward_ablation.start.internals import last_attempt, watch_failures
+from reward_ablation.system.exit_status import is_permanent
 
 
 def failed(job, status):

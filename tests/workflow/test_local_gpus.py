@@ -13,8 +13,8 @@ from stand_in_gpus import Machine
 
 #: Jobs that claim their GPUs as runs do.
 SNAKEFILE = """
-from reward_ablation.planning.local_gpus import share_gpus
-from reward_ablation.study.errors import one_line_errors
+from reward_ablation.start.local_gpus import share_gpus
+from reward_ablation.system.errors import one_line_errors
 
 resource_scopes:
     gpu="local",
@@ -45,7 +45,7 @@ onstart:
 JOB = """
 import os, sys, time
 from pathlib import Path
-from reward_ablation.study.gpus import claim_gpus
+from reward_ablation.system.gpus import claim_gpus
 output, gpus, together = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 locks = claim_gpus(gpus, "job") if gpus else []
 names = os.environ["CUDA_VISIBLE_DEVICES"] if gpus else ""

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from reward_ablation.planning.overrides import Settled
-from reward_ablation.study.errors import StudyError
+from reward_ablation.start.overrides import Settled
+from reward_ablation.system.errors import StudyError
 from stand_in_gpus import Machine
 
 from .conftest import Study
@@ -20,7 +20,7 @@ from .test_config import errors_of
 #: A job of it reads the Snakefile again, in an environment that has changed since, as on another node.
 SNAKEFILE = """
 import json, os
-from reward_ablation.planning.overrides import settle
+from reward_ablation.start.overrides import settle
 
 configfile: "config.yaml"
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from exports import as_published
-from reward_ablation.study.files import sha256
 from reward_ablation.study.resolve import resolve
+from reward_ablation.system.files import sha256
 
 from .conftest import ROOT, Study
 
@@ -78,7 +78,7 @@ def test_trl_takes_the_settings():
         if config["launch"]["gpus"] == "auto":
             config["launch"]["gpus"] = 1
         settings += resolve(config, preset, ROOT).training_settings
-    check = [sys.executable, "-m", "reward_ablation.training.check"]
+    check = [sys.executable, "-m", "reward_ablation.training.around.check"]
     result = subprocess.run(check, input="\n".join(settings), capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
 

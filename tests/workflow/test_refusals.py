@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from reward_ablation.study.files import sha256
+from reward_ablation.system.files import sha256
 from storage import fill, remount, small_disk, without_privileges
 
 from .conftest import ROOT, Study

@@ -14,7 +14,7 @@ import pytest
 
 from reward_ablation.figures.catalogue import FIGURES as CATALOGUE
 from reward_ablation.figures.catalogue import PAGES as IN_ALL
-from reward_ablation.study.files import sha256
+from reward_ablation.system.files import sha256
 
 from .conftest import TINY, Study
 from .edits import Bench

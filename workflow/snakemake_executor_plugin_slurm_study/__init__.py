@@ -47,10 +47,10 @@ from reward_ablation.cluster.submission import (
     told_of_limit,
     verdict,
 )
-from reward_ablation.planning.internals import jobs_to_submit, last_attempt, needed_jobs, passed_on_as_text, variable
-from reward_ablation.planning.job_commands import check_config_files, check_passed_on
-from reward_ablation.study.errors import StudyError, one_line_errors
-from reward_ablation.study.exit_status import is_permanent
+from reward_ablation.start.internals import jobs_to_submit, last_attempt, needed_jobs, passed_on_as_text, variable
+from reward_ablation.start.job_commands import check_config_files, check_passed_on
+from reward_ablation.system.errors import StudyError, one_line_errors
+from reward_ablation.system.exit_status import is_permanent
 
 from .settings import ExecutorSettings as ExecutorSettings
 

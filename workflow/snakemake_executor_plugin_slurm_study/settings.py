@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from snakemake_interface_executor_plugins.settings import ExecutorSettingsBase
 
 from reward_ablation.cluster.preflight import check_dry_run
-from reward_ablation.planning.internals import in_dry_runs, jobs_to_submit
-from reward_ablation.study.errors import StudyError, one_line_errors
+from reward_ablation.start.internals import in_dry_runs, jobs_to_submit
+from reward_ablation.system.errors import StudyError, one_line_errors
 
 
 @dataclass

@@ -5,7 +5,7 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.hours import evaluation_hours
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.study.files import write_json
+from reward_ablation.system.files import write_json
 
 
 @pytest.fixture

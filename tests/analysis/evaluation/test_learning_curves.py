@@ -6,8 +6,8 @@ from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.tables import evaluation_tables
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import SCHEMAS
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import write_parquet
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_parquet
 
 ESTIMATE = ["metric", "estimate", "low", "high", "seeds", "questions"]
 

@@ -5,7 +5,7 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.problem_curves import evenly_spaced, most_seen, problem_curves, shares
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import SCHEMAS, joined
-from reward_ablation.study.files import sha256, write_json, write_parquet
+from reward_ablation.system.files import sha256, write_json, write_parquet
 
 
 def seen(*rows):

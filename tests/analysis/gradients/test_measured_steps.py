@@ -19,8 +19,8 @@ from reward_ablation.analysis.gradients.weight_grid import signs_of_weights, wei
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.analysis.study_file import StudyArm
 from reward_ablation.gram.store import GRAMS_FILE
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import write_parquet
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_parquet
 
 
 def test_products_over_pairs_of_different_prompts_by_plain_loops():

@@ -5,8 +5,8 @@ import pytest
 
 from reward_ablation.analysis.gradients.projections import cosine_of_layers, projected_cosine
 from reward_ablation.gram.store import PROJECTIONS_FILE, projection_table
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import write_parquet
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_parquet
 
 LAYERS = ["embed_tokens", "layers.0"]
 VECTORS = [("alone", "format"), ("share", "format"), ("alone", "length")]

@@ -15,8 +15,8 @@ from reward_ablation.analysis.gradients.advantages import component_shares
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.gram.similarity import SCHEMA
 from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import write_json, write_parquet
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_json, write_parquet
 
 NAMES = ["correctness", "format", "length"]
 OWN = {"correctness": 1.0, "format": 0.0, "length": 0.5}  # format is ablated

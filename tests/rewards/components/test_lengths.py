@@ -13,7 +13,7 @@ from reward_ablation.rewards.components.repetition_penalty import repetition_pen
 from reward_ablation.rewards.components.soft_overlong import soft_overlong
 from reward_ablation.rewards.components.token_length import token_length
 from reward_ablation.rewards.load import load_component
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 from ..public_data import rows
 

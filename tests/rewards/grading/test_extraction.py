@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reward_ablation.rewards import extract, extract_lenient
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 FORMATS = ["boxed", "hash", "final", "tag", "last_number"]
 

@@ -9,9 +9,9 @@ from accelerate import Accelerator
 from peft import LoraConfig, get_peft_model
 
 from reward_ablation.models.load import load_model
-from reward_ablation.study.errors import StudyError
-from reward_ablation.training.generation.by_vllm import seeded_client, seeded_engine
-from reward_ablation.training.run import check_for_vllm
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.run import check_for_vllm
+from reward_ablation.training.core.generation.by_vllm import seeded_client, seeded_engine
 
 
 @dataclass

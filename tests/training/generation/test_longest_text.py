@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from trl import GRPOConfig
 
+from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.models.load import load_tokenizer
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.grpo_settings import COMPLETION_LENGTH
-from reward_ablation.training.generation.longest_text import longest_text
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.launch.longest_text import longest_text
 
 from ..conftest import spec_with
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from reward_ablation.study.errors import StudyError
-from reward_ablation.training.generation.sampling_gap import GapWatch, sampling_gap
-from reward_ablation.training.settings import grpo_config
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.core.generation.sampling_gap import GapWatch, sampling_gap
+from reward_ablation.training.core.settings import grpo_config
 
 MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
 SAMPLER = torch.full((2, 4), -2.0)

@@ -35,8 +35,8 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 from trl import GRPOTrainer
 
 from reward_ablation.models.load import load_tokenizer
-from reward_ablation.training.settings import grpo_config, lora_config
-from reward_ablation.training.trainer import AblationTrainer
+from reward_ablation.training.core.settings import grpo_config, lora_config
+from reward_ablation.training.core.trainer import AblationTrainer
 
 COMPONENTS = ["correctness", "format", "length"]
 WEIGHTS = {"correctness": 1.0, "format": 0.5, "length": 0.0}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from reward_ablation.training.gradients import recorder, step
-from reward_ablation.training.gradients.recorder import layer_of
-from reward_ablation.training.gradients.step import Completion
+from reward_ablation.training.core.gradients import recorder, step
+from reward_ablation.training.core.gradients.recorder import layer_of
+from reward_ablation.training.core.gradients.step import Completion
 
 from .conftest import COMPLETION, COMPONENTS, WEIGHTS, batch_of
 

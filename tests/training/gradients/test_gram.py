@@ -6,8 +6,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reward_ablation.training.gradients.recorder import layer_of
-from reward_ablation.training.gradients.step import Completion
+from reward_ablation.training.core.gradients.recorder import layer_of
+from reward_ablation.training.core.gradients.step import Completion
 
 from .conftest import COMPLETION, batch_of
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reward_ablation.training.gradients.projection import add_projected_rows, add_projection, offset_of
+from reward_ablation.training.core.gradients.projection import add_projected_rows, add_projection, offset_of
 
 
 def projected(values, size, parts=1, start_of=0):

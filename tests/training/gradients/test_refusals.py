@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 from .conftest import batch_of
 

@@ -11,8 +11,8 @@ from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm, Gemma3Text
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 from transformers.pytorch_utils import Conv1D
 
-from reward_ablation.training.gradients.layers import _kind_of
-from reward_ablation.training.gradients.recorder import Recorder
+from reward_ablation.training.core.gradients.layers import _kind_of
+from reward_ablation.training.core.gradients.recorder import Recorder
 
 
 class Tanh(nn.Module):

@@ -9,7 +9,7 @@ import math
 import pytest
 import torch
 
-from reward_ablation.training.advantages import component_shares
+from reward_ablation.training.core.advantages import component_shares
 
 from .conftest import COMPLETION, batch_of
 from .test_exact import off_policy

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 #: What a run's own process ends with where it would begin to train.
-ENDS = "import of reward_ablation.training.run halted"
+ENDS = "import of reward_ablation.training.around.run halted"
 
 SITE = """
 import sys
 if "-m" in sys.orig_argv and sys.orig_argv[sys.orig_argv.index("-m") + 1] == "reward_ablation.training":
-    sys.modules["reward_ablation.training.run"] = None
+    sys.modules["reward_ablation.training.around.run"] = None
 """
 
 

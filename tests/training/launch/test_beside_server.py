@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from reward_ablation.study.exit_status import GOES_ON
-from reward_ablation.study.locks import Held, take
+from reward_ablation.system.exit_status import GOES_ON
+from reward_ablation.system.locks import Held, take
 
 from .stand_in_vllm import make_vllm
 
@@ -24,11 +24,11 @@ from .stand_in_vllm import make_vllm
 SUPERVISOR = """
 import os, sys
 from pathlib import Path
-from reward_ablation.study.errors import one_line_errors
-from reward_ablation.study.locks import take
-from reward_ablation.training.launch import vllm_server
-from reward_ablation.training.launch.beside_server import train_beside_server
-from reward_ablation.training.launch.vllm_server import ServerPlan
+from reward_ablation.system.errors import one_line_errors
+from reward_ablation.system.locks import take
+from reward_ablation.training.around.launch import vllm_server
+from reward_ablation.training.around.launch.beside_server import train_beside_server
+from reward_ablation.training.around.launch.vllm_server import ServerPlan
 
 folder = Path(sys.argv[1])
 vllm_server.TELL_EVERY = float(os.environ.get("TELL_EVERY", 10))
@@ -59,7 +59,7 @@ time.sleep(600)
 #: The run's own launcher of two processes, of another module than the training's; each takes its time to save.
 LAUNCHER = """
 import sys
-from reward_ablation.training.launch import launcher
+from reward_ablation.training.around.launch import launcher
 options = launcher.accelerate_options
 launcher.accelerate_options = lambda *given: [*options(*given), "--module", "rank"]
 sys.argv = ["launcher", "--processes", "2"]

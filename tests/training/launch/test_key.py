@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from reward_ablation.training.launch.key import KEY, RequireKey, header, new_key
+from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
 
 OWN = [(b"host", b"127.0.0.1"), (b"authorization", b"Bearer own")]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.study.files import sha256, write_json
-from reward_ablation.study.locks import take
-from reward_ablation.training.launch.engine import Engine, Server
-from reward_ablation.training.launch.vllm_server import ServerPlan, last_words
+from reward_ablation.system.files import sha256, write_json
+from reward_ablation.system.locks import take
+from reward_ablation.training.around.launch.engine import Engine, Server
+from reward_ablation.training.around.launch.vllm_server import ServerPlan, last_words
 from stand_in_gpus import Machine
 
 from ..conftest import spec_with
@@ -41,7 +41,7 @@ def test_the_server_is_what_the_trainer_asks_for():
         "--logprobs-mode": "processed_logprobs",
         "--max-logprobs": "-1",
         "--seed": "0",
-        "--middleware": "reward_ablation.training.launch.key.RequireKey",
+        "--middleware": "reward_ablation.training.around.launch.key.RequireKey",
         "--max-model-len": "700",
     }
     assert "--data-parallel-size" not in options(ServerPlan(Path("m"), Path("log"), 2, 2, 0.9, 700))

@@ -12,7 +12,7 @@ from reward_ablation.analysis.evaluation.examples import write_examples_page
 from reward_ablation.analysis.provenance import write_page
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import write_table
-from reward_ablation.study.errors import one_line_errors, storage_errors
+from reward_ablation.system.errors import one_line_errors, storage_errors
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -21,9 +21,9 @@ from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.cluster.accounting import Allocation, allocations
 from reward_ablation.cluster.command import SlurmError
 from reward_ablation.cluster.jobs import job_name
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import atomic_path
-from reward_ablation.study.html_page import PAGE
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import atomic_path
+from reward_ablation.system.html_page import PAGE
 
 #: What Slurm's accounting says of jobs, by cluster, id and name; a job that was put back into the queue has several.
 Accounting = dict[tuple[str | None, str, str], list[Allocation]]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import atomic_path
-from reward_ablation.study.html_page import PAGE
 from reward_ablation.study.provenance import Quantities
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import atomic_path
+from reward_ablation.system.html_page import PAGE
 
 #: What all arms have in common has this for its arms; a blank is in no arm's name.
 ALL_ARMS = "all arms"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 
 def read_parquet(path: Path, columns: list[str] | None = None, later: Collection[str] = ()) -> pd.DataFrame:

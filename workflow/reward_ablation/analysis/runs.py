@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from reward_ablation.analysis.study_file import Section, StudyFile, StudyRun
-from reward_ablation.study.digests import check_files, read_object
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256
+from reward_ablation.system.digests import check_files, read_object
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
 
 RECORD = "run.json"
 

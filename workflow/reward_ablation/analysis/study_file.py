@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 
 class Section(BaseModel):

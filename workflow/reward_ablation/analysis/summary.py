@@ -18,9 +18,9 @@ from reward_ablation.analysis import cost as costs
 from reward_ablation.analysis.provenance import sentence as provenance_sentence
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.analysis.tables import read_table
-from reward_ablation.study.errors import one_line_errors, storage_errors
-from reward_ablation.study.files import atomic_path
-from reward_ablation.study.html_page import page, text
+from reward_ablation.system.errors import one_line_errors, storage_errors
+from reward_ablation.system.files import atomic_path
+from reward_ablation.system.html_page import page, text
 
 #: Tables that it is made of, beside cost.csv.
 TABLES = ["evaluation_by_arm", "paired_differences", "component_effects", "reward_hacking", "provenance"]

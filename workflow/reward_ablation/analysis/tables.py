@@ -10,7 +10,7 @@ import pyarrow as pa
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.schemas import evaluation, gradients, runs, training
 from reward_ablation.analysis.schemas.runs import COST
-from reward_ablation.study.files import atomic_path, write_parquet
+from reward_ablation.system.files import atomic_path, write_parquet
 
 #: Columns of each table. Numbers may be null: a component that cannot score, a gradient without direction.
 SCHEMAS: dict[str, pa.Schema] = {**runs.SCHEMAS, **evaluation.SCHEMAS, **training.SCHEMAS, **gradients.SCHEMAS}

@@ -11,7 +11,7 @@ from reward_ablation.cluster.fit import refusal
 from reward_ablation.cluster.partitions import Partition, partitions
 from reward_ablation.cluster.request import Request, request_of
 from reward_ablation.cluster.site import Site, read_site
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 
 def check_jobs(jobs: Iterable[Any], site: Site, site_file: Path, cluster: Mapping[str, Partition]) -> str | None:

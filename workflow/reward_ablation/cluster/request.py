@@ -10,7 +10,7 @@ from typing import Any
 
 from reward_ablation.cluster.options import sbatch_options, words_of
 from reward_ablation.cluster.site import Site
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 #: Rules whose jobs train: they follow the site's section train, and go on where an earlier attempt stopped.
 TRAINING = ("sft", "train")

@@ -18,10 +18,10 @@ from reward_ablation.cluster.options import (
     sbatch_options,
     words_of,
 )
-from reward_ablation.study.base import Line, Section
-from reward_ablation.study.config_errors import describe
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.plain_values import check_values
+from reward_ablation.config.base import Line, Section
+from reward_ablation.config.config_errors import describe
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.plain_values import check_values
 
 
 class Ask(Section):

@@ -8,7 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
-from reward_ablation.study.exit_status import GOES_ON
+from reward_ablation.system.exit_status import GOES_ON
 
 #: What a controller says that may have taken a job all the same, or takes it later.
 _LATER = re.compile("timed out|unable to contact|temporarily|try again|no answer within|connection", re.IGNORECASE)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from reward_ablation.config.config_errors import read_spec, validate_spec
 from reward_ablation.data.problems import PrepareSpec, prepare
-from reward_ablation.study.config_errors import read_spec, validate_spec
-from reward_ablation.study.errors import one_line_errors, storage_errors
+from reward_ablation.system.errors import one_line_errors, storage_errors
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from reward_ablation.data.reading import Rows
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 _PUNCTUATION = re.compile(r"""[\s?!.,;:%$'"`_\\\u2026]*""")
 _WHY = {

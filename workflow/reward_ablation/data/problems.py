@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
+from reward_ablation.config.base import Section
+from reward_ablation.config.sections.data import FileData, HubData, ProblemSource
 from reward_ablation.data.gold_check import check_golds
 from reward_ablation.data.reading import Rows
 from reward_ablation.data.sources import REPOSITORIES, load
-from reward_ablation.study.base import Section
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256, write_json, write_parquet
-from reward_ablation.study.sections.data import FileData, HubData, ProblemSource
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256, write_json, write_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 Rows = list[dict[str, Any]]
 

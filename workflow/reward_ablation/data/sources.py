@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reward_ablation.config.sections.data import FileData, HubData, ProblemSource, WordProblems
 from reward_ablation.data.reading import Rows, read_file, read_hub
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.sections.data import FileData, HubData, ProblemSource, WordProblems
+from reward_ablation.system.errors import StudyError
 
 
 class Repository(NamedTuple):

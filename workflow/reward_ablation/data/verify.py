@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reward_ablation.study.digests import check_files, read_object
+from reward_ablation.system.digests import check_files, read_object
 
 
 def verify_problems(path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import chain, islice, product, zip_longest
 from typing import Any, Literal, NamedTuple
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 Split = Literal["train", "test", "warm_start"]
 

@@ -12,10 +12,10 @@ from reward_ablation.evaluation.record import Clock
 from reward_ablation.evaluation.spec import parse_spec
 from reward_ablation.models.load import whole_model
 from reward_ablation.models.verify import verify_model
-from reward_ablation.study.errors import StudyError, one_line_errors, storage_errors
-from reward_ablation.study.files import write_json, write_parquet
-from reward_ablation.study.gpus import claim_gpus
-from reward_ablation.study.imports import large_imports
+from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
+from reward_ablation.system.files import write_json, write_parquet
+from reward_ablation.system.gpus import claim_gpus
+from reward_ablation.system.imports import large_imports
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from transformers import AutoConfig, GenerationConfig, LogitsProcessorList
 
+from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, request_seed
-from reward_ablation.models.sampling import SampleByRow, uniforms
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.sections.evaluation import Evaluation
+from reward_ablation.sampling.draws import SampleByRow, uniforms
+from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reward_ablation.study.digests import read_object
-from reward_ablation.study.errors import StudyError
 from reward_ablation.study.run_folder import RECORD, step_of_kept_model
+from reward_ablation.system.digests import read_object
+from reward_ablation.system.errors import StudyError
 
 
 def kept_models(run: Path) -> dict[int, Path]:

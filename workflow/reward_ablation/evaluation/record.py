@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reward_ablation.evaluation.spec import EvaluateSpec
 from reward_ablation.study.code_digest import code_digest
-from reward_ablation.study.files import sha256
+from reward_ablation.system.files import sha256
 
 if TYPE_CHECKING:
     import pyarrow as pa

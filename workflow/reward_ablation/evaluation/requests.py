@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reward_ablation.models.sampling import stream_seed
-from reward_ablation.study.sections.evaluation import Evaluation
+from reward_ablation.config.sections.evaluation import Evaluation
+from reward_ablation.sampling.draws import stream_seed
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from reward_ablation.study.base import Section
-from reward_ablation.study.config_errors import describe
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.sections.evaluation import Evaluation
-from reward_ablation.study.sections.prompt import Prompt
+from reward_ablation.config.base import Section
+from reward_ablation.config.config_errors import describe
+from reward_ablation.config.sections.evaluation import Evaluation
+from reward_ablation.config.sections.prompt import Prompt
+from reward_ablation.system.errors import StudyError
 
 
 class EvaluateSpec(Section):

@@ -13,8 +13,8 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.exports import rldynamics, simple_grpo
 from reward_ablation.exports.prompts import prompt_texts
 from reward_ablation.exports.runs import read_finished
-from reward_ablation.study.errors import one_line_errors, storage_errors
-from reward_ablation.study.files import sha256, write_json
+from reward_ablation.system.errors import one_line_errors, storage_errors
+from reward_ablation.system.files import sha256, write_json
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

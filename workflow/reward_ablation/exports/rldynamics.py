@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.exports.runs import check_listed, read_finished, rollouts_by_step
-from reward_ablation.study.files import atomic_path, flush_to_disk, link_or_copy
+from reward_ablation.system.files import atomic_path, flush_to_disk, link_or_copy
 
 REWARDS = "all_rewards.json"
 #: Components by the names that their scores have in a sample.

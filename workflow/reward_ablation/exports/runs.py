@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from reward_ablation.analysis.runs import RECORD, rerun_of
-from reward_ablation.study.digests import check_files, read_object
+from reward_ablation.system.digests import check_files, read_object
 
 ROLLOUTS = "rollouts.parquet"
 #: Rows that are read at a time.

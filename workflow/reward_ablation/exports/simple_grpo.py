@@ -14,8 +14,8 @@ from typing import Any
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.exports.runs import read_finished, rollouts_by_step
 from reward_ablation.rewards import grade_batch
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import atomic_path
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import atomic_path
 
 ROLLOUTS = "rollouts.jsonl"
 EVALUATION = "evaluation.json"

@@ -18,7 +18,7 @@ from reward_ablation.figures.catalogue import FIGURES, files_of, module_of
 from reward_ablation.figures.contents import Line
 from reward_ablation.figures.files import bind, pages_of, save_pdf, save_png
 from reward_ablation.figures.title_page import title_page
-from reward_ablation.study.errors import one_line_errors, storage_errors
+from reward_ablation.system.errors import one_line_errors, storage_errors
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

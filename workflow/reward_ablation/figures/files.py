@@ -15,8 +15,8 @@ from pypdf.errors import PyPdfError
 from reward_ablation.figures.contents import Line
 from reward_ablation.figures.contents import contents as draw_contents
 from reward_ablation.figures.elements.style import STYLE
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import atomic_path
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import atomic_path
 
 
 @rc_context(STYLE)

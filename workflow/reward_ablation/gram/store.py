@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 GRAMS_FILE, ROWS_FILE, PROJECTIONS_FILE = "sample_grams.parquet", "sample_gram_rows.parquet", "projections.parquet"
 

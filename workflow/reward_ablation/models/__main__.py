@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from reward_ablation.config.config_errors import read_spec, validate_spec
+from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel, Model
 from reward_ablation.models.fetch import fetch
-from reward_ablation.study.config_errors import read_spec, validate_spec
-from reward_ablation.study.errors import StudyError, one_line_errors, storage_errors
-from reward_ablation.study.sections.model import DemoModel, HubModel, LocalModel, Model
 from reward_ablation.study.spec import folder_fingerprint
+from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.models.load import load_tokenizer
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
 
 #: What is taken from a repository or folder: weights, configs, tokenizer and chat template.
 WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja", "*.model"]

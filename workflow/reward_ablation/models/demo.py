@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.models.demo_teacher import examples
-from reward_ablation.study.sections.model import DemoModel
 
 if TYPE_CHECKING:
     import torch

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel
 from reward_ablation.models.check import check_model, check_names, file_table, first_line, wanted
 from reward_ablation.models.hub import check_download, download
 from reward_ablation.models.verify import FETCHED
-from reward_ablation.study.errors import StudyError, refused_by_storage
-from reward_ablation.study.files import write_json
-from reward_ablation.study.sections.model import DemoModel, HubModel, LocalModel
+from reward_ablation.system.errors import StudyError, refused_by_storage
+from reward_ablation.system.files import write_json
 
 
 def fetch(model: HubModel | LocalModel | DemoModel, output: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:
     from peft import PeftModel

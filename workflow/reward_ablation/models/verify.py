@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reward_ablation.study.digests import check_files, read_object
+from reward_ablation.system.digests import check_files, read_object
 
 #: The record of what was fetched, in the base model's folder; and of a run, beside the folder of its model.
 FETCHED, TRAINED = "model.json", "run.json"

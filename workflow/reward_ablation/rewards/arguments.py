@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 #: Keywords that TRL gives to every reward function, beside the columns of the data.
 OF_TRAINER = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")

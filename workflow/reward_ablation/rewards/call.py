@@ -10,8 +10,8 @@ from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.errors import StudyError, refused_by_storage
-from reward_ablation.study.plain_values import printable
+from reward_ablation.system.errors import StudyError, refused_by_storage
+from reward_ablation.system.plain_values import printable
 
 Scores = list[float | None]
 

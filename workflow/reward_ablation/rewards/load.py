@@ -17,10 +17,10 @@ from typing import Any
 
 from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
+from reward_ablation.config.secrets import hidden, missing_variables, not_set, with_variables
 from reward_ablation.rewards.arguments import Arguments, arguments_of
 from reward_ablation.rewards.call import Scores, described, line_in, scored
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.secrets import hidden, missing_variables, not_set, with_variables
+from reward_ablation.system.errors import StudyError
 
 RewardFunction = Callable[..., Scores]
 

@@ -10,17 +10,17 @@ import shutil
 import sys
 from pathlib import Path
 
+from reward_ablation.config.config_errors import read_spec
+from reward_ablation.config.trl_settings import check_version
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.verify import verify_model
 from reward_ablation.sft.demonstrations import read_demonstrations
-from reward_ablation.study.config_errors import read_spec
-from reward_ablation.study.errors import one_line_errors, storage_errors
-from reward_ablation.study.exit_status import GOES_ON
-from reward_ablation.study.gpus import claim_gpus
-from reward_ablation.study.imports import large_imports
-from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import LOCK, SFT_WORK, WORK
-from reward_ablation.study.trl_settings import check_version
+from reward_ablation.system.errors import one_line_errors, storage_errors
+from reward_ablation.system.exit_status import GOES_ON
+from reward_ablation.system.gpus import claim_gpus
+from reward_ablation.system.imports import large_imports
+from reward_ablation.system.locks import wait_for
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         with large_imports():  # not before the demonstrations are known good
             from reward_ablation.sft.fine_tune import fine_tune
-            from reward_ablation.training.interruption import Stopped
+            from reward_ablation.training.around.interruption import Stopped
 
         try:
             fine_tune(spec, args.model, args.problems, demonstrations, place / WORK, args.output)

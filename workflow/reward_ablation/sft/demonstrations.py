@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reward_ablation.data.prompts import Messages, render_prompt, tokenize_prompts
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.sections.prompt import Prompt
+from reward_ablation.config.sections.prompt import Prompt
+from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
+from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

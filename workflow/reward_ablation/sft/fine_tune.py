@@ -11,21 +11,21 @@ from datasets import Dataset, disable_progress_bars
 from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback
 
-from reward_ablation.data.prompts import Messages
 from reward_ablation.models.check import file_table, wanted
 from reward_ablation.models.fetch import new_folder, record_model
 from reward_ablation.models.load import load_tokenizer
 from reward_ablation.models.verify import FETCHED
+from reward_ablation.sampling.prompts import Messages
 from reward_ablation.sft.demonstrations import tokenized
 from reward_ablation.sft.settings import sft_config
 from reward_ablation.sft.trainer import Progress, StartTrainer
 from reward_ablation.study.code_digest import code_digest, module_digests
-from reward_ablation.study.digests import read_object
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256
-from reward_ablation.training.checkpoints import claim, resume_point
-from reward_ablation.training.interruption import Interruption, Stopped
-from reward_ablation.training.settings import lora_config
+from reward_ablation.system.digests import read_object
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
+from reward_ablation.training.around.checkpoints import claim, resume_point
+from reward_ablation.training.around.interruption import Interruption, Stopped
+from reward_ablation.training.core.settings import lora_config
 
 Demonstrations = tuple[list[str | Messages], list[str]]
 

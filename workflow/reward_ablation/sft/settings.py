@@ -7,7 +7,7 @@ from typing import Any
 
 from trl import SFTConfig
 
-from reward_ablation.training.settings import defaults, trl_config
+from reward_ablation.training.core.settings import defaults, trl_config
 
 
 def sft_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool) -> SFTConfig:

@@ -8,7 +8,7 @@ from pathlib import Path
 from transformers import TrainerCallback
 from trl import SFTTrainer
 
-from reward_ablation.training.checkpoints import drop_old, seal
+from reward_ablation.training.around.checkpoints import drop_old, seal
 
 
 class StartTrainer(SFTTrainer):

@@ -15,7 +15,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 PACKAGE = "reward_ablation"
 PACKAGE_ROOT = Path(__file__).parents[2]

@@ -10,21 +10,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from reward_ablation.config.checks import check_measurable, check_placeable, check_single_rollouts
+from reward_ablation.config.config_errors import describe
+from reward_ablation.config.designs import Arm
+from reward_ablation.config.launch_checks import check_launchable, check_second_pass
+from reward_ablation.config.secrets import missing_variables, not_set, refuse_secrets
+from reward_ablation.config.sections.data import Data, HubData
+from reward_ablation.config.sections.launch import Launch
+from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
-from reward_ablation.study.checks import check_measurable, check_placeable, check_single_rollouts
 from reward_ablation.study.code_digest import code_digest, component_modules, imports_of_file
-from reward_ablation.study.config import StudyConfig
-from reward_ablation.study.config_errors import describe
-from reward_ablation.study.designs import Arm
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.launch_checks import check_launchable, check_second_pass
-from reward_ablation.study.plain_values import check_length, check_values
-from reward_ablation.study.secrets import missing_variables, not_set, refuse_secrets
-from reward_ablation.study.sections.data import Data, HubData
-from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.spec import arm_spec, study_spec
 from reward_ablation.study.study import FOLDERS, Run, Study, folders_of
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.plain_values import check_length, check_values
 
 #: Names with a meaning of their own: folders of the default study, the base model's rows, and quantities
 #: beside the components.

@@ -8,17 +8,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.config.designs import Arm
+from reward_ablation.config.sections.data import Data, ProblemSource, WordProblems
+from reward_ablation.config.sections.launch import Launch
+from reward_ablation.config.sections.model import DemoModel, LocalModel, Model
+from reward_ablation.config.sections.training import Component
+from reward_ablation.config.study_config import StudyConfig
+from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
 from reward_ablation.study.code_digest import code_digest, file_digest
-from reward_ablation.study.config import StudyConfig
-from reward_ablation.study.designs import Arm
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import sha256
-from reward_ablation.study.sections.data import Data, ProblemSource, WordProblems
-from reward_ablation.study.sections.launch import Launch
-from reward_ablation.study.sections.model import DemoModel, LocalModel, Model
-from reward_ablation.study.sections.training import Component
-from reward_ablation.study.tracking import without_tracking
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
 
 #: Of a local model's files, this many blocks of this size are hashed; files up to 16 MiB whole.
 _BLOCKS, _BLOCK = 256, 1 << 16

@@ -12,14 +12,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.base import NAME_PATTERN
+from reward_ablation.config.base import NAME_PATTERN
+from reward_ablation.config.designs import Arm
+from reward_ablation.config.sections.launch import Launch
+from reward_ablation.config.study_config import StudyConfig
+from reward_ablation.config.tracking import run_title, tracking_in
 from reward_ablation.study.canonical import canonical, dump, key_of, normalised
 from reward_ablation.study.code_digest import code_digest, component_modules, module_digests
-from reward_ablation.study.config import StudyConfig
-from reward_ablation.study.designs import Arm
-from reward_ablation.study.errors import StudyError
-from reward_ablation.study.files import write_json
-from reward_ablation.study.sections.launch import Launch
 from reward_ablation.study.spec import (
     data_spec,
     evaluation_spec,
@@ -29,7 +28,8 @@ from reward_ablation.study.spec import (
     sft_spec,
     train_data_spec,
 )
-from reward_ablation.study.tracking import run_title, tracking_in
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_json
 
 #: Folders of a study below its results folder.
 FOLDERS = ("benchmarks", "data", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "tables")
@@ -355,7 +355,7 @@ class Study:
 
     @property
     def training_settings(self) -> list[str]:
-        """Canonical JSON of each distinct set of settings and processes, for `reward_ablation.training.check`."""
+        """Canonical JSON of each distinct set of settings, for `reward_ablation.training.around.check`."""
         specs = [(json.loads(run.spec), self._tracking(run)) for run in self.runs.values()]
         settings = {
             canonical(

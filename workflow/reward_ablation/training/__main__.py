@@ -12,18 +12,18 @@ import time
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.config.trl_settings import check_version
 from reward_ablation.study.code_digest import code_digest, component_modules
-from reward_ablation.study.errors import StudyError, one_line_errors
-from reward_ablation.study.exit_status import GOES_ON
-from reward_ablation.study.files import sha256
-from reward_ablation.study.imports import large_imports
-from reward_ablation.study.locks import wait_for
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK
-from reward_ablation.study.trl_settings import check_version
-from reward_ablation.training.launch import zero
-from reward_ablation.training.launch.engine import Engine
-from reward_ablation.training.launch.processes import is_served, lay_out_processes
-from reward_ablation.training.launch.worker import is_worker, refuse_other_launchers
+from reward_ablation.system.errors import StudyError, one_line_errors
+from reward_ablation.system.exit_status import GOES_ON
+from reward_ablation.system.files import sha256
+from reward_ablation.system.imports import large_imports
+from reward_ablation.system.locks import wait_for
+from reward_ablation.training.around.launch import zero
+from reward_ablation.training.around.launch.engine import Engine
+from reward_ablation.training.around.launch.processes import is_served, lay_out_processes
+from reward_ablation.training.around.launch.worker import is_worker, refuse_other_launchers
 
 STARTED = time.perf_counter()
 
@@ -39,7 +39,7 @@ def is_finished(arguments: argparse.Namespace, spec: dict[str, Any]) -> bool:
     """Whether the whole result is there: no server is loaded for a run that needs none."""
     if not (arguments.run_dir / HIDDEN_RECORD).is_file():
         return False
-    from reward_ablation.training.finish import finished  # imports transformers
+    from reward_ablation.training.around.finish import finished  # imports transformers
 
     inputs = {"model": sha256(arguments.model / "model.json"), "problems": sha256(arguments.problems)}
     return finished(arguments.run_dir, {"spec": spec, "code": arguments.code, "inputs": inputs})
@@ -80,8 +80,8 @@ def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -
             zero.need_no_compiler()
 
         with large_imports():  # not before the processes are laid out
-            from reward_ablation.training.interruption import Stopped
-            from reward_ablation.training.run import train_run
+            from reward_ablation.training.around.interruption import Stopped
+            from reward_ablation.training.around.run import train_run
 
         try:
             train_run(

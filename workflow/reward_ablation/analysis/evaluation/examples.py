@@ -12,8 +12,8 @@ import pandas as pd
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
-from reward_ablation.study.files import atomic_path
-from reward_ablation.study.html_page import page, section
+from reward_ablation.system.files import atomic_path
+from reward_ablation.system.html_page import page, section
 
 #: The first problems of a data set, whatever became of them.
 FIRST = 2

@@ -11,7 +11,7 @@ from reward_ablation.analysis.evaluation.answers_by_step import answers_by_step
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import joined
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 COLUMNS = ["mode", "problem_id", *ANSWER_COLUMNS]
 

@@ -13,7 +13,7 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
 from reward_ablation.analysis.training.correct_completions import correctness_component
-from reward_ablation.study.files import sha256
+from reward_ablation.system.files import sha256
 
 #: Problems of training, and of each data set.
 MOST_PROBLEMS = 6

@@ -25,8 +25,8 @@ from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
-from reward_ablation.study.errors import StudyError
 from reward_ablation.study.provenance import Quantities
+from reward_ablation.system.errors import StudyError
 
 #: An arm's answers by data set and mode.
 Answers = dict[str, dict[str, Answered]]

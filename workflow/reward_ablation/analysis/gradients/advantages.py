@@ -1,4 +1,4 @@
-"""Shares of the advantage under any weights, in NumPy: what `training/advantages.py` does with torch, in float64.
+"""Shares of the advantage under any weights, in NumPy: what `training/core/advantages.py` does with torch, in float64.
 
 The analysis imports no torch; a test holds the two against each other.
 """

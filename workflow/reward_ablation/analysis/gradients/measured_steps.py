@@ -17,7 +17,7 @@ from reward_ablation.analysis.gradients.what_if import (
 )
 from reward_ablation.analysis.runs import rerun_of
 from reward_ablation.gram.similarity import Block
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 
 @dataclass(frozen=True)

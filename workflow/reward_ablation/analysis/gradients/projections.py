@@ -15,7 +15,7 @@ import pandas as pd
 
 from reward_ablation.gram.similarity import ALL_LAYERS
 from reward_ablation.gram.store import read_projections
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 #: What names a projected gradient within a step.
 GRADIENT = ["definition", "component", "layer"]

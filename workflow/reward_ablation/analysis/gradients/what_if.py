@@ -32,7 +32,7 @@ from reward_ablation.gram.similarity import (
     without_each_prompt,
 )
 from reward_ablation.gram.store import StoredBlock, read_grams
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 #: Name of the gradient that all shares add up to; no component may be called so.
 TOTAL = "total"

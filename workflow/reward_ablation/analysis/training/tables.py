@@ -16,7 +16,7 @@ from reward_ablation.analysis.training.reward_hacking import reward_hacking
 from reward_ablation.analysis.training.rewards_by_step import rewards_by_step
 from reward_ablation.analysis.training.sampling_gaps import sampling_gaps
 from reward_ablation.analysis.training.signals_by_step import signals_by_step, step_signals, thinned
-from reward_ablation.study.grpo_settings import COMPLETION_LENGTH
+from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 
 
 def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.config.sections.training import BY_TRL
 from reward_ablation.figures.elements.curves import (
     arm_groups,
     curve_panels,
@@ -24,7 +25,6 @@ from reward_ablation.figures.elements.curves import (
 )
 from reward_ablation.figures.elements.style import STYLE, page_of_words
 from reward_ablation.gram.similarity import ALL_LAYERS
-from reward_ablation.study.sections.training import BY_TRL
 
 #: Points of a curve: the cosine of one step's gradients is noise for the most part, and neighbours are averaged.
 MOST_POINTS = 20

@@ -8,7 +8,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from trl.rewards import get_soft_overlong_punishment  # takes 0.2 s, without torch
 
 from reward_ablation.rewards.completions import Completion
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 
 def soft_overlong(

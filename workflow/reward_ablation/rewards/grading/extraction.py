@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from reward_ablation.rewards.grading.prose import last_formula_or_number, last_number, stated_answer
-from reward_ablation.study.errors import StudyError
+from reward_ablation.system.errors import StudyError
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{|[-+]?\.?\d)")
 _BARE_BOX = re.compile(r"[-+]?[\d.,]*\d")

@@ -1,0 +1,92 @@
+"""Keys of a study by environment variables."""
+
+from copy import deepcopy
+
+import pytest
+
+from reward_ablation.config.environment import override, value_at, variables_in
+from reward_ablation.system.errors import StudyError
+
+CONFIG = {
+    "seeds": [0, 1],
+    "lora": None,
+    "data": {"train": {"source": "gsm8k", "split": "train"}},
+    "arms": {"arms": {"NoFormat": {"weights": {"correctness": 1}}}},
+    "training": {"max_steps": 10},
+}
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "path", "value"),
+    [
+        ("TRAINING__MAX_STEPS", "50", "training.max_steps", 50),
+        ("training__max_steps", "50", "training.max_steps", 50),
+        ("SEEDS", "[0, 1, 2]", "seeds", [0, 1, 2]),
+        ("DATA__TRAIN__PATH", "my data.jsonl", "data.train.path", "my data.jsonl"),
+        ("DATA__TRAIN", "{source: file, path: a.csv}", "data.train", {"source": "file", "path": "a.csv"}),
+        ("ARMS__ARMS__NOFORMAT__WEIGHTS__FORMAT", "0.5", "arms.arms.NoFormat.weights.format", 0.5),
+        ("LORA__R", "8", "lora", {"r": 8}),
+        ("KEEP_MODELS", "5", "keep_models", 5),
+        ("TRAINING__LEARNING_RATE", "1e-6", "training.learning_rate", 1e-6),  # text to YAML 1.1
+        ("LAUNCH__VLLM__MODE", "colocate", "launch", {"vllm": {"mode": "colocate"}}),
+        ("LORA", "", "lora", None),
+    ],
+)
+def test_a_variable_sets_its_key(variable, text, path, value):
+    config = deepcopy(CONFIG)
+    override(config, {f"REWARD_ABLATION__{variable}": text})
+    assert value_at(config, tuple(path.split("."))) == value
+
+
+def test_a_section_is_set_before_the_keys_in_it_and_nothing_else_is():
+    found = variables_in(
+        {
+            "REWARD_ABLATION__TRAINING__BETA": "0.1",
+            "REWARD_ABLATION__TRAINING": "{max_steps: 3}",
+            "REWARD_ABLATION_WORKER": "1",
+            "PATH": "/bin",
+        }
+    )
+    config = deepcopy(CONFIG)
+    settings = override(config, found)
+    assert [setting.path for setting in settings] == [("training",), ("training", "beta")]
+    assert config["training"] == {"max_steps": 3, "beta": 0.1}
+    assert {**config, "training": 0} == {**CONFIG, "training": 0}
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "message"),
+    [
+        ("SEEDS__0", "3", "SEEDS__0: seeds is [0, 1], no mapping; set all of it by REWARD_ABLATION__SEEDS"),
+        ("SEEDS", "[0, 1", "SEEDS: '[0, 1' is no YAML: expected ',' or ']'"),
+        ("TRAINING____BETA", "0", "TRAINING____BETA: a part of the path is empty"),
+        ("ARMS__ARMS__BOTH__WEIGHTS", "{}", "ARMS__ARMS__BOTH__WEIGHTS: BOTH may be both or Both; write it as"),
+    ],
+)
+def test_what_cannot_be_taken_is_one_line(variable, text, message):
+    config = deepcopy(CONFIG)
+    config["arms"]["arms"] |= {"both": {}, "Both": {}}
+    with pytest.raises(StudyError) as caught:
+        override(config, {f"REWARD_ABLATION__{variable}": text})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("REWARD_ABLATION_SEEDS", "seeds is set by REWARD_ABLATION__SEEDS,"),
+        ("REWARD_ABLATION_KEEP_MODELS", "keep_models is set by REWARD_ABLATION__KEEP_MODELS,"),
+        ("REWARD_ABLATION_TRAINING__MAX_STEPS", "training is set by REWARD_ABLATION__TRAINING__MAX_STEPS,"),
+        ("REWARD_ABLATION_TRAINING_MAX_STEPS", "training is set by REWARD_ABLATION__TRAINING__MAX_STEPS,"),
+    ],
+)
+def test_a_single_underscore_is_no_silent_nothing(variable, told):
+    with pytest.raises(StudyError, match=f"^{variable}: sets nothing; {told}"):
+        variables_in({variable: "3"})
+
+
+def test_two_variables_for_one_key_are_refused():
+    both = {"REWARD_ABLATION__TRAINING__MAX_STEPS": "3", "REWARD_ABLATION__training__max_steps": "4"}
+    with pytest.raises(StudyError, match=r"MAX_STEPS and REWARD_ABLATION__training__max_steps both set training.max_s"):
+        override(deepcopy(CONFIG), variables_in(both))

@@ -1,0 +1,324 @@
+"""No text of a config is a command to a shell, a terminal or a browser: it is refused, or it travels unchanged."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from snakemake.utils import format as format_command
+
+from reward_ablation.cluster.request import arguments, request_of
+from reward_ablation.cluster.site import read_site
+from reward_ablation.config.environment import override
+from reward_ablation.start.report_pages import arms_page, as_yaml, config_page
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+from rule_commands import shell_commands, words_in_bash
+
+HOSTILE = [
+    "$(touch PWNED)",
+    "`touch PWNED`",
+    "; touch PWNED #",
+    "a && touch PWNED | cat > PWNED",
+    "' $(touch PWNED) '",
+    '" $(touch PWNED) "',
+    "it's",
+    "back\\slash\\",
+    "* ? [a-z] ~ !1",
+    "--output=PWNED",
+    "a b",
+    " a ",
+    "two\nlines",
+    "two\r\nlines",
+    "a\ttab",
+    "nul\0",
+    "\x1b[31mred",  # colours of a terminal
+    "\x1b]0;title\x07",  # title of its window
+    "\x9b31m",  # the same in one character
+    "\x7f",
+    "..",
+    "../../outside",
+    "/outside",
+    "~/outside",
+    "x" * 300,  # longer than a file's name
+    "x" * 200_000,  # longer than a command's argument
+    "{wildcards.run}",  # Snakemake's fields
+    "{params.spec} {",
+    "<results>",
+    "%j %(name)s %%",  # Slurm's and Python's
+    "<script>touch(1)</script>",
+    '"><img src=x onerror=touch(1)>',
+    "&lt;",
+    '{"a": [1]}',
+    "!!python/object/apply:os.system [touch PWNED]",
+    "*alias",
+    "null",
+    "- a: b # c",
+    "\ud800",  # half a character
+    "\u202egnp.exe",  # writes backwards
+    "ünï 漢字 🎉",
+    "",
+]
+
+REWARDS = "def mine(completions, *, word=None, **columns):\n    return [0.0 for _ in completions]\n"
+
+
+def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Set a key, and what it needs beside it; `<key>` in the path's last place stands for a key called by the value."""
+    *parents, last = path.split("/")
+    section: Any = config
+    for key in parents:
+        section = section.setdefault(key, {}) if isinstance(section, dict) else section[int(key)]
+    section[value if last == "<key>" else last] = NEEDED.get(path) if last == "<key>" else value
+    return config
+
+
+#: What stands under a hostile key.
+NEEDED: dict[str, Any] = {
+    "arms/arms/<key>": {"weights": {"format": 1}},
+    "arms/arms/b/weights/<key>": 1,
+    "components/<key>": {"function": "constant"},
+    "data/evaluation/<key>": {"source": "word_problems", "count": 5, "split": "test"},
+    "components/mine/parameters/<key>": 1,
+    "components/mine/parameters/word/<key>": 1,
+    "training/<key>": 1,
+    "training/generation_kwargs/<key>": 1,
+    "launch/resources/<key>": 1,
+    "<key>": 1,
+}
+HUB, FILE = {"source": "hub", "id": "a/b", "revision": "0" * 40}, {"source": "file", "path": "rows.jsonl"}
+SFT = {"data": {"source": "word_problems", "count": 5, "split": "train"}, "completion": "{solution}"}
+
+#: Fields of free text, and what the config has beside them.
+FIELDS: dict[str, dict[str, Any]] = {
+    "name": {},
+    "results": {},
+    "baseline": {},
+    "model/id": {"model": HUB},
+    "model/revision": {"model": HUB},
+    "model/path": {"model": {"source": "local", "path": "model"}},
+    "data/train/path": {"data/train": FILE},
+    "data/train/columns": {"data/train": FILE},
+    "data/train/columns/question": {"data/train": FILE},
+    "data/train/revision": {"data/train": {"source": "gsm8k", "split": "train"}},
+    "data/evaluation/test/path": {"data/evaluation/test": FILE},
+    "prompt/system": {},
+    "prompt/template": {},
+    "components/format/function": {},
+    "components/mine/function": {},
+    "components/mine/parameters/word": {},
+    "lora/target_modules": {},
+    "training/run_name": {"training/report_to": "tensorboard"},
+    "training/project": {"training/report_to": "tensorboard"},
+    "training/generation_kwargs": {},
+    "training/generation_kwargs/stop_strings": {},
+    "training/chat_template_kwargs/style": {"prompt": {"chat": True}},
+    "training/optim_args": {},
+    "sft/completion": {"sft": SFT},
+    "sft/training/optim_args": {"sft": SFT},
+    "launch/resources/slurm_partition": {},
+    "launch/resources/shell_exec": {},
+    "arms/arms/b/training/run_name": {"training/report_to": "tensorboard"},
+    "arms/arms/b/resources/constraint": {},
+    "evaluation/answer_format": {},
+    "mixed_provenance": {},
+    "exports": {},
+    **{path: {} for path in NEEDED},
+}
+
+
+class Tags(HTMLParser):
+    """Tags of a page, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def leaves(value: Any) -> list[Any]:
+    """Keys and values in JSON, and in text that is JSON itself."""
+    if isinstance(value, dict):
+        return [leaf for item in value.items() for each in item for leaf in leaves(each)]
+    if isinstance(value, list):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value]
+
+
+def words_of(study, folder) -> list[Any]:
+    """All that the commands of a study are told: each word, and what stands in words of JSON."""
+    runs = [SimpleNamespace(run=run.name, dataset="") for run in study.runs.values()]
+    specs = [study.spec_of_run(run) for run in runs] + [*study.datasets.values(), study.evaluation_spec(None)]
+    specs += [study.model_spec(None), study.train_data_spec(None), study.export_metadata(None)]
+    specs += [study.sft_spec(None), study.sft_data_spec(None)] if study.config.sft else []
+    commands = [format_command("exec python --spec {spec:q}", spec=spec) for spec in specs]
+    options = [study.options_of_run(run, None) for run in runs]
+    commands += [
+        format_command("exec python --spec x{params.options}", params=SimpleNamespace(options=o)) for o in options
+    ]
+    words = [word for command in words_in_bash(commands, folder) for word in command]
+    return words + [leaf for word in words if word[:1] == "{" for leaf in leaves(json.loads(word))]
+
+
+def check_message(error: StudyError, field: str) -> None:
+    """One line, harmless to a terminal, that names the field."""
+    told = str(error)
+    assert told.isprintable(), ascii(told)
+    assert len(told) < 3000
+    keys = [key for key in field.split("/") if key != "<key>"]
+    assert not keys or any(key in told for key in keys[-2:]), (field, told)
+
+
+def check_pages(config: dict[str, Any], study, tags: set[str]) -> None:
+    """Pages of the report have no tag that the config has put there, and show it as it is."""
+    pages = [config_page(config, study), arms_page(study)]
+    for page in pages:
+        parser = Tags()
+        parser.feed(page)
+        assert parser.tags <= tags
+    assert yaml.safe_load(as_yaml(config)) == json.loads(json.dumps(config))
+
+
+@pytest.mark.parametrize(("field", "beside"), FIELDS.items(), ids=FIELDS.keys())
+def test_a_hostile_value_is_refused_by_its_field_or_travels_unchanged(config, tmp_path, field, beside, monkeypatch):
+    root = tmp_path / "outer" / "project"
+    root.mkdir(parents=True)
+    monkeypatch.chdir(root)
+    for file in ("rows.jsonl", "model/config.json"):
+        write_if_possible(root / file)
+    (root / "mine.py").write_text(REWARDS)
+    config["components"]["mine"] = {"function": "mine.py:mine"}
+    config["prompt"] = {"chat": True}
+    config["launch"] = {"gpus": 0}
+    for path, value in beside.items():
+        put(config, path, value)
+    study = resolve(config, "study.yaml", root)
+    plain = Tags()
+    plain.feed(config_page(config, study) + arms_page(study))
+    text = yaml.safe_dump(config)
+    for hostile in HOSTILE:
+        value = f"{{question}}{hostile}" if field == "prompt/template" else hostile
+        value = f"{{solution}}{hostile}" if field == "sft/completion" else value
+        value = f"{hostile}:mine" if field == "components/mine/function" else value
+        if field.endswith("path"):
+            write_if_possible(root / value / "config.json" if field == "model/path" else root / value)
+        changed = put(yaml.safe_load(text), field, value)
+        try:
+            study = resolve(changed, "study.yaml", root)
+        except StudyError as error:
+            check_message(error, field)
+            continue
+        assert all(char.isprintable() or char in "\n\t\r\u202e" for char in value), ascii(value)
+        check_pages(changed, study, plain.tags)
+        told = words_of(study, root)
+        if field not in NOT_IN_COMMANDS:
+            assert value in told or study.config.root == value, (field, value)
+    assert not list(tmp_path.rglob("PWNED"))
+
+
+#: What Slurm is told, beside the commands; and names that are in the files' names.
+NOT_IN_COMMANDS = {"launch/resources/slurm_partition", "arms/arms/b/resources/constraint", "launch/resources/<key>"}
+NOT_IN_COMMANDS |= {"name", "exports", "arms/arms/<key>", "data/evaluation/<key>"}
+
+
+def write_if_possible(path) -> None:
+    """A file that a path can name, so that a path is refused for itself and not for what is not there."""
+    try:
+        if str(path).startswith(os.getcwd()) and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
+    except (OSError, ValueError):
+        pass
+
+
+@pytest.mark.parametrize("field", ["account", "partition", "qos", "gpu_type", "train/constraint", "train/partition"])
+def test_a_hostile_value_of_the_site_file_is_one_word_to_sbatch(tmp_path, field):
+    ask = {"hours": 1, "mem_gb": 1}
+    for hostile in HOSTILE:
+        written = put({"train": dict(ask), "evaluate": dict(ask)}, field, hostile)
+        path = tmp_path / "site.yaml"
+        path.write_text(json.dumps(written))
+        try:
+            site = read_site(path)
+        except StudyError as error:
+            check_message(error, field)
+            continue
+        assert hostile.isprintable() or hostile[0] in "\u202e a", ascii(hostile)
+        options = arguments(request_of(site, "train", {"gpu": 1}, 1), "gpus")
+        assert all(option.startswith("--") for option in options)
+        assert not hostile or sum(hostile in option.partition("=")[2] for option in options) == 1
+
+
+def test_a_hostile_variable_is_refused_by_name_or_is_the_same_as_in_the_file(config, tmp_path):
+    for hostile in HOSTILE:
+        changed = json.loads(json.dumps(config))
+        variable = "REWARD_ABLATION__PROMPT__SYSTEM"
+        try:
+            override(changed, {variable: json.dumps(hostile)})
+            study = resolve(changed, f"study.yaml + {variable}", tmp_path)
+        except StudyError as error:
+            check_message(error, f"{variable}/<key>")
+            continue
+        assert hostile in words_of(study, tmp_path)
+    assert not list(tmp_path.rglob("PWNED"))
+
+
+@pytest.mark.parametrize("name", shell_commands())
+def test_each_rule_quotes_each_of_its_paths_and_params(tmp_path, name):
+    """The same command with a harmless and with a hostile text in each field."""
+    command = shell_commands()[name]
+
+    class Fields:
+        """Snakemake's `input` and the like: any name gives a list of one text."""
+
+        def __init__(self, kind: str, folder: str):
+            self.kind, self.folder = kind, folder
+
+        def __getattr__(self, field: str) -> list[str]:
+            return [f"{self.folder}/{self.kind}.{field}"]
+
+    def words(folder: str) -> list[str]:
+        kinds = ("input", "output", "params")
+        given: dict[str, Any] = {kind: Fields(kind, folder) for kind in kinds}
+        for field in ("code", "figure", "mixed", "answer_format", "options"):  # our own words, never a user's text
+            setattr(given["params"], field, " word" if field == "options" else "word")
+        wildcards, resources = SimpleNamespace(dataset="test-0a1b2c3d"), SimpleNamespace(nodes=1)
+        told = format_command(command, **given, wildcards=wildcards, resources=resources)
+        return words_in_bash([told], tmp_path)[0]
+
+    hostile = 'a b/it\'s "$(touch PWNED)" `touch PWNED` {wildcards} \\ *'
+    assert words(hostile) == [word.replace("plain", hostile) for word in words("plain")]
+    assert not list(tmp_path.rglob("PWNED"))
+
+
+def test_yaml_that_json_cannot_hold_is_refused_by_its_place(config, tmp_path):
+    endless: list[Any] = []
+    endless.append(endless)
+    bomb: Any = "x"
+    for _ in range(30):
+        bomb = [bomb] * 10
+    for value, told in [
+        (datetime.date(2026, 1, 1), "components.format.parameters.word: 2026-01-01 is not allowed: YAML reads it as a"),
+        (float("nan"), "components.format.parameters.word: nan is not allowed; give a finite number"),
+        (b"\xff", "YAML reads it as a bytes; put it in quotes"),
+        ({1, 2}, "YAML reads it as a set"),
+        (endless, "more than 1000000 entries or 40 levels; take out aliases"),
+        (bomb, "more than 1000000 entries or 40 levels"),
+    ]:
+        config["components"]["format"]["parameters"] = {"word": value}
+        with pytest.raises(StudyError, match=r"^study\.yaml: ") as error:
+            resolve(config, "study.yaml", tmp_path)
+        assert told in str(error.value)
+        assert str(error.value).isprintable()

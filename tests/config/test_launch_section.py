@@ -1,0 +1,310 @@
+"""How runs are launched: what a study may ask for, which part of it is part of a run's key, and what jobs ask for."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from reward_ablation.study.resolve import resolve
+from reward_ablation.study.spec import server_gpus_of
+from reward_ablation.system.errors import StudyError
+
+COLOCATE, SERVER = {"mode": "colocate"}, {"mode": "server"}
+REENTRANT = {"gradient_checkpointing_kwargs": {"use_reentrant": True}}
+
+
+def refused(config):
+    with pytest.raises(StudyError) as caught:
+        resolve(config, "study.yaml", Path())
+    text = str(caught.value)
+    assert text.startswith("study.yaml: ")
+    assert "\n" not in text
+    return text.removeprefix("study.yaml: ")
+
+
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        (
+            {"gpus": 2, "strategy": "fsdp"},
+            "strategy: fsdp: layers hold parts of their weights, of which gradients are n",
+        ),
+        (
+            {"gpus": 2, "strategy": "zero1"},
+            "strategy: 'zero1' is not allowed; input should be 'ddp', 'zero2' or 'zero3'",
+        ),
+        (
+            {"gpus": 1, "strategy": "zero2"},
+            "strategy: zero2 spreads a model over a run's processes, and this run has one",
+        ),
+        (
+            {"gpus": 0, "strategy": "zero3"},
+            "strategy: zero3 spreads a model over a run's processes, and this run has one",
+        ),
+        (
+            {"gpus": 0, "vllm": COLOCATE},
+            "vllm: vLLM needs GPUs, and this run has none; set gpus to 1 or more, or leave",
+        ),
+        ({"vllm": {}}, "vllm.mode: missing; it has no default"),
+        ({"vllm": {"mode": "both"}}, "vllm.mode: 'both' is not allowed; input should be 'colocate' or 'server'"),
+        (
+            {"vllm": {**COLOCATE, "gpus": 1}},
+            "vllm.gpus: colocate is on the GPUs of the training; leave it out, or set m",
+        ),
+        (
+            {"gpus": 4, "vllm": {**COLOCATE, "tensor_parallel_size": 3}},
+            "vllm.tensor_parallel_size: 3 does not divide gpus: 4, which share copies of the model",
+        ),
+        (
+            {"gpus": 8, "nodes": 2, "vllm": {**COLOCATE, "tensor_parallel_size": 8}},
+            "vllm.tensor_parallel_size: 8 does not divide the 4 GPUs of a run on each of its nodes",
+        ),
+        (
+            {"vllm": {**SERVER, "gpus": 3, "tensor_parallel_size": 2}},
+            "vllm.tensor_parallel_size: 2 does not divide vllm.gpus: 3, the server's GPUs",
+        ),
+        (
+            {"gpus": 2, "nodes": 2, "vllm": SERVER},
+            "vllm.mode: a server is on the node of its run, and this run has nod",
+        ),
+        ({"vllm": {**SERVER, "enable_sleep_mode": True}}, "vllm.enable_sleep_mode: a server has GPUs of its own"),
+        ({"vllm": {**COLOCATE, "gpu_memory_utilization": 1}}, "vllm.gpu_memory_utilization: 1 is not allowed; input"),
+        ({"vllm": {**COLOCATE, "gpu_memory_utilization": 0}}, "vllm.gpu_memory_utilization: 0 is not allowed; input"),
+        ({"resources": {"vllm_sleep": 1}}, "resources: vllm_sleep: not to be set here; set launch.vllm.enable_sleep"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_one_line(config, launch, message):
+    config["launch"] = launch
+    assert refused(config).replace("launch: ", "launch.", 1).startswith(f"launch.{message}")  # of a key, or of several
+
+
+@pytest.mark.parametrize(
+    ("of_study", "of_arm", "message"),
+    [
+        ({"gpus": 2}, {"strategy": "fsdp"}, "arms.arms.b.launch.strategy: fsdp: layers hold parts"),
+        ({"gpus": 2, "strategy": "zero3"}, {"gpus": 1}, "arms.arms.b.launch.strategy: zero3 spreads a model over"),
+        ({"gpus": 0}, {"vllm": SERVER}, "arms.arms.b.launch.vllm: vLLM needs GPUs, and this run has none"),
+        (
+            {"gpus": 2, "vllm": {**COLOCATE, "tensor_parallel_size": 2}},
+            {"gpus": 3},
+            "arms.arms.b.launch.vllm.tensor_parallel_size: 2 does not divide gpus: 3",
+        ),
+        ({"vllm": SERVER}, {"gpus": 2, "nodes": 2}, "arms.arms.b.launch.vllm.mode: a server is on the node of its run"),
+    ],
+)
+def test_an_arm_at_fault_is_named(config, of_study, of_arm, message):
+    config["launch"] = of_study
+    config["arms"]["arms"]["b"]["launch"] = of_arm
+    assert refused(config).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("launch", "more", "message"),
+    [
+        (
+            {"vllm": COLOCATE},
+            {"vllm_importance_sampling_correction": False},
+            "vllm_importance_sampling_correction: with",
+        ),
+        (
+            {"vllm": SERVER},
+            {"generation_kwargs": {"seed": 1}},
+            "generation_kwargs.seed: not to be set here:",
+        ),
+        (
+            {"vllm": SERVER},
+            {"generation_kwargs": {"n": 1}},
+            "generation_kwargs.n: not to be set here: num_",
+        ),
+        (
+            {"vllm": COLOCATE},
+            {"loss_type": "vespo", "vllm_importance_sampling_mode": "sequence_mask"},
+            "vllm_importance_sampling_mode: sequence_mask: loss_type: vespo",
+        ),
+        (
+            {},
+            {"generation_kwargs": {"temperature": 0.5}},
+            "generation_kwargs.temperature: not to be set here: set temper",
+        ),
+        (
+            {},
+            {"generation_kwargs": {"max_new_tokens": 9}},
+            "generation_kwargs.max_new_tokens: not to be set here: set max_",
+        ),
+        (
+            {"vllm": SERVER},
+            {"generation_kwargs": {"echo": True}},
+            "generation_kwargs.echo: not to be set here: with launch",
+        ),
+        ({}, {"generation_kwargs": {"num_beams": 4}}, "generation_kwargs.num_beams: not to be set here: rollouts are"),
+        (
+            {},
+            {"generation_kwargs": {"typical_p": 0.9}},
+            "generation_kwargs.typical_p: not to be set here: rollouts are",
+        ),
+        (
+            {"vllm": COLOCATE},
+            {"vllm_max_model_length": 256},
+            "vllm_max_model_length: 256 has no room for a prompt beside",
+        ),
+        ({}, {"sync_ref_model": True}, "sync_ref_model: with beta: 0 there is no reference model; set beta, or"),
+    ],
+)
+def test_settings_that_do_not_go_with_the_layout_are_one_line(config, launch, more, message):
+    config["launch"] = launch
+    config["arms"]["arms"]["b"]["training"] = more
+    assert refused(config).startswith(f"training (arm b): {message}")
+
+
+@pytest.mark.parametrize(
+    ("launch", "training", "message"),
+    [
+        (
+            {"gpus": 2},
+            REENTRANT,
+            "training (arm a): gradient_checkpointing_kwargs: use_reentrant: true fails with lora",
+        ),
+        (
+            {"gpus": 1},
+            {"sync_ref_model": True, "beta": 0.1},
+            "training (arm a): sync_ref_model: with lora the reference",
+        ),
+        (
+            {"gpus": 2, "strategy": "zero3"},
+            {"beta": 0.1},
+            "training (arm a): gradient_checkpointing: with lora and launch.strategy: zero3 it allows one backward "
+            "pass, and beta takes more to be measured; set it to false, or gradients.every: off",
+        ),
+    ],
+)
+def test_adapters_that_trl_cannot_train_so_are_one_line(config, launch, training, message):
+    config |= {"launch": launch, "lora": {}}
+    resolve({**config, "training": {"max_steps": 10}}, "study.yaml", Path())
+    config["training"] |= training
+    assert refused(config).startswith(message)
+
+
+def test_an_adapter_of_the_head_is_one_line(config):
+    config["lora"] = {"target_modules": ["q_proj", "lm_head"]}
+    assert refused(config) == "lora.target_modules: lm_head: TRL trains no adapter of it; take it out"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "place"),
+    [
+        ("use_vllm", True, "set launch.vllm.mode"),
+        ("vllm_mode", "server", "set launch.vllm.mode"),
+        ("vllm_tensor_parallel_size", 2, "set launch.vllm.tensor_parallel_size"),
+        ("vllm_server_port", 8000, "each run starts a server of its own; set launch.vllm.mode: server"),
+        ("deepspeed", "ds.json", "set launch.strategy: zero2 or zero3"),
+        ("fsdp_config", {}, "layers hold parts of their weights"),
+        ("accelerator_config", {}, "set launch.gpus and launch.strategy"),
+        (
+            "use_transformers_continuous_batching",
+            True,
+            "its draws do not follow the seeds; for faster rollouts set laun",
+        ),
+    ],
+)
+def test_trl_s_names_for_a_layout_are_told_where_it_is_set(config, name, value, place):
+    config["training"][name] = value
+    assert refused(config).startswith(f"training: {name}: not to be set here; {place}")
+
+
+def spec_of(config, launch):
+    return json.loads(next(iter(resolve({**config, "launch": launch}, "s", Path()).runs.values())).spec)
+
+
+@pytest.mark.parametrize(
+    ("launch", "spec", "gpus"),
+    [
+        ({}, {"gpus": 1}, 1),
+        ({"gpus": 2, "strategy": "ddp", "vllm": None}, {"gpus": 2}, 2),
+        ({"gpus": 2, "strategy": "zero2"}, {"gpus": 2, "strategy": "zero2"}, 2),
+        ({"vllm": COLOCATE}, {"gpus": 1, "vllm": {"mode": "colocate", "tensor_parallel_size": 1}}, 1),
+        (
+            {"gpus": 2, "vllm": {**SERVER, "gpus": 2, "tensor_parallel_size": 2}},
+            {"gpus": 2, "vllm": {"mode": "server", "gpus": 2, "tensor_parallel_size": 2}},
+            4,
+        ),
+        ({"vllm": SERVER}, {"gpus": 1, "vllm": {"mode": "server", "gpus": 1, "tensor_parallel_size": 1}}, 2),
+    ],
+)
+def test_the_layout_in_the_spec(config, launch, spec, gpus):
+    found = spec_of(config, launch)
+    assert {name: found[name] for name in ("gpus", "processes", "strategy", "vllm") if name in found} == spec
+    assert found["gpus"] + server_gpus_of(found) == gpus
+
+
+def test_a_spec_of_before_there_were_layouts_is_as_it_was(config):
+    """A key more, and every run of every study that there is would be trained again."""
+    of_all = {"model", "data", "prompt", "components", "training", "lora", "gradients", "weights", "gpus", "seed"}
+    assert set(spec_of(config, {})) == of_all
+    assert spec_of(config, {}) == spec_of(config, {"gpus": 1, "strategy": "ddp", "vllm": None})
+    assert spec_of(config, {"gpus": 0, "processes": 2})["processes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "is_new"),
+    [
+        ({"gpu_memory_utilization": 0.2}, False),  # after an out-of-memory error nothing is trained again
+        ({"enable_sleep_mode": True}, False),
+        ({"tensor_parallel_size": 2}, True),
+        ({"mode": "server"}, True),
+    ],
+)
+def test_what_of_vllm_decides_a_run(config, change, is_new):
+    before = resolve({**config, "launch": {"gpus": 2, "vllm": COLOCATE}}, "s", Path()).keys
+    after = resolve({**config, "launch": {"gpus": 2, "vllm": {**COLOCATE, **change}}}, "s", Path()).keys
+    assert (before != after) == is_new
+
+
+def resources_of(study, wildcards):
+    """What the training job of a run asks for."""
+    return {name: ask(wildcards) if callable(ask) else ask for name, ask in study.resources_of_run.items()}
+
+
+def test_what_a_training_job_asks_for(config):
+    config["launch"] = {"gpus": 2, "threads": 3, "resources": {"mem_mb": 1000, "runtime": 60}}
+    own = {"mem_mb": 9000, "disk_mb": 20, "qos": "long"}
+    config["arms"]["arms"]["b"] |= {"launch": {"gpus": 8, "nodes": 2}, "resources": own}
+    study = resolve(config, "study.yaml", Path())
+    asked = {}
+    for name, run in study.runs.items():
+        wildcards = SimpleNamespace(run=name)
+        asked[run.arm] = resources_of(study, wildcards)
+        asked[run.arm]["threads"] = study.threads_of_run(wildcards)
+    assert asked == {
+        "a": {"gpu": 2, "nodes": 1, "mem_mb": 1000, "runtime": 60, "disk_mb": 0, "qos": None, "threads": 6},
+        "b": {"gpu": 8, "nodes": 2, **own, "runtime": 60, "threads": 12},  # threads on each node
+    }
+
+
+def test_what_jobs_ask_for(config):
+    config["launch"] = {"gpus": 2, "vllm": {**COLOCATE, "gpu_memory_utilization": 0.45, "enable_sleep_mode": True}}
+    config["arms"]["arms"]["b"]["launch"] = {"vllm": {"mode": "server", "gpus": 2}, "strategy": "zero3"}
+    config["arms"]["arms"]["c"] = {"weights": {"format": 1}, "launch": {"vllm": None}}
+    study = resolve(config, "s", Path())
+    asked, options = {}, {}
+    for name, run in study.runs.items():
+        wildcards = SimpleNamespace(run=name)
+        asked[run.arm] = resources_of(study, wildcards)
+        options[run.arm] = study.options_of_run(wildcards, SimpleNamespace(**asked[run.arm]))
+    assert asked == {
+        "a": {"gpu": 2, "nodes": 1, "vllm_memory_percent": 45, "vllm_sleep": 1},
+        "b": {"gpu": 4, "nodes": 1, "vllm_memory_percent": 90, "vllm_sleep": 0},
+        "c": {"gpu": 2, "nodes": 1, "vllm_memory_percent": None, "vllm_sleep": None},
+    }
+    assert options == {
+        "a": " --vllm-memory-percent 45 --vllm-sleep 1",
+        "b": " --vllm-memory-percent 90 --vllm-sleep 0",
+        "c": "",
+    }
+
+
+def test_a_study_may_compare_transformers_with_vllm(config):
+    config["arms"]["arms"]["b"] = {**config["arms"]["arms"]["a"], "launch": {"vllm": COLOCATE}}
+    study = resolve(config, "s", Path())
+    assert len(set(study.keys.values())) == 2
+    assert study.warnings == []

@@ -1,0 +1,150 @@
+"""Secrets in a config: refused in plain text and never repeated, read from the environment by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from configs import changed
+from reward_ablation.config.secrets import refuse_secrets, without_secrets
+from reward_ablation.study.resolve import check_variables, resolve
+from reward_ablation.system.errors import StudyError
+
+URL = "https://me:hunter2@judge.example/v1"
+LONG = "hunter2" * 4  # as long as a token of a service
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("components/format/parameters", {"api_key": "hunter2"}, "components.format.parameters.api_key: "),
+        ("components/format/parameters", {"apiKey": "hunter2"}, "components.format.parameters.apiKey: "),
+        ("components/format/parameters", {"url": URL}, "components.format.parameters.url: "),
+        ("components/format/parameters", {"urls": ["x", URL]}, "components.format.parameters.urls.1: "),
+        ("components/format/parameters", {"url": "https://a.b/?key=hunter2hunter2"}, "format.parameters.url: "),
+        ("components/format/parameters", {"note": "sk-hunter2" + "x" * 20}, "components.format.parameters.note: "),
+        ("components/format/parameters", {"h": {"Authorization": "Basic hunter2"}}, "parameters.h.Authorization: "),
+        ("components/format/function", "hunter2.py:hf_hunter2" + "x" * 20, "components.format.function: "),
+        ("model", {"source": "hub", "id": "a/b", "revision": "0" * 40, "token": LONG}, "model.token: "),
+        ("data/train", {"source": "file", "path": URL}, "data.train.path: "),
+        ("training/model_init_kwargs", {"token": LONG}, "training.model_init_kwargs.token: "),
+        ("training/run_name", "hf_hunter2" + "x" * 20, "training.run_name: "),
+        ("arms/arms/b/training", {"hub_token": "hunter2"}, "arms.arms.b.training.hub_token: "),
+        ("prompt", {"template": "{question} ghp_hunter2" + "x" * 20}, "prompt.template: "),
+        ("launch", {"resources": {"slurm_extra": f"--export=PROXY={URL}"}}, "launch.resources.slurm_extra: "),
+        ("sk-hunter2hunter2hunter2", 1, "(a key): "),
+        # keys of the judge and of services
+        *[
+            ("components/format/parameters", {key: "hunter2"}, f"components.format.parameters.{key}: ")
+            for key in ("judge_token", "judge_api_token", "openai_key", "wandb_key", "judgeApiKey", "X-Auth-Token")
+        ],
+        ("components/format/parameters", {"cluster_token": LONG}, "components.format.parameters.cluster_token: "),
+        # not only one text: a list and a number
+        ("components/format/parameters", {"api_key": ["hunter2"]}, "components.format.parameters.api_key.0: "),
+        ("components/format/parameters", {"api_keys": [{"env": "A"}, "hunter2"]}, "format.parameters.api_keys.1: "),
+        ("components/format/parameters", {"api_key": 12345678}, "components.format.parameters.api_key: "),
+        # a header as one text
+        ("components/format/parameters", {"headers": ["Authorization: Basic aHVudGVyMg=="]}, "parameters.headers.0: "),
+        ("components/format/parameters", {"headers": ["Authorization: Bearer hunter2x"]}, "parameters.headers.0: "),
+        ("components/format/parameters", {"headers": [f"x-api-key: {LONG}"]}, "parameters.headers.0: "),
+        ("prompt", {"template": f"{{question}} bearer {LONG}"}, "prompt.template: "),
+        # tokens of services
+        *[
+            ("components/format/parameters", {"note": f"{start}{LONG}"}, "components.format.parameters.note: ")
+            for start in ("gsk_", "sk_live_", "nvapi-", "r8_", "pypi-", "AccountName=me;AccountKey=")
+        ],
+    ],
+)  # fmt: skip
+def test_a_secret_in_plain_text_is_refused_and_not_repeated(config, path, value, told):
+    with pytest.raises(StudyError) as caught:
+        resolve(changed(config, path, value), "study.yaml", Path())
+    text = str(caught.value)
+    assert told in text
+    assert "looks like a secret in plain text, and a config is copied into logs, results and the report; " in text
+    assert ("write {env: NAME}" in text) == ("parameters" in path)
+    assert "hunter2" not in text
+    assert "12345678" not in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"api_key": {"env": "JUDGE_API_KEY"}},  # by name
+        {"url": "https://judge.example:8000/v1?model=gpt"},
+        {"url": "git@github.com:me/judge.git"},
+        {"api_keys": [{"env": "FIRST"}, {"env": "SECOND"}]},
+        # words that a model writes
+        {"token": "<think>"},
+        {"token": "<|im_start|>assistant"},
+        {"token": "</think>\n<answer>\n"},
+        {"token": "#### The answer is 42 "},
+        {"token": "[END_OF_STEP_NUMBER_1]"},
+        {"pad_token": "<|fim_pad_of_type_1|>", "stop_token": "FINAL-ANSWER-FOLLOWS", "eos_token": 151643},
+        # prose
+        {"note": "the bearer authentication-mechanism of the judge"},
+        {"note": "the header Authorization: Bearer <token>"},
+        {"path": "data/pypi-download-statistics-2024.parquet"},
+        {"eos_token": "</s>", "tokenizer": "a/tokenizer-of-many-words"},
+        {"key": "task-specific-reasoning-tokens-are-counted"},
+        {"revision": "989aa7980e4cf806f80c7fef2b1adb7bc71aa306"},
+        {"api_key": "", "password": None, "use_auth_token": False},
+    ],
+)
+def test_what_is_no_secret_is_not_refused(config, tmp_path, value):
+    (tmp_path / "mine.py").write_text("def f(completions, *, p: dict, **columns): ...\n")
+    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"p": value}}
+    study = resolve(config, "study.yaml", tmp_path)
+    [spec, *_] = [json.loads(run.spec) for run in study.runs.values()]
+    assert spec["components"]["format"]["parameters"]["p"] == value
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"data": {"train": {"columns": {"token": "x"}}}},  # the name of a column
+        {"training": {"chat_template_kwargs": {"token": "abc"}}},
+        {"prompt": {"template": "{question} Explain the bearer authentication-mechanism."}},
+        *[yaml.safe_load(path.read_text()) for path in sorted(ROOT.glob("config/**/*.yaml"))],
+    ],
+)
+def test_a_short_word_and_the_configs_that_come_along_are_no_secrets(config):
+    refuse_secrets(config)
+    assert without_secrets(config) == config
+
+
+def test_a_variable_that_is_not_set_is_told_before_any_job(config, tmp_path):
+    (tmp_path / "mine.py").write_text("def f(completions, *, key: str, **columns): ...\n")
+    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"key": {"env": "JUDGE_API_KEY"}}}
+    study = resolve(config, "study.yaml", tmp_path)  # to look at results takes no secret
+    with pytest.raises(StudyError, match=r"^components\.format\.parameters: the environment variable JUDGE_API_KEY"):
+        check_variables(study.config, {})
+    check_variables(study.config, {"JUDGE_API_KEY": "hunter2"})
+
+
+def test_all_variables_that_are_not_set_are_told_in_one_line(config, tmp_path):
+    (tmp_path / "mine.py").write_text("def f(completions, *, p: dict | str, **columns): ...\n")
+    parameters = {
+        "format": {"a": {"env": "FIRST"}, "b": {"env": "SECOND"}, "c": {"env": "SET"}},
+        "other": {"env": "FIRST"},
+    }
+    for name, value in parameters.items():
+        config["components"][name] = {"function": "mine.py:f", "parameters": {"p": value}}
+    study = resolve(config, "study.yaml", tmp_path)
+    with pytest.raises(StudyError) as caught:
+        check_variables(study.config, {"SET": "x"})
+    assert str(caught.value) == (
+        "components.format.parameters, components.other.parameters: the environment variables FIRST, SECOND are "
+        "not set; set them with `export FIRST=... SECOND=...`, then run the same command again"
+    )
+
+
+@pytest.mark.parametrize("value", ["staging", "NOT_A_VARIABLE_HERE", 3])
+def test_a_parameter_may_be_called_env(config, tmp_path, value):
+    (tmp_path / "mine.py").write_text("def f(completions, *, env='dev', **columns): ...\n")
+    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"env": value}}
+    check_variables(resolve(config, "study.yaml", tmp_path).config, {})

@@ -1,0 +1,91 @@
+"""The supervised start in a config: what is refused, and what decides its key and the runs'."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+
+SFT = {"data": {"source": "word_problems", "count": 5, "split": "train"}}
+
+
+def study_of(config, **sft):
+    return resolve(config | {"sft": SFT | sft}, "study.yaml", Path())
+
+
+@pytest.mark.parametrize(
+    ("sft", "told"),
+    [
+        ({"completion": "no placeholder"}, r"sft.completion: 'no placeholder' holds none of \{solution\}, \{working\}"),
+        ({"completion": ["{answer}", "none"]}, r"sft.completion: 'none' holds none of"),
+        ({"completion": []}, r"sft.completion: no template"),
+        ({"training": {"learning_rat": 1}}, r"sft.training: learning_rat: no setting of TRL's SFTConfig; did you mean"),
+        ({"training": {"beta": 0.1}}, r"sft.training: beta: no setting of TRL's SFTConfig"),
+        ({"training": {"seed": 1}}, r"sft.training: seed: not to be set here; write it under sft.seed"),
+        ({"training": {"learning_rate": "1e-5"}}, r"sft.training: learning_rate: '1e-5' is not allowed.*1.0e-6"),
+        ({"training": {"output_dir": "a"}}, r"sft.training: output_dir: not to be set here"),
+        ({"training": {"loss_type": "grpo"}}, r"sft.training: loss_type: 'grpo' is not allowed; allowed: nll, dft"),
+        ({"epochs": 1}, r"sft: unknown key 'epochs'"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(config, sft, told):
+    with pytest.raises(StudyError, match=f"^study.yaml: {told}"):
+        study_of(config, **sft)
+
+
+def test_a_study_without_one_is_as_it_was(config):
+    study = resolve(config, "study.yaml", Path())
+    assert all("sft" not in json.loads(run.spec) for run in study.runs.values())
+    assert study.model_file == study.fetched_file
+    assert study.demonstrations_file is None
+    assert resolve(config | {"sft": None}, "study.yaml", Path()).keys == study.keys
+
+
+def test_the_start_stands_beside_the_fetched_model_and_in_each_run(config):
+    without, study = resolve(config, "study.yaml", Path()), study_of(config)
+    assert study.fetched_file == without.model_file
+    assert study.model_file != study.fetched_file
+    assert set(study.keys.values()).isdisjoint(without.keys.values())
+    assert study.problems_file == without.problems_file
+    assert study.answers_folder == without.answers_folder
+
+
+@pytest.mark.parametrize(
+    "sft",
+    [
+        {"completion": "{answer}"},
+        {"completion": ["{solution}", "{answer}"]},
+        {"training": {"max_steps": 3}},
+        {"lora": {}},
+        {"seed": 1},
+        {"data": {**SFT["data"], "count": 6}},
+    ],
+)
+def test_what_decides_the_start_decides_the_runs(config, sft):
+    before, after = study_of(config), study_of(config, **sft)
+    assert before.model_file != after.model_file
+    assert set(before.keys.values()).isdisjoint(after.keys.values())
+    assert (before.demonstrations_file != after.demonstrations_file) == ("data" in sft)
+
+
+def test_prompts_decide_the_start(config):
+    other = config | {"prompt": {"template": "{question}!"}}
+    assert study_of(config).model_file != study_of(other).model_file
+    kwargs = config | {"training": {**config["training"], "chat_template_kwargs": {"enable_thinking": False}}}
+    assert study_of(config).model_file != study_of(kwargs).model_file
+
+
+def test_spellings_of_one_start_have_one_key(config):
+    assert study_of(config).model_file == study_of(config, completion=["{solution}"], training={}).model_file
+
+
+def test_a_start_from_the_same_demonstrations_at_another_place_is_the_same(config, tmp_path):
+    keys = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "demos.json").write_text('[{"question": "a", "answer": "1", "solution": "b"}]')
+        sft = {"data": {"source": "file", "path": f"{name}/demos.json"}}
+        keys.append(resolve(config | {"sft": sft}, "study.yaml", tmp_path).keys)
+    assert keys[0] == keys[1]

@@ -1,0 +1,64 @@
+"""What trackers are told of a run, and that it is no part of a key."""
+
+import json
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel
+from reward_ablation.config.tracking import run_title
+from reward_ablation.study.resolve import resolve
+
+
+@pytest.mark.parametrize(
+    ("model", "training", "title"),
+    [
+        (
+            HubModel(id="Qwen/Qwen2.5-0.5B-Instruct", revision="0" * 40),
+            {"max_steps": 128, "num_generations": 8},
+            "Qwen2.5-0.5B-Instruct-K8-128steps-mixed-seed0",
+        ),
+        (LocalModel(path="models/sft/"), {"num_generations": 2}, "sft-K2-3epochs-mixed-seed0"),
+        (DemoModel(), {"max_steps": -1, "num_train_epochs": 0.5}, "demo-K8-0.5epochs-mixed-seed0"),
+    ],
+)
+def test_a_run_is_named_after_model_group_size_and_steps(model, training, title):
+    assert run_title(model, training, "mixed", 0) == title
+
+
+def options(study):
+    """What each training command is told, by arm, of seed 0."""
+    told = {}
+    for name, run in study.runs.items():
+        words = shlex.split(study.options_of_run(SimpleNamespace(run=name), None))
+        if run.seed == 0:
+            told[run.arm] = json.loads(words[1]) if words else {}
+    return told
+
+
+def test_trackers_are_no_part_of_a_key(config):
+    before = resolve(config, "s", Path())
+    config["training"] |= {"report_to": "wandb", "project": "mine", "trackio_space_id": "a/b"}
+    config["arms"]["arms"]["b"]["training"] = {"report_to": "none", "run_name": "it's b"}
+    after = resolve(config, "s", Path())
+    assert before.keys == after.keys
+    assert list(before.runs) == list(after.runs)
+    assert options(before) == {"a": {}, "b": {}}
+    assert options(after) == {
+        "a": {
+            "report_to": "wandb",
+            "project": "mine",
+            "trackio_space_id": "a/b",
+            "run_name": "demo-K8-10steps-a-seed0",
+            "group": "a",
+        },
+        "b": {},
+    }
+
+
+def test_the_project_is_the_study_and_a_name_may_be_given(config):
+    config["training"] |= {"report_to": ["wandb", "tensorboard"], "run_name": "it's {mine}"}
+    told = options(resolve(config, "s", Path()))["b"]
+    assert told == {"report_to": ["wandb", "tensorboard"], "run_name": "it's {mine}", "project": "study", "group": "b"}

@@ -1,0 +1,101 @@
+"""Runs as training leaves them on disk: finished, stopped, killed, failed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.study.run_folder import LOCK, OWNER, RECORD, SEAL, WORK
+from reward_ablation.study.study import Run, Study
+from reward_ablation.system.files import sha256, write_json
+
+#: When the logs of these runs were last written to, in seconds since 1970.
+NOW = 1_800_000_000.0
+#: What a run leaves that keeps a model on the way.
+FILES = (
+    "rollouts.parquet",
+    "gradients.parquet",
+    "metrics.parquet",
+    "model/config.json",
+    "model/model.safetensors",
+    "model-step5/adapter_model.safetensors",
+)
+STEP = "step {step}/40: reward {reward:.3f} (correctness 0.250 format 0.500), 20 tokens, {left} s left\n"
+STOPPED = "train: stopped at step {step} of 40: {reason}; the same command goes on from there\n"
+
+
+def steps(until: int, left: int = 120) -> str:
+    """The log of a run from its first step on."""
+    lines = [STEP.format(step=step, reward=step / 100, left=left) for step in range(1, until + 1)]
+    return "train: 40 steps, from step 1\n" + "".join(lines)
+
+
+def attempt(seconds: float, ended: str | None = None, gpus: int = 2) -> dict[str, Any]:
+    hardware = {"gpus": ["NVIDIA H200"] * gpus, "processes": max(1, gpus)}
+    record = {"from_step": 0, "to_step": 20, "hardware": hardware, "threads": 1, "wall_seconds": seconds}
+    return record | ({"ended": ended} if ended else {})
+
+
+class LeftBehind:
+    """The results folder of a study, to be filled."""
+
+    def __init__(self, study: Study):
+        self.study = study
+        self.root = study.root / study.config.root
+        self.runs = list(study.runs.values())
+
+    def folder(self, run: Run) -> Path:
+        """A run's folder, with the lock's file in it: nobody holds it."""
+        folder = self.root / "runs" / run.name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / LOCK).touch()
+        return folder
+
+    def log(self, run: Run, text: str, age: float = 0.0) -> None:
+        """A run's log that was last written to so many seconds before NOW."""
+        self.other_log(f"train/{run.name}.log", text, age)
+
+    def other_log(self, name: str, text: str, age: float = 0.0) -> None:
+        path = self.root / "logs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (NOW - age, NOW - age))
+
+    def finish(self, run: Run, *attempts: dict[str, Any], name: str = RECORD, **changes: Any) -> None:
+        """A finished run's record; it is as old as an hour."""
+        spec = {key: value for key, value in json.loads(run.spec).items() if key != "seed"}
+        record = {"spec": spec, "seed": run.seed, "code": self.study.train_code, "modules": self.study.train_modules}
+        record |= {"inputs": {}, "steps": 40, "attempts": list(attempts)} | changes
+        path = self.folder(run) / name
+        write_json(record, path)
+        os.utime(path, (NOW - 3600, NOW - 3600))
+
+    def finish_whole(self, run: Run, *attempts: dict[str, Any], **changes: Any) -> None:
+        """A finished run with all that its record lists, the files' digests and sizes included."""
+        folder = self.folder(run)
+        for name in FILES:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(name.encode().ljust(40, b"."))
+        (folder / "empty.txt").touch()
+        files = sorted([*FILES, "empty.txt"])
+        recorded = {"files": {name: sha256(folder / name) for name in files}}
+        recorded |= {"sizes": {name: (folder / name).stat().st_size for name in files}}
+        self.finish(run, *attempts, **recorded, **changes)
+
+    def work(self, run: Run, *attempts: dict[str, Any], checkpoint: int = 0, **changes: Any) -> None:
+        """Unfinished work, with a sealed checkpoint."""
+        work = self.folder(run) / WORK
+        owner = {"spec": json.loads(run.spec), "code": self.study.train_code, "inputs": {}, "modules": {}}
+        write_json(owner | changes, work / OWNER)
+        write_json(list(attempts), work / "attempts.json")
+        if checkpoint:
+            write_json({}, work / f"checkpoint-{checkpoint}" / SEAL)
+
+    def answer(self, model: str, dataset: str) -> None:
+        """Answers with their record; `dataset` ends with `.steps` for those of the models that a run kept."""
+        path = self.root / self.study.answers_folder / model / f"{dataset}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"answers")
+        write_json({"size": 7, "sha256": sha256(path)}, path.with_name(f"{dataset}.json"))

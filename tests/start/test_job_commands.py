@@ -1,0 +1,156 @@
+"""Command lines of Snakemake: paths are words of them, whatever stands in a path, and a target is not a config file."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from reward_ablation.start.job_commands import (
+    check_config_files,
+    check_passed_on,
+    shell_prefix,
+    shorten_failed_commands,
+)
+from reward_ablation.system.errors import StudyError
+
+HOSTILE = 'a b/it\'s "$(touch PWNED)" `touch PWNED` {wildcards} \\ *'
+
+
+def test_the_programs_of_the_environment_come_first_whatever_its_folder_is_called(tmp_path):
+    prefix = shell_prefix(Path(HOSTILE)).format()  # as Snakemake formats it
+    command = ["bash", "-c", f'{prefix} printf %s "$PATH"']
+    path = subprocess.run(command, cwd=tmp_path, env={"PATH": "/bin:/usr/bin"}, capture_output=True, text=True)
+    assert path.stdout == f"{HOSTILE}:/bin:/usr/bin", path.stderr
+    assert not (tmp_path / "PWNED").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "passed"),
+    [
+        ("/home/me/study", True),
+        ("/home/me/a study", True),
+        ("/home/me/it's mine", True),
+        ('/home/me/"mine"', True),
+        ("/home/me/$(touch PWNED) `touch PWNED`", True),  # Snakemake's single quotes hold it
+        ("/home/me/{run} <results> 100%j ünï", True),
+        ("/home/me/it's $(touch PWNED)", False),  # its double quotes do not
+        ("/home/me/it's `touch PWNED`", False),
+        ("/home/me/it's $HOME", False),
+        ('/home/me/it\'s "mine"', False),
+        ("/home/me/back\\slash", False),
+        ("/home/me/two\nlines", False),
+        ("'/home' $(touch PWNED)", False),  # taken for quoted already
+    ],
+)
+def test_a_path_that_jobs_would_not_get_as_it_is_is_refused(path, passed, tmp_path):
+    from snakemake_interface_executor_plugins.utils import format_cli_arg
+
+    if passed:
+        check_passed_on([path], "/usr/bin/python")
+        command = format_cli_arg("printf %s", path)
+        printed = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+        assert printed.stdout == path
+        assert not (tmp_path / "PWNED").exists()
+        return
+    with pytest.raises(StudyError, match="Snakemake cannot write this path into the command of a job") as error:
+        check_passed_on(["/fine", path], "/usr/bin/python")
+    assert str(error.value).isprintable()
+
+
+def test_a_python_that_must_be_quoted_is_refused():
+    with pytest.raises(
+        StudyError, match=r"^/my env/bin/python: Snakemake cannot .* install the workflow \(make install"
+    ):
+        check_passed_on([], "/my env/bin/python")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["--configfile", "my.yaml", "plan"],
+            "plan: is no config file, and --configfile takes all words up to the next option; type: snakemake plan "
+            "--configfile my.yaml",
+        ),
+        (["--configfile", "my.yaml", "prune", "delete", "-n"], "type: snakemake prune delete --configfile my.yaml"),
+        (
+            ["-c", "2", "--configfiles", "my.yaml", "more.yaml", "all.pdf"],
+            "type: snakemake all.pdf --configfiles my.yaml m",
+        ),
+        (
+            ["--configfile", "mine.yaml"],
+            "--configfile mine.yaml: no such file; name a config, such as config/demo.yaml",
+        ),
+        (["--configfile=mine.yaml", "plan"], "--configfile mine.yaml: no such file"),
+        (["--configf", "my.yaml", "plan"], "type: snakemake plan --configf my.yaml"),  # Snakemake takes beginnings
+        (["--configfil=mine.yaml"], "--configfil mine.yaml: no such file"),
+        (["--configfile", "folder.yaml"], "--configfile folder.yaml: no such file"),
+    ],
+)
+def test_a_target_behind_configfile_is_told_where_it_belongs(words, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file in ("my.yaml", "more.yaml", "all.pdf"):  # a figure that an earlier start has made is no config either
+        (tmp_path / file).write_text("")
+    (tmp_path / "folder.yaml").mkdir()
+    with pytest.raises(StudyError) as error:
+        check_config_files(["/bin/snakemake", *words])
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "--configfile", "my.yaml"],
+        ["--configfile", "my.yaml", "--", "plan"],
+        ["--configfile=my.yaml", "plan"],
+        ["--configfile", "my.yaml", "more.yaml", "-n"],
+        ["--configfile", "/dev/stdin"],
+        ["all", "--cores", "2", "--config", "name=mine"],
+        [],
+    ],
+)
+def test_other_command_lines_are_fine(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file in ("my.yaml", "more.yaml"):
+        (tmp_path / file).write_text("")
+    check_config_files(["snakemake", *words])
+
+
+def shown(**fields):
+    record = logging.makeLogRecord(fields)
+    assert shorten_failed_commands(record)
+    return record
+
+
+def test_of_a_failed_jobs_command_the_beginnings_of_long_arguments_are_shown():
+    spec = '{"a": "it\'s ' + "x" * 4000 + '"}'
+    command = f"exec python -m stage --spec {shlex.quote(spec)} --run-dir runs/a > log 2>&1"
+    told = shown(event=LogEvent.JOB_ERROR, shellcmd=command).shellcmd
+    assert told.startswith("exec python -m stage --spec {")
+    assert told.endswith("characters; snakemake -p shows all) --run-dir runs/a > log 2>&1")
+    assert len(told) < 300
+    assert shown(event=LogEvent.SHELLCMD, shellcmd=command).shellcmd == command  # asked for with -p
+    assert shown(event=LogEvent.JOB_ERROR, shellcmd="exec 'a b'").shellcmd == "exec 'a b'"
+    told = shown(msg=f"CalledProcessError in file x, line 1:\nCommand '{command}' returned non-zero exit status 1.").msg
+    assert told == "CalledProcessError in file x, line 1:\nThe command returned non-zero exit status 1."
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Command 'a' died with <Signals.SIGKILL: 9>.", "The command died with <Signals.SIGKILL: 9>."),
+        ("a Command '' returned non-zero exit status 1.", "a The command returned non-zero exit status 1."),
+        # The command itself has the words of its end, and of its beginning.
+        ("Command 'b' died with Command 'c' returned non-zero exit status 2.", "The command returned non-zero exit"),
+        ("' died with Command 'a", "' died with Command 'a"),
+        ("Command ' died with", "Command ' died with"),
+        ("Command '" * 200_000, "Command '" * 200_000),  # minutes where the time grows as the square
+    ],
+)
+def test_the_words_of_a_failed_command_are_left_out(text, told):
+    assert shown(msg=f"CalledProcessError in x: {text}").msg.startswith(f"CalledProcessError in x: {told}")

@@ -1,0 +1,259 @@
+"""The plan: which runs train, why in words, and what it will cost, from runs on disk."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.start.history import read_history
+from reward_ablation.start.plan import plan_of
+from reward_ablation.start.plan_text import plan_text, seeds, summary
+from reward_ablation.start.stale import Present
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.locks import take
+
+
+def plan_for(config, root, **kept):
+    study = resolve(config, "study.yaml", root)
+    return plan_of(study, read_history(root / study.config.root / "runs", study.runs), Present(study), **kept)
+
+
+def finish(config, root, *names, seconds=20.0, name="run.json", **changes):
+    """Write the records of these arms' runs, as training does."""
+    study = resolve(config, "study.yaml", root)
+    for run in study.runs.values():
+        if run.arm in names:
+            spec = {key: value for key, value in json.loads(run.spec).items() if key != "seed"}
+            attempts = [
+                {"from_step": 0, "to_step": 4, "wall_seconds": 0.4 * seconds},
+                {"from_step": 4, "to_step": 10, "wall_seconds": 0.6 * seconds},
+            ]
+            record = {"spec": spec, "seed": run.seed, "code": study.train_code, "modules": study.train_modules}
+            folder = root / study.config.root / "runs" / run.name
+            folder.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({**record, "inputs": {}, "steps": 10, "attempts": attempts, **changes})
+            (folder / name).write_text(text)
+    return study
+
+
+@pytest.fixture
+def config(config):
+    config["launch"] = {"gpus": 2}
+    return config
+
+
+def test_before_anything_was_trained(config, tmp_path):
+    assert plan_text(plan_for(config, tmp_path)).splitlines() == [
+        "study study: 4 of 4 runs to train",
+        "",
+        "train, 4 runs: not trained yet",
+        f"    arm a  key {resolve(config, 's', tmp_path).keys['a']}  seeds 0-1",
+        f"    arm b  key {resolve(config, 's', tmp_path).keys['b']}  seeds 0-1",
+        "",
+        "GPU hours: nothing to estimate from, no run of this study has finished on 2 GPUs",
+    ]
+
+
+def test_reasons_are_told_once_with_their_arms_and_seeds(config, tmp_path):
+    finish(config, tmp_path, "a", "b", seconds=3600)
+    config["seeds"] = [0, 1, 2]
+    config["arms"]["arms"]["b"]["weights"]["format"] = 0.25
+    config["arms"]["arms"]["c"] = {"weights": {"format": 1}}
+    keys = resolve(config, "s", tmp_path).keys
+    plan = plan_for(config, tmp_path)
+    assert plan_text(plan).splitlines() == [
+        "study study: 7 of 9 runs to train",
+        "",
+        "train, 1 run: new seed",
+        f"    arm a  key {keys['a']}  seed 2",
+        "train, 3 runs: format 0.5 → 0.25",
+        f"    arm b  key {keys['b']}  seeds 0-2",
+        "train, 3 runs: new arm",
+        f"    arm c  key {keys['c']}  seeds 0-2",
+        "no training, 2 runs: trained",
+        f"    arm a  key {keys['a']}  seeds 0-1",
+        "",
+        "2 finished runs of other configs here; `snakemake prune` lists what is not needed",
+        "",
+        # 7 runs of 10 steps, an hour for 10 steps, 2 GPUs: 7 x 1 x 2.
+        "about 14 GPU hours: 70 steps of 360 s on 2 GPUs, from 4 finished runs",
+    ]
+    assert summary(plan).startswith(
+        "study study: 7 runs to train (new seed; format 0.5 → 0.25; 1 more reason); about 14 GPU hours"
+    )
+
+
+def test_the_nearest_earlier_spec_of_the_arm_is_compared(config, tmp_path):
+    finish(config, tmp_path, "b")
+    config["training"]["learning_rate"] = 1e-5
+    config["arms"]["arms"]["b"]["weights"]["format"] = 0.25
+    finish(config, tmp_path, "b")
+    config["training"]["learning_rate"] = 1e-4
+    reasons = {planned.run.arm: planned.why for planned in plan_for(config, tmp_path).runs}
+    assert reasons == {"a": "new arm", "b": "learning_rate 1e-05 → 0.0001"}
+
+
+def test_time_is_that_of_the_same_arm_where_it_was_trained(config, tmp_path):
+    finish(config, tmp_path, "a", seconds=3600)
+    finish(config, tmp_path, "b", seconds=36000)
+    config["seeds"] = [0, 1, 2]
+    assert plan_for(config, tmp_path).estimate.hours == pytest.approx(11)
+    config["launch"]["gpus"] = 1  # runs on two GPUs say nothing of one
+    assert plan_for(config, tmp_path).estimate.unknown == 6
+
+
+def test_arms_on_other_numbers_of_gpus_are_told_apart(config, tmp_path):
+    config["arms"]["arms"]["b"]["launch"] = {"gpus": 4, "nodes": 2}
+    finish(config, tmp_path, "a", seconds=3600)
+    finish(config, tmp_path, "b", seconds=36000)
+    config["seeds"] = [0, 1, 2]
+    plan = plan_for(config, tmp_path)
+    # an hour on 2 GPUs, 10 hours on 4
+    assert (plan.estimate.hours, plan.estimate.device_hours) == (pytest.approx(11), pytest.approx(42))
+    assert "about 42 GPU hours: 20 steps of 1980 s on 2 to 4 GPUs, from 4 finished runs" in plan_text(plan)
+    config["arms"]["arms"]["b"]["launch"]["nodes"] = 1
+    assert plan_for(config, tmp_path).estimate.unknown == 0
+    config["arms"]["arms"]["b"]["launch"]["gpus"] = 8
+    assert plan_for(config, tmp_path).estimate.unknown == 3
+
+
+def test_hours_on_the_cpu_are_of_all_processes_and_threads(config, tmp_path):
+    config["launch"] = {"gpus": 0, "processes": 2, "threads": 3}
+    text = "CPU hours: nothing to estimate from, no run of this study has finished in 2 processes"
+    assert plan_text(plan_for(config, tmp_path)).splitlines()[-1] == text
+    finish(config, tmp_path, "a", seconds=3600)
+    config["seeds"] = [0, 1, 2]
+    # a third run of one arm, three of the other: 4 runs of an hour
+    assert "about 24 CPU hours: 40 steps of 360 s in 2 processes, from 2" in plan_text(plan_for(config, tmp_path))
+
+
+def test_the_number_of_steps_is_that_of_earlier_runs_where_no_setting_says_it(config, tmp_path):
+    del config["training"]["max_steps"]
+    assert plan_for(config, tmp_path).runs[0].steps_left is None
+    finish(config, tmp_path, "a", steps=12)
+    config["seeds"] = [0, 1, 2]
+    assert {planned.steps_left for planned in plan_for(config, tmp_path).training} == {12}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"code": "0" * 16}, "training code changed"),
+        ({"code": "0" * 16, "modules": {}}, "training code changed"),
+        ({"inputs": {"problems": "0" * 64}}, "its training set changed"),
+        ({"inputs": {"problems": "0" * 64, "model": "1" * 64}}, "its base model and its training set changed"),
+        ({"seed": 7}, "its run.json is of another config"),
+    ],
+)
+def test_a_run_of_other_code_or_inputs_is_trained_again(config, tmp_path, changes, why):
+    study = finish(config, tmp_path, "a", "b")
+    for file in (study.model_file, study.problems_file):
+        path = tmp_path / study.config.root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("as it is now")
+    assert plan_for(config, tmp_path).training == []
+    finish(config, tmp_path, "a", **changes)
+    plan = plan_for(config, tmp_path)
+    assert [(planned.run.arm, planned.why) for planned in plan.training] == [("a", why)] * 2
+    assert plan_for(config, tmp_path, code_counts=False).training == []
+
+
+def test_changed_modules_are_named(config, tmp_path):
+    study = finish(config, tmp_path, "a")
+    modules = study.train_modules | {f"reward_ablation.training.gone_{number}": "0" for number in range(4)}
+    finish(config, tmp_path, "a", code="0" * 16, modules=modules)
+    assert plan_for(config, tmp_path).runs[0].why == (
+        "training code changed: training/gone_0.py, training/gone_1.py, training/gone_2.py and 1 more"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "{}"])
+def test_a_record_that_cannot_be_read_is_written_anew(config, tmp_path, text):
+    study = finish(config, tmp_path, "a")
+    (tmp_path / study.config.root / "runs" / next(iter(study.runs)) / "run.json").write_text(text)
+    assert plan_for(config, tmp_path).runs[0].why == "its run.json cannot be read"
+
+
+def test_a_finished_run_whose_record_snakemake_removed_is_not_trained(config, tmp_path):
+    finish(config, tmp_path, "a", "b", name=".run.json")
+    assert plan_for(config, tmp_path).training == []
+    finish(config, tmp_path, "a", "b", name=".run.json", code="0" * 16)
+    assert len(plan_for(config, tmp_path).training) == 4
+
+
+def test_an_interrupted_run_goes_on_from_its_last_whole_checkpoint_under_the_same_code(config, tmp_path):
+    study = finish(config, tmp_path, "b", seconds=36)
+    run = next(iter(study.runs.values()))
+    work = tmp_path / study.config.root / "runs" / run.name / ".work"
+    for step in (2, 10, 9):
+        (work / f"checkpoint-{step}").mkdir(parents=True)
+        if step < 10:  # that one was being written
+            (work / f"checkpoint-{step}" / "checksums.json").write_text("{}")
+    owner = {"spec": json.loads(run.spec), "code": study.train_code, "inputs": {}}
+    (work / "owner.json").write_text(json.dumps(owner))
+    [first, second] = plan_for(config, tmp_path).training
+    assert first.why == "interrupted at step 9 of 10, goes on from there"
+    assert (first.steps_left, second.steps_left) == (1, 10)
+    with take(work.with_name(".lock")):
+        assert plan_for(config, tmp_path).training[0].why == "is being trained now, at step 9 of 10"
+    (work / "owner.json").write_text(json.dumps({**owner, "code": "0" * 16}))
+    assert plan_for(config, tmp_path).training[0].why == "new arm"
+
+
+def test_runs_behind_a_link_are_there(config, tmp_path):
+    """Somebody has moved an arm's runs to another disk: Snakemake goes through the link."""
+    study = finish(config, tmp_path, "a", "b")
+    folder = tmp_path / study.config.root / "runs" / study.folders[study.keys["a"]]
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert plan_for(config, tmp_path).training == []
+
+
+def test_arms_that_share_runs_are_noted(config, tmp_path):
+    study = finish(config, tmp_path, "a")
+    arms = config["arms"]["arms"]
+    config["arms"]["arms"] = {"first": arms["a"], "b": arms["b"], "again": copy.deepcopy(arms["b"])}
+    plan = plan_for(config, tmp_path)
+    assert plan.notes == [
+        f"arm first: its runs are those in runs/a-{study.keys['a']}, of the same spec",
+        "arm again: same runs as arm b, their specs are equal",
+    ]
+    assert len(plan.training) == 2
+    assert "arm again: same runs as arm b" in plan_text(plan)
+
+
+def test_a_large_study_is_told_in_a_screen(config, tmp_path):
+    weights = {f"arm{number}": {"weights": {"correctness": 1, "format": 0.1 + number / 1000}} for number in range(1000)}
+    config["arms"]["arms"] = weights
+    lines = plan_text(plan_for(config, tmp_path)).splitlines()
+    assert lines[0] == "study study: 2000 of 2000 runs to train"
+    assert "    and 988 more arms" in lines
+    assert len(lines) < 25
+    assert max(map(len, lines)) <= 100
+    finish(config, tmp_path, *weights)
+    for arm in weights.values():  # each arm has a reason of its own
+        arm["weights"]["correctness"] = 2
+        arm["weights"]["format"] *= 3
+    lines = plan_text(plan_for(config, tmp_path)).splitlines()
+    assert lines[2].startswith("train, 2 runs: correctness 1 → 2, format 0.1 → 0.3")
+    assert "and 1960 runs for 980 more reasons" in lines
+    assert len(lines) < 50
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [([3], "seed 3"), ([0, 1, 2, 3, 4, 7], "seeds 0-4, 7"), ([5, 1], "seeds 1, 5")]
+)
+def test_seeds_in_a_row(numbers, text):
+    assert seeds(numbers) == text
+
+
+def test_the_folder_of_an_arm_under_its_own_name_comes_first(config, tmp_path):
+    """Also where another one of the same key is there: a job on another machine comes to the same."""
+    study = resolve(config, "s", tmp_path)
+    key = study.keys["a"]
+    runs = tmp_path / study.config.root / "runs"
+    for names, folder in (([], "a"), (["old"], "old"), (["older"], "old"), (["a"], "a"), (["not a name"], "a")):
+        for name in names:
+            (runs / f"{name}-{key}").mkdir(parents=True)
+        assert resolve(config, "s", Path(tmp_path)).folders[key] == f"{folder}-{key}"

@@ -1,0 +1,284 @@
+"""What a study does not need: found by name, and deleted without touching anything else."""
+
+import json
+import os
+import time
+
+import pytest
+
+from reward_ablation.start import prune
+from reward_ablation.start.prune import delete, unneeded
+from reward_ablation.start.prune_text import prune_text, size_text
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.locks import take
+
+OLD = time.time() - 86400
+
+
+SFT = {"data": {"source": "word_problems", "count": 5, "split": "train", "seed": 3}}
+
+
+def write(path, text="x"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def write_study(study):
+    """The files of a finished study: those that it needs."""
+    root = study.root / study.config.root
+    write(root / "study.json", json.dumps({"name": study.config.name}))
+    write(root / "figures" / "all.pdf")
+    write(root / "tables" / "runs.csv")
+    write(root / study.model_file, json.dumps({"files": {"config.json": {}}}))
+    write((root / study.model_file).with_name("config.json"))
+    if study.demonstrations_file:
+        write(root / study.fetched_file, json.dumps({"files": {"config.json": {}}}))
+        write((root / study.fetched_file).with_name("config.json"))
+    demonstrations = [study.demonstrations_file] if study.demonstrations_file else []
+    for name in (study.problems_file, *demonstrations, *(f"data/evaluation/{name}.parquet" for name in study.datasets)):
+        write(root / name)
+        write((root / name).with_suffix(".json"))
+    for name in study.datasets:
+        write(root / f"logs/prepare/evaluation/{name}.log")
+    for run in study.runs:
+        for file in ("run.json", ".run.json", ".lock", "rollouts.parquet", "model/model.safetensors"):
+            write(root / "runs" / run / file)
+        if study.keeping_runs:
+            write(root / "runs" / run / "model-step5" / "model.safetensors")
+        write(root / "logs" / "train" / f"{run}.log")
+    for run in ("base", *study.runs):
+        kept = [f"{name}.steps" for name in study.datasets if run in study.keeping_runs]
+        for name in (*study.datasets, *kept):
+            write(root / study.answers_folder / run / f"{name}.parquet")
+            write(root / study.answers_folder / run / f"{name}.json")
+            write(root / "logs" / "evaluate" / run / f"{name}.log")
+            write(root / "benchmarks" / "evaluate" / run / f"{name}.tsv")
+    for name in study.exports:
+        write(root / name)
+        write((root / name).with_name("gradients_step_0.npz"))
+        layout, _, run = name.removeprefix("exports/").rpartition("/")[0].partition("/")
+        write(root / "logs" / "export" / layout / f"{run}.log")
+        write(root / "benchmarks" / "export" / layout / f"{run}.tsv")
+    return root
+
+
+def files_of(root):
+    return {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
+
+
+def delete_all(leftovers, root):
+    """Why each of them is still there; None where it is gone."""
+    return {leftover.path: delete(leftover, root) for leftover in leftovers}
+
+
+@pytest.fixture
+def root(config, tmp_path):
+    config["keep_models"] = 5
+    config["exports"] = ["simple_grpo"]
+    return write_study(resolve(config, "s", tmp_path))
+
+
+def test_a_study_needs_all_of_its_own(config, tmp_path, root):
+    assert unneeded(resolve(config, "s", tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda config: config["arms"]["arms"]["b"]["weights"].update(format=0.25),
+        lambda config: config["arms"]["arms"].pop("b"),
+        lambda config: config.update(seeds=[1]),
+        lambda config: config["evaluation"].update(max_new_tokens=7),
+        lambda config: config["data"]["evaluation"]["test"].update(count=11),
+        lambda config: config["data"]["train"].update(count=11),
+        lambda config: config["model"].update(seed=7),
+        lambda config: config.pop("keep_models"),
+        lambda config: config.pop("exports"),
+        lambda config: config["data"]["evaluation"].update(other=config["data"]["evaluation"].pop("test")),
+        lambda config: config.update(sft=SFT),
+    ],
+)
+def test_what_is_left_after_an_edit_is_what_the_study_then_needs(config, tmp_path, root, change):
+    """Two studies in one folder: pruning leaves exactly the files of the second."""
+    before = files_of(root)
+    change(config)
+    study = resolve(config, "s", tmp_path)
+    write_study(study)
+    assert before - files_of(root) == set()
+    alone = write_study(resolve(config, "s", tmp_path / "alone"))
+    assert files_of(root) > files_of(alone)
+    assert set(delete_all(unneeded(study), root).values()) == {None}
+    assert files_of(root) == files_of(alone)
+    assert not [folder for folder in root.rglob("*") if folder.is_dir() and not any(folder.iterdir())]
+    assert unneeded(study) == []
+
+
+def test_a_supervised_start_is_needed_as_long_as_the_study_has_it(config, tmp_path):
+    study = resolve(config | {"sft": SFT}, "s", tmp_path)
+    root = write_study(study)
+    assert unneeded(study) == []
+    left = unneeded(resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path))
+    assert "models" in {leftover.path.parent.name for leftover in left}
+    fetched = (root / study.fetched_file).parent
+    assert fetched not in {leftover.path for leftover in left}
+    without = {leftover.path: leftover.what for leftover in unneeded(resolve(config, "s", tmp_path))}
+    assert without[(root / study.model_file).parent] == "base model of another config"
+    assert without[root / study.demonstrations_file] == "set of demonstrations of another config"
+    assert fetched not in without
+
+
+def test_an_unfinished_start_is_left_over_once_the_study_has_another(config, tmp_path):
+    study = resolve(config | {"sft": SFT}, "s", tmp_path)
+    root = study.root / study.config.root
+    folder = (root / study.model_file).parent
+    work = folder.with_name(f".{folder.name}.sft")
+    write(work / ".work" / "checkpoint-5" / "model.safetensors")
+    assert unneeded(study) == []
+    left = unneeded(resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path))
+    assert [(leftover.path, leftover.what) for leftover in left] == [
+        (work, "unfinished supervised start of another config")
+    ]
+    with take(work / ".lock"):
+        assert "is at work there" in delete(left[0], root)
+    assert delete(left[0], root) is None
+    assert not work.exists()
+
+
+def test_runs_of_a_renamed_arm_are_needed(config, tmp_path, root):
+    arms = config["arms"]["arms"]
+    config["arms"]["arms"] = {"first": arms["a"], "second": arms["b"]}
+    assert unneeded(resolve(config, "s", tmp_path)) == []
+
+
+def test_what_the_workflow_did_not_make_is_left_alone(config, tmp_path, root):
+    outside = write(tmp_path / "outside" / "seed0" / "run.json")
+    mine = [
+        write(root / "notes.txt"),
+        write(root / "runs" / "notes.txt"),
+        write(root / "runs" / "backup" / "seed0" / "run.json"),
+        write(root / "runs" / "a-0123456" / "seed0" / "run.json"),
+        write(root / "runs" / "a-01234567" / "best" / "run.json"),
+        write(root / "evaluation" / "mine" / "a-01234567" / "seed0" / "test-01234567.parquet"),
+        write(root / "models" / "base-01234567" / "adapter.safetensors"),
+        write(root / "models" / "my_model" / "model.json"),
+        write(root / "data" / "train.parquet"),
+        write(root / "data" / "train-01234567.csv"),
+        write(root / "exports" / "notes.txt"),
+        write(root / "exports" / "simple_grpo" / "a-01234567" / "seed0" / "plot.png"),
+        write(root / "other" / "runs" / "a-01234567" / "seed0" / "run.json"),
+    ]
+    (root / "runs" / "a-89abcdef").symlink_to(outside.parents[1])
+    (root / "runs" / "a-01234567" / "seed7").symlink_to(outside.parent)
+    assert unneeded(resolve(config, "s", tmp_path)) == []
+    assert all(path.is_file() for path in mine)
+
+
+@pytest.mark.parametrize("kind", ["runs", "evaluation", "models", "data", "logs"])
+def test_nothing_behind_a_link_is_touched(config, tmp_path, root, kind):
+    """Somebody has moved a part of the results to another disk."""
+    os.rename(root / kind, tmp_path / "elsewhere")
+    (root / kind).symlink_to(tmp_path / "elsewhere")
+    config["arms"]["arms"]["b"]["weights"]["format"] = 0.25
+    config["model"]["seed"] = 7
+    config["data"]["train"]["count"] = 11
+    before = files_of(tmp_path / "elsewhere")
+    delete_all(unneeded(resolve(config, "s", tmp_path)), root)
+    assert files_of(tmp_path / "elsewhere") == before
+
+
+def test_a_run_with_a_file_of_the_users_is_kept_and_told(config, tmp_path, root):
+    run = sorted((root / "runs").glob("b-*/seed0"))[0]
+    write(run / "notes.txt")
+    config["arms"]["arms"].pop("b")
+    kept = delete_all(unneeded(resolve(config, "s", tmp_path)), root)
+    assert kept[run] == "holds notes.txt, which is not the workflow's"
+    assert (run / "run.json").is_file()
+    assert not run.with_name("seed1").exists()
+
+
+def test_a_link_in_a_run_is_removed_and_what_it_points_to_is_not(config, tmp_path, root):
+    behind = write(tmp_path / "outside" / "weights")
+    run = sorted((root / "runs").glob("b-*/seed0"))[0]
+    (run / "model" / "linked").symlink_to(behind.parent)
+    config["arms"]["arms"].pop("b")
+    assert set(delete_all(unneeded(resolve(config, "s", tmp_path)), root).values()) == {None}
+    assert behind.is_file()
+
+
+def test_a_run_that_is_being_trained_is_kept(config, tmp_path, root):
+    run = sorted((root / "runs").glob("b-*/seed0"))[0]
+    config["arms"]["arms"].pop("b")
+    with take(run / ".lock"):
+        kept = delete_all(unneeded(resolve(config, "s", tmp_path)), root)
+    assert "is at work there" in kept.pop(run)
+    assert set(kept.values()) == {None}
+    assert (run / "run.json").is_file()
+
+
+@pytest.mark.parametrize("calls", range(1, 20))
+def test_a_half_that_is_left_does_not_look_whole_and_goes_the_next_time(config, tmp_path, root, monkeypatch, calls):
+    """Killed before the n-th removal: no folder has a record and lacks what the record is of."""
+    config["arms"]["arms"].pop("b")
+    config["model"]["seed"] = 7
+    study = resolve(config, "s", tmp_path)
+    write_study(study)
+    done = 0
+
+    def killed_in_time(call):
+        def wrapped(*arguments, **keywords):
+            nonlocal done
+            done += 1
+            if done > calls:
+                raise KeyboardInterrupt
+            return call(*arguments, **keywords)
+
+        return wrapped
+
+    with monkeypatch.context() as patched:
+        for name in ("unlink", "rmdir", "replace"):
+            patched.setattr(prune.os, name, killed_in_time(getattr(os, name)))
+        found = [leftover for leftover in unneeded(study) if leftover.path.is_dir()]
+        with pytest.raises(KeyboardInterrupt):
+            delete_all(found, root)
+    for run in (root / "runs").glob("*/seed*"):
+        if (run / "run.json").is_file() or (run / ".run.json").is_file():
+            assert (run / "rollouts.parquet").is_file()
+            assert (run / "model" / "model.safetensors").is_file()
+    for model in (root / "models").glob("base-*/model.json"):
+        assert model.with_name("config.json").is_file()
+    for path in root.rglob(".*.old"):
+        os.utime(path, (OLD, OLD))
+    assert set(delete_all(unneeded(study), root).values()) <= {None}
+    assert files_of(root) == files_of(write_study(resolve(config, "s", tmp_path / "alone")))
+
+
+def test_temporary_files_are_left_over_when_nobody_writes_to_them(config, tmp_path, root):
+    study = resolve(config, "s", tmp_path)
+    run = root / "runs" / next(iter(study.runs))
+    old = [write(run / ".run.json.123.tmp"), write(root / "tables" / ".runs.csv.77.tmp")]
+    (root / "models" / ".base-01234567.fetching").mkdir()
+    old.append(root / "models" / ".base-01234567.fetching")
+    for path in old:
+        os.utime(path, (OLD, OLD))
+    write(root / "tables" / ".runs.csv.78.tmp")  # a moment ago
+    os.utime(write(run / ".work" / ".part.tmp"), (OLD, OLD))  # training's own
+    os.utime(write(root / "another" / "tables" / ".runs.csv.9.tmp"), (OLD, OLD))
+    assert {leftover.path for leftover in unneeded(study)} == set(old)
+
+
+def test_the_list_has_a_line_for_each_arm_and_kind(config, tmp_path, root):
+    config["arms"]["arms"].pop("b")
+    study = resolve(config, "s", tmp_path)
+    lines = prune_text(study, unneeded(study), deleted=False).splitlines()
+    assert lines[0] == "study study does not need:"
+    [runs] = [line for line in lines if "results/study/runs/b-" in line]
+    assert runs.endswith(": 2 × finished run of another config")
+    assert lines[-1].endswith(" in all; `snakemake prune delete` deletes it")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (1200, "1.2 kB"), (15e6, "15 MB"), (2.5e12, "2.5 TB")]
+)
+def test_sizes(size, text):
+    assert size_text(size) == text

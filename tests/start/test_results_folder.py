@@ -1,0 +1,109 @@
+"""Claiming a results folder: by one Snakemake at a time, and only where it can write."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from reward_ablation.start.results_folder import ResultsFolder, check_working_folder
+from reward_ablation.system.errors import StudyError
+from storage import fill, remount, small_disk, without_privileges
+
+CLAIM = """
+import sys
+from pathlib import Path
+from reward_ablation.system.errors import one_line_errors
+from reward_ablation.start.results_folder import ResultsFolder
+with one_line_errors():
+    ResultsFolder(Path(sys.argv[1])).claim()
+"""
+
+
+def claiming(folder) -> list[str]:
+    return [sys.executable, "-c", CLAIM, str(folder)]
+
+
+def test_a_folder_is_made_claimed_and_left_without_litter(tmp_path):
+    folder = tmp_path / "results" / "demo"
+    lock = ResultsFolder(folder).claim()
+    assert json.loads((folder / ".lock").read_text())["pid"]
+    lock.release()
+    assert [path.name for path in folder.iterdir()] == [".lock"]
+    ResultsFolder(folder).claim().release()
+
+
+def test_two_cannot_work_in_one_folder(tmp_path):
+    lock = ResultsFolder(tmp_path).claim()
+    second = subprocess.run(claiming(tmp_path), capture_output=True, text=True)
+    lock.release()
+    assert second.returncode == 1
+    assert second.stderr.startswith(f"error: {tmp_path}: process ")
+    assert second.stderr.endswith("works there; wait until it is done or stop it, then run the same command again\n")
+
+
+def test_a_plan_made_before_another_one_ended_is_refused(tmp_path):
+    """What that one made is not in the plan: it would be deleted and made again."""
+    early = ResultsFolder(tmp_path)
+    subprocess.run(claiming(tmp_path), check=True)
+    with pytest.raises(StudyError, match="another Snakemake worked there while this one planned its jobs"):
+        early.claim()
+    ResultsFolder(tmp_path).claim().release()
+
+
+def test_a_full_disk_is_told_before_any_job_and_with_space_it_goes_on(tmp_path):
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        filler = fill(disk, leave=8192)
+        result = subprocess.run(claiming(disk / "results"), capture_output=True, text=True)
+        assert result.returncode == 1
+        assert result.stderr.count("\n") == 1
+        assert result.stderr.startswith(f"error: {disk / 'results'}: No space left on device; what is done is kept")
+        assert [path.name for path in (disk / "results").iterdir()] == [".lock"]
+        filler.unlink()
+        subprocess.run(claiming(disk / "results"), check=True)
+
+
+@pytest.mark.parametrize("made_before", [True, False])
+def test_a_read_only_disk_is_told_before_any_job(tmp_path, made_before):
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        if made_before:
+            ResultsFolder(disk / "results").claim().release()
+        remount(disk, "ro")
+        result = subprocess.run(claiming(disk / "results"), capture_output=True, text=True)
+        assert result.returncode == 1
+        assert result.stderr.count("\n") == 1
+        assert result.stderr.startswith(f"error: {disk / 'results'}")
+        assert ": Read-only file system; " in result.stderr
+        assert "another folder with the key results" in result.stderr
+
+
+def test_a_folder_without_permission_is_told_before_any_job(tmp_path):
+    (tmp_path / "home").mkdir(mode=0o500)
+    result = subprocess.run(without_privileges(claiming(tmp_path / "home" / "results")), capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith(f"error: {tmp_path / 'home' / 'results'}: Permission denied; ")
+
+
+def test_a_file_in_the_place_of_the_folder_is_told_before_any_job(tmp_path):
+    (tmp_path / "results").write_text("")
+    result = subprocess.run(claiming(tmp_path / "results"), capture_output=True, text=True)
+    assert result.returncode == 1
+    assert (
+        result.stderr
+        == f"error: {tmp_path / 'results'}: is not a folder; give the study another with the key results\n"
+    )
+
+
+def test_a_working_folder_that_cannot_be_written_is_told(tmp_path):
+    with small_disk(tmp_path / "disk") as disk:
+        check_working_folder(disk)
+        remount(disk, "ro")
+        check_working_folder(disk)  # its records are there: a dry run needs no more
+        remount(disk, "rw")
+        (disk / ".snakemake").rmdir()
+        remount(disk, "ro")
+        with pytest.raises(StudyError, match=r"\.snakemake: Read-only file system; Snakemake keeps its records in"):
+            check_working_folder(disk)

@@ -1,0 +1,166 @@
+"""What a file system refuses is told in one line, by every library that the stages write with."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reward_ablation.system.errors import REMEDIES, StudyError, refused_by_storage, storage_errors
+from storage import fill, remount, small_disk, without_privileges
+
+NUMBERS = np.random.default_rng(0).random(100_000)
+
+
+def plain(path):
+    path.write_bytes(NUMBERS.tobytes())
+
+
+def parquet(path):
+    pq.write_table(pa.table({"a": NUMBERS}), path)
+
+
+def csv(path):
+    pd.DataFrame({"a": NUMBERS}).to_csv(path)
+
+
+def npy(path):
+    with path.open("wb") as file:
+        np.save(file, NUMBERS)
+
+
+def npz(path):
+    with path.open("wb") as file:
+        np.savez(file, a=NUMBERS)
+
+
+def torch_save(path):
+    import torch
+
+    torch.save({"a": torch.from_numpy(NUMBERS)}, path)
+
+
+def safetensors(path):
+    import torch
+    from safetensors.torch import save_file
+
+    save_file({"a": torch.from_numpy(NUMBERS)}, path)
+
+
+def tokenizer(path):
+    from tokenizers import Tokenizer, models
+
+    Tokenizer(models.WordLevel({f"w{number}": number for number in range(20_000)}, unk_token="w0")).save(str(path))
+
+
+def png(path):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(20, 20))
+    figure.subplots().plot(NUMBERS[:20_000])
+    figure.savefig(path, format="png", dpi=200)
+
+
+def pdf(path):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    figure.subplots().scatter(NUMBERS[:50_000], NUMBERS[50_000:])
+    figure.savefig(path, format="pdf")
+
+
+WRITERS = [plain, parquet, csv, npy, npz, torch_save, safetensors, tokenizer, png, pdf]
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)
+def test_a_full_disk_is_told_by_every_library(tmp_path, write):
+    with small_disk(tmp_path / "disk") as disk:
+        fill(disk, leave=16384)
+        with pytest.raises(StudyError) as error, storage_errors(disk / "run"):
+            write(disk / "file")
+        assert str(error.value) == (
+            f"{disk / 'run'}: No space left on device; what is done is kept: free space there, then run the same "
+            "command again"
+        )
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)
+def test_a_read_only_disk_is_told_by_every_library(tmp_path, write):
+    with small_disk(tmp_path / "disk") as disk:
+        remount(disk, "ro")
+        with pytest.raises(StudyError) as error, storage_errors(disk / "run"):
+            write(disk / "file")
+        told = str(error.value).removeprefix(str(disk))
+        assert told.startswith(("/run: Read-only file system; ", "/file: Read-only file system; "))
+        assert "what is done is kept: make it writable" in told
+
+
+def test_a_limit_on_the_size_of_files_is_told(tmp_path):
+    code = (
+        "import resource, sys; from pathlib import Path; from reward_ablation.system.errors import one_line_errors\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "with one_line_errors(): Path(sys.argv[1]).write_bytes(bytes(10_000))"
+    )
+    result = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: a file: File too large; ")
+    assert "ulimit -f" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("write", ["open(path, 'w')", "__import__('pyarrow').OSFile(path, 'w')"])
+def test_a_folder_without_permission_is_told(tmp_path, write):
+    (tmp_path / "closed").mkdir(mode=0o500)
+    path = tmp_path / "closed" / "file"
+    code = f"from reward_ablation.system.errors import one_line_errors\npath = {str(path)!r}\n"
+    code += f"with one_line_errors(): {write}"
+    result = subprocess.run(without_privileges([sys.executable, "-c", code]), capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"error: {path}: Permission denied; ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", REMEDIES)
+def test_behind_another_error_it_is_found(number):
+    """A quota cannot be set up everywhere; the number is all that differs."""
+    wrapped = RuntimeError("saving failed")
+    wrapped.__cause__ = OSError(number, os.strerror(number), "weights")
+    common = number in (errno.EACCES, errno.EPERM)
+    assert refused_by_storage(wrapped) == (None if common else (number, "weights"))
+    assert refused_by_storage(wrapped.__cause__) == (number, "weights")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("the model has no head"),
+        FileNotFoundError(errno.ENOENT, "No such file or directory", "config.json"),
+        PermissionError(errno.EPERM, "Operation not permitted"),  # of a signal or a socket: no file
+        RuntimeError("CUDA error: out of memory"),
+        OSError("Can't load the model"),
+    ],
+)
+def test_other_errors_keep_their_traceback(error):
+    with pytest.raises(type(error)) as raised, storage_errors("run"):
+        raise error
+    assert raised.value is error
+
+
+def test_an_error_after_a_failed_attempt_to_read_keeps_its_traceback():
+    """Programs try files that they may not read, and go on."""
+
+    def lookup():
+        try:
+            raise PermissionError(errno.EACCES, "Permission denied", "/etc/shadow")
+        except PermissionError:
+            return {}["setting"]
+
+    with pytest.raises(KeyError), storage_errors("run"):
+        lookup()

@@ -1,0 +1,30 @@
+"""Files that get a second name."""
+
+import os
+
+import pytest
+
+from reward_ablation.system.files import link_or_copy
+
+
+@pytest.fixture(params=["links", "no links"])
+def links(request, monkeypatch):
+    """Whether the file system has links; without, it answers as FAT and some network file systems do."""
+
+    def refuse(source, target):
+        raise PermissionError(1, "Operation not permitted")
+
+    if request.param == "no links":
+        monkeypatch.setattr(os, "link", refuse)
+    return request.param == "links"
+
+
+def test_a_second_name_takes_the_place_of_what_had_it(links, tmp_path):
+    source, target = tmp_path / "source", tmp_path / "folder" / "target"
+    source.write_text("new")
+    target.parent.mkdir()
+    target.write_text("old")
+    link_or_copy(source, target)
+    assert target.read_text() == "new"
+    assert target.samefile(source) == links
+    assert sorted(path.name for path in target.parent.iterdir()) == ["target"]

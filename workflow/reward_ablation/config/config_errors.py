@@ -1,0 +1,99 @@
+"""Pydantic's validation errors as one line: `key: what is wrong; what is allowed`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from reward_ablation.config.base import PATTERNS_IN_WORDS
+from reward_ablation.system.errors import StudyError
+
+
+def read_spec(text: str) -> Any:
+    """The JSON value of a stage's --spec.
+
+    Raises
+    ------
+    StudyError
+        The text is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise StudyError(f"--spec: not JSON ({error})") from error
+
+
+def validate_spec(kind: Any, written: Any) -> Any:
+    """A stage's spec as its model, or as one of a union of models.
+
+    Raises
+    ------
+    StudyError
+        `--spec: key: what is wrong; what is allowed`.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(written)
+    except ValidationError as error:
+        raise StudyError(f"--spec: {describe(error, written)}") from error
+
+
+def describe(error: ValidationError, config: Any) -> str:
+    """The first error of a validation in one line, and how many more there are.
+
+    Parameters
+    ----------
+    error : ValidationError
+    config : Any
+        The config that was validated, to tell keys that the user wrote from pydantic's own marks.
+    """
+    first, *others = error.errors()
+    more = f" (and {len(others)} more)" if others else ""
+    keys = written_keys(first["loc"], config, last_is_missing=first["type"] == "missing")
+    return f"{keys}: {_what(first)}{more}"
+
+
+def written_keys(place: tuple[Any, ...], config: Any, last_is_missing: bool = False) -> str:
+    """A location as the dotted keys that the user wrote; union tags and the like are no keys."""
+    keys = []
+    for part in place:
+        try:
+            config = config[part]
+        except (KeyError, IndexError, TypeError):
+            continue
+        keys.append(str(part))
+    if last_is_missing:
+        keys.append(str(place[-1]))
+    return ".".join(keys) or "config"
+
+
+def _what(error: Any) -> str:
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "value_error":
+            return str(context["error"])
+        case "missing":
+            return "missing; it has no default"
+        case "union_tag_invalid":
+            tags = context["expected_tags"].replace("'", "")
+            discriminator = context["discriminator"].strip("'")
+            return f"{discriminator} {context['tag']!r} is not allowed; allowed: {tags}"
+        case "union_tag_not_found":
+            discriminator = context["discriminator"].strip("'")
+            return f"{discriminator} is missing; it says of which kind this is"
+        case "string_pattern_mismatch":
+            return f"{_short(error['input'])} is not allowed; allowed: {PATTERNS_IN_WORDS[context['pattern']]}"
+        case "too_short" | "too_long":
+            there = len(error["input"])
+            least = error["type"] == "too_short"
+            needed = f"at least {context['min_length']} needed" if least else f"at most {context['max_length']} allowed"
+            return f"has {there} {'entry' if there == 1 else 'entries'}; {needed}"
+        case _:
+            message = error["msg"]
+            return f"{_short(error['input'])} is not allowed; {message[0].lower()}{message[1:]}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

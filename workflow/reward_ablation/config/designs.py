@@ -1,0 +1,156 @@
+"""Designs: generators of arms.
+
+An arm is a name and one weight per component (0 = tracked, not trained on), plus optional
+overrides of training settings. Each design model is one way to write down a set of arms.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, FiniteFloat, PositiveInt, field_validator
+
+from reward_ablation.config.base import Name, Section
+from reward_ablation.config.grpo_settings import check_training_settings
+from reward_ablation.config.sections.launch import LaunchChanges, Resources
+
+Weights = dict[Name, FiniteFloat]
+
+
+class Arm(Section):
+    """One weight per component that is trained on, and what differs from the study's settings and launch."""
+
+    weights: Weights
+    training: dict[str, Any] = Field(default_factory=dict, description="GRPOConfig overrides of this arm.")
+    launch: LaunchChanges = Field(LaunchChanges(), description="Layout of this arm's runs, where it differs.")
+    resources: Resources = Field(
+        default_factory=dict,
+        description="Snakemake's resources of this arm's training jobs, such as mem_mb and runtime.",
+    )
+
+    @field_validator("training")
+    @classmethod
+    def _known_settings(cls, training: dict[str, Any]) -> dict[str, Any]:
+        check_training_settings(training)
+        return training
+
+
+class ListDesign(Section):
+    """The arms as they are written down."""
+
+    design: Literal["list"]
+    arms: dict[Name, Arm] = Field(min_length=1)
+
+    def generate(self, components: list[str]) -> dict[str, Arm]:
+        return dict(self.arms)
+
+
+class LeaveOneOut(Section):
+    """All components at their weights (arm `full`), then each of them left out (`no_<component>`)."""
+
+    design: Literal["leave_one_out"]
+    weights: Weights = Field(min_length=2)
+
+    def generate(self, components: list[str]) -> dict[str, Arm]:
+        arms = {"full": Arm(weights=self.weights)}
+        for left_out in _in_order(self.weights, components):
+            kept = {name: weight for name, weight in self.weights.items() if name != left_out}
+            arms[f"no_{left_out}"] = Arm(weights=kept)
+        return arms
+
+
+class OneAtATime(Section):
+    """Each component alone at its weight (`only_<component>`)."""
+
+    design: Literal["one_at_a_time"]
+    weights: Weights = Field(min_length=1)
+
+    def generate(self, components: list[str]) -> dict[str, Arm]:
+        return {f"only_{name}": Arm(weights={name: self.weights[name]}) for name in _in_order(self.weights, components)}
+
+
+class Factorial(Section):
+    """Every subset of the components at their weights, but the empty one, which trains nothing.
+
+    The empty subset's result is the base model's, which every study evaluates.
+    """
+
+    design: Literal["factorial"]
+    weights: Weights = Field(min_length=1, max_length=10)
+
+    def generate(self, components: list[str]) -> dict[str, Arm]:
+        names = _in_order(self.weights, components)
+        subsets = [subset for size in range(1, len(names) + 1) for subset in combinations(names, size)]
+        return {"_".join(subset): Arm(weights={name: self.weights[name] for name in subset}) for subset in subsets}
+
+
+class Simplex(Section):
+    """Weights on a grid that sum to 1: every multiple of 1 / steps."""
+
+    design: Literal["simplex"]
+    steps: PositiveInt = Field(description="Intervals of the grid: 4 gives weights 0, 0.25, 0.5, 0.75, 1.")
+    components: list[Name] | None = Field(None, min_length=2, description="Default: all components.")
+
+    def generate(self, components: list[str]) -> dict[str, Arm]:
+        names = self.components or components
+        return {
+            "_".join(f"{name}{part}" for name, part in zip(names, parts, strict=True) if part): Arm(
+                weights={name: part / self.steps for name, part in zip(names, parts, strict=True) if part}
+            )
+            for parts in _compositions(self.steps, len(names))
+        }
+
+
+Design = Annotated[
+    ListDesign | LeaveOneOut | OneAtATime | Factorial | Simplex,
+    Field(discriminator="design"),
+]
+
+
+def expand(design: Design, components: list[str]) -> dict[str, Arm]:
+    """Arms by name, each with one weight for every component.
+
+    Parameters
+    ----------
+    design : Design
+    components : list of str
+        All components of the study, in order.
+
+    Raises
+    ------
+    ValueError
+        A weight is of an unknown component, or an arm has no weight other than 0: its advantages
+        would all be 0, and nothing would be trained.
+    """
+    arms = {}
+    for name, arm in design.generate(components).items():
+        unknown = [component for component in arm.weights if component not in components]
+        if unknown:
+            raise ValueError(
+                f"{_place(design, name)}: unknown component '{unknown[0]}'; components here: {', '.join(components)}"
+            )
+        if not any(arm.weights.values()):
+            raise ValueError(f"{_place(design, name)}: all weights are 0; an arm needs one component to train on")
+        weights = {component: float(arm.weights.get(component, 0.0)) for component in components}
+        arms[name] = arm.model_copy(update={"weights": weights})
+    return arms
+
+
+def _place(design: Design, arm: str) -> str:
+    if isinstance(design, ListDesign):
+        return f"arms.arms.{arm}.weights"
+    return "arms.components" if isinstance(design, Simplex) else "arms.weights"
+
+
+def _in_order(weights: Weights, components: list[str]) -> list[str]:
+    """Weighted components in the study's order; unknown ones last, for `expand` to refuse."""
+    known = [name for name in components if name in weights]
+    return known + [name for name in weights if name not in components]
+
+
+def _compositions(total: int, parts: int) -> list[tuple[int, ...]]:
+    """All ways to write `total` as an ordered sum of `parts` non-negative integers, largest first part first."""
+    if parts == 1:
+        return [(total,)]
+    return [(first, *rest) for first in range(total, -1, -1) for rest in _compositions(total - first, parts - 1)]

@@ -1,0 +1,208 @@
+"""How runs are laid out: their processes, what these share, vLLM beside them, and what their jobs ask for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    Strict,
+    StrictInt,
+    WithJsonSchema,
+    model_validator,
+)
+
+from reward_ablation.config.base import Line, Name, Section
+
+#: No resources: what the workflow decides itself, and words of the site file for which Snakemake has others.
+NO_RESOURCES = {
+    **dict.fromkeys(("gpu", "gpus", "gres"), "set launch.gpus"),
+    "nodes": "set launch.nodes",
+    **dict.fromkeys(("tasks", "ntasks", "tasks_per_node", "tasks_per_gpu", "mpi"), "a run has one task on each node"),
+    **dict.fromkeys(("threads", "cores"), "set launch.threads"),
+    **dict.fromkeys(("cpus", "cpus_per_gpu"), "write cpus_per_task"),
+    **dict.fromkeys(("mem", "mem_gb", "mem_mib"), "write mem_mb"),
+    **dict.fromkeys(("disk", "disk_mib"), "write disk_mb"),
+    "hours": "write runtime, in minutes",
+    "partition": "write slurm_partition",
+    "account": "write slurm_account",
+    "gpu_type": "write gpu_model",
+    "sbatch": "write slurm_extra",
+    "shell_exec": "jobs run in bash",
+    "vllm_memory_percent": "set launch.vllm.gpu_memory_utilization",
+    "vllm_sleep": "set launch.vllm.enable_sleep_mode",
+}
+
+
+def _no_other_names(resources: dict[str, int | str]) -> dict[str, int | str]:
+    for name in resources:
+        if name in NO_RESOURCES:
+            raise ValueError(f"{name}: not to be set here; {NO_RESOURCES[name]}")
+    return resources
+
+
+Resources = Annotated[dict[Name, StrictInt | Annotated[Line, Strict()]], AfterValidator(_no_other_names)]
+
+#: Why not FSDP: in the place where it would be set here, and in that where it would be in TRL's settings.
+NO_FSDP = "layers hold parts of their weights, of which gradients are not measured"
+
+
+def _no_fsdp(strategy: Any) -> Any:
+    if strategy == "fsdp":
+        raise ValueError(f"fsdp: {NO_FSDP}; zero3 does the same job")
+    return strategy
+
+
+#: What the processes of a run share: ddp nothing, zero2 gradients and optimiser, zero3 the weights too.
+Strategy = Annotated[Literal["ddp", "zero2", "zero3"], BeforeValidator(_no_fsdp)]
+
+
+class Vllm(Section):
+    """Rollouts by vLLM instead of transformers' generate."""
+
+    mode: Literal["colocate", "server"] = Field(
+        description="colocate: on the GPUs of the training; server: on GPUs of its own, where each run starts one."
+    )
+    gpus: PositiveInt | None = Field(None, description="GPUs of the server, beside launch.gpus; default 1.")
+    tensor_parallel_size: PositiveInt = Field(1, description="GPUs that share one copy of the model.")
+    gpu_memory_utilization: float | None = Field(
+        None, ge=0.01, le=0.99, description="Share of a GPU's memory; default 0.3 in colocate mode, 0.9 of a server."
+    )
+    enable_sleep_mode: bool = Field(False, description="Let go of that memory while the model is trained.")
+
+    @property
+    def server_gpus(self) -> int:
+        """GPUs that a run takes beside those of its training."""
+        return (self.gpus or 1) if self.mode == "server" else 0
+
+    @property
+    def memory_percent(self) -> int:
+        """Share of a GPU's memory."""
+        return round(100 * (self.gpu_memory_utilization or (0.9 if self.mode == "server" else 0.3)))
+
+
+#: In a file, for editors: Snakemake's start puts a number in the place of `auto` before the config is validated.
+COUNT_OR_AUTO = {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "auto"}]}
+
+
+class Launch(Section):
+    """Processes of one training run."""
+
+    gpus: Annotated[NonNegativeInt, WithJsonSchema(COUNT_OR_AUTO)] = Field(
+        1,
+        description="GPUs that one run trains on, on all its nodes, one process each; 0: the CPU; auto: what is here.",
+    )
+    nodes: PositiveInt = Field(1, description="Nodes of one run, with as many of its processes each.")
+    processes: PositiveInt | None = Field(None, description="Processes of one run on the CPU; default 1.")
+    strategy: Strategy = Field("ddp", description="What the processes share: ddp, or DeepSpeed's zero2 or zero3.")
+    vllm: Vllm | None = Field(None, description="Rollouts by vLLM; default: by transformers' generate.")
+    threads: PositiveInt = Field(1, description="CPU threads of a process.")
+    resources: Resources = Field(
+        default_factory=dict, description="Snakemake's resources of a training job, such as mem_mb and runtime."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Launch:
+        _check_processes(self)
+        _check_vllm(self)
+        return self
+
+    @property
+    def process_count(self) -> int:
+        """Processes of one run on all its nodes."""
+        return self.gpus or self.processes or 1
+
+    @property
+    def all_gpus(self) -> int:
+        """GPUs of one run, its vLLM server's included."""
+        return self.gpus + (self.vllm.server_gpus if self.vllm else 0)
+
+    @property
+    def all_resources(self) -> dict[str, int | str]:
+        """Resources of a training job, by Snakemake's names.
+
+        How much of a GPU's memory vLLM takes is one of them, and no part of the spec: it does not change a result.
+        """
+        asked: dict[str, int | str] = {"gpu": self.all_gpus, "nodes": self.nodes}
+        if self.vllm:
+            sleep = int(self.vllm.enable_sleep_mode)
+            asked |= {"vllm_memory_percent": self.vllm.memory_percent, "vllm_sleep": sleep}
+        return {**asked, **self.resources}
+
+    def changed(self, changes: LaunchChanges, resources: dict[str, int | str]) -> Launch:
+        """This, with an arm's own values in place of some.
+
+        Raises
+        ------
+        ValueError
+            The values do not fit together.
+        """
+        own = {name: getattr(changes, name) for name in changes.model_fields_set}
+        own = {name: value for name, value in own.items() if value is not None or name == "vllm"}
+        if "gpus" in own and (own["gpus"] > 0) != (self.gpus > 0):
+            raise ValueError("gpus: a study trains all its arms on GPUs, or all on the CPU; see launch.gpus")
+        launch = self.model_copy(update={**own, "resources": {**self.resources, **resources}})
+        _check_processes(launch)
+        _check_vllm(launch)
+        return launch
+
+
+class LaunchChanges(Section):
+    """What an arm's runs have in place of the study's."""
+
+    gpus: NonNegativeInt | None = Field(None, description="GPUs that one run trains on, one process each.")
+    nodes: PositiveInt | None = Field(None, description="Nodes of one run, with as many of its processes each.")
+    processes: PositiveInt | None = Field(None, description="Processes of one run on the CPU.")
+    strategy: Strategy | None = Field(None, description="What the processes share: ddp, zero2 or zero3.")
+    vllm: Vllm | None = Field(None, description="Rollouts by vLLM, in place of the whole block; null: without.")
+
+
+def _check_processes(launch: Launch) -> None:
+    if launch.gpus and launch.processes is not None:
+        raise ValueError("processes: with GPUs a run has one process a GPU; leave it out, or set gpus: 0")
+    name = "gpus" if launch.gpus else "processes"
+    if launch.process_count % launch.nodes:
+        each = f"each node has as many of a run's {'GPUs' if launch.gpus else name}"
+        raise ValueError(f"nodes: {launch.nodes} does not divide {name}: {launch.process_count}; {each}")
+    if launch.strategy != "ddp" and launch.process_count == 1:
+        raise ValueError(
+            f"strategy: {launch.strategy} spreads a model over a run's processes, and this run has one; "
+            f"set {name} to 2 or more, or leave strategy out"
+        )
+
+
+def _check_vllm(launch: Launch) -> None:
+    vllm = launch.vllm
+    if vllm is None:
+        return
+    if not launch.gpus:
+        raise ValueError("vllm: vLLM needs GPUs, and this run has none; set gpus to 1 or more, or leave vllm out")
+    size = vllm.tensor_parallel_size
+    if vllm.mode == "colocate":
+        each = launch.gpus // launch.nodes
+        if vllm.gpus is not None:
+            raise ValueError("vllm.gpus: colocate is on the GPUs of the training; leave it out, or set mode: server")
+        if each % size:
+            where = f"gpus: {each}" if launch.nodes == 1 else f"the {each} GPUs of a run on each of its nodes"
+            raise ValueError(
+                f"vllm.tensor_parallel_size: {size} does not divide {where}, which share copies of the model"
+            )
+        return
+    if launch.nodes > 1:
+        raise ValueError(
+            f"vllm.mode: a server is on the node of its run, and this run has nodes: {launch.nodes}; "
+            "set nodes: 1, or mode: colocate"
+        )
+    if vllm.server_gpus % size:
+        raise ValueError(
+            f"vllm.tensor_parallel_size: {size} does not divide vllm.gpus: {vllm.server_gpus}, the server's GPUs"
+        )
+    if vllm.enable_sleep_mode:
+        raise ValueError(
+            "vllm.enable_sleep_mode: a server has GPUs of its own, whose memory nobody waits for; "
+            "leave it out, or set mode: colocate"
+        )

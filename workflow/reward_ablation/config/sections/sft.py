@@ -1,0 +1,50 @@
+"""The supervised start of all runs: demonstrations that the base model learns before any reward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, NonNegativeInt, field_validator
+
+from reward_ablation.config.base import Section
+from reward_ablation.config.sections.data import ProblemSource
+from reward_ablation.config.sections.training import Lora
+from reward_ablation.config.sft_settings import SETTINGS
+
+#: What a template may hold of a demonstration; the working is its solution without the line that names the answer.
+PLACEHOLDERS = ("{solution}", "{working}", "{answer}")
+
+
+class Sft(Section):
+    """Supervised fine-tuning on demonstrations."""
+
+    data: ProblemSource
+    completion: str | list[str] = Field(
+        "{solution}",
+        description="What follows the prompt, from {solution}, {working} and {answer}; of several, rows take turns.",
+    )
+    training: dict[str, Any] = Field(default_factory=dict, description="TRL's SFTConfig by its own names.")
+    lora: Lora | None = Field(None, description="Train adapters and merge them; default: all weights.")
+    seed: NonNegativeInt = 0
+
+    @field_validator("completion")
+    @classmethod
+    def _have_placeholders(cls, completion: str | list[str]) -> str | list[str]:
+        templates = [completion] if isinstance(completion, str) else completion
+        if not templates:
+            raise ValueError("no template; give one, or leave the key out: {solution}")
+        for template in templates:
+            if not any(placeholder in template for placeholder in PLACEHOLDERS):
+                raise ValueError(f"{template!r} holds none of {', '.join(PLACEHOLDERS)}; give it one")
+        return completion
+
+    @field_validator("training")
+    @classmethod
+    def _known_settings(cls, training: dict[str, Any]) -> dict[str, Any]:
+        SETTINGS.check(training)
+        return training
+
+    @property
+    def templates(self) -> list[str]:
+        """The templates that rows take in turn."""
+        return [self.completion] if isinstance(self.completion, str) else self.completion

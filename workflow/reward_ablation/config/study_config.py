@@ -1,0 +1,75 @@
+"""The study config: what a user may write, and nothing else.
+
+Every model refuses unknown keys. `config/README.md` explains each key to users;
+`workflow/schemas/config.schema.json` is generated from these models for editors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
+
+from reward_ablation.config.base import Folder, Name, Section
+from reward_ablation.config.designs import Arm, Design, expand
+from reward_ablation.config.grpo_settings import check_training_settings
+from reward_ablation.config.sections.data import Data
+from reward_ablation.config.sections.evaluation import Evaluation
+from reward_ablation.config.sections.launch import Launch
+from reward_ablation.config.sections.model import Model
+from reward_ablation.config.sections.prompt import Prompt
+from reward_ablation.config.sections.sft import Sft
+from reward_ablation.config.sections.training import Component, Gradients, Lora
+
+
+class StudyConfig(Section):
+    """One study: model, data, components, arms, seeds, training, evaluation."""
+
+    name: Name
+    results: Folder | None = Field(None, description="Folder of all outputs; default results/<name>.")
+    seeds: list[NonNegativeInt] = Field(min_length=1)
+    model: Model
+    data: Data
+    prompt: Prompt = Prompt()
+    components: dict[Name, Component] = Field(min_length=1)
+    arms: Design
+    baseline: Name | None = Field(None, description="Arm that the others are compared with; default the first.")
+    training: dict[str, Any] = Field(default_factory=dict, description="TRL's GRPOConfig by its own names.")
+    lora: Lora | None = Field(None, description="Train adapters; default: all weights.")
+    sft: Sft | None = Field(None, description="Start all runs from the model that has learnt these demonstrations.")
+    gradients: Gradients = Gradients()
+    launch: Launch = Launch()
+    keep_models: NonNegativeInt = Field(
+        0, description="Keep each run's model after each n-th step, and evaluate it too; 0: the final one only."
+    )
+    evaluation: Evaluation
+    bootstrap: PositiveInt = Field(2000, description="Resamples behind each interval.")
+    confidence: float = Field(0.95, gt=0, lt=1)
+    mixed_provenance: Literal["tell", "refuse"] = Field(
+        "tell", description="Runs trained by different code, package versions or hardware: tell, or refuse to compare."
+    )
+    exports: list[Literal["rldynamics", "simple_grpo"]] = Field(
+        default_factory=list, description="Layouts of other systems in which each run's results are written, too."
+    )
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: list[int]) -> list[int]:
+        if len(set(seeds)) < len(seeds):
+            raise ValueError("a seed occurs twice; each seed is one run")
+        return seeds
+
+    @field_validator("training")
+    @classmethod
+    def _known_settings(cls, training: dict[str, Any]) -> dict[str, Any]:
+        check_training_settings(training)
+        return training
+
+    @property
+    def root(self) -> str:
+        """Folder of all outputs of this study."""
+        return self.results or f"results/{self.name}"
+
+    def expanded_arms(self) -> dict[str, Arm]:
+        """Arms by name, with one weight per component, in the design's order."""
+        return expand(self.arms, list(self.components))

@@ -1,0 +1,160 @@
+"""Settings of one of TRL's trainers by TRL's own names, checked without importing TRL.
+
+Each config class of TRL that a study may set has a JSON schema here, generated from it (`make schemas`), so that a dry
+run of a thousand arms need not import torch. A test holds each of them against the installed TRL.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from reward_ablation.system.errors import StudyError
+
+#: The TRL whose private parts the trainers read. `pyproject.toml` and the locks in `envs/` have the same.
+TRL = "1.16.0"
+
+_EVALUATION = "evaluation is a stage of its own: see evaluation"
+_UPLOAD = "upload the model's folder yourself"
+_REMOTE_CODE = "no code of a model's repository is run"
+
+#: Settings of all trainers that the workflow decides itself or does not carry out: why, or where a user says so.
+RESERVED = {
+    "output_dir": "the folder is decided by the workflow",
+    "use_cpu": "set launch.gpus: 0",
+    "resume_from_checkpoint": "what was interrupted resumes by itself",
+    "ignore_data_skip": "what was interrupted goes on with the data that it has not seen",
+    "restore_callback_states_from_checkpoint": "what was interrupted resumes by itself",
+    "logging_steps": "every step is logged",
+    "logging_strategy": "every step is logged",
+    "logging_first_step": "every step is logged",
+    **dict.fromkeys(
+        (
+            *("eval_strategy", "do_eval", "eval_steps", "eval_delay", "eval_on_start", "eval_accumulation_steps"),
+            *("eval_do_concat_batches", "eval_use_gather_object", "per_device_eval_batch_size", "batch_eval_metrics"),
+            *("bf16_full_eval", "fp16_full_eval", "include_for_metrics", "label_names", "prediction_loss_only"),
+            *("load_best_model_at_end", "metric_for_best_model", "greater_is_better", "do_predict"),
+        ),
+        _EVALUATION,
+    ),
+    "do_train": "each run is trained",
+    "disable_tqdm": "the log has a line for each step",
+    "save_only_model": "without the optimiser's state what was interrupted cannot go on",
+    "auto_find_batch_size": "it would train steps twice; set per_device_train_batch_size",
+    **dict.fromkeys(("push_to_hub", "hub_always_push", "hub_model_id", "hub_revision", "hub_strategy"), _UPLOAD),
+    "enable_jit_checkpoint": "what is told to stop saves by itself",
+    "save_on_each_node": "all nodes share the results folder",
+    "skip_memory_metrics": "the trainer's memory metrics are not kept",
+    "length_column_name": "the data have no column of lengths",
+    "local_rank": "the processes of a run are started by the workflow",
+    "trust_remote_code": _REMOTE_CODE,
+    "hub_token": "nothing is uploaded, and a config is no place for secrets; to download, set HF_TOKEN",
+}
+
+
+#: Arguments of a model's `from_pretrained` that are not to be set in model_init_kwargs.
+NOT_FOR_MODELS = {
+    "trust_remote_code": _REMOTE_CODE,
+    **dict.fromkeys(("revision", "code_revision"), "the model is fetched before; set model.revision"),
+}
+
+
+def check_version() -> None:
+    """Refuse another TRL: its loss may keep something new, or its private parts do something else, without an error.
+
+    Raises
+    ------
+    StudyError
+    """
+    try:
+        installed = version("trl")
+    except PackageNotFoundError:
+        installed = "none"
+    if installed.partition("+")[0] != TRL:
+        raise StudyError(
+            f"trl: version {installed} is installed, and this workflow needs {TRL}, whose private parts it reads; "
+            f"run `make install`, or pip install trl=={TRL}"
+        )
+
+
+@cache
+def schema_in(file: str) -> dict[str, Any]:
+    """The JSON schema in a file beside this module."""
+    return json.loads((files("reward_ablation.config") / file).read_text())
+
+
+@dataclass(frozen=True)
+class TrlSettings:
+    """The settings of one config class of TRL.
+
+    Attributes
+    ----------
+    config : str
+        Name of TRL's class.
+    file : str
+        The JSON schema generated from it, beside this module.
+    reserved : dict of str to str
+        Settings that the workflow decides itself or does not carry out: the reason, or where a user says so.
+    choices : dict of str to list
+        Values of settings that TRL declares as plain strings, and refuses only when it trains.
+    """
+
+    config: str
+    file: str
+    reserved: dict[str, str]
+    choices: dict[str, list[str]]
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the settings that a config may hold."""
+        return schema_in(self.file)
+
+    @cached_property
+    def _validators(self) -> dict[str, Draft202012Validator]:
+        return {name: Draft202012Validator(rule) for name, rule in self.schema()["properties"].items()}
+
+    def check(self, settings: dict[str, Any]) -> None:
+        """Refuse names and values that TRL's class does not take.
+
+        Raises
+        ------
+        ValueError
+            Naming the setting, what is wrong, and what is allowed.
+        """
+        of_model = settings.get("model_init_kwargs")
+        for name, reason in NOT_FOR_MODELS.items():
+            if isinstance(of_model, dict) and name in of_model:
+                raise ValueError(f"model_init_kwargs.{name}: not to be set here; {reason}")
+        for name, value in settings.items():
+            if name in self.reserved:
+                raise ValueError(f"{name}: not to be set here; {self.reserved[name]}")
+            if name not in self._validators:
+                near = difflib.get_close_matches(name, self._validators, n=3)
+                hint = f"did you mean {', '.join(near)}?" if near else "allowed: its fields, by TRL's own names"
+                raise ValueError(f"{name}: no setting of TRL's {self.config}; {hint}")
+            if next(self._validators[name].iter_errors(value), None):
+                allowed = _allowed(self.schema()["properties"][name])
+                hint = "; YAML reads 1e-6 as text, 1.0e-6 as a number" if _is_number(value) else ""
+                raise ValueError(f"{name}: {value!r} is not allowed; allowed: {allowed}{hint}")
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return isinstance(value, str)
+
+
+def _allowed(rule: dict[str, Any]) -> str:
+    if "enum" in rule:
+        return ", ".join(map(str, rule["enum"]))
+    if "anyOf" in rule:
+        return " or ".join(_allowed(option) for option in rule["anyOf"])
+    return str(rule.get("type", "any value"))

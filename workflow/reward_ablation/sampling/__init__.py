@@ -1,0 +1,1 @@
+"""How a model is asked: prompts, and draws of tokens. Training and evaluation share these."""

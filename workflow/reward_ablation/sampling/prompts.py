@@ -1,0 +1,84 @@
+"""From a question to the prompt that a model is trained and judged on: the same text in both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import TemplateError
+
+from reward_ablation.system.errors import StudyError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from reward_ablation.config.sections.prompt import Prompt
+
+Messages = list[dict[str, str]]
+
+
+def render_prompt(question: str, prompt: Prompt) -> str | Messages:
+    """Prompt of one question, in the form that TRL takes as its `prompt` column.
+
+    Parameters
+    ----------
+    question : str
+        The problem's question, put in place of {question}; other braces of the template (\\boxed{})
+        stay as they are.
+    prompt : Prompt
+        The study's prompt settings.
+
+    Returns
+    -------
+    Messages for a chat template where `prompt.chat`, else plain text.
+    """
+    text = prompt.template.replace("{question}", question)
+    if not prompt.chat:
+        return text
+    system = [] if prompt.system is None else [{"role": "system", "content": prompt.system}]
+    return [*system, {"role": "user", "content": text}]
+
+
+def tokenize_prompts(
+    prompts: Sequence[str | Messages],
+    tokenizer: PreTrainedTokenizerBase,
+    chat_template_kwargs: dict[str, Any] | None = None,
+) -> list[list[int]]:
+    """Token ids of prompts, unpadded, made as TRL's GRPOTrainer makes them.
+
+    A chat goes through the tokenizer's chat template with the opening of the assistant's turn;
+    plain text gets the tokenizer's own special tokens, if it adds any.
+
+    Parameters
+    ----------
+    chat_template_kwargs : dict, optional
+        What the chat template is given besides, as TRL's setting of that name: `{"enable_thinking": False}`.
+
+    Raises
+    ------
+    StudyError
+        A chat is asked of a tokenizer without a chat template, or a prompt has no token.
+    """
+    if not prompts:
+        return []
+    batch: Any = list(prompts)
+    encoded: Any
+    if isinstance(prompts[0], list):
+        if tokenizer.chat_template is None:
+            raise StudyError("prompt.chat: the model's tokenizer has no chat template; set chat: false")
+        variables = chat_template_kwargs or {}
+        try:
+            encoded = tokenizer.apply_chat_template(
+                batch, add_generation_prompt=True, tokenize=True, return_dict=True, **variables
+            )
+        except (TypeError, ValueError, TemplateError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise StudyError(
+                f"prompt.chat: the tokenizer's chat template refuses the prompts ({reason}); change prompt, or "
+                "training.chat_template_kwargs"
+            ) from error
+    else:
+        encoded = tokenizer(text=batch)
+    if not all(encoded["input_ids"]):
+        raise StudyError("prompt.template: a question became an empty prompt; add some text to the template")
+    return encoded["input_ids"]

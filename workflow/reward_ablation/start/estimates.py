@@ -1,0 +1,105 @@
+"""How long runs will take, by the wall time of earlier ones."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from reward_ablation.start.history import History
+from reward_ablation.study.canonical import canonical
+from reward_ablation.study.spec import processes_spec
+from reward_ablation.study.study import Run
+
+#: Device and number of a run's processes, as its spec has them.
+Processes = str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What runs will take.
+
+    Attributes
+    ----------
+    hours : float
+        Wall time of all runs that can be estimated, one after the other.
+    device_hours : float
+        GPU hours of them; of runs on the CPU, hours of each of their threads.
+    steps : int
+        Steps that they still have to make.
+    unknown : int
+        Runs that nothing can be said of.
+    earlier : int
+        Finished runs that the estimate is from.
+    """
+
+    hours: float
+    device_hours: float
+    steps: int
+    unknown: int
+    earlier: int
+
+
+class Pace:
+    """What a step took in earlier runs, and how many they made: the median of the same arm, else of all.
+
+    Runs on another device, or in another number of processes, say nothing of the time.
+    """
+
+    def __init__(self, history: History):
+        self.records: dict[Processes, dict[str, list[dict[str, Any]]]] = {}
+        for arm, records in history.arms.items():
+            for record in records.values():
+                alike = self.records.setdefault(_processes(record.get("spec", {})), {})
+                alike.setdefault(arm, []).append(record)
+        self.seconds = cache(lambda arm, processes: self._median(arm, processes, seconds_per_step))
+        self.steps = cache(lambda arm, processes: self._median(arm, processes, lambda record: record.get("steps")))
+
+    def _median(self, arm: str, processes: Processes, of_record: Any) -> float | None:
+        alike = self.records.get(processes, {})
+        values = [of_record(record) for record in alike.get(arm, [])]
+        values = values or [of_record(record) for records in alike.values() for record in records]
+        known = [value for value in values if value is not None]
+        return statistics.median(known) if known else None
+
+    def steps_of(self, run: Run, spec: dict[str, Any]) -> int | None:
+        """Optimiser steps of a run: `max_steps`, else what earlier runs have made."""
+        told = spec["training"].get("max_steps", -1)
+        made = told if told > 0 else self.steps(run.arm, _processes(spec))
+        return None if made is None else round(made)
+
+    def estimate(self, runs: Iterable[tuple[Run, int | None]]) -> Estimate:
+        """Estimate what runs take, given with the number of their steps left."""
+        hours, device_hours, steps, unknown = 0.0, 0.0, 0, 0
+        kinds = set()
+        for run, left in runs:
+            processes = _processes(processes_spec(run.launch))
+            kinds.add(processes)
+            seconds = self.seconds(run.arm, processes)
+            if left is None or seconds is None:
+                unknown += 1
+            else:
+                hours += seconds * left / 3600
+                device_hours += seconds * left / 3600 * _devices(run)
+                steps += left
+        earlier = sum(len(records) for kind in kinds for records in self.records.get(kind, {}).values())
+        return Estimate(hours, device_hours, steps, unknown, earlier)
+
+
+def _processes(spec: dict[str, Any]) -> Processes:
+    return canonical({name: spec.get(name) for name in ("gpus", "processes", "strategy", "vllm")})
+
+
+def _devices(run: Run) -> int:
+    return run.launch.all_gpus or run.launch.process_count * run.launch.threads
+
+
+def seconds_per_step(record: dict[str, Any]) -> float | None:
+    """Wall seconds of a step in a finished run, starting up included."""
+    attempts = record.get("attempts") or [
+        {"from_step": 0, "to_step": record.get("steps", 0), "wall_seconds": record.get("wall_seconds", 0)}
+    ]
+    steps = sum(attempt["to_step"] - attempt["from_step"] for attempt in attempts)
+    return sum(attempt["wall_seconds"] for attempt in attempts) / steps if steps > 0 else None

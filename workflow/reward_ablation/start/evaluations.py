@@ -1,0 +1,154 @@
+"""Evaluations that the next start makes, and how long they take, by the records of earlier evaluations."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.start.estimates import Pace
+from reward_ablation.start.history import read_record
+from reward_ablation.study.study import Study
+
+#: Rules that evaluate, with what they evaluate.
+BASE, FINAL, KEPT = "evaluate_base", "evaluate", "evaluate_kept"
+RULES = {BASE: "of the base model", FINAL: "of trained runs", KEPT: "of models that runs kept"}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One job that evaluates.
+
+    Attributes
+    ----------
+    rule : str
+        One of `RULES`.
+    run : str
+        The run's name; empty for the base model.
+    dataset : str
+        Name and key of the evaluation set.
+    answers : str
+        The file that the job makes, from the results folder.
+    """
+
+    rule: str
+    run: str
+    dataset: str
+    answers: str
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """The evaluations of a start.
+
+    Attributes
+    ----------
+    counts : dict of str to int
+        Number of jobs by rule.
+    device_hours : float
+        GPU hours of the jobs with an estimate; CPU hours where a study has no GPU.
+    unknown : int
+        Jobs without an estimate.
+    earlier : int
+        Earlier evaluations that the estimate is from.
+    """
+
+    counts: dict[str, int]
+    device_hours: float
+    unknown: int
+    earlier: int
+
+    @property
+    def total(self) -> int:
+        """Number of jobs."""
+        return sum(self.counts.values())
+
+
+def evaluation_of(study: Study, rule: str, wildcards: Any) -> Evaluation:
+    """The evaluation that a job of Snakemake makes."""
+    run = "" if rule == BASE else wildcards.run
+    kind = ".steps" if rule == KEPT else ""
+    answers = f"{study.answers_folder}/{run or 'base'}/{wildcards.dataset}{kind}.parquet"
+    return Evaluation(rule, run, wildcards.dataset, answers)
+
+
+def estimated(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Evaluations:
+    """Count evaluations and estimate their hours.
+
+    An evaluation takes the median time that earlier ones took for an answer to the same evaluation set, times the
+    number of answers. Evaluations under the present settings are the first choice, those under others the second.
+
+    Parameters
+    ----------
+    study : Study
+    evaluations : iterable of Evaluation
+    pace : Pace
+        Knows the number of steps, which decides the number of models that a run keeps.
+    """
+    evaluations = list(evaluations)
+    records = {dataset: _earlier_records(study, dataset) for dataset in {each.dataset for each in evaluations}}
+    of_one_model = {dataset: _seconds_of_a_model(study, earlier) for dataset, earlier in records.items()}
+    seconds, unknown = 0.0, 0
+    for each in evaluations:
+        of_one, models = of_one_model[each.dataset], _models(study, each, pace)
+        if of_one is None or models is None:
+            unknown += 1
+        else:
+            seconds += of_one * models
+    devices = 1 if study.config.launch.gpus else study.config.launch.threads
+    return Evaluations(
+        counts=dict(Counter(each.rule for each in evaluations)),
+        device_hours=seconds * devices / 3600,
+        unknown=unknown,
+        earlier=sum(map(len, records.values())),
+    )
+
+
+def _models(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
+    """Number of models that an evaluation judges; None where nothing tells how many models its run keeps."""
+    if evaluation.rule != KEPT:
+        return 1
+    run = study.runs[evaluation.run]
+    steps = pace.steps_of(run, json.loads(run.spec))
+    return None if steps is None else (steps - 1) // study.config.keep_models
+
+
+def _seconds_of_a_model(study: Study, records: list[dict[str, Any]]) -> float | None:
+    """Wall seconds in which one model answers an evaluation set; None without an earlier evaluation of the set."""
+    if not records:
+        return None
+    answers = _answers_to_a_problem(study.config.evaluation.model_dump())
+    return statistics.median(
+        record["wall_seconds"] / len(record["models"]) * answers / _answers_to_a_problem(record["spec"]["evaluation"])
+        for record in records
+    )
+
+
+def _earlier_records(study: Study, dataset: str) -> list[dict[str, Any]]:
+    """Records of earlier evaluations on an evaluation set and the study's kind of device."""
+    folder = study.root / study.config.root / "evaluation"
+    present = Path(study.answers_folder).name
+    by_settings: dict[str, list[dict[str, Any]]] = {}
+    for path in (*folder.glob(f"*/base/{dataset}*.json"), *folder.glob(f"*/*/seed*/{dataset}*.json")):
+        record = read_record(path.parent, path.name)
+        if record and _is_usable(record, "cuda" if study.config.launch.gpus else "cpu"):
+            by_settings.setdefault(path.relative_to(folder).parts[0], []).append(record)
+    return by_settings.get(present) or [record for records in by_settings.values() for record in records]
+
+
+def _is_usable(record: dict[str, Any], device: str) -> bool:
+    """Whether a record has what an estimate needs and is of this kind of device."""
+    try:
+        answers = _answers_to_a_problem(record["spec"]["evaluation"])
+        complete = record["wall_seconds"] > 0 and len(record["models"]) > 0 and answers > 0
+        return complete and record["spec"]["device"] == device
+    except (KeyError, TypeError):
+        return False
+
+
+def _answers_to_a_problem(evaluation: dict[str, Any]) -> int:
+    return evaluation["greedy"] + evaluation["samples"]

@@ -1,0 +1,181 @@
+"""What the workflow uses of Snakemake's own parts, which may change between its versions.
+
+Snakemake has no public way for a workflow to know its targets or jobs, or to have a job run again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from snakemake.executors import local
+from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
+
+from reward_ablation.system.errors import StudyError
+
+
+def targets(workflow: Any) -> set[str]:
+    """Rules and files that are asked for on the command line."""
+    return set(_part(workflow, "dag_settings", "targets"))
+
+
+def counts_params(workflow: Any) -> bool:
+    """Whether changed params are a reason to run a job again in this start."""
+    return "params" in {str(trigger) for trigger in _part(workflow, "dag_settings", "rerun_triggers")}
+
+
+def is_main(workflow: Any) -> bool:
+    """Whether this is the Snakemake that was started, and not one that it has started for a job."""
+    return _part(workflow, "is_main_process")
+
+
+def force(workflow: Any, file: str) -> None:
+    """Have the job that makes a file run again; to be called while the jobs are made, as by input functions."""
+    _part(workflow, "dag", "forcefiles").add(file)
+
+
+def wildcards_to_run(workflow: Any, rule: str) -> list[Any]:
+    """Wildcards of a rule's jobs that are about to run; to be called in `onstart`."""
+    return [job.wildcards for job in needed_jobs(workflow) if job.rule.name == rule]
+
+
+def needed_jobs(workflow: Any) -> list[Any]:
+    """Jobs that are about to run; to be called once all jobs are planned."""
+    return list(_part(workflow, "dag", "needrun_jobs")())
+
+
+def once_planned(workflow: Any, function: Callable[[], None]) -> None:
+    """Call a function once all jobs are planned, instead of taking Snakemake's lock and starting them.
+
+    The function must end the process. To be called while the jobs are made, as by input functions.
+    """
+    _part(workflow, "persistence", "lock")
+    workflow.persistence.lock = function
+
+
+def inputs_of(workflow: Any, rule: str) -> list[str]:
+    """Input files of a rule without wildcards."""
+    return list(_part(workflow, "get_rule")(rule).input)
+
+
+def jobs_to_submit(workflow: Any) -> list[Any]:
+    """Jobs that this start would submit, also in a dry run, where all jobs count as local."""
+    local = _part(workflow, "_localrules")
+    return [job for job in needed_jobs(workflow) if job.rule.name not in local and not job.rule.norun]
+
+
+def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
+    """Have a dry run call a function with its workflow and logger, once all jobs are planned.
+
+    A dry run makes an executor of Snakemake's own, and calls no `onstart`.
+    """
+    plugin = ExecutorPluginRegistry().get_plugin("dryrun")
+
+    class Checked(plugin.executor):  # type: ignore[name-defined, misc]
+        def __init__(self, workflow: Any, logger: Any) -> None:
+            super().__init__(workflow, logger)
+            check(workflow, logger)
+
+    plugin.executor = Checked
+
+
+def runs_here(workflow: Any) -> bool:
+    """Whether this start runs its jobs on this machine; not where they are submitted, or where files are touched."""
+    return _part(workflow, "local_exec") and not _part(workflow, "touch")
+
+
+def submits_jobs(workflow: Any) -> bool:
+    """Whether this start submits its jobs to run elsewhere; known once they are planned."""
+    return not _part(workflow, "local_exec")
+
+
+def limit(workflow: Any, resource: str) -> int | None:
+    """How much of a resource all jobs together may use, as given with --resources; None where that is not given."""
+    given = _part(workflow, "global_resources").get(resource)
+    return None if given is None else given.value
+
+
+def set_limit(workflow: Any, resource: str, amount: int) -> None:
+    """Let all jobs together use so much of a resource, as by --resources; to be called in `onstart`."""
+    _part(workflow, "register_resource")(resource, amount)  # what is free, for a scheduler that has one
+    _part(workflow, "scheduler", "global_resources")[resource] = amount  # what a job that starts takes from
+
+
+def given_config(workflow: Any) -> Mapping[str, Any]:
+    """What --config says, by key."""
+    return _part(workflow, "config_settings", "config")
+
+
+def hand_to_jobs(workflow: Any, entry: str) -> None:
+    """Give the Snakemake of each job this `key=value` of --config, in place of what --config says in this start.
+
+    The text must need no quoting: Snakemake's own quoting is not a shell's.
+    """
+    _part(workflow, "config_settings").config_args = [entry]
+
+
+def passed_on_as_text(workflow: Any) -> list[str]:
+    """Paths that Snakemake writes into the command of a job, quoted by Python's rules and not by a shell's."""
+    paths = [_part(workflow, "main_snakefile"), _part(workflow, "sourcecache", "runtime_cache_path")]
+    return [str(path) for path in [*paths, workflow.overwrite_workdir] if path]
+
+
+def watch_failures(failed: Callable[[Any, int], None]) -> None:
+    """Have a function see each job that fails on this machine, before Snakemake decides on another attempt.
+
+    Snakemake itself starts a job again whatever the exit status was.
+
+    Parameters
+    ----------
+    failed : callable ``(job, status)``
+        `status` is the exit status of the job's command, as `subprocess` has it; 1 for an error without a command.
+
+    Raises
+    ------
+    StudyError
+    """
+    report = getattr(local.Executor, "_callback", None)
+    if report is None:
+        raise StudyError("this version of Snakemake has no local.Executor._callback; install snakemake 9.27")
+
+    def callback(executor: Any, info: Any, future: Any) -> None:
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, Exception):
+            failed(info.job, _exit_status(error))
+        report(executor, info, future)
+
+    local.Executor._callback = callback
+
+
+def _exit_status(error: BaseException | None) -> int:
+    """Exit status of the command whose failure Snakemake has wrapped in errors of its own."""
+    while error is not None and not isinstance(error, subprocess.CalledProcessError):
+        error = error.__cause__ or error.__context__
+    return 1 if error is None else error.returncode
+
+
+def last_attempt(job: Any) -> None:
+    """Have Snakemake take a job's present attempt for the last one."""
+    job.attempt = job.restart_times + 1
+
+
+def variable(workflow: Any, name: str) -> Any:
+    """What the Snakefile calls by a name."""
+    return _part(workflow, "globals")[name]
+
+
+def _part(workflow: Any, *names: str) -> Any:
+    """An attribute's attribute of Snakemake's workflow.
+
+    Raises
+    ------
+    StudyError
+        This version of Snakemake has none.
+    """
+    part = workflow
+    for name in names:
+        part = getattr(part, name, None)
+    if part is None:
+        raise StudyError(f"this version of Snakemake has no workflow.{'.'.join(names)}; install snakemake 9.27")
+    return part

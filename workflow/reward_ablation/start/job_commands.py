@@ -1,0 +1,150 @@
+"""Snakemake's command lines: the one that the user types, and those of jobs."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from snakemake_interface_executor_plugins.utils import format_cli_arg
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from reward_ablation.system.errors import StudyError
+
+#: The option that takes all words up to the next option as config files, and the shortest beginning of its name that
+#: Snakemake does not take for `--config`.
+CONFIG_OPTION = "--configfiles"
+SHORTEST_CONFIG_OPTION = "--configf"
+CONFIG_ENDINGS = (".yaml", ".yml", ".json")
+
+#: How Python words a command that has failed.
+_COMMAND = "Command '"
+_ENDS = ("' returned non-zero exit status", "' died with")
+
+#: Characters of one argument that are shown of the command of a failed job.
+SHOWN = 80
+
+
+def shell_prefix(programs: Path) -> str:
+    """What each shell command of a rule begins with, for Snakemake's `shell.prefix`, which takes braces for fields.
+
+    Parameters
+    ----------
+    programs : Path
+        Folder whose programs come first.
+    """
+    first = shlex.quote(str(programs)).replace("{", "{{").replace("}", "}}")
+    return f'set -euo pipefail; export PATH={first}:"$PATH"; '
+
+
+def shorten_failed_commands(record: logging.LogRecord) -> bool:
+    """Show of a failed job's command, which Snakemake shows twice, the beginnings of its arguments, and once.
+
+    A filter for Snakemake's logger. A run's spec has thousands of characters, and the error stands below them.
+    """
+    fields = vars(record)
+    if fields.get("event") == LogEvent.JOB_ERROR and fields.get("shellcmd"):
+        fields["shellcmd"] = shortened(fields["shellcmd"])
+    elif isinstance(record.msg, str) and "CalledProcessError in " in record.msg:
+        record.msg = _without_command(record.msg)
+    return True
+
+
+def _without_command(text: str) -> str:
+    """A text without the words of the command in it, in a time linear in its length."""
+    start, end = text.find(_COMMAND), max(map(text.rfind, _ENDS))
+    if start < 0 or end < start + len(_COMMAND):
+        return text
+    return f"{text[:start]}The command{text[end + 1 :]}"
+
+
+def shortened(command: str) -> str:
+    """A command with the beginning of each long argument."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # not written for this shell
+        return command
+    if all(len(word) <= 2 * SHOWN for word in words):
+        return command
+    return " ".join(
+        word if len(word) <= 2 * SHOWN else f"{word[:SHOWN]}... ({len(word)} characters; snakemake -p shows all)"
+        for word in words
+    )
+
+
+def check_config_files(words: Sequence[str]) -> None:
+    """Refuse a file that is not there, and a target behind `--configfile`: Snakemake reads it as one more config file.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Snakemake's command line.
+
+    Raises
+    ------
+    StudyError
+    """
+    for first, *files in _with_values(words):
+        option, equals, file = first.partition("=")
+        if not (option.startswith(SHORTEST_CONFIG_OPTION) and CONFIG_OPTION.startswith(option)):
+            continue
+        files = [file] if equals else files
+        for number, file in enumerate(files):
+            if number and not file.endswith(CONFIG_ENDINGS):
+                raise StudyError(
+                    f"{file}: is no config file, and {option} takes all words up to the next option; type: "
+                    f"snakemake {shlex.join(files[number:])} {option} {shlex.join(files[:number])}"
+                )
+            if not Path(file).exists() or Path(file).is_dir():
+                raise StudyError(f"{option} {file}: no such file; name a config, such as config/demo.yaml")
+
+
+def _with_values(words: Sequence[str]) -> list[list[str]]:
+    """Each option with the words behind it."""
+    groups: list[list[str]] = []
+    for word in words:
+        if word.startswith("-"):
+            groups.append([word])
+        elif groups:
+            groups[-1].append(word)
+    return groups
+
+
+def check_passed_on(paths: Sequence[str], python: str) -> None:
+    """Refuse paths that do not reach the Snakemake of a job as they are.
+
+    Snakemake quotes by `repr`, which is not a shell's way: a backslash is doubled, and between double quotes the shell
+    runs `$(command)`. It does not quote the Python program at all.
+
+    Parameters
+    ----------
+    paths : sequence of str
+    python : str
+        The program that runs Snakemake.
+
+    Raises
+    ------
+    StudyError
+    """
+    for path in paths:
+        if not _is_passed_on(path):
+            raise StudyError(
+                f"{path}: Snakemake cannot write this path into the command of a job; start the study in a folder "
+                "whose path has no quotes, $, ` or \\"
+            )
+    if shlex.quote(python) != python:
+        raise StudyError(
+            f"{python}: Snakemake cannot write this path into the command of a job; install the workflow "
+            "(make install) in a folder whose path has no spaces or special characters"
+        )
+
+
+def _is_passed_on(path: str) -> bool:
+    quoted = format_cli_arg("", path).strip()
+    try:
+        words = shlex.split(quoted)
+    except ValueError:
+        return False
+    return words == [path] and not (quoted.startswith('"') and re.search(r"[$`\\]", quoted))

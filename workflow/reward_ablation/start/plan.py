@@ -1,0 +1,202 @@
+"""What the next start will train and evaluate, and why: each run of a study, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reward_ablation.start.damage import Damage
+from reward_ablation.start.differences import differences
+from reward_ablation.start.estimates import Estimate, Pace
+from reward_ablation.start.evaluations import Evaluation, Evaluations, estimated
+from reward_ablation.start.history import History, Interrupted, arm_of
+from reward_ablation.start.stale import Present, stale_because
+from reward_ablation.study.study import Run, Study
+
+DONE = "trained"
+DAMAGED = "its files are damaged"
+PUT_BACK = "trained, its run.json is put back"
+KEPT = "kept, as --rerun-triggers says"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run, whether it will be trained, and why or why not.
+
+    Attributes
+    ----------
+    run : Run
+    trains : bool
+    why : str
+    steps_left : int or None
+        None where nothing tells their number.
+    damage : str
+        Which of its files is damaged and how, where the run is trained again for that.
+    hours : float or None
+        GPU hours of the damaged run's training, or CPU hours of a run without a GPU; None where not recorded.
+    """
+
+    run: Run
+    trains: bool
+    why: str
+    steps_left: int | None = 0
+    damage: str = ""
+    hours: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the next start will train and evaluate.
+
+    Attributes
+    ----------
+    name : str
+        The study's.
+    folder : str
+        The results folder, as the config has it.
+    runs : list of PlannedRun
+        All runs, in the study's order.
+    notes : list of str
+        Arms whose runs are those of another arm, or were trained under another name.
+    unneeded : int
+        Finished runs on disk that the study has no use for.
+    estimate : Estimate
+    evaluations : Evaluations
+    damaged_answers : dict of str to str
+        What is wrong with answers that are evaluated again for that, by path from the results folder.
+    on_gpus : bool
+        Hours are those of GPUs.
+    """
+
+    name: str
+    folder: str
+    runs: list[PlannedRun]
+    notes: list[str]
+    unneeded: int
+    estimate: Estimate
+    evaluations: Evaluations
+    damaged_answers: dict[str, str]
+    on_gpus: bool
+
+    @property
+    def training(self) -> list[PlannedRun]:
+        """The runs that will be trained."""
+        return [planned for planned in self.runs if planned.trains]
+
+
+def plan_of(
+    study: Study,
+    history: History,
+    present: Present,
+    code_counts: bool = True,
+    names: set[str] | None = None,
+    evaluations: Iterable[Evaluation] = (),
+) -> Plan:
+    """The plan of a study.
+
+    Parameters
+    ----------
+    study : Study
+    history : History
+        What is on disk.
+    present : Present
+        Code and inputs as they are now.
+    code_counts : bool
+        Whether runs that other code or inputs trained are trained again: not with `--rerun-triggers` without params.
+    names : set of str, optional
+        Runs to plan; default all.
+    evaluations : iterable of Evaluation
+        Those that the start makes.
+    """
+    pace, damage = Pace(history), Damage(study)
+    planner = _Planner(history, present, damage, code_counts, pace)
+    runs = [planner.planned(run) for run in study.runs.values() if names is None or run.name in names]
+    evaluations = list(evaluations)
+    made = {evaluation.answers for evaluation in evaluations}
+    damaged = damage.all_answers() if made else {}
+    return Plan(
+        name=study.config.name,
+        folder=study.config.root,
+        runs=runs,
+        notes=_notes(study),
+        unneeded=len(history.records.keys() - study.runs.keys()),
+        estimate=pace.estimate((planned.run, planned.steps_left) for planned in runs if planned.trains),
+        evaluations=estimated(study, evaluations, pace),
+        damaged_answers={file: problem for file, problem in damaged.items() if file in made},
+        on_gpus=study.config.launch.gpus > 0,
+    )
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """Decides what becomes of each run; `not_there` has why nothing is there of a run, by the run's folder."""
+
+    history: History
+    present: Present
+    damage: Damage
+    code_counts: bool
+    pace: Pace
+    not_there: dict[str, str] = field(default_factory=dict)
+
+    def planned(self, run: Run) -> PlannedRun:
+        """The plan of one run."""
+        record = self.history.records.get(run.name)
+        stale = None if record is None else stale_because(record, run, self.present)
+        damaged = self.damage.of_run(run.name, record) if record else None
+        if record and damaged is None and (stale is None or not self.code_counts):
+            return PlannedRun(run, False, DONE if stale is None else f"{stale}; {KEPT}")
+        set_aside = self.history.set_aside.get(run.name)
+        if set_aside and stale_because(set_aside, run, self.present) is None:
+            damaged = self.damage.of_run(run.name, set_aside, with_models=True)
+            if damaged is None:
+                return PlannedRun(run, False, PUT_BACK)
+        spec = json.loads(run.spec)
+        steps = self.pace.steps_of(run, spec)
+        if damaged is not None and not (record and stale and self.code_counts):
+            hours = (record or set_aside or {}).get("gpu_hours" if spec["gpus"] else "cpu_hours")
+            return PlannedRun(run, True, DAMAGED, steps, damaged, hours)
+        if stale is not None:
+            return PlannedRun(run, True, stale, steps)
+        work = self.history.interrupted.get(run.name)
+        if work is not None and goes_on(work, spec, self.present) and (work.step or work.running):
+            at = f"at step {work.step}{f' of {steps}' if steps else ''}"
+            why = f"is being trained now, {at}" if work.running else f"interrupted {at}, goes on from there"
+            return PlannedRun(run, True, why, None if steps is None else max(steps - work.step, 0))
+        if run.folder not in self.not_there:
+            self.not_there[run.folder] = _why_new(run, spec, self.history)
+        return PlannedRun(run, True, self.not_there[run.folder], steps)
+
+
+def goes_on(work: Interrupted, spec: dict[str, Any], present: Present) -> bool:
+    """Whether unfinished work is of this very spec, code and data; any other is wiped."""
+    same_inputs = all(work.inputs.get(name) == digest for name, digest in present.inputs.items())
+    return work.spec == spec and work.code == present.code and same_inputs
+
+
+def _why_new(run: Run, spec: dict[str, Any], history: History) -> str:
+    """Why there is no result of a run: by the nearest earlier spec of the same arm."""
+    if not history.arms:
+        return "not trained yet"
+    trained_as = arm_of(run.name)
+    if any(name.startswith(f"{run.folder}/") for name in history.arms.get(trained_as, {})):
+        return "new seed"
+    after = {key: value for key, value in spec.items() if key != "seed"}
+    earlier = {name.partition("/")[0]: record for name, record in history.arms.get(run.arm, {}).items()}
+    told = [differences(record["spec"], after) for record in earlier.values() if isinstance(record.get("spec"), dict)]
+    return ", ".join(sorted(told, key=len)[0]) if told else "new arm"
+
+
+def _notes(study: Study) -> list[str]:
+    """Arms that have no runs of their own name."""
+    first: dict[str, str] = {}
+    notes = []
+    for arm, key in study.keys.items():
+        trained_as = study.folders[key].rpartition("-")[0]
+        if key in first:
+            notes.append(f"arm {arm}: same runs as arm {first[key]}, their specs are equal")
+        elif trained_as not in [name for name, other in study.keys.items() if other == key]:
+            notes.append(f"arm {arm}: its runs are those in runs/{study.folders[key]}, of the same spec")
+        first.setdefault(key, arm)
+    return notes

@@ -1,0 +1,179 @@
+"""Pages of the report on what the study is and how to have it again: config, arms and runs, environment, commands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import distributions, version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from reward_ablation.config.secrets import without_secrets
+from reward_ablation.study.canonical import canonical
+from reward_ablation.study.study import Study
+from reward_ablation.system.files import atomic_path
+from reward_ablation.system.html_page import page, section, table, text
+
+#: Stages whose code the page of commands gives the digest of, beside that of training.
+STAGES = ("data", "models", "evaluation", "analysis", "figures")
+
+#: What the config is saved as in the commands.
+CONFIG_FILE = "study.yaml"
+
+
+@dataclass(frozen=True)
+class ReportPages:
+    """The pages of a study.
+
+    Attributes
+    ----------
+    config : dict
+        The config as Snakemake has read it, with what the command line has changed.
+    study : Study
+    home : Path
+        Folder of the Snakefile.
+    """
+
+    config: Mapping[str, Any]
+    study: Study
+    home: Path
+
+    def digest(self, wildcards: Any) -> str:
+        """Digest of all that the pages say: a param of the rule that writes them."""
+        return hashlib.sha256(canonical(self._pages).encode()).hexdigest()[:16]
+
+    def write(self, files: Mapping[str, str]) -> None:
+        """Write each page, by name, to its file."""
+        for name, file in files.items():
+            with atomic_path(Path(file)) as temporary:
+                temporary.write_text(self._pages[name], encoding="utf-8")
+
+    @cached_property
+    def _pages(self) -> dict[str, str]:
+        packages = installed()
+        lock = lock_of(packages)
+        return {
+            "config": config_page(self.config, self.study),
+            "arms": arms_page(self.study),
+            "environment": environment_page(packages, lock, locked(self.home / lock)),
+            "commands": commands_page(self.study, lock, self.home / lock),
+        }
+
+
+def as_yaml(values: Any) -> str:
+    """Values as YAML, in their order, without secrets; characters that are not to be seen are escaped."""
+    plain_values = without_secrets(json.loads(json.dumps(values, default=str)))
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C, a tenth of the time
+    return yaml.dump(plain_values, Dumper=dumper, sort_keys=False, allow_unicode=False)
+
+
+def config_page(config: Mapping[str, Any], study: Study) -> str:
+    """The config as it was read, and with every default."""
+    return page(
+        f"Config of {study.config.name}",
+        "The config as Snakemake read it, with what the command line changed, and below it with every default",
+        section("As read"),
+        text(as_yaml(dict(config))),
+        section("With every default"),
+        text(as_yaml(study.config.model_dump(mode="json"))),
+    )
+
+
+def arms_page(study: Study) -> str:
+    """The resolved study: weights, settings of its own and runs of each arm, and what each component is."""
+    config = study.config
+    arms = [
+        [
+            name,
+            *(f"{arm.weights[component]:g}" for component in config.components),
+            canonical(without_secrets(arm.training)) if arm.training else "none",
+            f"runs/{study.folders[study.keys[name]]}",
+        ]
+        for name, arm in study.arms.items()
+    ]
+    components = [
+        [name, component.function, canonical(without_secrets(component.parameters)), component.placement]
+        for name, component in config.components.items()
+    ]
+    seeds = ", ".join(map(str, config.seeds))
+    return page(
+        f"Arms and runs of {config.name}",
+        f"Arms: {len(study.arms)}, by design {config.arms.design}; seeds: {seeds}; runs: {len(study.runs)}; baseline: "
+        f"{study.summary['baseline']}",
+        section("Arms"),
+        table(["arm", *config.components, "training settings of its own", "runs, one folder a seed"], arms),
+        section("Components"),
+        table(["component", "function", "parameters", "placement"], components),
+        section("Evaluation sets"),
+        table(["data set and key", "spec"], study.datasets.items()),
+        *(text(warning) for warning in study.warnings),
+    )
+
+
+def installed() -> dict[str, str]:
+    """Version of each installed package, by its normalised name."""
+    versions = {plain(each["Name"]): each["Version"] for each in (each.metadata for each in distributions())}
+    return dict(sorted(versions.items()))
+
+
+def plain(name: str) -> str:
+    """A package's name as the locks write it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def lock_of(packages: Mapping[str, str]) -> str:
+    """The lock that packages were installed from: vLLM is in the one for GPUs only."""
+    return f"envs/{'gpu' if 'vllm' in packages else 'cpu'}.txt"
+
+
+def locked(path: Path) -> dict[str, str]:
+    """Versions that a lock names, by package; none where there is no such file."""
+    lines = path.read_text().splitlines() if path.is_file() else []
+    pins = (re.match(r"([\w.-]+)==([^\s;]+)", line) for line in lines)
+    return {plain(pin[1]): pin[2] for pin in pins if pin}
+
+
+def environment_page(packages: Mapping[str, str], lock: str, pins: Mapping[str, str]) -> str:
+    """The packages of this environment beside those of its lock; what trained the runs is on the page of provenance."""
+    differing = [name for name, pin in pins.items() if name in packages and packages[name] != pin]
+    told = f"{len(differing) or 'none'} of them in another version than {lock} has"
+    rows = [[name, number, pins.get(name, "not in it")] for name, number in packages.items()]
+    return page(
+        "Environment",
+        f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {len(packages)} packages, "
+        f"{told if pins else f'{lock} is not there'}. This is where the workflow was started; the packages "
+        "and hardware that trained each run are on the page of provenance",
+        table(["package", "version", lock], rows),
+    )
+
+
+def commands_page(study: Study, lock: str, lock_file: Path) -> str:
+    """How to have the environment and the results again."""
+    root = study.config.root
+    kind = Path(lock).stem
+    digest = hashlib.sha256(lock_file.read_bytes()).hexdigest() if lock_file.is_file() else "not there"
+    commands = [
+        f"make install{' LOCK=gpu' if kind == 'gpu' else ''} && source .venv/bin/activate",
+        f"snakemake --configfile {CONFIG_FILE} --cores all",
+        f"snakemake --configfile {CONFIG_FILE} --report {shlex.quote(f'{root}/report.html')}",
+    ]
+    code = [["training", study.train_code], *([stage, study.code_of(stage)] for stage in STAGES)]
+    return page(
+        f"How to reproduce {study.config.name}",
+        f"Save the first part of the page on the config as {CONFIG_FILE} in a copy of this workflow whose code has the "
+        "digests below, and run these commands there. On the CPU, runs of one seed on one machine have the same bytes; "
+        "on GPUs, sums are taken in an order that may differ. On a cluster, --profile profiles/slurm replaces --cores",
+        text("\n".join(commands) + "\n"),
+        section("Environment"),
+        text(f"{lock}: sha256 {digest}\nPython {platform.python_version()}, snakemake {version('snakemake')}\n"),
+        section("Code"),
+        table(["stage", "digest of its code, comments left out"], code),
+    )

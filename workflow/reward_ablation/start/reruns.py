@@ -1,0 +1,150 @@
+"""Runs that other code or other inputs trained are trained again, whatever Snakemake's own records say.
+
+Snakemake compares params with its records in `.snakemake/`. Where those are gone, or the results were moved to
+another machine without them, a run that other code trained looks up to date to it. A run's own record says what
+trained it. Damaged results are made again too: Snakemake knows of a run's files only `run.json`, and does not look at
+the sizes of answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from snakemake.io import ancient
+
+from reward_ablation.cluster.submission import leave_status
+from reward_ablation.start.damage import Damage
+from reward_ablation.start.evaluations import RULES, Evaluation, evaluation_of
+from reward_ablation.start.history import read_history, read_record
+from reward_ablation.start.internals import counts_params, force, is_main, last_attempt, wildcards_to_run
+from reward_ablation.start.plan import Plan, plan_of
+from reward_ablation.start.stale import Present, stale_because
+from reward_ablation.study.run_folder import RECORD
+from reward_ablation.study.study import Run, Study
+from reward_ablation.system.errors import one_line_errors
+from reward_ablation.system.exit_status import is_permanent
+
+#: Of a run, in one start.
+RETRIES = 3
+
+
+class Reruns:
+    """Tells Snakemake, while it plans its jobs, which runs must be trained again.
+
+    Parameters
+    ----------
+    workflow : snakemake.workflow.Workflow
+    study : Study
+    """
+
+    def __init__(self, workflow: Any, study: Study):
+        self.workflow = workflow
+        self.study = study
+        self.folder = study.root / study.config.root / "runs"
+        self.present = Present(study)
+
+    @cached_property
+    def code_counts(self) -> bool:
+        """Not with `--rerun-triggers` that leave params out: that is how runs of older code are kept on purpose."""
+        return counts_params(self.workflow)
+
+    def look(self, wildcards: Any) -> list[str]:
+        """Input function that adds no file: stale runs and damaged results are forced, as by `--forcerun`.
+
+        Where the targets need them, and not in a job: what the main process has planned is to be made.
+        """
+        with one_line_errors():
+            if is_main(self.workflow):
+                root, damage = self.study.config.root, Damage(self.study)
+                for run in self.study.runs.values():
+                    if self._is_trained_again(run, damage):
+                        force(self.workflow, f"{root}/runs/{run.name}/{RECORD}")
+                for file in damage.all_answers():
+                    force(self.workflow, f"{root}/{file}")
+        return []
+
+    def _is_trained_again(self, run: Run, damage: Damage) -> bool:
+        """Whether a run has a record and is stale or damaged."""
+        record = read_record(self.folder / run.name)
+        if not record:
+            return record is not None
+        stale = self.code_counts and stale_because(record, run, self.present) is not None
+        return stale or damage.of_run(run.name, record) is not None
+
+    def look_at_start(self, wildcards: Any) -> list[str]:
+        """Input function that adds no file: a supervised start of another model or other demonstrations is forced.
+
+        Of a job that the start needs, so that it is asked wherever the start is.
+        """
+        with one_line_errors():
+            if is_main(self.workflow) and self.present.start_changed:
+                force(self.workflow, f"{self.study.config.root}/{self.study.model_file}")
+        return []
+
+    def needed_by_run(self, file: str) -> Callable[[Any], str]:
+        """Input function: a file below the results folder, ancient to a run that is trained.
+
+        To one that is not it must not be: Snakemake does not look at whether the outputs of a job are there that has
+        nothing but ancient inputs, and one of them is about to be made again.
+        """
+        path = f"{self.study.config.root}/{file}"
+
+        def of_run(wildcards: Any) -> str:
+            return ancient(path) if (self.folder / wildcards.run / RECORD).exists() else path
+
+        return of_run
+
+    def needed_by_start(self, file: str) -> Callable[[Any], str]:
+        """Input function: the same for the supervised start, which a new evaluation set does not change."""
+        path = f"{self.study.config.root}/{file}"
+        made = self.study.root / self.study.config.root / self.study.model_file
+
+        def of_start(wildcards: Any) -> str:
+            return ancient(path) if made.exists() and not self.present.start_changed else path
+
+        return of_start
+
+    @property
+    def retries(self) -> int:
+        """How often a run is started again after a signal, a time limit or too little GPU memory: the run goes on.
+
+        By the main process alone. The Snakemake in a cluster's job would do so too, in a job that is about to end.
+        """
+        return RETRIES if is_main(self.workflow) else 0
+
+    def failed(self, job: Any, status: int) -> None:
+        """Have a job whose error stays until the user mends the error not started again.
+
+        In a cluster's job the exit status is left for the main process, which decides.
+        """
+        if not is_main(self.workflow):
+            leave_status(status)
+        elif is_permanent(status):
+            last_attempt(job)
+
+    @property
+    def trains(self) -> bool:
+        """Whether this start trains anything: a run, or their supervised start."""
+        return any(wildcards_to_run(self.workflow, rule) for rule in ("train", "sft"))
+
+    def asked(self) -> set[str]:
+        """Names of the runs that this start is about to train."""
+        return {wildcards.run for wildcards in wildcards_to_run(self.workflow, "train")}
+
+    def evaluations(self) -> list[Evaluation]:
+        """What this start is about to evaluate."""
+        return [
+            evaluation_of(self.study, rule, wildcards)
+            for rule in RULES
+            for wildcards in wildcards_to_run(self.workflow, rule)
+        ]
+
+    def plan(self, names: set[str] | None = None) -> Plan:
+        """What a start would train, of all runs or of these, and what Snakemake is about to evaluate.
+
+        To be called once all jobs are planned.
+        """
+        history = read_history(self.folder, self.study.runs)
+        return plan_of(self.study, history, self.present, self.code_counts, names, self.evaluations())

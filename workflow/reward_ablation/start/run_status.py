@@ -1,0 +1,219 @@
+"""Where one run is: not started, queued, running, interrupted, failed or done, by what lies on disk.
+
+Nothing is asked of a Snakemake that may be at work: a run's folder has a lock that the process that trains it holds,
+its log tells how far it is, and Slurm knows which jobs wait.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.cluster.slurm import SlurmJob
+from reward_ablation.start.history import History
+from reward_ablation.start.plan import DONE, PlannedRun, goes_on
+from reward_ablation.start.run_log import RunLog, read_run_log
+from reward_ablation.start.stale import Present, stale_because
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
+from reward_ablation.study.study import Run
+
+#: In an unfinished run's work folder: what each attempt spent. `training.attempts` writes it.
+ATTEMPTS = "attempts.json"
+#: Seconds after which a log that is not written to tells of no process, where nothing else does.
+SILENT = 600.0
+#: Seconds in which a process that has only just been started may have written nothing, nor taken its run's lock.
+STARTING = 60.0
+
+#: Slurm's states of a job whose process is there; in all others that it lives and does not end, it waits.
+_RUNS = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
+
+
+class State(StrEnum):
+    """Of a run, in the order in which they are counted."""
+
+    RUNNING = "running"
+    QUEUED = "queued"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    DONE = "done"
+    STALE = "out of date"
+    DAMAGED = "damaged"
+    NOT_STARTED = "not started"
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """A run, and where it is.
+
+    Attributes
+    ----------
+    run : Run
+    state : State
+    log : RunLog or None
+        Of this attempt where one is running, of the last one where none is.
+    job : SlurmJob or None
+        That runs or waits; else the last one that did not end well, as long as Slurm remembers it.
+    host : str or None
+        The other machine that it is trained on, as its lock says.
+    held : bool or None
+        Whether a process holds the run's lock; None where that cannot be known.
+    attempts : int or None
+        Starts of the training so far, where known.
+    goes_on_from : int
+        Step of the checkpoint that the next attempt starts from; 0 for none.
+    hours : float
+        GPU hours so far; CPU hours of a run without a GPU.
+    finished : float or None
+        When, in seconds since 1970.
+    why : str
+        Why a finished run is trained again, or not, where that needs a word; of a damaged run, what is damaged.
+    """
+
+    run: Run
+    state: State
+    log: RunLog | None = None
+    job: SlurmJob | None = None
+    host: str | None = None
+    held: bool | None = None
+    attempts: int | None = None
+    goes_on_from: int = 0
+    hours: float = 0.0
+    finished: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the runs of a study.
+
+    Attributes
+    ----------
+    root : Path
+        The results folder.
+    held : dict of str to bool or None
+        Whether a process holds the lock of a run, looked at before the history was read: a run whose lock was free is
+        on record where it was finished.
+    history : History
+    present : Present
+        Code and inputs as they are now.
+    now : float
+        Seconds since 1970.
+    jobs : dict of str to SlurmJob
+        By the run's name: the one that waits or runs, or the last one that did not end well.
+    """
+
+    root: Path
+    held: dict[str, bool | None]
+    history: History
+    present: Present
+    now: float
+    jobs: dict[str, SlurmJob]
+
+    def status(self, planned: PlannedRun) -> RunStatus:
+        """Where a run is that is planned so."""
+        run = planned.run
+        folder = self.root / "runs" / run.name
+        record = self.history.records.get(run.name)
+        record = record or self.history.set_aside.get(run.name, record)
+        recorded = None if record is None else _changed(folder / RECORD) or _changed(folder / HIDDEN_RECORD)
+        spec = json.loads(run.spec)
+        hours = hours_of((record or {}).get("attempts") or [], spec)
+        if not planned.trains:
+            why = "" if planned.why == DONE else planned.why
+            return RunStatus(run, State.DONE, hours=hours, finished=recorded, why=why)
+        log = read_run_log(self.root / "logs" / "train" / f"{run.name}.log")
+        job = self.jobs.get(run.name)
+        held = self.held[run.name]
+        state = self._at_work(log, job, held, folder) or self._at_rest(planned, log, held, folder, recorded)
+        work = self.history.interrupted.get(run.name)
+        spent = read_attempts(folder / WORK / ATTEMPTS)
+        if state is State.RUNNING and held is False and not _is_of(job, log):
+            log = None  # an earlier attempt's: this one has not begun
+        begun = state is not State.RUNNING or (log is not None and log.step is not None)
+        return RunStatus(
+            run=run,
+            state=state,
+            log=log,
+            job=job if job is not None and (job.live or _ended_it(job, log, state)) else None,
+            host=_holder(folder / LOCK) if held else None,
+            held=held,
+            attempts=(len(spent) + (not begun)) if spent else None,
+            goes_on_from=work.step if work and goes_on(work, spec, self.present) else 0,
+            hours=hours + hours_of(spent, spec),
+            why=planned.damage or (stale_because(record, run, self.present) or "" if record is not None else ""),
+        )
+
+    def _at_work(self, log: RunLog | None, job: SlurmJob | None, held: bool | None, folder: Path) -> State | None:
+        """Whether a run is running or queued; None where it is neither, as far as is known."""
+        if held or (job is not None and job.state in _RUNS):
+            return State.RUNNING
+        if job is not None and job.live and not job.ending:
+            return State.QUEUED
+        if log is None or log.ended or not folder.is_dir():
+            return None
+        starting = not log.last and self.now - log.changed < STARTING
+        return State.RUNNING if starting or (held is None and self.now - log.changed < SILENT) else None
+
+    def _at_rest(
+        self, planned: PlannedRun, log: RunLog | None, held: bool | None, folder: Path, recorded: float | None
+    ) -> State:
+        """The state of a run that is neither done nor at work; `recorded` is when its outdated result was."""
+        run = planned.run
+        if log is not None and log.error and log.changed > (recorded or 0):
+            return State.FAILED
+        if recorded:
+            return State.DAMAGED if planned.damage else State.STALE
+        if log is None or log.stopped or not folder.is_dir():
+            return State.INTERRUPTED if run.name in self.history.interrupted else State.NOT_STARTED
+        return State.INTERRUPTED if held is None else State.FAILED  # it ended without a word, as far as is known
+
+
+def _is_of(job: SlurmJob | None, log: RunLog | None) -> bool:
+    """Whether a running job has written a log."""
+    return job is not None and log is not None and job.start is not None and log.changed >= job.start
+
+
+def _ended_it(job: SlurmJob, log: RunLog | None, state: State) -> bool:
+    """Whether it was the end of this job that a run was left at."""
+    if state in (State.RUNNING, State.QUEUED):
+        return False
+    return log is None or job.end is None or log.changed <= job.end + STARTING
+
+
+def read_attempts(path: Path) -> list[dict[str, Any]]:
+    """The attempts of an unfinished run; none where that cannot be read."""
+    try:
+        attempts = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return []
+    return [attempt for attempt in attempts if isinstance(attempt, dict)] if isinstance(attempts, list) else []
+
+
+def hours_of(attempts: list[dict[str, Any]], spec: dict[str, Any]) -> float:
+    """GPU hours of a run's attempts, or CPU hours where its spec has no GPU."""
+    seconds = 0.0
+    for attempt in attempts:
+        hardware = attempt.get("hardware", {})
+        on_cpu = hardware.get("processes", 1) * attempt.get("threads", 1)
+        seconds += attempt.get("wall_seconds", 0) * (len(hardware.get("gpus", [])) if spec["gpus"] else on_cpu)
+    return seconds / 3600
+
+
+def _holder(lock: Path) -> str | None:
+    """Host of the process that holds a lock, as its file says; None where it is this one."""
+    try:
+        host = str(json.loads(lock.read_bytes())["host"])
+        return None if host == socket.gethostname() else host
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _changed(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None

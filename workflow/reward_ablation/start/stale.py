@@ -1,0 +1,81 @@
+"""Whether a finished run is what the study would train today, by the run's own record."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.start.history import digest_where_present, read_record
+from reward_ablation.study.canonical import key_of
+from reward_ablation.study.study import Run, Study
+
+#: Names of changed modules that are told before "and n more".
+NAMED_MODULES = 3
+
+_INPUTS = {"model": "base model", "problems": "training set"}
+
+
+class Present:
+    """What the study would train with today; files are read when first asked for."""
+
+    def __init__(self, study: Study):
+        self.study = study
+
+    @property
+    def code(self) -> str:
+        """Digest of the training code."""
+        return self.study.train_code
+
+    @cached_property
+    def modules(self) -> dict[str, str]:
+        """Digest of each of its modules."""
+        return self.study.train_modules
+
+    @cached_property
+    def inputs(self) -> dict[str, str]:
+        """Digests of the base model's record and of the training set, where they are there."""
+        return self._digests({"model": self.study.model_file, "problems": self.study.problems_file})
+
+    @cached_property
+    def start_changed(self) -> bool:
+        """Whether the supervised start that is there was made of another model or of other demonstrations."""
+        demonstrations = self.study.demonstrations_file
+        if demonstrations is None:
+            return False
+        model = self._root / self.study.model_file
+        record = read_record(model.parent, model.name) or {}
+        present = self._digests({"model": self.study.fetched_file, "problems": demonstrations})
+        made_of = record.get("inputs", {})
+        return any(made_of.get(name, digest) != digest for name, digest in present.items())
+
+    @property
+    def _root(self) -> Path:
+        return self.study.root / self.study.config.root
+
+    def _digests(self, files: dict[str, str]) -> dict[str, str]:
+        found = {name: digest_where_present(self._root / file) for name, file in files.items()}
+        return {name: digest for name, digest in found.items() if digest is not None}
+
+
+def stale_because(record: dict[str, Any], run: Run, present: Present) -> str | None:
+    """Why a finished run must be trained again, in words; None where it need not."""
+    if not record:
+        return "its run.json cannot be read"
+    if record.get("seed") != run.seed or key_of(record.get("spec", {})) != run.key:
+        return "its run.json is of another config"
+    if record.get("code") != present.code:
+        return f"training code changed{_which(record.get('modules', {}), present.modules)}"
+    trained_on = record.get("inputs", {})
+    changed = [_INPUTS[name] for name, digest in present.inputs.items() if trained_on.get(name, digest) != digest]
+    return f"its {' and its '.join(changed)} changed" if changed else None
+
+
+def _which(before: dict[str, str], after: dict[str, str]) -> str:
+    """`: a.py, b/c.py and 2 more`; nothing where the record does not say."""
+    if not before:
+        return ""
+    modules = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    files = [f"{name.partition('.')[2].replace('.', '/') or name}.py" for name in modules]
+    more = f" and {len(files) - NAMED_MODULES} more" if len(files) > NAMED_MODULES else ""
+    return f": {', '.join(files[:NAMED_MODULES])}{more}" if files else ""

@@ -1,0 +1,196 @@
+"""Every recorded file of a study read again: `snakemake verify`.
+
+The base model, the prepared data, finished runs, and answers. Tables, figures and exports have no digests: Snakemake
+makes them of these files, in minutes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.start.damage import MISSING, Damage, record_beside, recorded_files, size_of, size_problem
+from reward_ablation.start.history import BROKEN, is_held, read_record
+from reward_ablation.start.prune_text import size_text
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD
+from reward_ablation.study.study import Study
+from reward_ablation.system.files import sha256
+
+#: Seconds between two lines that say how much has been read.
+PROGRESS_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class RecordedFile:
+    """A file to verify.
+
+    Attributes
+    ----------
+    file : str
+        Path from the results folder.
+    digest : str or None
+        SHA-256; None where it is not recorded: the checksums in a Parquet file's pages are verified instead.
+    problem : str or None
+        What is wrong with the file without reading it.
+    by_size, by_content : str
+        What becomes of the file, where its size is wrong and where only its content is.
+    """
+
+    file: str
+    digest: str | None
+    problem: str | None
+    by_size: str
+    by_content: str
+
+
+class Verification:
+    """Reads a study's files again.
+
+    Parameters
+    ----------
+    study : Study
+
+    Attributes
+    ----------
+    damaged : int
+        Damaged files that were found.
+    """
+
+    def __init__(self, study: Study):
+        self.study = study
+        self.root = study.root / study.config.root
+        self.damage = Damage(study)
+        self.damaged = 0
+        self.in_training = [name for name in study.runs if is_held(self.root / "runs" / name / LOCK) is True]
+
+    def run(self, tell: Callable[[str], None], tell_progress: Callable[[str], None]) -> None:
+        """Verify all files.
+
+        Parameters
+        ----------
+        tell : function of a line
+            Gets a line for each damaged file, and a last line with the number of files.
+        tell_progress : function of a line
+            Gets the bytes that are read, every few seconds.
+        """
+        files = self.files
+        sizes = [size_of(f"{self.root}/{each.file}") or 0 for each in files]
+        total, read, last = sum(sizes), 0, time.monotonic()
+        for each, size in zip(files, sizes, strict=True):
+            if time.monotonic() - last > PROGRESS_SECONDS:
+                last = time.monotonic()
+                tell_progress(f"verify: {size_text(read)} of {size_text(total)} read, {self.damaged} files damaged")
+            found = self._damage(each)
+            if found is not None:
+                self.damaged += 1
+                tell(f"damaged: {self.study.config.root}/{each.file} {found}")
+            read += size
+        counts = f"{len(files)} files, {size_text(total)}"
+        tell(f"verified {counts}: {self.damaged} damaged" if self.damaged else f"verified {counts}: none is damaged")
+        if self.in_training:
+            tell(f"not verified, since they are being trained: {', '.join(self.in_training)}")
+
+    @cached_property
+    def files(self) -> list[RecordedFile]:
+        """The files of the study that are on record, in the order in which they are made."""
+        return [*self._models(), *self._data(), *self._runs(), *self._answers()]
+
+    def _damage(self, recorded: RecordedFile) -> str | None:
+        """What is wrong with a file and what becomes of it, in words; None where nothing is wrong."""
+        if recorded.problem is not None:
+            return f"{recorded.problem}; {recorded.by_size}"
+        problem = _content_problem(self.root / recorded.file, recorded.digest)
+        return None if problem is None else f"{problem}; {recorded.by_content}"
+
+    def _models(self) -> Iterator[RecordedFile]:
+        """Files of the fetched model and of the supervised start."""
+        for file in dict.fromkeys((self.study.fetched_file, self.study.model_file)):
+            folder = file.rpartition("/")[0]
+            remedy = f"delete {self.study.config.root}/{folder}: the model is made again once a job needs the model"
+            record = read_record(self.root, file)
+            if record is BROKEN:
+                yield RecordedFile(file, None, "cannot be read", remedy, remedy)
+            for name, entry in ((record or {}).get("files") or {}).items():
+                path = f"{folder}/{name}"
+                size, digest = (entry.get("size"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+                problem = size_problem(f"{self.root}/{path}", size, may_be_empty=True)
+                yield RecordedFile(path, digest or "none", problem, remedy, remedy)
+
+    def _data(self) -> Iterator[RecordedFile]:
+        """The prepared sets of problems that are there."""
+        study = self.study
+        sets = [study.demonstrations_file, study.problems_file]
+        sets += [f"data/evaluation/{dataset}.parquet" for dataset in study.datasets]
+        remedy = "delete the file: the data are prepared again once a job needs them"
+        for file in sets:
+            if file is not None and (self.root / file).is_file():
+                digest = (read_record(self.root, record_beside(file)) or {}).get("sha256")
+                yield RecordedFile(file, digest, None, remedy, remedy)
+
+    def _runs(self) -> Iterator[RecordedFile]:
+        """Files of finished runs."""
+        for name in self.study.runs:
+            if name in self.in_training:
+                continue
+            folder = self.root / "runs" / name
+            record = read_record(folder)
+            copy = None if record else read_record(folder, HIDDEN_RECORD)
+            again = f"trains the run again{self._hours(name, record or copy or {})}"
+            if record is BROKEN:
+                remedy = "the next start writes the record again" if copy else f"the next start {again}"
+                yield RecordedFile(f"runs/{name}/{RECORD}", None, "cannot be read", remedy, remedy)
+            yield from self._files_of_run(name, record or copy or {}, again, with_models=not record)
+
+    def _files_of_run(self, name: str, record: dict[str, Any], again: str, with_models: bool) -> Iterator[RecordedFile]:
+        damaged = dict(self.damage.files_of_run(name, record, with_models))
+        for file, digest, _ in recorded_files(record):
+            path = f"runs/{name}/{file}"
+            if file in damaged or size_of(f"{self.root}/{path}") is not None:  # else of a model that was deleted
+                by_content = f"delete the file, and the next start {again}"
+                yield RecordedFile(path, digest, damaged.get(file), f"the next start {again}", by_content)
+
+    def _hours(self, name: str, record: dict[str, Any]) -> str:
+        on_gpus = self.study.runs[name].launch.gpus > 0
+        hours = record.get("gpu_hours" if on_gpus else "cpu_hours")
+        return "" if hours is None else f" ({hours:.2g} {'GPU' if on_gpus else 'CPU'} hours)"
+
+    def _answers(self) -> Iterator[RecordedFile]:
+        """Answers of the base model and of runs that are there."""
+        again = "makes the answers again"
+        for model in ("base", *self.study.runs):
+            damaged = self.damage.of_answers(model)
+            for file in self.damage.answer_files(model):
+                if (self.root / file).is_file():
+                    digest = (read_record(self.root, record_beside(file)) or {}).get("sha256")
+                    by_content = f"delete the file, and the next start {again}"
+                    yield RecordedFile(file, digest, damaged.get(file), f"the next start {again}", by_content)
+
+
+def _content_problem(path: Path, digest: str | None) -> str | None:
+    """What is wrong with the bytes of a file, in words; None where nothing is."""
+    try:
+        if digest is None:
+            return _parquet_problem(path)
+        found = sha256(path)
+    except FileNotFoundError:
+        return MISSING
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return None if found == digest else f"has other bytes: its SHA-256 starts with {found[:8]} instead of {digest[:8]}"
+
+
+def _parquet_problem(path: Path) -> str | None:
+    """What the checksums in a Parquet file's pages say against the file; None where nothing."""
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_table(path, page_checksum_verification=True)
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        return f"is no whole Parquet file ({str(error).splitlines()[0].rstrip('.')})"
+    return None

@@ -1,0 +1,1 @@
+"""Files, locks, GPUs, errors and HTML: modules that know nothing of studies."""

@@ -1,0 +1,241 @@
+"""GPUs of this machine: how many there are, and which of them a run has to itself.
+
+Runs that are started side by side, by one study or by several, would all take the first GPU. Each claims its own, by
+locks that the kernel frees when their holder dies.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from reward_ablation.system.errors import PassingError, StudyError
+from reward_ablation.system.locks import Held, Lock, take, wait_for
+
+#: Where the locks are: on this machine, and the same for all that one user starts, whatever their TMPDIR.
+LOCKS = Path("/var/tmp")
+
+#: What the processes of a launcher find their run's locks by.
+CLAIMED = "REWARD_ABLATION_GPU_LOCKS"
+
+#: Seconds between two looks for a free GPU; runs take minutes at least.
+LOOK_EVERY = 2.0
+
+#: Seconds between two lines that tell who is waited for.
+TELL_EVERY = 60.0
+
+#: Seconds after which nvidia-smi does not answer any more: on a machine that slept it takes some.
+PATIENCE = 60
+
+_LOWER = "lower launch.gpus (0 is the CPU)"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU, or a part of one that NVIDIA's MIG has made.
+
+    Attributes
+    ----------
+    name : str
+        As CUDA_VISIBLE_DEVICES has it: the number that nvidia-smi gives it. (vLLM reads no UUIDs there.)
+    identity : str
+        What no other GPU of this machine has, by whatever name this process has it.
+    """
+
+    name: str
+    identity: str
+
+
+#: The one of a Mac; nothing there tells it by name.
+APPLE_GPU = Gpu("mps", "mps")
+
+
+def is_apple(system: str = sys.platform, machine: str = platform.machine()) -> bool:
+    """Whether this is a Mac with Apple silicon: it has one GPU, which is not asked for by number."""
+    return system == "darwin" and machine == "arm64"
+
+
+def what_is_here() -> tuple[int, str]:
+    """What `launch.gpus: auto` stands for on this machine: a number of GPUs, and what that is in words.
+
+    Raises
+    ------
+    StudyError
+        nvidia-smi fails, or CUDA_VISIBLE_DEVICES names a GPU that is not there.
+    """
+    if not gpus_here():
+        return 0, "the CPU"
+    return 1, "Apple's GPU" if is_apple() else "an NVIDIA GPU"
+
+
+def gpus_here() -> list[Gpu]:
+    """GPUs that runs may be started on: this machine's, or those of them that CUDA_VISIBLE_DEVICES names.
+
+    Raises
+    ------
+    StudyError
+        nvidia-smi fails, or CUDA_VISIBLE_DEVICES names a GPU that is not there.
+    """
+    if is_apple():
+        return [APPLE_GPU]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = None if visible is None else _names(visible)
+    if names == []:
+        return []
+    if names is not None and _given_by_slurm():
+        # Slurm numbers a job's GPUs as it likes: a number says nothing outside of the job, and all are the job's own.
+        return [Gpu(name, f"slurm-{os.environ['SLURM_JOB_ID']}-{name}") for name in names]
+    listed = _listed()
+    if names is None:
+        return listed or []
+    if listed is None:
+        return [Gpu(name, name) for name in names]
+    return list(dict.fromkeys(_find(name, listed) for name in names))
+
+
+def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
+    """Take GPUs that no other run has, and have this process see no others; wait where too few are free.
+
+    The GPUs that Slurm gave a job need no claim where the run takes all of them, nor does Apple's. In a process that a
+    launcher has started, the GPUs that were claimed for its run are held on, should the launcher die first.
+
+    Parameters
+    ----------
+    count : int
+    what : str
+        Who waits, for the line on stderr.
+    server : int
+        How many of them are for a run's vLLM server.
+
+    Returns
+    -------
+    list of Lock
+        They hold until this process ends; for a program that replaces it, hand them over.
+
+    Raises
+    ------
+    StudyError
+        There are not so many.
+    """
+    if CLAIMED in os.environ:
+        return [wait_for(path, what, shared=True) for path in os.environ[CLAIMED].split(os.pathsep)]
+    gpus = gpus_here()
+    if len(gpus) < count:
+        raise StudyError(f"launch.gpus: {too_few(count, len(gpus), server)}")
+    if (_given_by_slurm() and len(gpus) == count) or gpus == [APPLE_GPU]:
+        return []
+    claimed = _wait_for_free(gpus, count, what)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.name for gpu in claimed)
+    if any(gpu.identity.startswith("GPU-") for gpu in claimed):
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as nvidia-smi numbers them; CUDA begins with the fastest
+    os.environ[CLAIMED] = os.pathsep.join(str(_lock_file(gpu)) for gpu in claimed)
+    return list(claimed.values())
+
+
+def too_few(asked: int, there: int, server: int = 0) -> str:
+    """What is wrong where there are fewer GPUs than a run, with its vLLM server, asks for, and what to do."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    where, because = "this machine shows", ""
+    if visible is not None:
+        where = "this Slurm job was given" if _given_by_slurm() else where
+        because = f" (CUDA_VISIBLE_DEVICES={visible})"
+    elif shutil.which("nvidia-smi") is None:
+        because = " (there is no nvidia-smi; GPUs that are here all the same can be named in CUDA_VISIBLE_DEVICES)"
+    takes, lower = f"a run takes {_gpus(asked)}", _LOWER
+    if server:
+        takes = f"{takes}, {asked - server} to train on and {server} for its vLLM server,"
+        lower = "lower launch.gpus or launch.vllm.gpus, or take mode: colocate"
+    return f"{takes} and {where} {_gpus(there) if there else 'none'}{because}; {lower}"
+
+
+def _gpus(number: int) -> str:
+    return "1 GPU" if number == 1 else f"{number} GPUs"
+
+
+def _given_by_slurm() -> bool:
+    """Whether Slurm says which GPUs this job has; without its knowing of GPUs a job may have all of the node."""
+    return {"SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"} <= os.environ.keys()
+
+
+def _names(visible: str) -> list[str]:
+    """Entries of CUDA_VISIBLE_DEVICES, each once; CUDA reads no further than a -1."""
+    names = [name.strip() for name in visible.split(",") if name.strip()]
+    return list(dict.fromkeys(names[: names.index("-1")] if "-1" in names else names))
+
+
+def _find(name: str, listed: list[Gpu]) -> Gpu:
+    """The GPU that an entry of CUDA_VISIBLE_DEVICES means: a number, the beginning of a UUID, or a part of a GPU."""
+    if name.startswith("MIG-"):
+        return Gpu(name, name)
+    for gpu in listed:
+        if name == gpu.name or (name.startswith("GPU-") and gpu.identity.startswith(name)):
+            return gpu
+    there = ", ".join(gpu.name for gpu in listed)
+    raise StudyError(f"CUDA_VISIBLE_DEVICES: {name}: no GPU of this machine; nvidia-smi lists {there}")
+
+
+def _listed() -> list[Gpu] | None:
+    """All GPUs that nvidia-smi lists; None where there is no nvidia-smi, as in some containers."""
+    command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    except FileNotFoundError:
+        return None
+    except subprocess.TimeoutExpired:
+        raise PassingError(f"nvidia-smi: no answer within {PATIENCE} s; see to the driver, or {_LOWER}") from None
+    if result.returncode:
+        said = (result.stdout + result.stderr).strip().splitlines() or [f"exit status {result.returncode}"]
+        raise PassingError(f"nvidia-smi: {said[0]}; see to the driver, or {_LOWER}")
+    rows = [line.split(",") for line in result.stdout.splitlines() if line.strip()]
+    return [Gpu(index.strip(), uuid.strip()) for index, uuid in rows]
+
+
+def _wait_for_free(gpus: list[Gpu], count: int, what: str) -> Mapping[Gpu, Lock]:
+    """So many of these GPUs, with their locks."""
+    started = time.monotonic()
+    told: float | None = None
+    while True:
+        try:
+            return _take_free(gpus, count)
+        except Held as holders:
+            now = time.monotonic()
+            if told is None or now - told >= TELL_EVERY:
+                by_now = "" if told is None else f", {now - started:.0f} s by now"
+                print(f"{what}: waiting for {_gpus(count)}{by_now}; {holders}", file=sys.stderr, flush=True)
+                told = now
+        # Not in step with others that wait: two that each get one of two GPUs both have to let go of it.
+        time.sleep(LOOK_EVERY * random.SystemRandom().uniform(0.5, 1))
+
+
+def _take_free(gpus: list[Gpu], count: int) -> Mapping[Gpu, Lock]:
+    """So many of these GPUs, or none of them: one that kept a part could wait for ever for another such.
+
+    Raises
+    ------
+    Held
+        Too few are free.
+    """
+    taken: dict[Gpu, Lock] = {}
+    holders = []
+    for gpu in gpus:
+        try:
+            taken[gpu] = take(_lock_file(gpu))
+        except Held as holder:
+            holders.append(f"GPU {gpu.name} is held by {holder}")
+        if len(taken) == count:
+            return taken
+    for lock in taken.values():
+        lock.release()
+    raise Held(", ".join(holders))
+
+
+def _lock_file(gpu: Gpu) -> Path:
+    return LOCKS / f"reward-ablation-{os.getuid()}" / f"gpu-{gpu.identity.removeprefix('GPU-')}.lock"

@@ -1,0 +1,173 @@
+"""Checkpoints of an unfinished run: sealed when whole, checked before use, only for the very same spec and code.
+
+A folder is sealed by `checksums.json`, written last: the digests of its files, and of the parts of the run's tables
+up to its step, all on disk by then. Whatever ends a run, and whenever, a sealed folder is whole, and one
+that is not sealed counts for nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.study.canonical import dump
+from reward_ablation.study.run_folder import OWNER, SEAL, step_of_checkpoint
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import flush_to_disk, sha256, write_json
+from reward_ablation.training.around.parts import drop_parts_after, parts_until
+
+SET_ASIDE = "set_aside"
+
+
+def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
+    """Make the work folder this run's own; the work of another one is removed: it would end elsewhere.
+
+    Parameters
+    ----------
+    work : Path
+        Holds `checkpoint-N` folders and the parts of the run's tables.
+    owner : dict
+        What decides the result: the run's `spec` with its seed, digest of the training `code`, digests of `inputs`.
+    modules : dict of str to str
+        Digests of the code's modules, for the record.
+
+    Raises
+    ------
+    StudyError
+        Whose work it is cannot be read.
+    """
+    record = read_json(work / OWNER)
+    if record is None and checkpoints(work):
+        raise StudyError(f"{work / OWNER}: truncated or changed; it said whose work this is; delete {work} to go on")
+    if record is not None and {**record, "modules": None} == {**owner, "modules": None}:
+        return
+    if work.exists():
+        if checkpoints(work):
+            print("train: what an earlier attempt left is of other code, data or settings: starting anew", flush=True)
+        old = work.with_name(f"{work.name}.tmp")  # by one move: half of it would have no owner
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(work, old)
+        shutil.rmtree(old)
+    work.mkdir(parents=True)
+    write_json({**owner, "modules": modules}, work / OWNER)
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file's value; None where there is none, or not a whole one."""
+    try:
+        return json.loads(path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        return None
+
+
+def step_of(checkpoint: Path | None) -> int:
+    """Optimiser steps that a checkpoint has behind it; 0 for none."""
+    return step_of_checkpoint(checkpoint.name) if checkpoint else 0
+
+
+def seal(folder: Path, step: int, parts: Path, known: dict[str, str]) -> None:
+    """Write a folder's checksums, once its files and the parts up to its step are on disk.
+
+    Parameters
+    ----------
+    folder : Path
+    step : int
+        Optimiser steps behind it.
+    parts : Path
+        Folder of the parts of the run's tables.
+    known : dict of str to str
+        Digests of parts by path below `parts`, of those that are on disk already; new ones are added.
+    """
+    inside = sorted(folder.rglob("*"))
+    files = [path for path in inside if path.is_file() and path.name != SEAL]
+    names = [str(path.relative_to(parts)) for path in parts_until(parts, step)]
+    new = [parts / name for name in names if name not in known]
+    with ThreadPoolExecutor(16) as pool:  # file systems take flushes that come together in one go
+        digests = dict(zip([*files, *new], pool.map(_flushed, [*files, *new]), strict=True))
+        folders = {folder, parts, *(path.parent for path in new), *(path for path in inside if path.is_dir())}
+        list(pool.map(flush_to_disk, (path for path in folders if path.is_dir())))
+    known.update({str(path.relative_to(parts)): digests[path] for path in new})
+    checksums = {
+        "files": {str(path.relative_to(folder)): digests[path] for path in files},
+        "parts": {name: known[name] for name in names},
+    }
+    write_json({**checksums, "own": _digest(checksums)}, folder / SEAL)
+    flush_to_disk(folder.parent)
+
+
+def fault_of(folder: Path, parts: Path) -> Path | None:
+    """The first file of a sealed folder, or of the parts that it stands on, that is not as it was written."""
+    seal = read_json(folder / SEAL)
+    if not isinstance(seal, dict) or seal.pop("own", None) != _digest(seal):
+        return folder / SEAL
+    expected = [(folder / name, digest) for name, digest in seal["files"].items()]
+    expected += [(parts / name, digest) for name, digest in seal["parts"].items()]
+    return next((path for path, digest in expected if not path.is_file() or sha256(path) != digest), None)
+
+
+def checkpoints(work: Path) -> list[Path]:
+    """Folders of all checkpoints, the last one first, sealed or not."""
+    return sorted(work.glob("checkpoint-*"), key=step_of, reverse=True)
+
+
+def last_good(folders: list[Path], parts: Path) -> Path | None:
+    """The first folder that is sealed and as it was written.
+
+    One that was never sealed is removed; one that has changed since is named in the log and set aside, with the
+    part that it fails by.
+    """
+    for folder in folders:
+        if not (folder / SEAL).is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        fault = fault_of(folder, parts)
+        if fault is None:
+            return folder
+        aside = folder.parent / SET_ASIDE
+        print(f"train: {fault} is not what was written there: {folder.name} is set aside in {aside}", flush=True)
+        aside.mkdir(exist_ok=True)
+        for path in (folder, *([fault] if parts in fault.parents and fault.exists() else [])):
+            os.replace(path, _free_name(aside / path.name))
+    return None
+
+
+def drop_old(work: Path, limit: int | None) -> None:
+    """Remove all checkpoints but the last `limit`; without a limit, none."""
+    for folder in checkpoints(work)[limit:] if limit else []:
+        remove_sealed(folder)
+
+
+def remove_sealed(folder: Path) -> None:
+    """Remove a sealed folder, its seal first: what is left of it halfway counts for nothing."""
+    (folder / SEAL).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def resume_point(work: Path) -> Path | None:
+    """The checkpoint to go on from, with the parts of later steps dropped; None to start from the beginning."""
+    parts = work / "parts"
+    checkpoint = last_good(checkpoints(work), parts)
+    drop_parts_after(parts, step_of(checkpoint))
+    return checkpoint
+
+
+def _flushed(path: Path) -> str:
+    """SHA-256 of a file that is on disk."""
+    flush_to_disk(path)
+    return sha256(path)
+
+
+def _digest(checksums: dict[str, Any]) -> str:
+    """Digest of the checksums themselves."""
+    return hashlib.sha256(dump(checksums).encode()).hexdigest()
+
+
+def _free_name(path: Path) -> Path:
+    """The path, or the first of `path.1`, `path.2`, ... that is not taken."""
+    names = (path, *(path.with_name(f"{path.name}.{n}") for n in range(1, 1000)))
+    return next(name for name in names if not name.exists())

@@ -1,0 +1,110 @@
+"""The end of a run: from the sealed final folder and the parts of its tables to its outputs, all by file operations.
+
+Each step can be made again, and `.work` goes only when the record of the whole result is on disk: a run that is
+ended here, at whatever point, is finished by the next start without a step of training. Snakemake removes run.json
+of a job that it did not see end; its hidden copy brings it back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerState
+
+from reward_ablation.gram import similarity, store
+from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, SEAL, WORK
+from reward_ablation.system.files import flush_to_disk, link_or_copy, sha256, write_json, write_parquet
+from reward_ablation.training.around.attempts import ended_attempts
+from reward_ablation.training.around.checkpoints import last_good, read_json
+from reward_ablation.training.around.metrics import metrics_table
+from reward_ablation.training.around.parts import WHOLE_GRADIENTS, join_large_parts, join_parts, kept_models
+from reward_ablation.training.around.record import run_record
+from reward_ablation.training.core.rollouts import rollout_schema
+
+#: What training ends with: the final model and the trainer's state, sealed like a checkpoint.
+FINAL = "final"
+STATE = "trainer_state.json"
+
+#: Tables of arrays, with their columns.
+ARRAYS = {
+    "sample_grams": store.GRAM_SCHEMA,
+    "sample_gram_rows": store.ROW_SCHEMA,
+    "projections": store.PROJECTION_SCHEMA,
+}
+
+
+def trained(work: Path) -> bool:
+    """Whether all steps of a run are trained, and its final folder is as it was written."""
+    return last_good([path for path in [work / FINAL] if path.exists()], work / "parts") is not None
+
+
+def finish(run_dir: Path) -> None:
+    """Make a trained run's outputs, `run.json` last; its folder holds `.work/final`."""
+    work = run_dir / WORK
+    parts = work / "parts"
+    state = TrainerState.load_from_json(str(work / FINAL / STATE))
+    owner = json.loads((work / OWNER).read_text())
+    components = list(owner["spec"]["components"])
+    join_parts(parts, "rollouts", rollout_schema(components), run_dir / "rollouts.parquet")
+    join_parts(parts, "gradients", similarity.SCHEMA, run_dir / "gradients.parquet")
+    for name, schema in ARRAYS.items():
+        join_large_parts(parts, name, schema, run_dir / f"{name}.parquet")
+    for path in parts.glob(f"{WHOLE_GRADIENTS}*.npz"):
+        link_or_copy(path, run_dir / path.name)
+    write_parquet(metrics_table(state.log_history), run_dir / "metrics.parquet")
+    _place_model(work / FINAL, work, run_dir / MODEL)
+    kept = kept_models(parts)
+    for model in kept:
+        _place_model(model, work, run_dir / model.name)
+    for folder in kept_models(run_dir):  # of an earlier result, which took more steps
+        if folder.name not in {model.name for model in kept}:
+            shutil.rmtree(folder)
+    steps = state.global_step
+    write_json(run_record(owner, ended_attempts(work, steps), steps, run_dir), run_dir / HIDDEN_RECORD)
+    _publish(run_dir)
+
+
+def finished(run_dir: Path, owner: dict[str, Any]) -> bool:
+    """Whether an earlier attempt has left the whole result of this very run; its `run.json` is given back."""
+    record = read_json(run_dir / HIDDEN_RECORD)
+    if record is None:
+        return False
+    of_whom = {"spec": {**record["spec"], "seed": record["seed"]}, "code": record["code"], "inputs": record["inputs"]}
+    if of_whom != owner:
+        return False
+    for name, digest in record["files"].items():
+        path = run_dir / name
+        if not path.is_file() or sha256(path) != digest:
+            print(f"train: {path} is not what was written there: training again", flush=True)
+            return False
+    _publish(run_dir)
+    return True
+
+
+def clear_outputs(run_dir: Path) -> None:
+    """Remove the record of an earlier result, before another one takes the place of its files."""
+    for name in (RECORD, HIDDEN_RECORD):
+        (run_dir / name).unlink(missing_ok=True)
+
+
+def _publish(run_dir: Path) -> None:
+    shutil.rmtree(run_dir / WORK, ignore_errors=True)
+    write_json(json.loads((run_dir / HIDDEN_RECORD).read_text()), run_dir / RECORD)
+
+
+def _place_model(source: Path, work: Path, target: Path) -> None:
+    """Put a model in place by links and one move: its source stays whole until the run is finished."""
+    model = work / MODEL
+    shutil.rmtree(model, ignore_errors=True)
+    for path in sorted(source.rglob("*")):
+        if path.is_file() and path.name not in (STATE, SEAL):
+            link_or_copy(path, model / path.relative_to(source))
+    for folder in (model, *(path for path in model.rglob("*") if path.is_dir())):
+        flush_to_disk(folder)
+    shutil.rmtree(target, ignore_errors=True)
+    os.replace(model, target)
+    flush_to_disk(target.parent)

@@ -1,0 +1,133 @@
+"""A run's training beside its vLLM server: neither outlives the other, and neither outlives this process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from subprocess import Popen
+
+from reward_ablation.system.errors import PassingError, StudyError
+from reward_ablation.system.exit_status import GOES_ON, is_permanent
+from reward_ablation.training.around.launch.descendants import adopt, end_all
+from reward_ablation.training.around.launch.endings import ended
+from reward_ablation.training.around.launch.guarded import guarded
+from reward_ablation.training.around.launch.vllm_server import ServerPlan, last_words, serving, visible, without_proxy
+from reward_ablation.training.around.launch.worker import WORKER
+
+#: Seconds between two looks, that training without a server gets to end, that it gets where both were told to stop, and
+#: in which a server that its trainer misses is found to have ended.
+LOOK_EVERY, PATIENCE, PATIENCE_WHEN_STOPPED, FOUND_WITHIN = 0.2, 1.0, 120.0, 3.0
+
+
+class _Stopped(Exception):
+    """A signal has come before training began."""
+
+
+class Signals:
+    """SIGTERM and SIGINT to this process, which are for its training."""
+
+    def __init__(self) -> None:
+        self.asked: int | None = None
+        self.trainer: Popen | None = None
+
+    def note(self, number: int, frame: object) -> None:
+        self.asked = number
+        if self.trainer is not None:
+            self.trainer.send_signal(number)
+
+    def check(self) -> None:
+        """Raise where training has been told to stop before it began."""
+        if self.asked is not None:
+            raise _Stopped
+
+
+def train_beside_server(
+    plan: ServerPlan, trainer: Sequence[str], environment: Mapping[str, str], gpus: int, keep: Sequence[int]
+) -> int:
+    """Start a server, then training; end with training, and end it where the server ends first.
+
+    Parameters
+    ----------
+    plan : ServerPlan
+    trainer : sequence of str
+        The command of the training processes, or of their launcher.
+    environment : mapping
+        Of both. Of the GPUs that it shows the last ones are the server's.
+    gpus : int
+        How many the training gets; 0 where all is on the CPU.
+    keep : sequence of int
+        Descriptors of the run's locks.
+
+    Returns
+    -------
+    int
+        Exit status of the training.
+
+    Raises
+    ------
+    StudyError
+        The server did not start.
+    PassingError
+        The server ended before the training, or a signal ended the training.
+    """
+    shown = environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpus else []
+    signals = Signals()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signals.note)
+    adopt()  # what a guardian kept that is killed itself
+    try:
+        with serving(plan, visible(shown[gpus:], dict(environment)), keep, signals.check) as (process, server):
+            told = {
+                **visible(shown[:gpus], dict(environment)),
+                **without_proxy(dict(environment)),
+                **server.environment(),
+                WORKER: "1",
+                "VLLM_HOST_IP": "127.0.0.1",  # where the server is told to meet the trainer for the weights
+            }
+            with guarded(trainer, PATIENCE, told) as signals.trainer:
+                signals.check()
+                return _watch(signals.trainer, process, signals, plan)
+    except _Stopped:
+        name = signal.Signals(signals.asked or 0).name
+        print(f"train: stopped before training began: {name}; the same command goes on from there", flush=True)
+        return GOES_ON
+    finally:
+        end_all()
+
+
+def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) -> int:
+    """Exit status of the training, once it has ended.
+
+    A signal to all processes of a job reaches the server too: training gets some time to save what it has.
+    """
+    missed: float | None = None
+    while trainer.poll() is None:
+        if missed is None and server.poll() is not None:
+            missed = time.monotonic()
+        if missed is not None and (signals.asked is None or time.monotonic() - missed > PATIENCE_WHEN_STOPPED):
+            break
+        time.sleep(LOOK_EVERY)
+    status = trainer.returncode
+    if status in (0, GOES_ON):
+        return status
+    if signals.asked is not None and (missed is not None or status in (-signals.asked, 128 + signals.asked)):
+        return GOES_ON
+    if status is None or _ended_within(server, FOUND_WITHIN):
+        raise PassingError(
+            f"launch.vllm: {ended('the vLLM server', server.returncode)}, and training with it; the same command goes "
+            f"on from the last checkpoint; its last words: {last_words(plan.log)}"
+        )
+    if status < 0 or status > 128:  # of its guardian, or of itself, as that one tells it
+        error = StudyError if is_permanent(status) else PassingError
+        raise error(ended("the training process", status))
+    return status
+
+
+def _ended_within(process: Popen, seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True

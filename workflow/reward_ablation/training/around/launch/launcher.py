@@ -1,0 +1,117 @@
+"""Start a run's processes of one node, and end with them: accelerate's launcher with one-line errors.
+
+python -m reward_ablation.training.around.launch.launcher --processes N [...] -- OPTIONS OF reward_ablation.training
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+
+from accelerate.commands import launch as accelerate_launch
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing import api as elastic
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+from reward_ablation.system.exit_status import GOES_ON, is_permanent
+from reward_ablation.training.around.launch.endings import ended
+from reward_ablation.training.around.launch.worker import ERROR_STAYS, WORKER
+
+#: Options of each strategy. DeepSpeed would start other nodes by itself, over ssh; srun does that.
+ZERO = ["--use_deepspeed", "--deepspeed_multinode_launcher", "standard", "--zero_stage"]
+STRATEGIES = {
+    "ddp": ["--multi_gpu"],
+    "zero2": [*ZERO, "2"],
+    "zero3": [*ZERO, "3", "--zero3_save_16bit_model", "true"],  # without, no whole model would be saved
+}
+
+
+def accelerate_options(
+    processes: int, nodes: int, port: int, strategy: str = "ddp", environment: Mapping[str, str] = os.environ
+) -> list[str]:
+    """Options of `accelerate launch`.
+
+    Ranks follow the order of the job's nodes: results do not depend on which node comes first to meet the others.
+    DeepSpeed's batch, accumulation and clipping are left to transformers, which takes them from the run's settings.
+    """
+    options = STRATEGIES[strategy]
+    options = [*options, "--num_processes", str(processes), "--num_machines", str(nodes), "--gpu_ids", "all"]
+    options += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port)]
+    if nodes > 1:
+        options += ["--rdzv_backend", "static", "--machine_rank", environment["SLURM_NODEID"]]
+        options += ["--main_process_ip", environment["SLURM_LAUNCH_NODE_IPADDR"]]  # where srun runs: on the first node
+    return options
+
+
+def status_of(statuses: Mapping[int, int], first: int) -> int:
+    """Exit status of a run whose processes failed: the first failure decides. A signal that ended it is told.
+
+    Later failures follow from the first: those processes lost their peer, or the launcher ended them.
+
+    Parameters
+    ----------
+    statuses : mapping
+        Of those that failed, by rank.
+    first : int
+        Rank of the one that was the first to fail.
+    """
+    if GOES_ON in statuses.values() and not is_permanent(statuses[first]):
+        return GOES_ON
+    if statuses[first] < 0:
+        print(f"error: {ended(f'process {first} of the run', statuses[first])}", file=sys.stderr)
+    return 1 if is_permanent(statuses[first]) else GOES_ON
+
+
+def heed_the_first_signal() -> None:
+    """Have the first SIGTERM or SIGINT end all processes in order, and further ones change nothing.
+
+    A signal to all processes of a job comes several times, also from those that pass it on. torch's own handler raises
+    each time, in the end out of the wait for processes that are saving, which are killed then. It has a private name.
+    """
+    assert hasattr(elastic, "_terminate_process_handler"), "torch has another handler of signals to its launcher now"
+    elastic._terminate_process_handler = _stop_once
+
+
+def _stop_once(signum: int, frame: FrameType | None) -> None:
+    for each in (signal.SIGTERM, signal.SIGINT):
+        # Not SIG_IGN: Python prints an error for a signal that has come already and finds no handler.
+        signal.signal(each, lambda number, frame: None)
+    raise SignalException(f"got signal {signum}", signal.Signals(signum))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.training.around.launch.launcher")
+    parser.add_argument("--processes", required=True, type=int, help="of the run, on all its nodes")
+    parser.add_argument("--nodes", default=1, type=int)
+    parser.add_argument("--strategy", default="ddp", choices=STRATEGIES)
+    parser.add_argument("--port", default=0, type=int, help="of the first node, where all meet; 0: any that is free")
+    parser.add_argument("arguments", nargs="*")
+    arguments = parser.parse_args()
+    # After a signal, processes that have not ended in so many seconds are killed: a step may take more than 30.
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "3600")
+    os.environ[WORKER] = "1"  # for the processes that are started here
+    heed_the_first_signal()
+    accelerate_launch.default_config_file = ""  # a user's own accelerate config is for other things
+    logging.disable(logging.ERROR)  # torch tells at length how each process ended; what a run has to say it says itself
+    options = accelerate_options(arguments.processes, arguments.nodes, arguments.port, arguments.strategy)
+    options += ["--module", "reward_ablation.training", *arguments.arguments]
+    try:
+        accelerate_launch.launch_command(accelerate_launch.launch_command_parser().parse_args(options))
+    except SignalException:
+        sys.exit(GOES_ON)
+    except ChildFailedError as error:
+        statuses = {rank: failure.exitcode for rank, failure in error.failures.items()}
+        status = status_of(statuses, first=error.get_first_failure()[0])
+        if is_permanent(status) and (word := os.environ.get(ERROR_STAYS)):
+            Path(word).touch()
+        sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

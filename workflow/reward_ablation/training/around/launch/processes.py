@@ -1,0 +1,189 @@
+"""Processes of one run: this one, several by a launcher on each of the run's nodes, and beside them a vLLM server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.data.verify import verify_problems
+from reward_ablation.study.run_folder import VLLM_LOG
+from reward_ablation.study.spec import launch_packages, processes_of, server_gpus_of
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.gpus import claim_gpus
+from reward_ablation.system.locks import Lock
+from reward_ablation.training.around.launch.beside_server import train_beside_server
+from reward_ablation.training.around.launch.engine import Engine
+from reward_ablation.training.around.launch.guarded import free_port
+from reward_ablation.training.around.launch.vllm_server import ServerPlan
+from reward_ablation.training.around.launch.worker import ERROR_STAYS, is_worker
+
+
+def lay_out_processes(
+    spec: dict[str, Any], nodes: int, locks: list[Lock], model: Path, problems: Path, run_dir: Path, engine: Engine
+) -> None:
+    """Have a run trained by the processes that its spec asks for; return where this is the only one, or one of them.
+
+    Several are a launcher's, which replaces this process. Where vLLM serves the run, this process stays: it starts the
+    server, then the training, and ends with them.
+
+    A run sees its own GPUs only, which no other run has: TRL would spread the model of one process over all that it
+    sees. The locks on the run and on its GPUs are held until all its processes are gone.
+
+    Parameters
+    ----------
+    spec : dict
+        The run's.
+    nodes : int
+        How many nodes share its processes; on more than one, this is started by the batch script of a Slurm job.
+    locks : list of Lock
+        The run's.
+    model : Path
+        Folder of the base model.
+    problems : Path
+        Prepared training set.
+    run_dir : Path
+    engine : Engine
+
+    Raises
+    ------
+    StudyError
+        There are not so many nodes, a package is not installed, or the server does not start or ends too early.
+    """
+    check_installed(spec)
+    serves = is_served(spec) and not is_worker()
+    # On several nodes the GPUs are those that Slurm gave the job.
+    server = server_gpus_of(spec) if serves else 0
+    gpus = spec["gpus"] + server if nodes == 1 else 0
+    locks = [*locks, *(claim_gpus(gpus, "train", server) if gpus else [])]
+    if is_worker() or (processes_of(spec) == 1 and not serves):
+        return
+    if spec["gpus"] == 0 and spec.get("strategy", "ddp") == "ddp":  # with it accelerate forgets DeepSpeed
+        os.environ["ACCELERATE_USE_CPU"] = "true"
+    for lock in locks:
+        lock.share()  # with the processes that are started here
+    if nodes > 1:
+        more = ["--nodes", str(nodes), "--port", str(free_port())]
+        sys.exit(_end_with([*srun_command(nodes), *training_command(spec, *more)], run_dir))
+    if serves:
+        keep = [lock.descriptor for lock in locks if lock.descriptor is not None]
+        plan = server_plan(spec, model, problems, run_dir, engine)
+        sys.exit(train_beside_server(plan, training_command(spec), os.environ, spec["gpus"], keep))
+    for lock in locks:
+        lock.keep_over_exec()
+    os.execv(sys.executable, training_command(spec))  # a signal to the job reaches the launcher
+
+
+def training_command(spec: dict[str, Any], *more: str) -> list[str]:
+    """The command that starts a run's processes of one node, each by the options of this one.
+
+    Parameters
+    ----------
+    more : str
+        More options of the launcher of several.
+    """
+    if processes_of(spec) == 1:
+        return [sys.executable, "-m", "reward_ablation.training", *sys.argv[1:]]
+    launcher = [sys.executable, "-m", "reward_ablation.training.around.launch.launcher"]
+    launcher += ["--processes", str(processes_of(spec)), "--strategy", spec.get("strategy", "ddp"), *more]
+    return [*launcher, "--", *sys.argv[1:]]
+
+
+def server_plan(spec: dict[str, Any], model: Path, problems: Path, run_dir: Path, engine: Engine) -> ServerPlan:
+    """How the server of a run is started."""
+    from reward_ablation.training.around.launch.longest_text import longest_text  # imports transformers
+
+    verify_problems(problems)
+    vllm = spec["vllm"]
+    return ServerPlan(
+        model=model,
+        log=run_dir / VLLM_LOG,
+        gpus=vllm["gpus"],
+        tensor_parallel_size=vllm["tensor_parallel_size"],
+        memory=engine.memory,
+        max_model_length=longest_text(spec, model, problems),
+        model_impl=spec["training"].get("vllm_model_impl"),
+    )
+
+
+def is_served(spec: dict[str, Any]) -> bool:
+    """Whether a run has a vLLM server of its own."""
+    return spec.get("vllm", {}).get("mode") == "server"
+
+
+def check_installed(spec: dict[str, Any]) -> None:
+    """Refuse a run whose packages are not installed here.
+
+    Parameters
+    ----------
+    spec : dict
+        The run's, or as much of it as says so.
+
+    Raises
+    ------
+    StudyError
+    """
+    for package in launch_packages(spec):
+        if find_spec(package) is None:
+            key = "vllm" if package == "vllm" else "strategy"
+            raise StudyError(
+                f"launch.{key}: the package {package} is not installed; `make install LOCK=gpu` installs it"
+            )
+
+
+def srun_command(nodes: int, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The command that starts another one on each of a Slurm job's nodes, once, and ends all where one fails.
+
+    Raises
+    ------
+    StudyError
+        This is no Slurm job, or one of fewer nodes.
+    """
+    job = environment.get("SLURM_JOB_ID")
+    if job is None or "SLURMD_NODENAME" not in environment:  # salloc's shell may be on no node of its job
+        raise StudyError(
+            f"launch.nodes: a run on {nodes} nodes is started by a Slurm job's batch script, and this is none; "
+            "start with --profile profiles/slurm, or set launch.nodes: 1"
+        )
+    there = environment.get("SLURM_JOB_NUM_NODES", "1")
+    if int(there) < nodes:
+        raise StudyError(
+            f"launch.nodes: a run on {nodes} nodes, and Slurm job {job} has {there}; submit it with --nodes={nodes}"
+        )
+    command = ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=1"]
+    command += ["--export=ALL", "--mpi=none", "--input=none", "--quiet"]  # whatever the site's defaults are
+    if cpus := environment.get("SLURM_CPUS_PER_TASK"):  # which srun does not take over since Slurm 22.05
+        command.append(f"--cpus-per-task={cpus}")
+    return command
+
+
+def _end_with(srun: list[str], run_dir: Path) -> int:
+    """Run srun, pass signals on to what it has started, and return the run's exit status.
+
+    The status of srun does not tell an error that stays: srun ends the other nodes, and a signal that ended one of them
+    counts more than any status. So the launcher of a node that meets such an error leaves a file in the run's folder.
+
+    srun itself kills all that it has started where it is asked to end. In a session of its own it is not asked, unless
+    the job is over anyway, and Slurm tells the processes on all nodes instead.
+    """
+    word = run_dir / f".error-stays-{uuid.uuid4().hex[:12]}"  # a new name: file systems remember what is not there
+    process = subprocess.Popen(srun, start_new_session=True, env={**os.environ, ERROR_STAYS: str(word)})
+
+    def tell(number: int, frame: object) -> None:
+        job, name = os.environ["SLURM_JOB_ID"], signal.Signals(number).name
+        subprocess.run(["scancel", f"--signal={name}", job], capture_output=True)  # all of the job but its batch script
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, tell)
+    status = process.wait()
+    try:
+        word.unlink()
+    except FileNotFoundError:
+        return status
+    return 1

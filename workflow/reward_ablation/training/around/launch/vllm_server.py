@@ -1,0 +1,222 @@
+"""A run's own vLLM server: started, waited for, and told from anybody else's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+from reward_ablation.system.errors import PassingError, StudyError
+from reward_ablation.training.around.launch.engine import Server
+from reward_ablation.training.around.launch.guarded import free_port, guarded
+from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
+
+#: Seconds between two lines that tell that it is waited for, and after which it is not any more: loading a large
+#: model from a slow disk and compiling it takes many minutes.
+TELL_EVERY, LONGEST_START = 10.0, 3600.0
+#: Seconds between two looks, for an answer to one, and that it gets to end in order.
+LOOK_EVERY, ANSWER_WITHIN, PATIENCE = 0.5, 5.0, 5.0
+#: Ports that are tried: one that was free may be taken before the server is at it.
+PORTS = 3
+
+_LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a site's proxy does not know this machine
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+#: What vLLM puts before a line: its process, level, time and place.
+_PREFIX = re.compile(r"^(\([^()]*pid=\d+\)\s*)?([A-Z]+ [\d-]+ [\d:.]+ (\[[^\]]*\])?\s*)?")
+_ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
+#: Errors that only say that there was another one.
+_SECOND_HAND = ("See root cause above", "See stack trace for root cause")
+
+
+class PortTaken(Exception):
+    """Somebody else is at the port."""
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """How a run's server is started.
+
+    Attributes
+    ----------
+    model : Path
+        Folder of the base model.
+    log : Path
+        For its output.
+    gpus, tensor_parallel_size : int
+        GPUs of its own, and how many of them share one copy of the model.
+    memory : float
+        Share of a GPU's memory.
+    max_model_length : int
+        Tokens of the longest prompt and completion.
+    model_impl : str or None
+        vLLM's implementation of the model; None: vLLM's choice.
+    started : float
+        `time.perf_counter()` when the run was started: its time is the server's, too.
+    """
+
+    model: Path
+    log: Path
+    gpus: int
+    tensor_parallel_size: int
+    memory: float
+    max_model_length: int
+    model_impl: str | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    def command(self, port: int, name: str) -> list[str]:
+        """Of vLLM's own server, with what TRL's trainer asks of one."""
+        options: dict[str, Any] = {
+            "host": "127.0.0.1",
+            "port": port,
+            "served-model-name": name,
+            "tensor-parallel-size": self.tensor_parallel_size,
+            "gpu-memory-utilization": self.memory,
+            "max-model-len": self.max_model_length,
+            "weight-transfer-config": '{"backend":"nccl"}',
+            "logprobs-mode": "processed_logprobs",  # of the distribution that was sampled from
+            "max-logprobs": -1,
+            "seed": 0,  # each request has its own
+            "middleware": f"{RequireKey.__module__}.{RequireKey.__name__}",
+        }
+        copies = self.gpus // self.tensor_parallel_size
+        options |= {"data-parallel-size": copies} if copies > 1 else {}
+        options |= {"model-impl": self.model_impl} if self.model_impl is not None else {}
+        given = [part for option, value in options.items() for part in (f"--{option}", str(value))]
+        start = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(self.model.absolute())]
+        return [*start, *given, "--enable-scale-out"]
+
+
+@contextmanager
+def serving(
+    plan: ServerPlan, environment: dict[str, str], keep: Sequence[int], check_stop: Callable[[], None]
+) -> Iterator[tuple[Popen, Server]]:
+    """A server as long as the block lasts.
+
+    Parameters
+    ----------
+    plan : ServerPlan
+    environment : dict of str to str
+        Of the server's process; here it gets what vLLM needs beside.
+    keep : sequence of int
+        Descriptors of locks that hold until it is gone.
+    check_stop : function
+        Called while it is waited for; raises where nobody wants it any more.
+
+    Yields
+    ------
+    (Popen, Server)
+        Its guardian, and what the training needs to know of it.
+
+    Raises
+    ------
+    StudyError
+        It ended, or did not begin to serve the model.
+    """
+    environment = {
+        **environment,
+        "VLLM_SERVER_DEV_MODE": "1",  # the endpoints that take weights
+        "VLLM_HOST_IP": "127.0.0.1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    plan.log.parent.mkdir(parents=True, exist_ok=True)
+    for _ in range(PORTS):
+        port, name = free_port(), f"reward-ablation-{uuid.uuid4().hex[:12]}"
+        server = Server(f"http://127.0.0.1:{port}", free_port(), name, plan.started, new_key())
+        own = {**environment, KEY: server.key}
+        with plan.log.open("wb") as log, guarded(plan.command(port, name), PATIENCE, own, log, keep) as process:
+            try:
+                _wait_for(process, server, plan, check_stop)
+            except PortTaken:
+                continue
+            yield process, server
+            return
+    raise PassingError(
+        f"launch.vllm: {PORTS} free ports, the last one {port}, were taken before the vLLM server was at them; start "
+        "the run again"
+    )
+
+
+def _wait_for(process: Popen, server: Server, plan: ServerPlan, check_stop: Callable[[], None]) -> None:
+    """Return once the server serves the model.
+
+    Raises
+    ------
+    PortTaken
+        Another one does, or has the port.
+    StudyError
+        It ended, serves another model, or takes too long.
+    """
+    started = told = time.monotonic()
+    while True:
+        check_stop()
+        if _get(f"{server.url}/health", server.key) is not None:
+            _check_model(_get(f"{server.url}/v1/models", server.key), server.model_name, plan.model)
+            return
+        if process.poll() is not None:
+            if "address already in use" in plan.log.read_text(errors="replace").lower():
+                raise PortTaken
+            raise StudyError(f"launch.vllm: the vLLM server did not start: {last_words(plan.log)}")
+        now = time.monotonic()
+        if now - started > LONGEST_START:
+            raise PassingError(
+                f"launch.vllm: the vLLM server did not start within {LONGEST_START:.0f} s; see {plan.log}"
+            )
+        if now - told >= TELL_EVERY:
+            print(f"train: waiting for the vLLM server, {now - started:.0f} s", flush=True)
+            told = now
+        time.sleep(LOOK_EVERY)
+
+
+def _check_model(answer: bytes | None, name: str, model: Path) -> None:
+    """Refuse a server that is not this run's, or has another model than its trainer."""
+    try:
+        served = json.loads(answer or b"")["data"][0]
+        root = served.get("root") if served["id"] == name else None
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        raise PortTaken from None
+    if served["id"] != name:
+        raise PortTaken
+    if root != str(model.absolute()):
+        raise StudyError(f"launch.vllm: the vLLM server serves {root}, and the run trains {model.absolute()}")
+
+
+def _get(url: str, key: str) -> bytes | None:
+    """What a server answers; None where there is none, it is not ready, or it has another key."""
+    try:
+        with _LOCAL.open(urllib.request.Request(url, headers=header(key)), timeout=ANSWER_WITHIN) as answer:
+            return answer.read()
+    except (OSError, ValueError):  # refused, reset, too late, or no HTTP
+        return None
+
+
+def last_words(log: Path) -> str:
+    """The last line of a server's log that tells what was wrong, and where the log is."""
+    lines = [_PREFIX.sub("", _ANSI.sub("", line)).strip() for line in log.read_text(errors="replace").splitlines()]
+    said = [line for line in lines if line]
+    errors = [line for line in said if _ERROR.match(line) and not any(text in line for text in _SECOND_HAND)]
+    line = (errors or said or ["it said nothing"])[-1]
+    return f"{line if len(line) <= 300 else line[:297] + '...'}; its log: {log}"
+
+
+def without_proxy(environment: dict[str, str]) -> dict[str, str]:
+    """What to add to a process' environment so that it asks no proxy for this machine."""
+    names = ("no_proxy", "NO_PROXY")
+    given = next((environment[name] for name in names if environment.get(name)), "")
+    return dict.fromkeys(names, ",".join(filter(None, [given, "127.0.0.1"])))
+
+
+def visible(gpus: Sequence[str], environment: dict[str, str] | None = None) -> dict[str, str]:
+    """An environment in which a process sees these GPUs only; nothing is said where there are none."""
+    shown = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+    return {**(os.environ if environment is None else environment), **shown}

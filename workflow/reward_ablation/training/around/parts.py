@@ -1,0 +1,117 @@
+"""What grows while a run trains: tables, as small Parquet files that are joined at the end, and kept models.
+
+A table's part is written in one move. Parts reach the disk with the checkpoint that stands on them, which has all rows
+and models before it written; those of later steps are dropped on resume, and made again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from reward_ablation.study.run_folder import KEPT_MODEL, step_of_kept_model
+from reward_ablation.system.files import atomic_path, write_parquet
+
+#: Steps whose rows are written together.
+STEPS_PER_PART = 16
+#: Whole gradients, which are no table.
+WHOLE_GRADIENTS = "gradients_step_"
+
+
+class PartWriter:
+    """Keeps the tables of some steps in memory, and writes them together.
+
+    Parameters
+    ----------
+    folder : Path
+    process : int
+        Number of the process of the run that this is.
+    """
+
+    def __init__(self, folder: Path, process: int):
+        self.folder = folder
+        self.process = process
+        self._tables: dict[str, list[pa.Table]] = {}
+        self._steps: set[int] = set()
+
+    def add(self, name: str, table: pa.Table, step: int) -> None:
+        """Add a step's rows to a table."""
+        self._tables.setdefault(name, []).append(table)
+        self._steps.add(step)
+
+    def end_step(self) -> None:
+        """Write where enough steps have come together."""
+        if len(self._steps) >= STEPS_PER_PART:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what there is, as `{table}-{last step}-{process}.parquet`."""
+        for name, tables in self._tables.items():
+            path = self.folder / f"{name}-{max(self._steps):08d}-{self.process:04d}.parquet"
+            write_parquet(pa.concat_tables(tables), path, durable=False)
+        self._tables, self._steps = {}, set()
+
+
+def step_of_part(path: Path) -> int:
+    """The last step that a part has rows of."""
+    if path.name.startswith(WHOLE_GRADIENTS):
+        return int(path.stem.removeprefix(WHOLE_GRADIENTS))
+    return int(path.stem.split("-")[1])
+
+
+def parts_until(folder: Path, step: int) -> list[Path]:
+    """All parts of steps up to one, by name, and files of kept models; a file that is still being written is none."""
+    kept = [model for model in kept_models(folder) if step_of_kept_model(model.name) <= step]
+    files = [path for model in kept for path in sorted(model.rglob("*")) if path.is_file()]
+    return [*(path for path in _parts(folder) if step_of_part(path) <= step), *files]
+
+
+def drop_parts_after(folder: Path, step: int) -> None:
+    """Remove all parts of later steps, and what was being written when the process ended."""
+    for model in kept_models(folder):
+        if step_of_kept_model(model.name) > step:
+            shutil.rmtree(model)
+    for path in _parts(folder):
+        if step_of_part(path) > step:
+            path.unlink()
+    for path in folder.glob(".*"):
+        path.unlink()
+
+
+def _by_process(part: Path) -> tuple[str, int]:
+    return part.stem.rpartition("-")[2], step_of_part(part)
+
+
+def kept_models(folder: Path) -> list[Path]:
+    """Folders of the models that were kept, in order of their steps."""
+    found = [path for path in folder.glob(f"{KEPT_MODEL}*") if step_of_kept_model(path.name)]
+    return sorted(found, key=lambda path: step_of_kept_model(path.name))
+
+
+def _parts(folder: Path) -> list[Path]:
+    return sorted(path for ending in ("parquet", "npz") for path in folder.glob(f"[!.]*.{ending}"))
+
+
+def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
+    """Join the parts in order of step and process; without any, the table has its columns and no row."""
+    parts = [pq.read_table(path, schema=schema) for path in sorted(folder.glob(f"{name}-*.parquet"), key=_by_process)]
+    table = pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
+    order = np.argsort(table["step"].to_numpy(), kind="stable")
+    write_parquet(table.take(order), output)
+
+
+def join_large_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
+    """As `join_parts`, with one part in memory at a time, and a row group a step: one is read without the others.
+
+    How many steps were written together does not show: an interruption may have cut a part short.
+    """
+    with atomic_path(output) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for path in sorted(folder.glob(f"{name}-*.parquet")):
+            part = pq.read_table(path, schema=schema)
+            for step in part["step"].unique():
+                writer.write_table(part.filter(pc.equal(part["step"], step)).combine_chunks())

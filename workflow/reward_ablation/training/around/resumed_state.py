@@ -1,0 +1,72 @@
+"""What TRL does not save with a checkpoint: rollouts that later steps train on, its count of micro batches, the epoch.
+
+TRL generates for `steps_per_generation * num_iterations` micro batches at once, and a run may stop between
+them; and it draws the order of the data anew in each epoch, beginning with the first one's. Reads and sets TRL's
+private parts; `tests/training/test_trl.py` pins them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import torch
+from trl.trainer.utils import split_tensor_dict
+
+from reward_ablation.training.core.gradients.step import Completion
+
+Batch = dict[str, Any]
+
+
+def save_state(trainer: Any, folder: Path) -> None:
+    """Save what this process needs to go on, into a checkpoint's folder.
+
+    Parameters
+    ----------
+    trainer : AblationTrainer
+    folder : Path
+    """
+    batch = joined(trainer._buffered_inputs) if rollouts_are_left(trainer) else None
+    rows = [] if batch is None else batch["row"].tolist()
+    state = {
+        "micro_batches": trainer._step,
+        "micro_batch": trainer.args.per_device_train_batch_size,
+        "generated": trainer.batches,
+        "epochs": int(trainer.state.epoch),
+        "batch": batch,
+        "completions": {row: astuple(trainer._completions[row]) for row in rows},
+        "reference": trainer.ref_model.state_dict() if trainer.args.sync_ref_model else None,
+    }
+    torch.save(state, _file(folder, trainer))
+
+
+def load_state(trainer: Any, folder: Path) -> None:
+    """Set a trainer that has not trained yet to where a checkpoint left this process."""
+    state: dict[str, Any] = torch.load(_file(folder, trainer), map_location=trainer.accelerator.device)
+    # Where the micro batch has been halved since, as many steps are twice as many micro batches.
+    trainer._step = state["micro_batches"] * state["micro_batch"] // trainer.args.per_device_train_batch_size
+    trainer.batches = state["generated"]
+    trainer.epochs = state["epochs"]
+    if state["batch"] is not None:
+        trainer._buffered_inputs = split_tensor_dict(state["batch"], trainer.args.steps_per_generation)
+        trainer._completions = {row: Completion(*fields) for row, fields in state["completions"].items()}
+    if state["reference"] is not None:
+        trainer.ref_model.load_state_dict(state["reference"])
+
+
+def rollouts_are_left(trainer: Any) -> bool:
+    """Whether the next micro batch trains on rollouts that are there already."""
+    return trainer._step % (trainer.args.steps_per_generation * trainer.num_iterations) != 0
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """One batch of several with the same columns; a number that all have stays one."""
+    return {
+        name: first if first is None or first.ndim == 0 else torch.cat([batch[name] for batch in batches])
+        for name, first in batches[0].items()
+    }
+
+
+def _file(folder: Path, trainer: Any) -> Path:
+    return folder / f"resumed_state_{trainer.accelerator.process_index}.pt"

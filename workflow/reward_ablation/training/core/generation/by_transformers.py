@@ -1,0 +1,63 @@
+"""Rollouts by transformers' `generate`, each drawn by its own random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from reward_ablation.sampling.draws import SampleByRow, uniforms, where_drawn
+
+
+def warpers(config: GenerationConfig) -> list[Any]:
+    """What a sampling config does to the logits, in the order in which transformers does it."""
+    found: list[Any] = []
+    if config.temperature not in (None, 1.0):
+        found.append(TemperatureLogitsWarper(config.temperature))
+    if config.top_k:
+        found.append(TopKLogitsWarper(config.top_k))
+    if config.top_p is not None and config.top_p < 1:
+        found.append(TopPLogitsWarper(config.top_p))
+    if config.min_p:
+        found.append(MinPLogitsWarper(config.min_p))
+    return found
+
+
+@contextmanager
+def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterator[None]:
+    """Have the model's `generate` draw each row's tokens by the row's seed, by whoever it is called.
+
+    `config` samples: transformers would draw all rows from one stream. Until the context ends it is greedy, and the
+    draws are made before: transformers puts its own warpers behind those that it is given.
+
+    Parameters
+    ----------
+    model : PreTrainedModel or PeftModel
+    config : GenerationConfig
+        The one that it is going to be called with.
+    seeds : list of int
+        One a row.
+    """
+    numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])
+    processors = [*warpers(config), SampleByRow(torch.from_numpy(numbers).to(where_drawn(model.device)))]
+    model.generate = partial(model.generate, logits_processor=LogitsProcessorList(processors))
+    sampling = {name: getattr(config, name) for name in ("do_sample", "temperature", "top_k", "top_p", "min_p")}
+    # Without the others: transformers would warn at each step that they do nothing.
+    config.update(do_sample=False, **dict.fromkeys(sampling.keys() - {"do_sample"}))
+    try:
+        yield
+    finally:
+        config.update(**sampling)
+        del model.generate

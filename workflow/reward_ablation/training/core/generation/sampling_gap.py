@@ -1,0 +1,104 @@
+"""The gap between the log-probabilities that vLLM sampled by and the trainer's own, by completion.
+
+Two implementations of a model differ by rounding; importance sampling corrects for it (Yao et al. 2025, "Your
+efficient RL framework secretly brings you off-policy RL training"). Weights that have not arrived differ by far more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reward_ablation.system.errors import StudyError
+
+#: Mean absolute difference of log-probabilities, in nats a token, that rounding does not explain, and how many
+#: generations in a row end a run: one batch may hold a few odd completions.
+LARGEST_GAP, IN_A_ROW = 0.1, 3
+
+#: Settings by TRL's names, with the values under which vLLM's distribution is the trainer's.
+SAME_DISTRIBUTION: dict[str, tuple] = {
+    "top_p": (1.0,),
+    "top_k": (0,),
+    "min_p": (0.0,),
+    "repetition_penalty": (1.0,),
+    "vllm_structured_outputs_regex": (),
+    "generation_kwargs": ({},),
+}
+
+
+@dataclass(frozen=True)
+class SamplingGap:
+    """What is logged of each completion of a batch.
+
+    Attributes
+    ----------
+    mean : list of float
+        Mean absolute difference of a completion's log-probabilities, in nats; NaN where TRL masks all of its tokens.
+    corrected : list of float
+        Share in [0, 1] of its tokens whose importance ratio was cut off or set to zero.
+    """
+
+    mean: list[float]
+    corrected: list[float]
+
+
+def sampling_gap(trainer: Tensor, sampler: Tensor, mask: Tensor, ratio: Tensor, by_sequence: bool) -> SamplingGap:
+    """Gap of each completion, and how much of it the correction cut off.
+
+    Parameters
+    ----------
+    trainer, sampler : (B, T) tensor
+        Log-probabilities; NaN where vLLM gave none.
+    mask : (B, T) tensor
+        Tokens of the completions.
+    ratio : (B, T) or (B, 1) tensor
+        Importance ratios that the loss is multiplied by.
+    by_sequence : bool
+        A ratio is that of a whole completion.
+    """
+    difference = ((trainer - sampler) * mask).nan_to_num(nan=0.0)
+    tokens = torch.where(mask.any(1), mask.sum(1), torch.nan)  # none where TRL leaves a cut completion out
+    exact = torch.exp(difference.sum(1, keepdim=True) if by_sequence else difference)
+    cut = (ratio != exact).expand_as(mask) & mask.bool()
+    return SamplingGap((difference.abs().sum(1) / tokens).tolist(), (cut.sum(1) / tokens).tolist())
+
+
+class GapWatch:
+    """Stops a run whose rollouts are, again and again, not those of the present weights.
+
+    Parameters
+    ----------
+    settings : mapping
+        Of TRL's config. With some of them vLLM's log-probabilities are of another distribution than the trainer's,
+        whatever the weights: it gives those that are left after cutting off improbable tokens, and TRL does not.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]):
+        self.apart = any(settings.get(name) not in (*same, None) for name, same in SAME_DISTRIBUTION.items())
+        self.in_a_row = 0
+
+    def see(self, mean: float, step: int) -> None:
+        """Look at the gap of a generation.
+
+        Parameters
+        ----------
+        mean : float
+            Over all tokens of the batch and all processes, in nats.
+        step : int
+
+        Raises
+        ------
+        StudyError
+            It was too large `IN_A_ROW` times.
+        """
+        self.in_a_row = 0 if mean <= LARGEST_GAP or self.apart else self.in_a_row + 1
+        if self.in_a_row == IN_A_ROW:
+            raise StudyError(
+                f"launch.vllm: for {IN_A_ROW} generations in a row, up to step {step}, vLLM's log-probabilities were "
+                f"more than {LARGEST_GAP} a token from the trainer's ({mean:.2g}): it does not sample by the present "
+                "weights; see the versions in docs/launch.md, or train without launch.vllm"
+            )

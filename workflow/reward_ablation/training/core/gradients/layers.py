@@ -1,0 +1,335 @@
+"""Backward passes of layers that see the gradient of one completion at a time.
+
+A weight gradient is a sum over completions. Forming the terms first and adding them up afterwards costs
+as many multiplications, and the terms are what inner products between completions are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from peft.tuners.lora import ParamWrapper
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.core.gradients.projection import add_folded_rows, fold_units, offset_of, units_kept
+from reward_ablation.training.core.gradients.recorder import Measurement, Recorder, wide
+from reward_ablation.training.core.gradients.trials import (
+    in_place_of_parameters,
+    is_scaled_embedding,
+    one_copy_each,
+    takes_a_copy_for_each_completion,
+)
+
+Forward = Callable[..., Tensor]
+#: Makes the forward pass of a module whose parameters have these names.
+Kind = Callable[[Any, dict[str, str], Recorder], Forward]
+
+
+class MixedCompletions(StudyError):
+    """A layer gets tokens of several completions mixed."""
+
+
+def watch(model: PreTrainedModel, recorder: Recorder) -> None:
+    """Give every layer that has trained parameters a backward pass that reports to the recorder.
+
+    The language model's head is not among them (`lm_head`).
+
+    Raises
+    ------
+    StudyError
+        A trained parameter belongs to a kind of layer whose gradient cannot be told apart by completion. The
+        model is as it was.
+    """
+    names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    of_head = [parameter for parameter in head.parameters(recurse=False) if id(parameter) in names]
+    expected = {names[id(parameter)]: _size(parameter) for parameter in of_head}
+    forwards: list[tuple[nn.Module, Forward]] = []
+    # Adapters of a bare parameter, as of experts: peft multiplies their weights and never calls them.
+    wrapped = {part for module in model.modules() if isinstance(module, ParamWrapper) for part in module.modules()}
+    for module in model.modules():
+        own = {key: names.get(id(parameter), "") for key, parameter in module.named_parameters(recurse=False)}
+        trained = [parameter for parameter in module.parameters(recurse=False) if id(parameter) in names]
+        if module is head or not trained:
+            continue
+        kind = None if module in wrapped else _kind_of(module)
+        shared = any(names[id(parameter)] in expected for parameter in trained) and module is not embedding
+        if kind is None or shared:
+            why = "shared by several layers" if shared else f"of a {type(module).__name__}"
+            raise StudyError(
+                f"gradients: the gradient of {names[id(trained[0])]}, {why}, cannot be told apart by completion; "
+                "set gradients.every: off"
+            )
+        forwards.append((module, _guarded(module, kind(module, own, recorder), own, recorder)))
+        for parameter in trained:
+            name = names[id(parameter)]
+            expected[name] = expected.get(name, 0) + _size(parameter)
+    recorder.expected = expected
+    recorder.head_shares_embedding = head.weight is embedding.weight
+    for module, forward in forwards:
+        module.__dict__["forward"] = forward
+        recorder.watched.append(module)
+
+
+def unwatch(recorder: Recorder) -> None:
+    """Give the layers their own passes back."""
+    for module in recorder.watched:
+        del module.__dict__["forward"]
+    recorder.watched.clear()
+
+
+def _size(parameter: Tensor) -> int:
+    """Count of a parameter's numbers, of which ZeRO-3 holds a part."""
+    return getattr(parameter, "ds_numel", parameter.numel())
+
+
+def _kind_of(module: nn.Module) -> Kind | None:
+    """What makes the forward pass of a module, by what the module computes; None where that is not known."""
+    if "forward" in module.__dict__:  # replaced already, as by a fused kernel
+        return None
+    own = {name for name, _ in module.named_parameters(recurse=False)}
+    if type(module).forward in (nn.Linear.forward, Conv1D.forward):
+        return _linear if own <= {"weight", "bias"} else None  # others make up the weight, as in weight norm
+    if isinstance(module, nn.Embedding):
+        plain = module.max_norm is None and not module.scale_grad_by_freq
+        known = type(module).forward is nn.Embedding.forward or is_scaled_embedding(module)
+        return _embedding if plain and known else None
+    if isinstance(module, nn.LayerNorm) and type(module).forward is nn.LayerNorm.forward:
+        shape = list(module.normalized_shape)
+        return _norm(lambda inputs: F.layer_norm(inputs, shape, None, None, module.eps))
+    if isinstance(module, nn.RMSNorm) and type(module).forward is nn.RMSNorm.forward:
+        shape = list(module.normalized_shape)
+        return _norm(lambda inputs: F.rms_norm(inputs, shape, None, module.eps))
+    return _copied if takes_a_copy_for_each_completion(module) else None
+
+
+def _guarded(module: nn.Module, watched: Forward, names: dict[str, str], recorder: Recorder) -> Forward:
+    """The watched forward pass in training steps, the module's own elsewhere."""
+    plain = module.forward
+
+    def forward(inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not recorder.active or not torch.is_grad_enabled() or args or kwargs:
+            return plain(inputs, *args, **kwargs)
+        # Positions are the same for all completions of a batch, and come once.
+        once = isinstance(module, nn.Embedding) and inputs.size(0) == 1
+        if inputs.size(0) != recorder.batch and not once:
+            raise MixedCompletions(
+                f"gradients: {next(iter(names.values()))} gets tokens of several completions mixed, as in a "
+                "mixture of experts: gradients cannot be told apart by completion; set gradients.every: off"
+            )
+        return watched(inputs)
+
+    return forward
+
+
+def _linear(module: nn.Linear | Conv1D, names: dict[str, str], recorder: Recorder) -> Forward:
+    units_first = isinstance(module, nn.Linear)
+
+    def forward(inputs: Tensor) -> Tensor:
+        operands = (_as_computed(operand, inputs.device) for operand in (inputs, module.weight, module.bias))
+        return _Linear.apply(*operands, recorder, names, units_first)
+
+    return forward
+
+
+def _embedding(module: nn.Embedding, names: dict[str, str], recorder: Recorder) -> Forward:
+    def forward(ids: Tensor) -> Tensor:
+        ids = ids.expand(recorder.batch, -1) if ids.size(0) == 1 else ids
+        looked_up = _Embedding.apply(ids, module.weight, module.padding_idx, recorder, names["weight"])
+        scale = getattr(module, "embed_scale", 1.0)
+        return looked_up * (scale.to(looked_up.dtype) if isinstance(scale, Tensor) else scale)
+
+    return forward
+
+
+def _norm(normal: Callable[[Tensor], Tensor]) -> Kind:
+    """A norm of torch's: what it computes without parameters, times its weight, plus its bias if it has one."""
+
+    def kind(module: nn.Module, names: dict[str, str], recorder: Recorder) -> Forward:
+        plain = module.forward
+
+        def forward(inputs: Tensor) -> Tensor:
+            copies = _copies(module, inputs, names, recorder)
+            outputs = normal(wide(inputs)) * copies["weight"] + copies.get("bias", 0.0)
+            return outputs.to(plain(inputs[:0]).dtype)  # torch computes in float32, and rounds where no autocast is
+
+        return forward
+
+    return kind
+
+
+def _copied(module: nn.Module, names: dict[str, str], recorder: Recorder) -> Forward:
+    """The module's own forward pass, with one copy of its parameters for each completion."""
+    plain = module.forward
+
+    def forward(inputs: Tensor) -> Tensor:
+        with in_place_of_parameters(module, _copies(module, inputs, names, recorder)):
+            return plain(inputs)
+
+    return forward
+
+
+def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: Recorder) -> dict[str, Tensor]:
+    """A module's parameters, one copy for each completion, to be broadcast against its inputs (B, ..., *S)."""
+    parameters = dict(module.named_parameters(recurse=False))
+    for name, parameter in parameters.items():
+        own, room = parameter.shape, inputs.shape[1:][-parameter.dim() :] if parameter.dim() else ()
+        if len(room) < len(own) or any(size not in (1, of_inputs) for size, of_inputs in zip(own, room, strict=True)):
+            raise MixedCompletions(
+                f"gradients: {names[name]} of shape {tuple(own)} is not multiplied with inputs of shape "
+                f"{tuple(inputs.shape)} number by number: gradients cannot be told apart by completion; "
+                "set gradients.every: off"
+            )
+    return {
+        name: _OneEach.apply(parameter, inputs.dim(), recorder, names[name]) for name, parameter in parameters.items()
+    }
+
+
+def _as_computed(tensor: Tensor | None, device: torch.device) -> Tensor | None:
+    """The tensor in the format that autocast would compute with."""
+    if tensor is None or not torch.is_autocast_enabled(device.type) or tensor.dtype == torch.float64:
+        return tensor
+    return tensor.to(torch.get_autocast_dtype(device.type))
+
+
+class _Linear(torch.autograd.Function):
+    """inputs @ weight.T + bias, or inputs @ weight + bias where the weight has its units last."""
+
+    @staticmethod
+    def forward(ctx, inputs, weight, bias, recorder, names, units_first):
+        ctx.save_for_backward(inputs, weight)
+        ctx.recorder, ctx.names, ctx.units_first = recorder, names, units_first
+        return F.linear(inputs, weight if units_first else weight.T, bias)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        inputs, weight = ctx.saved_tensors
+        recorder, names = ctx.recorder, ctx.names
+        wants_inputs, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        to_inputs = gradient @ (weight if ctx.units_first else weight.T) if wants_inputs else None
+        to_weight = to_bias = None
+        if recorder.plain:
+            if wants_weight:
+                left, right = (gradient, inputs) if ctx.units_first else (inputs, gradient)
+                to_weight = left.flatten(0, -2).T @ right.flatten(0, -2)
+            if wants_bias:
+                to_bias = gradient.flatten(0, -2).sum(0)
+        else:
+            passes = recorder.factors(names["weight"] or names["bias"], gradient)
+            if passes and wants_weight:
+                to_weight = _matrix(recorder, names["weight"], passes, inputs, ctx.units_first)
+            if passes and wants_bias:
+                rows = joined([part.flatten(1, -2).sum(1) for part in passes])
+                to_bias = _like(gradient, _vector(recorder, names["bias"], rows))
+        return to_inputs, to_weight, to_bias, None, None, None
+
+
+def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor, units_first: bool) -> Tensor | None:
+    """Gradients of a matrix by completion, block by block; their sum where it is wanted."""
+    inputs = inputs.flatten(1, -2)
+    passes = [part.flatten(1, -2) for part in passes]
+    lefts, rights = (passes, [inputs] * len(passes)) if units_first else ([inputs] * len(passes), passes)
+    units, width = lefts[0].size(2), rights[0].size(2)
+    total = None if recorder.scales is None else wide(inputs.new_empty(units, width))
+    if recorder.measurement is not None:
+        sums, offset = units_kept(units), offset_of(name)
+        folded = [fold_units(left, sums, 0, offset).mT @ right for left, right in zip(lefts, rights, strict=True)]
+        recorder.measurement.project(name, joined(folded))
+    step = recorder.units_at_once(width, len(passes))
+    for start in range(0, units, step):
+        parts = [left[:, :, start : start + step].mT @ right for left, right in zip(lefts, rights, strict=True)]
+        block = recorder.collect(name, units * width, joined(parts).flatten(1), start * width)
+        if total is not None:
+            total[start : start + step] = block.view(-1, width)
+    return _like(inputs, total)
+
+
+def _vector(recorder: Recorder, name: str, rows: Tensor) -> Tensor | None:
+    """Take in gradients of a vector by completion, (R, n)."""
+    if recorder.measurement is not None:
+        recorder.measurement.project(name, rows)
+    return recorder.collect(name, rows.size(1), rows, 0)
+
+
+def joined(parts: list[Tensor]) -> Tensor:
+    """Tensors one after another; one alone is not copied."""
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+
+def _like(tensor: Tensor, value: Tensor | None) -> Tensor | None:
+    return None if value is None else value.to(tensor.dtype)
+
+
+class _OneEach(torch.autograd.Function):
+    """Parameters, one copy for each completion, to be broadcast against (B, ..., *S) inputs."""
+
+    @staticmethod
+    def forward(ctx, parameter, dimensions, recorder, name):
+        ctx.recorder, ctx.name, ctx.shape = recorder, name, parameter.shape
+        return one_copy_each(parameter, dimensions, recorder.batch)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        recorder = ctx.recorder
+        rows = gradient.flatten(1)
+        if recorder.plain:
+            return rows.sum(0).view(ctx.shape), None, None, None
+        passes = recorder.factors(ctx.name, rows)
+        total = _vector(recorder, ctx.name, joined(passes)) if passes else None
+        return None if total is None else total.view(ctx.shape).to(gradient.dtype), None, None, None
+
+
+class _Embedding(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, ids, weight, padding, recorder, name):
+        ctx.save_for_backward(ids)
+        ctx.shape, ctx.padding, ctx.recorder, ctx.name = weight.shape, padding, recorder, name
+        return F.embedding(ids, weight)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (ids,) = ctx.saved_tensors
+        recorder = ctx.recorder
+        if ctx.padding is not None:
+            gradient = gradient.masked_fill((ids == ctx.padding)[:, :, None], 0.0)
+        passes = [] if recorder.plain else recorder.factors(ctx.name, gradient)
+        if passes and recorder.measurement is not None:
+            _measure_embedding(recorder, recorder.measurement, ctx.name, ctx.shape, passes, ids)
+        if not recorder.plain and recorder.scales is None:
+            return None, None, None, None, None
+        if not recorder.plain:
+            recorder.report(ctx.name, ctx.shape.numel())
+        scaled = gradient if recorder.plain else gradient * recorder.scales[:, None, None].to(gradient.dtype)
+        total = gradient.new_zeros(ctx.shape).index_add_(0, ids.flatten(), scaled.flatten(0, 1))
+        return None, total, None, None, None
+
+
+def _measure_embedding(
+    recorder: Recorder, measurement: Measurement, name: str, shape: torch.Size, passes: list[Tensor], ids: Tensor
+) -> None:
+    """Gradients of the rows of tokens that occur; with the head's part where the two share their weight."""
+    folded = [part.new_zeros(len(part), units_kept(shape[0]), shape[1]) for part in passes]
+    for part, of_part in zip(folded, passes, strict=True):
+        add_folded_rows(part, of_part, ids, offset_of(name))
+    measurement.project(name, joined(folded))
+    occurring, places = torch.unique(ids, return_inverse=True)
+    head = recorder.head if recorder.head is not None and recorder.head.name == name else None
+    step = recorder.units_at_once(shape[1], len(passes))
+    for start in range(0, len(occurring), step):
+        tokens = occurring[start : start + step]
+        inside = ((places >= start) & (places < start + len(tokens)))[:, :, None]
+        columns = (places - start).clamp(0, len(tokens) - 1)[:, :, None].expand_as(passes[0])
+        parts = []
+        for number, part in enumerate(passes):
+            if head is None:
+                rows = part.new_zeros(len(part), len(tokens), shape[1])
+            else:
+                rows = (head.to_logits[number][:, :, start : start + step].mT @ head.inputs).to(part.dtype)
+            parts.append(rows.scatter_add_(1, columns, part * inside))
+        measurement.add(name, shape.numel(), joined(parts), tokens)

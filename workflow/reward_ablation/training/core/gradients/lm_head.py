@@ -1,0 +1,254 @@
+"""The language model's head: TRL computes log-probabilities from its weight in one fused function, no layer is called.
+
+The only module that reads TRL's kernels; `tests/training/test_trl.py` pins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl.kernels.chunked_logprob import ChunkedLogProbFunction
+from trl.trainer import utils
+
+from reward_ablation.training.core.gradients.layers import joined
+from reward_ablation.training.core.gradients.projection import fold_units, offset_of, units_kept
+from reward_ablation.training.core.gradients.recorder import HeadGradient, Recorder, product, wide
+
+
+@contextmanager
+def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) -> Iterator[None]:
+    """Let TRL's fused head report to the recorder.
+
+    Parameters
+    ----------
+    recorder : Recorder
+    name, bias_name : str or None
+        Names of the head's weight and bias among the parameters; None where it is not trained, or has none.
+    """
+
+    class WatchedLogProbs(ChunkedLogProbFunction):
+        @staticmethod
+        def forward(ctx, hidden, weight, bias, targets, *settings):
+            results = ChunkedLogProbFunction.forward(ctx, hidden, weight, bias, targets, *settings)
+            return _in_float64(ctx, results) if hidden.dtype == torch.float64 else results
+
+        @staticmethod
+        def backward(ctx, to_log_probs, to_entropy, *others):
+            if (recorder.plain or name is None) and ctx.compute_dtype != torch.float64:
+                return ChunkedLogProbFunction.backward(ctx, to_log_probs, to_entropy, *others)
+            _, weight, bias, *_ = ctx.saved_tensors
+            with utils.maybe_gather_lm_head_ctx(weight, bias):
+                return (*_by_completion(ctx, to_log_probs, to_entropy, recorder, name, bias_name), *[None] * 6)
+
+    original = utils._ChunkedLogProbFunction
+    utils._ChunkedLogProbFunction = WatchedLogProbs  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        utils._ChunkedLogProbFunction = original  # type: ignore[misc]
+
+
+def _in_float64(ctx: Any, results: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    """TRL's results in the model's own precision: TRL computes them in float32, where references want float64."""
+    hidden, weight, bias, targets = ctx.to_save[:4]
+    logits = _scaled(hidden @ weight.T + (0.0 if bias is None else bias), ctx.kernel_args)[0]
+    log_z = logits.logsumexp(1)
+    log_probs = logits.gather(1, targets[:, None])[:, 0] - log_z
+    entropy = log_z - ((logits - log_z[:, None]).exp() * logits).sum(1)
+    ctx.save_for_backward(hidden, weight, bias, targets, log_z, entropy)
+    return log_probs, entropy, *results[2:]
+
+
+def _scaled(logits: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor | float]:
+    """Logits that are softmaxed, from those of the projection; and the derivative of one by the other."""
+    if not settings["HAS_SOFTCAP"]:
+        slope = settings["logit_scale"] * settings["inv_t"]
+        return (logits if slope == 1 else logits * slope), slope
+    tanh = torch.tanh(logits * (settings["logit_scale"] / settings["softcap"]))
+    slope = (1 - tanh * tanh) * (settings["logit_scale"] * settings["inv_t"])
+    return tanh * (settings["softcap"] * settings["inv_t"]), slope
+
+
+def _unit_gradient(logits: Tensor, targets: Tensor, log_z: Tensor, first: int, settings: dict[str, Any]) -> Tensor:
+    """Gradient of each token's log-probability with respect to a tile of the projection's logits.
+
+    Parameters
+    ----------
+    logits : (N, V') tensor
+        Of V' words from number `first` on.
+    targets, log_z : (N,) tensors
+    """
+    scaled, slope = _scaled(wide(logits), settings)
+    gradient = (scaled - log_z[:, None].to(scaled.dtype)).exp_().neg_()
+    inside = ((targets >= first) & (targets < first + logits.size(1))).nonzero()[:, 0]
+    gradient[inside, targets[inside] - first] += 1.0
+    return gradient if isinstance(slope, float) and slope == 1 else gradient * slope
+
+
+def _entropy_gradient(logits: Tensor, log_z: Tensor, entropy: Tensor, settings: dict[str, Any]) -> Tensor:
+    """Gradient of each token's entropy with respect to a tile of the projection's logits."""
+    scaled, slope = _scaled(logits, settings)
+    log_p = scaled - log_z[:, None]
+    return -log_p.exp() * (log_p + entropy[:, None]) * slope
+
+
+def _by_completion(
+    ctx: Any,
+    to_log_probs: Tensor,
+    to_entropy: Tensor | None,
+    recorder: Recorder,
+    name: str | None,
+    bias_name: str | None,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of hidden states, weight and bias, from those of the log-probabilities.
+
+    As in TRL's own backward pass the logits are computed anew in tiles, but for the completions' tokens alone.
+    """
+    hidden, weight, bias, targets, log_z, entropy = ctx.saved_tensors
+    inputs = _padded(hidden, recorder).to(ctx.compute_dtype)
+    seeds = _padded(to_log_probs, recorder)
+    targets, log_z = (_padded(tensor, recorder).flatten() for tensor in (targets, log_z))
+    entropies = None if to_entropy is None else [_padded(tensor, recorder) for tensor in (entropy, to_entropy)]
+    plain = recorder.plain or name is None
+    passes = [] if plain else recorder.factors(f"head {name}", seeds)  # a name that no layer has
+    sums = None
+    if name is not None and (passes or plain):
+        sums = _WeightGradient(recorder, name, bias_name, weight, bias, inputs)
+    step = recorder.units_at_once(weight.shape[1], max(1, len(passes)))
+    step = -(-step // units_kept(len(weight))) * units_kept(len(weight))  # as `fold_units` wants it
+    to_inputs = torch.zeros_like(wide(inputs))
+    for start in range(0, len(weight), step):
+        part = weight[start : start + step].to(ctx.compute_dtype)
+        tiles = _tiles(ctx, inputs, [*passes[:-1], seeds], targets, log_z, entropies, start, part)
+        to_inputs += product(tiles[-1].flatten(0, 1), part).view_as(to_inputs)
+        if sums is not None:
+            sums.add(tiles, start)
+    return (
+        _unpadded(to_inputs.to(hidden.dtype), hidden, recorder),
+        *((None, None) if sums is None else sums.finish()),
+    )
+
+
+def _tiles(
+    ctx: Any,
+    inputs: Tensor,
+    passes: list[Tensor],
+    targets: Tensor,
+    log_z: Tensor,
+    entropies: list[Tensor] | None,
+    start: int,
+    part: Tensor,
+) -> list[Tensor]:
+    """Gradients of the logits of some words, (B, T, V') for each pass, from (B, T) those of the log-probabilities."""
+    bias = ctx.saved_tensors[2]
+    logits = inputs @ part.T
+    if bias is not None:
+        logits += bias[start : start + len(part)].to(logits.dtype)
+    logits = logits.flatten(0, 1)
+    unit = _unit_gradient(logits, targets, log_z, start, ctx.kernel_args)
+    unit = unit.unflatten(0, inputs.shape[:2])
+    tiles = [(unit * seeds[:, :, None]).to(part.dtype) for seeds in passes]
+    if entropies is not None:
+        entropy, to_entropy = entropies
+        of_entropy = _entropy_gradient(logits, log_z, entropy.flatten(), ctx.kernel_args)
+        tiles[-1] += of_entropy.view_as(unit) * to_entropy[:, :, None]
+    return tiles
+
+
+class _WeightGradient:
+    """Gradients of the head's weight and bias by completion, tile by tile, and their sums where wanted.
+
+    A weight that the head shares with the embedding: rows of words that occur are left to the embedding, which adds
+    its own part before products are taken.
+    """
+
+    def __init__(
+        self, recorder: Recorder, name: str, bias_name: str | None, weight: Tensor, bias: Tensor | None, inputs: Tensor
+    ):
+        self.recorder, self.name, self.bias_name, self.inputs = recorder, name, bias_name, inputs
+        self.size, self.vocabulary = weight.numel(), len(weight)
+        trains = recorder.plain or recorder.scales is not None
+        self.weight, self.bias = (
+            wide(torch.empty_like(part)) if trains and part is not None and named else None
+            for part, named in ((weight, name), (bias, bias_name))
+        )
+        self.dtype = weight.dtype
+        shared = recorder.head_shares_embedding and not recorder.plain
+        self.words = torch.unique(recorder.tokens) if shared else None
+        self.kept: list[list[Tensor]] = []
+        self.sums = units_kept(self.vocabulary)
+        self.folded: list[Tensor] = []
+
+    def add(self, tiles: list[Tensor], start: int) -> None:
+        """Take in the gradients of a tile of logits, which are changed."""
+        words = slice(start, start + tiles[0].size(2))
+        if self.bias_name is not None:
+            rows = joined([tile.sum(1) for tile in tiles])
+            if self.recorder.measurement is not None:
+                self.recorder.measurement.project(self.bias_name, rows, start)
+            total = self._collect(self.bias_name, self.vocabulary, rows, start)
+            if self.bias is not None and total is not None:
+                self.bias[words] = total
+        if self.recorder.measurement is not None:
+            offset = offset_of(self.name)
+            folded = [fold_units(tile, self.sums, start, offset) for tile in tiles]
+            self.folded = [a + b for a, b in zip(self.folded, folded, strict=True)] if self.folded else folded
+        held = self._hold_back(tiles, start, self.words) if self.words is not None else None
+        rows = joined([tile.mT @ self.inputs for tile in tiles]).flatten(1)
+        total = self._collect(self.name, self.size, rows, start * self.inputs.size(2))
+        if self.weight is not None and total is not None:
+            self.weight[words] = total.view(-1, self.inputs.size(2))
+            if held is not None and self.recorder.scales is not None:
+                columns, own = held
+                scaled = own * self.recorder.scales[:, None, None].to(own.dtype)
+                self.weight[start + columns] = product(scaled.flatten(0, 1).T, self.inputs.flatten(0, 1))
+
+    def finish(self) -> tuple[Tensor | None, Tensor | None]:
+        """Leave to the embedding what is its; return the training gradients of weight and bias."""
+        if self.recorder.measurement is not None:
+            self.recorder.measurement.project(self.name, joined([part.mT @ self.inputs for part in self.folded]))
+        if self.words is not None:
+            to_logits = [torch.cat(parts, dim=2) for parts in zip(*self.kept, strict=True)]
+            self.recorder.head = HeadGradient(self.name, to_logits, self.inputs)
+        return (
+            None if self.weight is None else self.weight.to(self.dtype),
+            None if self.bias is None else self.bias.to(self.dtype),
+        )
+
+    def _collect(self, parameter: str, size: int, rows: Tensor, place: int) -> Tensor | None:
+        if self.recorder.plain:
+            return rows.sum(0)
+        return self.recorder.collect(parameter, size, rows, place)
+
+    def _hold_back(self, tiles: list[Tensor], start: int, words: Tensor) -> tuple[Tensor, Tensor]:
+        """Move columns of words that occur out of the tiles; their places, and the last pass's columns."""
+        columns = words[(words >= start) & (words < start + tiles[0].size(2))] - start
+        self.kept.append([tile[:, :, columns] for tile in tiles])
+        for tile in tiles:
+            tile[:, :, columns] = 0.0
+        return columns, self.kept[-1][-1]
+
+
+def _padded(tensor: Tensor, recorder: Recorder) -> Tensor:
+    """The completions' positions of a tensor of the head, (N, ...) -> (B, T, ...).
+
+    On a GPU, TRL scores the positions that count and no other; elsewhere, all of them.
+    """
+    if len(tensor) == recorder.scored.numel():
+        return tensor.view(*recorder.scored.shape, *tensor.shape[1:])[:, -recorder.width :]
+    padded = tensor.new_zeros(recorder.batch, recorder.width, *tensor.shape[1:])
+    padded[recorder.scored[:, -recorder.width :]] = tensor
+    return padded
+
+
+def _unpadded(padded: Tensor, like: Tensor, recorder: Recorder) -> Tensor:
+    """The inverse of `_padded`, with zeros where it left something out."""
+    if len(like) != recorder.scored.numel():
+        return padded[recorder.scored[:, -recorder.width :]]
+    whole = torch.zeros_like(like)
+    whole.view(*recorder.scored.shape, -1)[:, -recorder.width :] = padded
+    return whole

@@ -1,0 +1,59 @@
+"""Backward passes that the training step does not make itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reward_ablation.training.core.gradients.recorder import Recorder
+
+#: By which ZeRO-3's hooks know for how many backward passes a layer's weights are still gathered.
+COUNTERS = ("applied_pre_backward_ref_cnt", "ds_grads_remaining")
+
+
+def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
+    """Keep the log-probabilities that a model's own forward pass returns, for `measuring_pass` to start from.
+
+    What DeepSpeed's engine returns in their place has hooks: a backward pass through them is divided by the
+    accumulation steps, and gradients are reduced when it ends.
+    """
+
+    def keep(module: nn.Module, arguments: tuple, output: Any) -> None:
+        if recorder.active and torch.is_grad_enabled():
+            recorder.log_probs = output.log_probs
+            output.log_probs = output.log_probs.view_as(output.log_probs)
+
+    model.register_forward_hook(keep)
+
+
+def measuring_pass(model: nn.Module, log_probs: Tensor, seeds: Tensor) -> None:
+    """A backward pass that leaves no gradients and can be repeated.
+
+    Parameters
+    ----------
+    model : Module
+    log_probs : (B, L - 1) tensor
+        What `watch_log_probs` kept.
+    seeds : (B, T) tensor
+        Derivatives of a loss with respect to the last T of each row.
+    """
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    completions = log_probs[:, -seeds.size(1) :]
+    with _uncounted(model):
+        torch.autograd.grad(completions, parameters, seeds, retain_graph=True, allow_unused=True)
+
+
+@contextmanager
+def _uncounted(model: nn.Module) -> Iterator[None]:
+    """Give ZeRO-3's hooks their counts back: they expect one backward pass for each forward pass."""
+    states = [module.__dict__ for module in model.modules()]
+    saved = [{name: state[name] for name in COUNTERS if name in state} for state in states]
+    try:
+        yield
+    finally:
+        for state, counts in zip(states, saved, strict=True):
+            state.update(counts)

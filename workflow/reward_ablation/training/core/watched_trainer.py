@@ -1,0 +1,297 @@
+"""TRL's GRPOTrainer with a backward pass that sees single completions, and component gradients taken from it.
+
+With `trainer.py` and `gradients/lm_head.py` the only module that overrides or reads TRL's private parts;
+`tests/training/test_trl.py` pins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from accelerate.utils import gather_object
+from torch import Tensor
+from trl import GRPOTrainer
+
+from reward_ablation.config.checks import UNWATCHED, second_pass
+from reward_ablation.config.sections.training import BY_COMPLETION
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.parts import PartWriter
+from reward_ablation.training.core.gradients.frozen import apart
+from reward_ablation.training.core.gradients.layers import MixedCompletions, unwatch, watch
+from reward_ablation.training.core.gradients.lm_head import watched_head
+from reward_ablation.training.core.gradients.passes import measuring_pass, watch_log_probs
+from reward_ablation.training.core.gradients.recorder import Measurement, Recorder
+from reward_ablation.training.core.gradients.seeds import (
+    KL,
+    TRAINED,
+    Family,
+    coefficients,
+    derivative,
+    differ,
+    policy_families,
+    signs_of,
+)
+from reward_ablation.training.core.gradients.step import Completion, StepMeasurement
+from reward_ablation.training.core.gradients.whole import GradientWriter
+from reward_ablation.training.core.placement import ALL_TOKENS
+
+
+class WatchedTrainer(GRPOTrainer):
+    """GRPO whose training step measures the components' gradients on its way.
+
+    What it needs of each micro-batch stands in TRL's batch, beside what TRL puts there: `alone` and `shares`, (B, K)
+    advantages; `row`, (B,) numbers that `_completions` explains; `placement_<name>`, (B, T) weights of tokens.
+
+    Parameters
+    ----------
+    weights : dict of str to float
+        One weight per component.
+    placements : dict of str to str
+        One placement per component: the tokens that its advantage acts on.
+    parts : Path
+        Folder for the parts of the tables.
+    measure_every : int
+        Measure the components' gradients at each n-th step; 0 for never.
+    whole_at : sequence of int
+        Steps at which the components' whole gradients are written, too.
+    backward : str
+        `by_completion`, or `trl`: TRL's own backward pass, with no layer watched and nothing measured.
+    **kwargs
+        Of `GRPOTrainer`.
+    """
+
+    def __init__(
+        self,
+        *,
+        weights: dict[str, float],
+        placements: dict[str, str],
+        parts: Path,
+        measure_every: int,
+        whole_at: Sequence[int],
+        backward: str = BY_COMPLETION,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.placements = placements
+        self.parts = parts
+        self.measure_every = measure_every
+        self.whole_at = whole_at
+        self._component_names = list(weights)
+        self._check_passes()
+        self._recorder = Recorder()
+        self._by_completion = backward == BY_COMPLETION and self._can_watch(must=bool(measure_every or whole_at))
+        trained_names = {id(part): name for name, part in self.model.named_parameters() if part.requires_grad}
+        head = self.model.get_output_embeddings()
+        self._head = tuple(trained_names.get(id(getattr(head, part, None))) for part in ("weight", "bias"))
+        self._trained_columns = [k for k, name in enumerate(weights) if weights[name]]
+        self._vectors = [("alone", name) for name in weights] + [("share", name) for name in weights if weights[name]]
+        self._vectors += [("share", KL)] if self.beta else []
+        self._gradients = StepMeasurement(self.model, self._vectors, len(weights), self.accelerator.num_processes)
+        # ZeRO-3 holds a slice of each parameter, and its shape besides.
+        shapes = {name: tuple(getattr(part, "ds_shape", part.shape)) for name, part in self.model.named_parameters()}
+        self._writer = GradientWriter(parts, shapes)
+        self._forward: Any = None  # log-probabilities, entropies and auxiliary loss of the training step
+        self._given: Tensor | None = None  # log-probabilities that take the place of the forward pass
+        # The micro-batch whose backward pass is being measured.
+        self._measured: tuple[Measurement, list[Family], dict[str, Tensor]] | None = None
+        self._completions: dict[int, Completion] = {}
+        self._parts = PartWriter(parts, self.accelerator.process_index)
+
+    def _check_passes(self) -> None:
+        """Refuse to measure in several passes where TRL has chosen checkpointing that allows one, as it may."""
+        reentrant = (self.args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
+        if not self.args.gradient_checkpointing or not reentrant or not (self.measure_every or self.whole_at):
+            return
+        # Of what vLLM samples log-probabilities are at hand that ratios are clipped by.
+        reason = second_pass(vars(self.args), set(self.placements.values())) or ("vLLM" if self.use_vllm else None)
+        if reason:
+            raise StudyError(
+                f"gradients: {reason} takes more than one backward pass to be measured, and TRL checkpoints "
+                "activations with use_reentrant: true, which allows one; set gradient_checkpointing: false, "
+                "or gradients.every: off"
+            )
+
+    def _can_watch(self, must: bool) -> bool:
+        """Watch the model's layers; where they cannot be watched and nothing is measured, TRL trains as it is."""
+        if any(getattr(self.args, name, None) for name in UNWATCHED):
+            return False
+        try:
+            watch(self.model, self._recorder)
+            watch_log_probs(self.model, self._recorder)
+        except StudyError as error:
+            if must:
+                raise
+            self._tell_why_unwatched(error)
+            return False
+        return True
+
+    def _tell_why_unwatched(self, error: StudyError) -> None:
+        if self.accelerator.is_main_process:
+            reason = str(error).removeprefix("gradients: ").partition("; set ")[0]
+            print(f"train: by TRL's own backward pass: {reason}", flush=True)
+
+    def _measures_now(self) -> bool:
+        step = self.state.global_step
+        return bool(self.measure_every and step % self.measure_every == 0) or step + 1 in self.whole_at
+
+    def _get_per_token_logps_and_entropies(self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs):
+        """Keep the training step's forward pass, and give it back while losses are taken of it."""
+        if self._given is not None:
+            return self._given, *self._forward[1:]
+        if not self._recorder.active or not torch.is_grad_enabled():
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+            )
+        scored = attention_mask.bool()
+        scored[:, :-logits_to_keep] = False
+        self._recorder.tokens, self._recorder.scored = input_ids, scored[:, 1:]
+        self._recorder.batch, self._recorder.width = len(input_ids), logits_to_keep
+        with watched_head(self._recorder, *self._head):
+            self._forward = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+            )
+        return self._forward
+
+    def _compute_loss(self, model, inputs):
+        """TRL's loss, with the backward pass by completion; what is measured is measured on the way.
+
+        Where each completion's loss is its advantage times something, the backward pass starts from that
+        something, and the advantages come in where weight gradients are added up: one pass serves the training
+        and the measurement. Otherwise (KL term, entropy bonus, advantages on some tokens) training takes
+        TRL's own pass, and what is measured has passes of its own.
+        """
+        if not self.model.training or not self._by_completion:
+            return super()._compute_loss(model, inputs)
+        self._recorder.clear()
+        self._recorder.active = True
+        try:
+            loss = super()._compute_loss(model, inputs)
+        except MixedCompletions as error:
+            if self.measure_every or self.whole_at:
+                raise
+            self._tell_why_unwatched(error)
+            unwatch(self._recorder)
+            self._by_completion = False
+            return super()._compute_loss(model, inputs)
+        advantages = inputs["advantages"]
+        fused = advantages.dim() == 1 and not (self.beta or self._entropy_bonus_enabled or self.aux_loss_enabled)
+        if fused or self._measures_now():
+            signs = signs_of(advantages)
+            seeds = self._policy_seeds(model, inputs, signs)
+            if self._measures_now():
+                self._measure(model, inputs, signs, seeds, fused)
+            if fused:
+                loss = _Seeded.apply(self._forward[0], loss.detach(), seeds, advantages, self._recorder)
+        self._forward = None
+        return loss
+
+    def _measure(self, model, inputs, signs: Tensor, own: Tensor, fused: bool) -> None:
+        """Make all passes but the one that the training step makes itself."""
+        other = None  # on rollouts of the present model nothing is clipped
+        if "old_per_token_logps" in inputs:
+            other = self._policy_seeds(model, inputs, -signs)
+            if not self.accelerator.gather(differ(own, other).any()[None]).any():
+                other = None
+        names = sorted(set(self.placements.values()), key=lambda name: name == ALL_TOKENS)
+        families = policy_families(own, other, signs, {name: inputs.get(f"placement_{name}") for name in names})
+        placements = [self.placements[component] for _, component in self._vectors if component != KL]
+        alone, shares = inputs["alone"], inputs["shares"][:, self._trained_columns]
+        clips = torch.cat([(alone >= 0).long(), torch.full_like(shares, TRAINED, dtype=torch.long)], dim=1)
+        advantages = torch.cat([alone, shares], dim=1)
+        if self.beta:
+            seeds = self._seeds(model, inputs, alone[:, 0] * 0.0, ("_entropy_bonus_enabled", "aux_loss_enabled"))
+            families.insert(0, Family.for_all(KL, seeds))
+            placements.append(KL)
+            clips = F.pad(clips, (0, 1), value=TRAINED)
+            advantages = F.pad(advantages, (0, 1), value=1.0)
+        measurement = Measurement(
+            coefficients=coefficients(advantages, clips, placements, families),
+            projected=len(self._component_names),
+            folded=self.accelerator.num_processes * self.current_gradient_accumulation_steps > 1,
+            whole=self.state.global_step + 1 in self.whole_at,
+        )
+        self._measured = measurement, families, inputs
+        for family in families[:-1] if fused else families:
+            self._recorder.keeping = family is not families[-1]
+            self._recorder.measurement = None if self._recorder.keeping else measurement
+            measuring_pass(self.model, self._recorder.log_probs, family.seeds)
+        self._recorder.keeping = False
+        self._recorder.measurement = measurement if fused else None
+
+    def _policy_seeds(self, model, inputs, signs: Tensor) -> Tensor:
+        """Derivatives of the policy term for advantages of 1, clipped as by `signs`, (B, T)."""
+        seeds = self._seeds(model, inputs, signs, ("beta", "_entropy_bonus_enabled", "aux_loss_enabled"))
+        return seeds * (signs[:, None] if signs.dim() == 1 else signs)
+
+    def _seeds(self, model, inputs, advantages: Tensor, without: tuple[str, ...]) -> Tensor:
+        """Derivatives of TRL's loss, less the terms `without`; what the loss keeps on the way is thrown away."""
+        asked = apart(self)
+        for name in without:
+            setattr(asked, name, 0.0 if name == "beta" else False)
+
+        def loss(log_probs: Tensor) -> Tensor:
+            asked._given = log_probs
+            return GRPOTrainer._compute_loss(asked, model, {**inputs, "advantages": advantages})
+
+        return derivative(loss, self._forward[0])
+
+    def training_step(self, model, inputs, num_items_in_batch):
+        step = self.state.global_step + 1
+        output = super().training_step(model, inputs, num_items_in_batch)
+        measured = self.keep_block()
+        if self.accelerator.sync_gradients:
+            if measured:
+                self._keep_gradients(step)
+            self._parts.end_step()
+        return output
+
+    def keep_block(self) -> bool:
+        """Take over what the backward pass of a micro-batch left; tell whether it was measured."""
+        measured, self._measured = self._measured, None
+        if self._by_completion:
+            self._recorder.check(measured[0] if measured else None)
+        if measured is not None:
+            measurement, families, batch = measured
+            completions = [self._completions[row] for row in batch["row"].tolist()]
+            # All losses but vespo, which takes them into a completion's weight, multiply tokens by these.
+            ratio = None if self.loss_type == "vespo" else batch.get("importance_sampling_ratio")
+            self._gradients.add(measurement, families, completions, batch["completion_mask"].bool(), ratio)
+        self._recorder.clear()
+        return measured is not None
+
+    def finish_writing(self) -> None:
+        """Write all rows so far, and wait for whole gradients that are still being written."""
+        self._parts.flush()
+        self._writer.wait()
+
+    def _keep_gradients(self, step: int) -> None:
+        def reduce(part: Tensor) -> Tensor:
+            return self.accelerator.reduce(part, reduction="mean")
+
+        whole = {name: reduce(part) for name, part in self._gradients.whole.items()}
+        tables = self._gradients.tables(step, reduce, gather_object)
+        if self.accelerator.is_main_process:
+            for name, table in tables.items():
+                self._parts.add(name, table, step)
+            if whole:
+                self._writer.write(step, self._component_names, whole)
+
+
+class _Seeded(torch.autograd.Function):
+    """A loss whose backward pass starts from given derivatives, and leaves the advantages to the weight gradients."""
+
+    @staticmethod
+    def forward(ctx, log_probs, loss, seeds, advantages, recorder):
+        ctx.save_for_backward(seeds, advantages)
+        ctx.recorder = recorder
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        seeds, advantages = ctx.saved_tensors
+        ctx.recorder.scales = advantages * gradient
+        return seeds, None, None, None, None
