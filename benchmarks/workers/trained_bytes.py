@@ -1,7 +1,7 @@
 """A worker of `same_bytes.py`: makes what the runs start from, or trains them by the code that it is started with.
 
-    python trained_bytes.py make FOLDER
-    python trained_bytes.py train FOLDER NUMBER
+python trained_bytes.py make FOLDER
+python trained_bytes.py train FOLDER NUMBER
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def adapter(model_folder, tmp_path_factory):
     """A LoRA adapter that does something, and the same weights merged into a whole model."""
     from peft import LoraConfig, get_peft_model
 
-    from reward_ablation.models.load import load_model, load_tokenizer
+    from reward_ablation.models.load import load_model
+    from reward_ablation.sampling.tokenizer import load_tokenizer
 
     folder, merged = tmp_path_factory.mktemp("adapter"), tmp_path_factory.mktemp("merged")
     torch.manual_seed(1)

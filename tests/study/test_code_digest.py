@@ -93,7 +93,7 @@ def test_every_function_that_training_imports_counts():
     assert {
         "reward_ablation.training.core.trainer",
         "reward_ablation.sampling.prompts",
-        "reward_ablation.models.load",
+        "reward_ablation.sampling.tokenizer",
         "reward_ablation.rewards.grading",
         "reward_ablation.rewards.grading.worker",
     } <= closure

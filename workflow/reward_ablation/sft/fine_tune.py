@@ -13,9 +13,9 @@ from transformers import PrinterCallback, TrainerCallback
 
 from reward_ablation.models.check import file_table, wanted
 from reward_ablation.models.fetch import new_folder, record_model
-from reward_ablation.models.load import load_tokenizer
 from reward_ablation.models.verify import FETCHED
 from reward_ablation.sampling.prompts import Messages
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.demonstrations import tokenized
 from reward_ablation.sft.settings import sft_config
 from reward_ablation.sft.trainer import Progress, StartTrainer
