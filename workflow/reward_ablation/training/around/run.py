@@ -24,7 +24,9 @@ from reward_ablation.models.load import load_tokenizer
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
-from reward_ablation.study.code_digest import component_modules, file_digest, module_digests
+from reward_ablation.study.code_digest import module_digests
+from reward_ablation.study.core_digest import component_modules
+from reward_ablation.study.reward_files import file_digest
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.spec import processes_of
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
