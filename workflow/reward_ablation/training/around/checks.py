@@ -10,7 +10,7 @@ from peft.tuners.lora import LoraLayer
 from trl import GRPOConfig
 
 from reward_ablation.config.checks import second_pass
-from reward_ablation.study.code_digest import file_digest
+from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.engine import Engine
 from reward_ablation.training.core.trainer import AblationTrainer

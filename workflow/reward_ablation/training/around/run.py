@@ -18,7 +18,8 @@ from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
-from reward_ablation.study.code_digest import component_modules, module_digests
+from reward_ablation.study.code_digest import module_digests
+from reward_ablation.study.core_digest import component_modules
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.spec import processes_of
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
