@@ -10,7 +10,7 @@ from reward_ablation.study.run_folder import SEAL, WORK
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around import run as run_module
-from reward_ablation.training.around.checkpoints import SET_ASIDE
+from reward_ablation.training.around.checkpoints import SET_ASIDE, claim
 from reward_ablation.training.around.finish import FINAL
 
 from .interrupting import StopAt, attempts, digests
@@ -156,3 +156,17 @@ def test_a_finished_run_of_other_data_is_trained_again(train, problems, tmp_path
     other = tmp_path / "other.parquet"
     pd.read_parquet(problems).iloc[::-1].to_parquet(other)
     assert digests(train("run", problems=other)) != before
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_kept"),
+    [("around.run", True), ("around.saving_trainer", False), ("around.resumed_state", False), ("core.trainer", False)],
+)
+def test_checkpoints_of_a_code_that_writes_them_otherwise_are_left_behind(tmp_path, changed, is_kept):
+    names = ("around.run", "around.saving_trainer", "around.resumed_state", "core.trainer")
+    modules = {f"reward_ablation.training.{name}": "0" for name in names}
+    owner = {"spec": {"seed": 0}, "code": "the first of an equivalent class", "inputs": {}}
+    claim(tmp_path / "work", owner, modules)
+    (tmp_path / "work" / "checkpoint-1").mkdir()
+    claim(tmp_path / "work", owner, {**modules, f"reward_ablation.training.{changed}": "1"})
+    assert (tmp_path / "work" / "checkpoint-1").exists() == is_kept
