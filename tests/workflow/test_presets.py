@@ -13,12 +13,11 @@ import pytest
 import yaml
 
 from exports import as_published
+from public_data import data_file
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256
 
 from .conftest import ROOT, Study
-
-COPIES = ROOT.parent / "shared" / "data"
 
 PRESETS = ["cs674", "four_rewards", "grpo_guide", "rldynamics", "simple_grpo"]
 
@@ -48,9 +47,9 @@ def with_local_data(value):
     if not isinstance(value, dict):
         return value
     if value.get("source") in ("gsm8k", "math"):
-        return {**value, "path": str(COPIES / f"{value['source']}_{value['split']}.jsonl")}
+        return {**value, "path": str(data_file(f"{value['source']}_{value['split']}.jsonl"))}
     if value.get("source") == "math500":
-        return {**value, "path": str(COPIES / "math500.jsonl")}
+        return {**value, "path": str(data_file("math500.jsonl"))}
     if value.get("source") == "file":
         return {**value, "path": str(ROOT / value["path"])}
     return {key: with_local_data(item) for key, item in value.items()}
@@ -86,8 +85,6 @@ def test_trl_takes_the_settings():
 @pytest.fixture(scope="module")
 def finished_preset(tmp_path_factory):
     """A small preset that has run, by name; each runs once."""
-    if not COPIES.is_dir():
-        pytest.skip("no copies of GSM8K and MATH beside the repository")
 
     @cache
     def run(name: str) -> Study:
