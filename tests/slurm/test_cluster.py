@@ -112,6 +112,7 @@ def test_scancel_gives_a_process_time_to_save_while_the_batch_script_lives(clust
 
 
 @pytest.mark.slow  # the controller looks at time limits every 30 s
+@pytest.mark.long
 def test_signals_at_a_time_limit(cluster, commands):
     options = ("--time=1", "--mem=100")
     plain = cluster.submit(f"exec {commands.manager} 'exec {commands.trainer}'", *options)

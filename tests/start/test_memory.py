@@ -137,6 +137,7 @@ def test_weights_gradients_and_optimiser(tmp_path, changes):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(
     find_spec("deepspeed") is None and not DEEPSPEED.is_dir(), reason="DeepSpeed is not installed; `make test` does"
 )

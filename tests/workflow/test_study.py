@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 
 import pandas as pd
 import pypdf
@@ -61,6 +60,7 @@ def test_a_second_start_has_nothing_to_do(finished):
     assert finished.planned() == {}
 
 
+@pytest.mark.long
 def test_two_studies_with_the_same_seeds_have_the_same_bytes(finished, tmp_path):
     again = Study(tmp_path / "again", TINY)
     result = again.snakemake("--", "results/tiny/tables/runs.csv")  # and all that it is made of
@@ -146,7 +146,7 @@ def test_damaged_results_are_told_and_made_again_before_any_table_is_touched(fin
     assert re.search(r"^verified \d+ files, .*: none is damaged$", verified, re.MULTILINE)
     [rollouts] = damaged.glob("rollouts.parquet")
     rollouts.write_bytes(rollouts.read_bytes()[:-1] + b"!")  # of the same size
-    result = subprocess.run(**bench.command("verify"), capture_output=True)
+    result = bench.start("verify")
     assert result.returncode == 1
     assert f"damaged: {rollouts.relative_to(bench.folder)} has other bytes" in result.stdout
 

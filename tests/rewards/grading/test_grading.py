@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from public_data import gsm8k_gold, rows
 from reward_ablation.rewards import Grade, extract_lenient, grade
-
-from ..public_data import gsm8k_gold, rows
 
 STATUSES = {"correct", "wrong", "unparseable", "timeout", "error"}
 

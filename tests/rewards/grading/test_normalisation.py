@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from public_data import rows
 from reward_ablation.rewards.grading.exact import exact_value
 from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
-
-from ..public_data import rows
 
 
 @pytest.mark.parametrize(
