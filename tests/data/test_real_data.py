@@ -15,6 +15,9 @@ from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
 
+LONG = [pytest.mark.slow, pytest.mark.long]
+
+
 def known(source, split, file, **switches) -> PrepareSpec:
     return PrepareSpec.model_validate(
         {"source": {"source": source, "split": split, "path": str(data_file(file))}, **switches}
@@ -60,10 +63,10 @@ def test_math_train(prepared, tmp_path):
 @pytest.mark.parametrize(
     ("source", "split", "file"),
     [
-        ("gsm8k", "train", "gsm8k_train.jsonl"),
+        pytest.param("gsm8k", "train", "gsm8k_train.jsonl", marks=LONG),
         ("gsm8k", "test", "gsm8k_test.jsonl"),
         ("math500", "test", "math500.jsonl"),
-        ("math", "train", "math_train.jsonl"),
+        pytest.param("math", "train", "math_train.jsonl", marks=LONG),
     ],
 )
 def test_one_broken_gold_among_the_real_ones_is_named(source, split, file, tmp_path):

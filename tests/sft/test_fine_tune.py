@@ -74,8 +74,15 @@ def test_only_completions_are_learnt(start, problems, demo_model):
         assert learnt == row["input_ids"][row["completion_mask"].index(1) :]
 
 
-@pytest.mark.parametrize("lora", [None, LORA], ids=["all weights", "LoRA with dropout"])
-@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize(
+    ("lora", "accumulation"),
+    [
+        pytest.param(None, 1, marks=pytest.mark.long),
+        (None, 2),
+        (LORA, 1),
+        pytest.param(LORA, 2, marks=pytest.mark.long),
+    ],
+)
 def test_a_start_that_is_interrupted_ends_in_the_same_bytes(start, tmp_path, lora, accumulation):
     size = 16 // accumulation
     training = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulation}

@@ -41,5 +41,4 @@ def test_a_full_disk_costs_nothing_but_the_wait(demo_model, problems, tmp_path, 
             filler.unlink()
             assert refusal(run) is None
             assert digests(run) == digests(tmp_path / "whole")
-
     assert number > tries
