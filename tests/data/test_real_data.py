@@ -14,7 +14,6 @@ from reward_ablation.data.sources import math
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
-
 LONG = [pytest.mark.slow, pytest.mark.long]
 
 
