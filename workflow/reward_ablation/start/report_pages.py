@@ -51,20 +51,16 @@ class ReportPages:
 
         The config counts as JSON: YAML of 1,000 arms takes half a second.
         """
-        config = json.dumps([without_secrets(plain_values(values)) for values in self._configs])
-        return hashlib.sha256(canonical([config, self._other_pages]).encode()).hexdigest()[:16]
+        configs = [dict(self.config), self.study.config.model_dump(mode="json")]
+        content = [json.dumps(without_secrets(plain_values(configs))), self._other_pages]
+        return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     def write(self, files: Mapping[str, str]) -> None:
         """Write each page, by name, to its file."""
-        pages = {"config": config_page(self.study.config.name, *self._configs), **self._other_pages}
+        pages = {"config": config_page(self.config, self.study), **self._other_pages}
         for name, file in files.items():
             with atomic_path(Path(file)) as temporary:
                 temporary.write_text(pages[name], encoding="utf-8")
-
-    @property
-    def _configs(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The config as it was read, and with every default."""
-        return dict(self.config), self.study.config.model_dump(mode="json")
 
     @cached_property
     def _other_pages(self) -> dict[str, str]:
@@ -88,15 +84,15 @@ def as_yaml(values: Any) -> str:
     return yaml.dump(without_secrets(plain_values(values)), Dumper=dumper, sort_keys=False, allow_unicode=False)
 
 
-def config_page(name: str, as_read: dict[str, Any], with_defaults: dict[str, Any]) -> str:
+def config_page(config: Mapping[str, Any], study: Study) -> str:
     """The config as it was read, and with every default."""
     return page(
-        f"Config of {name}",
+        f"Config of {study.config.name}",
         "The config as Snakemake read it, with what the command line changed, and below it with every default",
         section("As read"),
-        text(as_yaml(as_read)),
+        text(as_yaml(dict(config))),
         section("With every default"),
-        text(as_yaml(with_defaults)),
+        text(as_yaml(study.config.model_dump(mode="json"))),
     )
 
 
