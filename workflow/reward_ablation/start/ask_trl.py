@@ -3,7 +3,7 @@
 One JSON object a line on stdin, with what of a run's spec TRL looks at: its settings `training`, its number of `gpus`
 and of `processes`, and `vllm` and `strategy` where it has them; of a supervised start, its settings `sft` and `gpus`.
 
-python -m reward_ablation.training.around.check
+python -m reward_ablation.start.ask_trl
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def check_trackers(report_to: Any) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m reward_ablation.training.around.check")
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.start.ask_trl")
     parser.parse_args()
     for line in sys.stdin:
         run = json.loads(line)

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from reward_ablation.training.around.check import as_one_process
+from reward_ablation.start.ask_trl import as_one_process
 
 
 def check(settings, gpus):
-    command = [sys.executable, "-m", "reward_ablation.training.around.check"]
+    command = [sys.executable, "-m", "reward_ablation.start.ask_trl"]
     run = {"training": settings, "gpus": gpus, "processes": max(1, gpus)}
     return subprocess.run(command, input=json.dumps(run), capture_output=True, text=True)
 
