@@ -25,6 +25,7 @@ from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.study.code_digest import component_modules, file_digest, module_digests
+from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.spec import processes_of
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
@@ -111,6 +112,7 @@ def train_run(
         if not start.trained:
             train(parsed, model, problems, run_dir, start.checkpoint, started, callbacks, engine, tracking or {})
         if process.is_main_process:
+            beat(run_dir / WORK, "writing the results")
             finish(run_dir)
     process.wait_for_everyone()
 
@@ -167,6 +169,7 @@ def train(
         attempt = Attempt(work, step_of(checkpoint), started, spec)
         times = halvings(work)
         if PartialState().is_main_process:
+            beat(work, "loading the model")
             prepare_wandb(tracking, run_dir)
         trainer = build_trainer(spec, model, problems, work, tracker_settings(tracking), engine)
         for callback in (KeepModels(trainer, spec.get("keep_models", 0)), attempt, interruption, *callbacks):
@@ -188,6 +191,8 @@ def train(
         if stopped and interruption.reason is None:
             raise StudyError("training: TRL ended before the last step; see the log above")
         if not stopped:
+            if trainer.accelerator.is_main_process:
+                beat(work, "saving the model", step=trainer.state.global_step)
             trainer.save_final()
         if trainer.accelerator.is_main_process:
             attempt.write(ended=interruption.reason if stopped else "done", to_step=trainer.state.global_step)
@@ -244,7 +249,7 @@ def build_trainer(
             train_dataset=dataset,
             processing_class=tokenizer,
             peft_config=lora_config(spec["lora"]),
-            callbacks=[ProgressCallback(list(components))],
+            callbacks=[ProgressCallback(list(components), work)],
         )
     trainer.remove_callback(PrinterCallback)
     check_strategy(trainer, spec.get("strategy", "ddp"))
