@@ -1,4 +1,4 @@
-"""The heartbeat of a run: what is written is read, an attempt begins with no facts, and nothing fails for want of it."""
+"""The heartbeat of a run: what is written is read, and an attempt begins with no facts."""
 
 import time
 

@@ -16,7 +16,7 @@ from typing import Any
 from reward_ablation.cluster.slurm import SlurmJob
 from reward_ablation.start.history import History
 from reward_ablation.start.plan import DONE, PlannedRun, goes_on
-from reward_ablation.start.signs import BRIEF, Signs, read_attempts, read_signs
+from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, read_signs
 from reward_ablation.start.stale import Present, stale_because
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
 from reward_ablation.study.study import Run
@@ -71,7 +71,7 @@ class RunStatus:
 
     run: Run
     state: State
-    signs: Signs = Signs()
+    signs: Signs = NO_SIGNS
     job: SlurmJob | None = None
     host: str | None = None
     held: bool | None = None
@@ -129,7 +129,7 @@ class Look:
         state = self._at_work(signs, job, held, there) or self._at_rest(planned, signs, held, there, recorded)
         work = self.history.interrupted.get(run.name)
         if state is State.RUNNING and held is False and not _is_of(job, signs):
-            signs = Signs()  # those were an earlier attempt's: this one has not begun
+            signs = NO_SIGNS  # those were an earlier attempt's: this one has not begun
         begun = state is not State.RUNNING or (signs.beat is not None and signs.beat.step is not None)
         return RunStatus(
             run=run,

@@ -53,6 +53,9 @@ class Signs:
         return self.log.last if self.log else ""
 
 
+NO_SIGNS = Signs()
+
+
 def read_signs(work: Path, log: Path, attempts: list[dict[str, Any]]) -> Signs:
     """Read what the last attempt of a run has written.
 
