@@ -42,7 +42,7 @@ from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.models.fetch import fetch
 from reward_ablation.start import memory, memory_terms
 from reward_ablation.study.canonical import canonical
-from reward_ablation.study.code_digest import code_digest, component_modules
+from reward_ablation.study.core_digest import training_digest
 from reward_ablation.training.around.launch.launcher import accelerate_options
 
 DOCUMENT = gpu_report.DOCUMENT.name
@@ -205,7 +205,7 @@ def execute(command: list[str], environment: dict[str, str]) -> None:
 def train(spec: dict[str, Any], layout: Layout, model: Path, problems: Path, run: Path, **more: str) -> Path:
     """Train a run by the product's command; its folder."""
     functions = [component["function"] for component in spec["components"].values()]
-    code = code_digest("reward_ablation.training", *component_modules(functions))
+    code = training_digest(functions)
     command = [sys.executable, "-m", "reward_ablation.training", "--spec", canonical(spec), "--code", code]
     command += ["--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
     if layout.vllm:

@@ -28,6 +28,7 @@ from trl.trainer.utils import split_tensor_dict
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.start.memory_terms import Run, Shape
+from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.core.dataset import training_dataset
 from reward_ablation.training.core.settings import grpo_config
 from reward_ablation.training.core.trainer import AblationTrainer
@@ -93,7 +94,7 @@ def build_trainer(shape: Shape, run: Run, folder: Path, steps: int = 1) -> Ablat
         components=components,
         weights=dict.fromkeys(components, 1.0),
         placements=dict.fromkeys(components, "all_tokens"),
-        parts=folder / "parts",
+        sink=PartWriter(folder / "parts", 0),
         measure_every=1 if run.measured else 0,
         model=model,
         args=grpo_config(settings, folder / "work", seed=0, on_cpu=True),

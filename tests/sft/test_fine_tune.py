@@ -9,8 +9,9 @@ import sys
 import pytest
 import torch
 
-from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.models.load import load_model
 from reward_ablation.models.verify import verify_model
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.__main__ import main
 from reward_ablation.sft.demonstrations import read_demonstrations, tokenized
 from reward_ablation.sft.settings import sft_config

@@ -15,7 +15,7 @@ import pytest
 from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.study.canonical import canonical
-from reward_ablation.study.code_digest import code_digest, component_modules
+from reward_ablation.study.core_digest import training_digest
 
 from . import given
 
@@ -55,7 +55,7 @@ def spec_with(**changes) -> dict:
 def training_command(spec: dict, run: Path, model: Path, problems: Path) -> list[str]:
     """The command that trains a run, as the workflow gives it."""
     functions = [component["function"] for component in spec["components"].values()]
-    code = code_digest("reward_ablation.training", *component_modules(functions))
+    code = training_digest(functions)
     command = [sys.executable, "-m", "reward_ablation.training", "--spec", canonical(spec), "--code", code]
     return [*command, "--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
 

@@ -11,9 +11,9 @@ from transformers import TrainerCallback
 
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around import saving_trainer
 from reward_ablation.training.around.checkpoints import seal
 from reward_ablation.training.around.interruption import Interruption, Stopped
-from reward_ablation.training.core import trainer as trainer_module
 
 from .interrupting import SAVING, SignalIn, StopAt, attempts, digests
 
@@ -78,7 +78,7 @@ def test_a_run_that_is_killed_goes_on_from_its_last_checkpoint(train, step):
 
 def test_a_stop_at_the_end_of_an_epoch_saves_once(train, monkeypatch):
     sealed = []
-    monkeypatch.setattr(trainer_module, "seal", lambda folder, *rest: (sealed.append(folder.name), seal(folder, *rest)))
+    monkeypatch.setattr(saving_trainer, "seal", lambda folder, *rest: (sealed.append(folder.name), seal(folder, *rest)))
     training = {**HALF_OF_ALL, "save_strategy": "epoch"}
     with pytest.raises(Stopped, match="step 2 of 4"):
         train("run", training=training, callbacks=[SignalIn(2)])

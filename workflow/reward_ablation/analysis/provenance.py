@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
-from reward_ablation.study.provenance import Quantities
+from reward_ablation.study.provenance import SURROUNDING, Quantities
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import PAGE
@@ -97,13 +97,13 @@ def _count(number: int, noun: str) -> str:
 
 
 def check_not_mixed(table: pd.DataFrame) -> None:
-    """Refuse a study whose runs differ in code, packages or hardware.
+    """Refuse a study whose runs differ in the code that decides numbers, in packages or in hardware.
 
     Raises
     ------
     StudyError
     """
-    if table["mixed"].any():
+    if (table["mixed"] & (table["quantity"] != SURROUNDING)).any():
         raise StudyError(
             f"runs of different provenance ({sentence(table)}); delete the runs that are to be trained again, or set "
             "mixed_provenance: tell"

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from reward_ablation.start.evaluations import RULES
 from reward_ablation.start.plan import Plan, PlannedRun
+from reward_ablation.start.stale import CODE_CHANGED
 
 WIDTH = 100
 #: Reasons that are told, arms that are named below one of them, and arms that may be named in all.
@@ -41,6 +42,8 @@ def plan_text(plan: Plan) -> str:
     if len(reasons) > REASONS:
         others = [planned for reason in reasons[REASONS:] for planned in by_reason[reason]]
         lines.append(f"and {counted(others)} for {_plural(len(reasons) - REASONS, 'more reason')}")
+    if any(planned.why.startswith(CODE_CHANGED) for planned in plan.training):
+        lines += ["", "to keep runs of other training code: start with --rerun-triggers mtime input"]
     damaged = damage_lines(plan)
     lines += ["", *damaged] if damaged else []
     lines += ["", *plan.notes[:REASONS]] if plan.notes else []

@@ -18,7 +18,8 @@ from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
 from reward_ablation.study.canonical import canonical, dump, key_of, normalised
-from reward_ablation.study.code_digest import code_digest, component_modules, module_digests
+from reward_ablation.study.code_digest import code_digest
+from reward_ablation.study.core_digest import STAGES, deciding_digest, training_modules
 from reward_ablation.study.spec import (
     data_spec,
     evaluation_spec,
@@ -118,7 +119,7 @@ class Study:
     runs : dict of str to Run
         Runs by name, each once: arms with the same spec share theirs.
     train_code : str
-        Digest of the code that trains a run, the components' included.
+        Digest of the code that decides a run's numbers, the components' included.
     warnings : list of str
         What a user should know before paying for the runs.
     """
@@ -283,9 +284,8 @@ class Study:
 
     @cached_property
     def train_modules(self) -> dict[str, str]:
-        """Digest of each module of the code that trains a run."""
-        functions = [component.function for component in self.config.components.values()]
-        return module_digests("reward_ablation.training", *component_modules(functions))
+        """Digest of each module of the code that decides a run's numbers."""
+        return training_modules(component.function for component in self.config.components.values())
 
     @cached_property
     def _model_spec(self) -> dict[str, Any]:
@@ -304,7 +304,12 @@ class Study:
         return evaluation_spec(self.config)
 
     def code_of(self, *stages: str) -> str:
-        """Digest of the code of a stage, and of what else the stage is named with."""
+        """Digest of the code of a stage, and of what else the stage is named with.
+
+        Of a stage whose results are dear, only the code counts that decides the results.
+        """
+        if stages[0] in STAGES:
+            return deciding_digest(*stages)
         return code_digest(*(f"reward_ablation.{stage}" for stage in stages))
 
     @cached_property

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.config.trl_settings import check_version
-from reward_ablation.study.code_digest import code_digest, component_modules
+from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.heartbeat import STARTING, STOPPED, beat
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, WORK
 from reward_ablation.system.errors import StudyError, one_line_errors
@@ -32,7 +32,7 @@ STARTED = time.perf_counter()
 def check_code(spec: dict[str, Any], code: str) -> None:
     """Refuse to train by other code than the run is to be recorded with."""
     functions = [component["function"] for component in spec["components"].values()]
-    if code_digest("reward_ablation.training", *component_modules(functions)) != code:
+    if training_digest(functions) != code:
         raise StudyError("the training code has changed since the workflow was started; start it again")
 
 

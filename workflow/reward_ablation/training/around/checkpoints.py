@@ -22,6 +22,8 @@ from reward_ablation.system.files import flush_to_disk, sha256, write_json
 from reward_ablation.training.around.parts import drop_parts_after, parts_until
 
 SET_ASIDE = "set_aside"
+#: The last one, and the one before in case that is damaged: disks are small. A study may set another number.
+KEPT_CHECKPOINTS = 2
 
 
 def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
