@@ -33,6 +33,14 @@ from reward_ablation.training.core.dataset import training_dataset
 from reward_ablation.training.core.settings import grpo_config
 from reward_ablation.training.core.trainer import AblationTrainer
 
+#: Shapes of Qwen2.5's public config.json files.
+QWEN = {
+    "0.5B": Shape(896, 24, 14, 2, 64, 4864, 151936),
+    "1.5B": Shape(1536, 28, 12, 2, 128, 8960, 151936),
+    "3B": Shape(2048, 36, 16, 2, 128, 11008, 151936),
+    "7B": Shape(3584, 28, 28, 4, 128, 18944, 152064, tied=False),
+}
+
 
 def shaped_model(shape: Shape) -> Qwen2ForCausalLM:
     """A model of a shape with random weights, the same ones at each call."""

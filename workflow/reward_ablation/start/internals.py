@@ -9,6 +9,7 @@ import inspect
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 from snakemake.executors import local
@@ -100,6 +101,11 @@ def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
 def runs_here(workflow: Any) -> bool:
     """Whether this start runs its jobs on this machine; not where they are submitted, or where files are touched."""
     return _part(workflow, "local_exec") and not _part(workflow, "touch")
+
+
+def site_file(workflow: Any) -> Path | None:
+    """The site file of the cluster that jobs are submitted to; None where they are not submitted to one."""
+    return getattr(getattr(workflow, "executor_settings", None), "site", None)
 
 
 def submits_jobs(workflow: Any) -> bool:

@@ -23,6 +23,7 @@ from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
 from reward_ablation.study.code_digest import module_digests
 from reward_ablation.study.core_digest import component_modules
+from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.spec import processes_of
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
@@ -119,6 +120,7 @@ def train_run(
         if not start.trained:
             train(parsed, model, problems, run_dir, start.checkpoint, started, callbacks, engine, tracking or {})
         if process.is_main_process:
+            beat(run_dir / WORK, "writing the results")
             finish(run_dir)
     process.wait_for_everyone()
 
@@ -159,6 +161,7 @@ def train(
         attempt = Attempt(work, step_of(checkpoint), started, spec)
         times = halvings(work)
         if PartialState().is_main_process:
+            beat(work, "loading the model")
             prepare_wandb(tracking, run_dir)
         trainer = build_trainer(spec, model, problems, work, tracker_settings(tracking), engine)
         for callback in (KeepModels(trainer, spec.get("keep_models", 0)), attempt, interruption, *callbacks):
@@ -180,6 +183,8 @@ def train(
         if stopped and interruption.reason is None:
             raise StudyError("training: TRL ended before the last step; see the log above")
         if not stopped:
+            if trainer.accelerator.is_main_process:
+                beat(work, "saving the model", step=trainer.state.global_step)
             trainer.save_final()
         if trainer.accelerator.is_main_process:
             attempt.write(ended=interruption.reason if stopped else "done", to_step=trainer.state.global_step)
@@ -237,7 +242,7 @@ def build_trainer(
     settings = settings_of(spec)
     config = core.build_config(settings, work, surroundings, halvings(work))
     sink = PartWriter(work / "parts", config.process_index)
-    progress = ProgressCallback(list(components))
+    progress = ProgressCallback(list(components), work)
     with client_with(engine.key):
         trainer = core.build_trainer(SavingTrainer, settings, components, model, problems, config, sink, [progress])
     check_passes(trainer)
