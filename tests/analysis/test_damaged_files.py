@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from reward_ablation.analysis.__main__ import main as analyse
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.__main__ import main as analyse
 from reward_ablation.figures.__main__ import main as draw
 from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk

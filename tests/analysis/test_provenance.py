@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-
-from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.__main__ import main
 from reward_ablation.analysis.aggregate import aggregate
+
+from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.provenance import sentence
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.study.provenance import lasting_attempts

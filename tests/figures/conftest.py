@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-
-from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.aggregate import aggregate
 from reward_ablation.analysis.cost import cost_by_arm, write_cost
+
+from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.analysis.tables import write_table
 

@@ -1,7 +1,7 @@
 import pytest
 from matplotlib.colors import to_hex
-
 from reward_ablation.analysis.cost import read_cost, write_cost
+
 from reward_ablation.figures.cost import cost, unit_of
 from reward_ablation.figures.elements.style import looks
 from reward_ablation.system.errors import StudyError

@@ -5,11 +5,11 @@ import math
 import sys
 
 import pytest
-
 from reward_ablation.analysis.cost import cost_of_run
+from reward_ablation.cluster.accounting import allocations
+
 from reward_ablation.analysis.runs import RunRecord
 from reward_ablation.analysis.study_file import StudyRun
-from reward_ablation.cluster.accounting import allocations
 from reward_ablation.cluster.command import SlurmError
 
 from .cluster import Cluster

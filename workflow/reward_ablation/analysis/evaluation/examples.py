@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
@@ -54,7 +55,7 @@ def examples(study: StudyFile, root: Path) -> pd.DataFrame:
                 row |= {"gold": problem["answer"], "arm": arm, "model": model, "chosen": chosen}
                 row |= {name: answers.loc[problem_id, name] for name in ["mode", *SHOWN]}
                 parts.append(pd.DataFrame([row]).assign(seed=pd.array([seed], dtype="Int64")))
-    return joined("examples", parts)
+    return joined(SCHEMAS["examples"], parts)
 
 
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
