@@ -7,21 +7,23 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from reward_ablation.analysis.__main__ import main
-from reward_ablation.analysis.aggregate import aggregate
-from reward_ablation.analysis.schemas.runs import COST
 
+from analysis.all_tables import SCHEMAS, all_tables, write_tables
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.gradients.similarity_by_step import LATER_COLUMNS
+from reward_ablation.analysis.registry import OF_TIMES, RULES
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.analysis.tables import SCHEMAS
+from reward_ablation.cost.schemas import COST
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_parquet
 
 
 def tables_of(root: Path, folder: str = "tables") -> Path:
-    main(["--study", str(root / "study.json"), "--results", str(root), "--output", str(root / folder)])
-    return root / folder
+    return write_tables(root, root / folder)
+
+
+#: Tables with a Parquet file.
+IN_PARQUET = set(SCHEMAS) - OF_TIMES
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +39,12 @@ def change(path: Path, **values) -> None:
 
 def test_every_table_has_its_columns_in_both_formats(tables):
     for name, schema in SCHEMAS.items():
+        assert list(pd.read_csv(tables / f"{name}.csv").columns) == schema.names
+        if name in OF_TIMES:
+            continue
         stored = pq.read_schema(tables / f"{name}.parquet")
         assert stored.names == [column for column in schema.names if column not in COST]
         assert all(stored.field(column).type == schema.field(column).type for column in stored.names)
-        assert list(pd.read_csv(tables / f"{name}.csv").columns) == schema.names
 
 
 @pytest.mark.parametrize("old", [1, 8])
@@ -58,7 +62,7 @@ def test_runs_of_earlier_versions_are_tabulated(tmp_path, old):
 
 
 def test_rows_are_as_many_as_the_study_has(tables):
-    rows = {name: pq.read_metadata(tables / f"{name}.parquet").num_rows for name in SCHEMAS}
+    rows = {name: pq.read_metadata(tables / f"{name}.parquet").num_rows for name in IN_PARQUET}
     assert rows == {
         "runs": 4 * 2,
         "provenance": 9,  # code, four packages, machine, CPUs, GPUs, processes: one value each
@@ -110,10 +114,10 @@ def test_tables_are_the_same_bytes_each_time(tables, tmp_path):
     for run in tmp_path.glob("runs/*/*/run.json"):
         change(run, wall_seconds=99.0, gpu_hours=1.0)  # a second study takes another time
     again = tables_of(tmp_path)
-    for name in SCHEMAS:
+    for name in IN_PARQUET:
         assert (again / f"{name}.parquet").read_bytes() == (tables / f"{name}.parquet").read_bytes(), name
     assert set(pd.read_csv(again / "runs.csv")["wall_seconds"]) == {99.0}
-    for name in set(SCHEMAS) - {"runs"}:
+    for name in IN_PARQUET - {"runs"}:
         assert (again / f"{name}.csv").read_bytes() == (tables / f"{name}.csv").read_bytes(), name
 
 
@@ -124,7 +128,7 @@ def test_an_arms_interval_does_not_depend_on_the_other_arms(tables):
     runs = [run for run in study.runs if run.arm in {arm.name for arm in arms}]
     fewer = study.model_copy(update={"arms": arms, "runs": runs})
     expected = pd.read_parquet(tables / "evaluation_by_arm.parquet")
-    table = aggregate(fewer, root)["evaluation_by_arm"]
+    table = all_tables(fewer, root)["evaluation_by_arm"]
     assert list(table["arm"].unique()) == ["base", "length_only", "format_only", "correctness_only"]
     both = table.merge(expected, on=list(table.columns))
     assert len(both) == len(table)
@@ -136,7 +140,7 @@ def test_arms_with_one_spec_share_their_runs(tmp_path):
     folders = {run["seed"]: run for run in plan["runs"] if run["arm"] == "first"}
     twins = [folders[run["seed"]] | {"arm": run["arm"]} for run in plan["runs"]]
     (tmp_path / "study.json").write_text(json.dumps(plan | {"runs": twins}))
-    tables = aggregate(read_study(tmp_path / "study.json"), tmp_path)
+    tables = all_tables(read_study(tmp_path / "study.json"), tmp_path)
     assert (tables["paired_differences"]["estimate"] == 0).all()
     assert len(tables["runs"]) == 4
 
@@ -157,7 +161,7 @@ def test_a_run_of_another_study_is_refused(tmp_path, values, told):
     run = tmp_path / "runs/first-00000000/seed1"
     change(run / "run.json", **values)
     with pytest.raises(StudyError) as error:
-        aggregate(read_study(tmp_path / "study.json"), tmp_path)
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
     assert str(error.value).startswith(f"{run}: trained under another config: {told}; delete")
     assert "\n" not in str(error.value)
 
@@ -175,7 +179,7 @@ def test_a_missing_file_is_named(tmp_path, missing, told):
     MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
     (tmp_path / missing).unlink()
     with pytest.raises(StudyError, match=told) as error:
-        aggregate(read_study(tmp_path / "study.json"), tmp_path)
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
     assert str(error.value).startswith(str(tmp_path / missing))
 
 
@@ -185,7 +189,7 @@ def test_other_questions_than_the_base_models_are_refused(tmp_path):
     path = tmp_path / "evaluation/first-00000000/seed0/gsm8k_test.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
     with pytest.raises(StudyError, match="answers other questions"):
-        aggregate(read_study(tmp_path / "study.json"), tmp_path)
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
 
 
 def test_samples_of_some_questions_that_are_missing_are_told(tmp_path):
@@ -195,7 +199,7 @@ def test_samples_of_some_questions_that_are_missing_are_told(tmp_path):
     answers = pq.read_table(path)
     pq.write_table(answers.slice(0, len(answers) - 1), path)
     with pytest.raises(StudyError, match="has 1 sampled answers to some questions and 2 to others"):
-        aggregate(read_study(tmp_path / "study.json"), tmp_path)
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -213,18 +217,9 @@ def test_odd_studies_have_tables(tmp_path, study):
     assert pq.read_schema(folder / "similarity_by_step.parquet").field("cosine").type == "double"
 
 
-def test_command_tells_an_error_in_one_line(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "reward_ablation.analysis",
-        "--study",
-        "none.json",
-        "--results",
-        ".",
-        "--output",
-        ".",
-    ]
+@pytest.mark.parametrize("rule", RULES)
+def test_command_tells_an_error_in_one_line(tmp_path, rule):
+    command = [sys.executable, "-m", f"reward_ablation.{RULES[rule].module}", "--study", "none.json", "--output", "."]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 1
     assert result.stderr.startswith("error: none.json: there is no such file")
@@ -233,7 +228,10 @@ def test_command_tells_an_error_in_one_line(tmp_path):
 
 def test_neither_torch_nor_snakemake_is_imported():
     code = (
-        "import sys, reward_ablation.analysis.__main__, reward_ablation.figures.__main__\n"
+        "import sys; from importlib import import_module; from reward_ablation.analysis.registry import RULES\n"
+        "packages = [*(rule.module for rule in RULES.values()), 'figures', 'summary']\n"
+        "modules = [*(f'{package}.__main__' for package in packages), 'figures.book']\n"
+        "[import_module(f'reward_ablation.{module}') for module in modules]\n"
         "print([name for name in ('torch', 'snakemake', 'transformers') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -244,10 +242,10 @@ def test_a_run_trained_on_other_rows_of_the_same_source_is_refused(tmp_path):
     MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
     (tmp_path / "data" / "train.parquet").write_bytes(b"other problems")
     with pytest.raises(StudyError, match="trained on another version of its problems; delete"):
-        aggregate(read_study(tmp_path / "study.json"), tmp_path)
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
 
 
 def test_a_training_set_that_is_gone_is_not_asked_for(tmp_path):
     MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
     (tmp_path / "data" / "train.parquet").unlink()
-    assert len(aggregate(read_study(tmp_path / "study.json"), tmp_path)["runs"]) == 2
+    assert len(all_tables(read_study(tmp_path / "study.json"), tmp_path)["runs"]) == 2

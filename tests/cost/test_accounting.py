@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from reward_ablation.cluster.accounting import AT_ONCE, Allocation, allocations
 
 from reward_ablation.cluster.command import SlurmError
+from reward_ablation.cost.accounting import AT_ONCE, Allocation, allocations
 
 #: A job that ended, one that was put back into the queue while it ran, one that was cancelled before it began, one on a
 #: cluster that counts GPUs of a type alone, and one on a cluster that counts none.

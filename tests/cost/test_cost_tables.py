@@ -7,23 +7,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from reward_ablation.analysis.__main__ import main
-from reward_ablation.analysis.aggregate import aggregate
-from reward_ablation.analysis.cost import (
-    COUNTS,
-    TIMES,
-    Accounting,
-    cost_by_arm,
-    cost_of_run,
-    lost_seconds,
-    lost_steps,
-    sentence,
-)
-from reward_ablation.cluster.accounting import Allocation
 
+from analysis.all_tables import command
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.runs import Attempt, RunRecord
 from reward_ablation.analysis.study_file import StudyRun, read_study
+from reward_ablation.cost.accounted import Accounting
+from reward_ablation.cost.accounting import Allocation
+from reward_ablation.cost.clocks import lost_seconds, lost_steps
+from reward_ablation.cost.schemas import COUNTS, TIMES
+from reward_ablation.cost.table import sentence
+from reward_ablation.cost.tables import cost_by_arm, cost_of_run, runs_table
 
 RUN = StudyRun(arm="a", key="00000000", seed=0, folder="runs/a-00000000/seed0", spec={})
 NAME = "study-1f2e3d.train.a-00000000_seed0"
@@ -158,7 +152,7 @@ def edit(root: Path, **changes) -> None:
 
 
 def tables_of(root: Path) -> Path:
-    main(["--study", str(root / "study.json"), "--results", str(root), "--output", str(root / "tables")])
+    command("cost", root, root / "tables")
     return root / "tables"
 
 
@@ -189,7 +183,7 @@ def test_a_study_in_slurm_is_told_why_there_is_no_accounting(root, monkeypatch, 
 
 def test_a_study_without_slurm_asks_nobody(root, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", "")
-    runs = aggregate(read_study(root / "study.json"), root)["runs"]
+    runs = runs_table(read_study(root / "study.json"), root)
     assert "cost" not in capsys.readouterr().out
     assert runs["gpu_hours_accounted"].isna().all()
 

@@ -5,12 +5,13 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from reward_ablation.analysis.cost import COUNTS, TIMES, write_cost
-from reward_ablation.analysis.summary import METRICS, main, plain, summary
 
+from analysis.all_tables import SCHEMAS
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.analysis.tables import SCHEMAS, write_table
+from reward_ablation.analysis.tables import write_csv, write_tables
+from reward_ablation.summary.__main__ import main
+from reward_ablation.summary.text import METRICS, plain, summary
 
 ESTIMATE = {"seeds": 2, "questions": 40}
 PLACE = {"dataset": "gsm8k_test"}
@@ -149,9 +150,9 @@ def test_markdown_is_escaped():
 def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cost, tmp_path):
     for name, table in tables.items():
         filled = table.reindex(columns=pd.Index(dict.fromkeys([*table.columns, *columns_of(name)])))
-        write_table(name, filled[columns_of(name)], tmp_path / "tables")
-    whole = cost.reindex(columns=["arm", "runs", *COUNTS, *TIMES], fill_value=0.0)
-    write_cost(whole, tmp_path / "tables" / "cost.csv")
+        write_tables({name: filled[columns_of(name)]}, SCHEMAS, tmp_path / "tables")
+    whole = cost.reindex(columns=columns_of("cost"), fill_value=0.0)
+    write_csv(whole, tmp_path / "tables" / "cost.csv")
     for folder in ("first", "second"):
         arguments = ["--study", str(tmp_path / "study.json"), "--tables", str(tmp_path / "tables")]
         main([*arguments, "--output", str(tmp_path / folder / "summary.md")])

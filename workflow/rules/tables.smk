@@ -1,4 +1,3 @@
-RECORDS = expand("<results>/runs/{run}/run.json", run=study.runs)
 ANSWERS = [
     *expand(
         f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
@@ -28,10 +27,13 @@ rule describe:
 
 
 rule tables_provenance:
-    """What trained the runs. The tables from runs wait for this rule, which may refuse runs that differ."""
+    """What trained the runs; runs that differ are refused where the config says so.
+
+    The other rules of tables take this table for all runs. Edges to each run would make planning slow.
+    """
     input:
         study="<results>/study.json",
-        runs=RECORDS,
+        runs=expand("<results>/runs/{run}/run.json", run=study.runs),
     output:
         tables=expand("<results>/tables/{file}", file=files_of("provenance")),
         page=report(
@@ -59,8 +61,7 @@ rule tables_training:
     """Rewards and training signals of all runs, by step."""
     input:
         study="<results>/study.json",
-        checked=ancient("<results>/tables/provenance.parquet"),
-        runs=RECORDS,
+        runs="<results>/tables/provenance.parquet",
     output:
         tables=expand("<results>/tables/{file}", file=files_of("training")),
     log:
@@ -81,8 +82,7 @@ rule tables_gradients:
     """Similarities of the components' gradients, maps over weights, and what predicts later change."""
     input:
         study="<results>/study.json",
-        checked=ancient("<results>/tables/provenance.parquet"),
-        runs=RECORDS,
+        runs="<results>/tables/provenance.parquet",
         rewards="<results>/tables/rewards_by_step.parquet",
         signals="<results>/tables/signals_by_step.parquet",
     output:
@@ -105,8 +105,7 @@ rule tables_evaluation:
     """Evaluated models: estimates with intervals, differences, effects, curves and examples."""
     input:
         study="<results>/study.json",
-        checked=ancient("<results>/tables/provenance.parquet"),
-        runs=RECORDS,
+        runs="<results>/tables/provenance.parquet",
         answers=ANSWERS,
         problems=expand(
             "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
@@ -160,8 +159,7 @@ rule tables_cost:
     """What the runs and their evaluations cost, by their own clocks and by Slurm's accounting."""
     input:
         study="<results>/study.json",
-        checked=ancient("<results>/tables/provenance.parquet"),
-        runs=RECORDS,
+        runs="<results>/tables/provenance.parquet",
         answers=ANSWERS,
     output:
         tables=expand("<results>/tables/{file}", file=files_of("cost")),

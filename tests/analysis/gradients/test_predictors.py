@@ -1,9 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from reward_ablation.analysis.training.predictors import predicted_changes, predictors, slopes_after, window_of
-from reward_ablation.analysis.training.step_bootstrap import block_length, block_shares
 from scipy.stats import spearmanr
+
+from reward_ablation.analysis.gradients.predictors import predicted_changes, predictors, slopes_after, window_of
+from reward_ablation.analysis.statistics.step_bootstrap import block_length, block_shares
 
 
 def test_slopes_are_of_the_steps_after():

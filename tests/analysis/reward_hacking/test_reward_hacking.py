@@ -1,10 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from reward_ablation.analysis.training.correct_completions import correctness_component
-from reward_ablation.analysis.training.reward_hacking import number, reward_hacking
 
 from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.correct_completions import correctness_component
+from reward_ablation.analysis.reward_hacking.tables import number, reward_hacking
 from reward_ablation.analysis.study_file import StudyFile
 
 ARMS = {

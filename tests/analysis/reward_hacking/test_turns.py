@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from reward_ablation.analysis.training.turns import (
+
+from reward_ablation.analysis.reward_hacking.turns import (
     contrast,
     last_fall,
     rise_between,
