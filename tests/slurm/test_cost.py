@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from reward_ablation.analysis.cost import cost_of_run
 from reward_ablation.analysis.runs import RunRecord
 from reward_ablation.analysis.study_file import StudyRun
-from reward_ablation.cluster.accounting import allocations
 from reward_ablation.cluster.command import SlurmError
+from reward_ablation.cost.accounting import allocations
+from reward_ablation.cost.tables import cost_of_run
 
 from .cluster import Cluster
 from .studies import ClusterStudy

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from reward_ablation.analysis.registry import RULES
 from reward_ablation.config.secrets import without_secrets
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.study import Study
@@ -23,7 +24,7 @@ from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
 
 #: Stages whose code the page of commands gives the digest of, beside that of training.
-STAGES = ("data", "models", "evaluation", "analysis", "figures")
+STAGES = ("data", "models", "evaluation", *(rule.module for rule in RULES.values()), "figures")
 
 #: What the config is saved as in the commands.
 CONFIG_FILE = "study.yaml"
