@@ -196,7 +196,7 @@ def _notes(study: Study) -> list[str]:
         trained_as = study.folders[key].rpartition("-")[0]
         if key in first:
             notes.append(f"arm {arm}: same runs as arm {first[key]}, their specs are equal")
-        elif trained_as not in [name for name, other in study.keys.items() if other == key]:
+        elif study.keys.get(trained_as) != key:
             notes.append(f"arm {arm}: its runs are those in runs/{study.folders[key]}, of the same spec")
         first.setdefault(key, arm)
     return notes
