@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from peft import LoraConfig
 from transformers import TrainingArguments
@@ -14,6 +14,10 @@ from reward_ablation.config.grpo_settings import IMPORTANCE_SAMPLING_MODE
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.engine import Engine
+
+if TYPE_CHECKING:
+    from reward_ablation.study.run_spec import VllmSpec
+    from reward_ablation.study.spec_parts import LoraSpec
 
 Config = TypeVar("Config", bound=TrainingArguments)
 
@@ -32,21 +36,21 @@ APPLE_DEFAULTS: dict[str, Any] = {"bf16": False, "dataloader_pin_memory": False}
 OWN_ENGINE = Engine()
 
 
-def vllm_settings(vllm: dict[str, Any], engine: Engine) -> dict[str, Any]:
+def vllm_settings(vllm: VllmSpec, engine: Engine) -> dict[str, Any]:
     """TRL's settings for rollouts by vLLM.
 
     Parameters
     ----------
-    vllm : dict
+    vllm : VllmSpec
         Of the run's spec.
     engine : Engine
     """
-    settings = {"use_vllm": True, "vllm_mode": vllm["mode"], "vllm_importance_sampling_mode": IMPORTANCE_SAMPLING_MODE}
-    if vllm["mode"] == "server":
+    settings = {"use_vllm": True, "vllm_mode": vllm.mode, "vllm_importance_sampling_mode": IMPORTANCE_SAMPLING_MODE}
+    if vllm.mode == "server":
         return {**settings, "vllm_server_base_url": engine.url, "vllm_group_port": engine.group_port}
     return {
         **settings,
-        "vllm_tensor_parallel_size": vllm["tensor_parallel_size"],
+        "vllm_tensor_parallel_size": vllm.tensor_parallel_size,
         "vllm_gpu_memory_utilization": engine.memory,
         "vllm_enable_sleep_mode": engine.sleep,
     }
@@ -62,7 +66,7 @@ def grpo_config(
     output_dir: Path,
     seed: int,
     on_cpu: bool,
-    vllm: dict[str, Any] | None = None,
+    vllm: VllmSpec | None = None,
     engine: Engine = OWN_ENGINE,
 ) -> GRPOConfig:
     """TRL's config of one run.
@@ -76,7 +80,7 @@ def grpo_config(
     seed : int
         Decides data order, initialisation and sampling.
     on_cpu : bool
-    vllm : dict, optional
+    vllm : VllmSpec, optional
         Of the run's spec, where vLLM generates the rollouts.
     engine : Engine
 
@@ -138,6 +142,6 @@ def completions_at_once(training: dict[str, Any]) -> int:
     return batch
 
 
-def lora_config(lora: dict[str, Any] | None) -> LoraConfig | None:
+def lora_config(lora: LoraSpec | None) -> LoraConfig | None:
     """Peft's config of the adapters; None for full fine-tuning."""
-    return LoraConfig(task_type="CAUSAL_LM", **lora) if lora else None
+    return LoraConfig(task_type="CAUSAL_LM", **lora.model_dump()) if lora else None
