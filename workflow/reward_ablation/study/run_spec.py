@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from reward_ablation.config.base import Section
 from reward_ablation.config.sections.launch import DDP, Strategy
@@ -76,7 +76,7 @@ class SftSpec(Spec):
     seed: NonNegativeInt
     prompt: PromptSpec
     device: Device
-    chat_template_kwargs: dict[str, Any] = {}
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
 
 
 class EvaluateSpec(Spec):
@@ -85,7 +85,7 @@ class EvaluateSpec(Spec):
     evaluation: EvaluationSpec
     prompt: PromptSpec
     device: Device
-    chat_template_kwargs: dict[str, Any] = {}
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
 
 
 class StudySpec(Spec):

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
+from pydantic import Field
+
 from reward_ablation.config.base import Line, Section
 from reward_ablation.config.config_errors import read_spec, validate_spec
 from reward_ablation.config.sections.data import HubData, WordProblems
@@ -199,4 +201,4 @@ class TrainDataSpec(DataSpec):
     """What is trained on; `apart_from` are the sets whose questions are dropped from training."""
 
     overlap: Switch
-    apart_from: list[SourceSpec] = []
+    apart_from: list[SourceSpec] = Field(default_factory=list)

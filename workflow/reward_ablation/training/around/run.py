@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import dataclass
@@ -16,8 +15,7 @@ from peft.tuners.lora import LoraLayer
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig
 
-from reward_ablation.config.sections.prompt import Prompt
-from reward_ablation.config.sections.training import BY_COMPLETION
+from reward_ablation.config.sections.launch import DDP
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.load import load_tokenizer
@@ -26,7 +24,8 @@ from reward_ablation.rewards.load import load_component
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.study.code_digest import component_modules, file_digest, module_digests
 from reward_ablation.study.run_folder import WORK
-from reward_ablation.study.spec import processes_of
+from reward_ablation.study.run_spec import RunSpec
+from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around.attempts import Attempt
@@ -98,11 +97,11 @@ def train_run(
     """
     started = time.perf_counter() if started is None else started
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
-    parsed = json.loads(spec)
-    if parsed["gpus"] and gpu_kind() is None:
+    parsed = RunSpec.parse(spec)
+    if parsed.gpus and gpu_kind() is None:
         raise PassingError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to train on the CPU")
-    process = PartialState(cpu=parsed["gpus"] == 0)
-    check_processes(process.num_processes, processes_of(parsed))
+    process = PartialState(cpu=parsed.gpus == 0)
+    check_processes(process.num_processes, parsed.process_count)
     with storage_errors(run_dir):
         found = [prepare(run_dir, parsed, code, model, problems) if process.is_main_process else Start()]
         start: Start = broadcast_object_list(found)[0]
@@ -124,33 +123,32 @@ def check_processes(there: int, asked: int) -> None:
         )
 
 
-def prepare(run_dir: Path, spec: dict[str, Any], code: str, model: Path, problems: Path) -> Start:
+def prepare(run_dir: Path, spec: RunSpec, code: str, model: Path, problems: Path) -> Start:
     """Find out what earlier attempts have left, and make the run's folder ready to go on."""
     verify_problems(problems)
     inputs = {"model": sha256(model / "model.json"), "problems": sha256(problems)}
-    owner = {"spec": spec, "code": code, "inputs": inputs}
+    owner = {"spec": spec.content(), "code": code, "inputs": inputs}
     if finished(run_dir, owner):
         print(f"train: {run_dir} is trained already; to train it again, delete the folder", flush=True)
         return Start(finished=True)
     work = run_dir / WORK
     verify_model(model)
-    functions = [component["function"] for component in spec["components"].values()]
-    claim(work, owner, module_digests("reward_ablation.training", *component_modules(functions)))
+    claim(work, owner, module_digests("reward_ablation.training", *component_modules(spec.functions)))
     clear_outputs(run_dir)
     if trained(work):
         return Start(trained=True)
     return Start(checkpoint=resume_point(work))
 
 
-def check_unchanged(component: dict[str, Any]) -> None:
+def check_unchanged(component: ComponentSpec) -> None:
     """Refuse a user's file that is no longer the one that the run's spec has the digest of."""
-    file, separator, _ = component["function"].partition(":")
-    if separator and "code" in component and file_digest(Path(file), Path.cwd()) != component["code"]:
+    file = component.file
+    if file and component.code and file_digest(Path(file), Path.cwd()) != component.code:
         raise StudyError(f"{file}: has changed, or what it imports, since the workflow was started; start it again")
 
 
 def train(
-    spec: dict[str, Any],
+    spec: RunSpec,
     model: Path,
     problems: Path,
     run_dir: Path,
@@ -169,7 +167,7 @@ def train(
         if PartialState().is_main_process:
             prepare_wandb(tracking, run_dir)
         trainer = build_trainer(spec, model, problems, work, tracker_settings(tracking), engine)
-        for callback in (KeepModels(trainer, spec.get("keep_models", 0)), attempt, interruption, *callbacks):
+        for callback in (KeepModels(trainer, spec.keep_models), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
             load_state(trainer, checkpoint)
@@ -178,7 +176,7 @@ def train(
         except torch.OutOfMemoryError as error:
             if trainer.accelerator.is_main_process:
                 attempt.write(ended="out of memory", to_step=trainer.state.global_step)
-            micro_batch = halve(work, spec["training"], times)
+            micro_batch = halve(work, spec.training, times)
             raise Stopped(
                 f"a GPU ran out of memory; the next attempt takes micro batches of {micro_batch}",
                 trainer.state.global_step,
@@ -197,7 +195,7 @@ def train(
 
 
 def build_trainer(
-    spec: dict[str, Any],
+    spec: RunSpec,
     model: Path,
     problems: Path,
     work: Path,
@@ -208,8 +206,8 @@ def build_trainer(
 
     Parameters
     ----------
-    spec : dict
-        The run's spec with its seed; components in alphabetical order, as canonical JSON has them.
+    spec : RunSpec
+        The run's; components in alphabetical order, as canonical JSON has them.
     work : Path
         Folder for checkpoints and parts.
     trackers : dict, optional
@@ -218,36 +216,34 @@ def build_trainer(
         How vLLM runs beside the run, where the spec has it.
     """
     components = {}
-    for name, component in spec["components"].items():
-        components[name] = load_component(component["function"], component["parameters"], Path.cwd(), name)
+    for name, component in spec.components.items():
+        components[name] = load_component(component.function, component.parameters, Path.cwd(), name)
         check_unchanged(component)
-    prompt = Prompt.model_validate(spec["prompt"])
     tokenizer = load_tokenizer(model)
-    tokenize_prompts([render_prompt("", prompt)], tokenizer)  # a model without a chat template is told in one line
-    dataset = training_dataset(problems, lambda question: render_prompt(question, prompt))
-    settings = halved({**(trackers or {}), **spec["training"]}, halvings(work))
-    vllm = spec.get("vllm")
-    if vllm and vllm["mode"] == "colocate":  # a server was started with it
+    tokenize_prompts([render_prompt("", spec.prompt)], tokenizer)  # a model without a chat template is told in one line
+    dataset = training_dataset(problems, lambda question: render_prompt(question, spec.prompt))
+    settings = halved({**(trackers or {}), **spec.training}, halvings(work))
+    if spec.vllm and not spec.has_server:  # a server was started with it
         settings["vllm_max_model_length"] = longest_text(spec, model, problems)
-    config = grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0, vllm=vllm, engine=engine)
+    config = grpo_config(settings, work, spec.seed, on_cpu=spec.gpus == 0, vllm=spec.vllm, engine=engine)
     with client_with(engine.key):
         trainer = AblationTrainer(
             components=components,
-            weights=spec["weights"],
-            placements={name: component["placement"] for name, component in spec["components"].items()},
+            weights=spec.weights,
+            placements={name: component.placement for name, component in spec.components.items()},
             parts=work / "parts",
-            measure_every=spec["gradients"]["every"],
-            whole_at=spec["gradients"]["whole"],
-            backward=spec["gradients"].get("backward", BY_COMPLETION),
+            measure_every=spec.gradients.every,
+            whole_at=spec.gradients.whole,
+            backward=spec.gradients.backward,
             model=str(model),
             args=config,
             train_dataset=dataset,
             processing_class=tokenizer,
-            peft_config=lora_config(spec["lora"]),
+            peft_config=lora_config(spec.lora),
             callbacks=[ProgressCallback(list(components))],
         )
     trainer.remove_callback(PrinterCallback)
-    check_strategy(trainer, spec.get("strategy", "ddp"))
+    check_strategy(trainer, spec.strategy)
     check_server(trainer, engine)
     if config.use_vllm:
         check_for_vllm(trainer)
@@ -277,7 +273,7 @@ def check_server(trainer: AblationTrainer, engine: Engine) -> None:
 def check_strategy(trainer: AblationTrainer, strategy: str) -> None:
     """Refuse to train by another strategy than the run's: accelerate can leave DeepSpeed out without a word."""
     plugin = trainer.accelerator.state.deepspeed_plugin
-    found = f"zero{plugin.zero_stage}" if plugin else "ddp"
+    found = f"zero{plugin.zero_stage}" if plugin else DDP
     if found != strategy:
         raise StudyError(
             f"launch.strategy: the run's is {strategy}, and its processes were started with {found}; start the "
