@@ -24,8 +24,9 @@ from reward_ablation.analysis.cost import (
 from reward_ablation.analysis.runs import Attempt, RunRecord
 from reward_ablation.analysis.study_file import StudyRun, read_study
 from reward_ablation.cluster.accounting import Allocation
+from specs import arm_spec
 
-RUN = StudyRun(arm="a", key="00000000", seed=0, folder="runs/a-00000000/seed0", spec={})
+RUN = StudyRun(arm="a", key="00000000", seed=0, folder="runs/a-00000000/seed0", spec=arm_spec())
 NAME = "study-1f2e3d.train.a-00000000_seed0"
 HARDWARE = {"machine": "x86_64", "cpus": 16, "gpus": ["NVIDIA H200"] * 2, "processes": 2}
 JOB = {"id": "12", "name": NAME, "cluster": "c", "gpus": 2, "cpus": 8, "start": 1000.0, "seconds_before": 100.0}

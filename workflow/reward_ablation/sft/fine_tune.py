@@ -92,7 +92,7 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
             args=config,
             train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
-            peft_config=lora_config(spec.lora),
+            peft_config=lora_config(spec.lora and spec.lora.model_dump()),
             callbacks=[Progress()],
         )
     except ValueError as error:

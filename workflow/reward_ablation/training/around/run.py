@@ -239,7 +239,7 @@ def build_trainer(
             args=config,
             train_dataset=dataset,
             processing_class=tokenizer,
-            peft_config=lora_config(spec.lora),
+            peft_config=lora_config(spec.lora and spec.lora.model_dump()),
             callbacks=[ProgressCallback(list(components))],
         )
     trainer.remove_callback(PrinterCallback)

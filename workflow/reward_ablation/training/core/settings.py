@@ -17,7 +17,6 @@ from reward_ablation.training.around.launch.engine import Engine
 
 if TYPE_CHECKING:
     from reward_ablation.study.run_spec import VllmSpec
-    from reward_ablation.study.spec_parts import LoraSpec
 
 Config = TypeVar("Config", bound=TrainingArguments)
 
@@ -142,6 +141,6 @@ def completions_at_once(training: dict[str, Any]) -> int:
     return batch
 
 
-def lora_config(lora: LoraSpec | None) -> LoraConfig | None:
+def lora_config(lora: dict[str, Any] | None) -> LoraConfig | None:
     """Peft's config of the adapters; None for full fine-tuning."""
-    return LoraConfig(task_type="CAUSAL_LM", **lora.model_dump()) if lora else None
+    return LoraConfig(task_type="CAUSAL_LM", **lora) if lora else None
