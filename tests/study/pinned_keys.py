@@ -25,17 +25,18 @@ ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("pinned_keys.json")
 
 
-def config_of(path: Path, place: Path) -> dict[str, Any]:
-    """A shipped config with one GPU for `auto`, and stand-ins at `place` for a model and data outside the repository.
-
-    The stand-ins have the same bytes on each machine, and where they lie is no part of a key.
-    """
+def config_of(path: Path, root: Path) -> dict[str, Any]:
+    """A shipped config with one GPU for `auto`; stand-ins are made of a model and data that it has outside `root`."""
     config: dict[str, Any] = yaml.safe_load(path.read_text())
     if config.get("launch", {}).get("gpus") == "auto":
         config["launch"]["gpus"] = 1
     for source in (config["model"], config["data"]["train"], *config["data"]["evaluation"].values()):
         if str(source.get("path", "")).startswith("../"):
-            source["path"] = str(place if source is config["model"] else place / "config.json")
+            file = (
+                root.parent / source["path"].removeprefix("../") / ("config.json" if source is config["model"] else "")
+            )
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("{}")
     return config
 
 
@@ -43,11 +44,13 @@ def shipped_studies() -> dict[str, Study]:
     """All shipped configs as studies, by path below `config/`."""
     folder = ROOT / "config"
     with tempfile.TemporaryDirectory() as place:
-        Path(place, "config.json").write_text("{}")
+        root = Path(place, "study")
+        root.mkdir()
+        (root / "config").symlink_to(folder)
         studies = {}
         for path in sorted([*folder.glob("*.yaml"), *folder.glob("presets/*.yaml")]):
-            study = resolve(config_of(path, Path(place)), path.name, ROOT)
-            keys_of(study)  # digests of the stand-ins, while they are there
+            study = resolve(config_of(path, root), path.name, root)
+            keys_of(study)  # which reads the stand-ins while they are there
             studies[str(path.relative_to(folder))] = study
     return studies
 
