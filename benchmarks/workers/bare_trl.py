@@ -14,8 +14,8 @@ import torch
 from accelerate import PartialState
 from trl import GRPOTrainer
 
-from reward_ablation.models.load import load_tokenizer
 from reward_ablation.rewards.load import load_component
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.training.around.launch.engine import Engine
 from reward_ablation.training.core.dataset import training_dataset
@@ -42,7 +42,8 @@ def main() -> None:
         rewards.append(load_component(component.function, component.parameters, Path.cwd()))
         rewards[-1].__name__ = name
     engine = Engine(sleep=arguments.sleep)
-    config = grpo_config(spec.training, arguments.folder, spec.seed, on_cpu, spec.vllm, engine)
+    settings = {**spec.training, **(engine.settings(spec.vllm.mode) if spec.vllm else {})}
+    config = grpo_config(settings, arguments.folder, spec.seed, on_cpu, spec.vllm)
     config.reward_weights = [spec.weights[name] for name in spec.components]
     trainer = GRPOTrainer(
         model=str(arguments.model),

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from reward_ablation.study.canonical import canonical, key_of
 from reward_ablation.study.run_spec import Layout, RunSpec
-from reward_ablation.study.spec import folder_fingerprint
 from reward_ablation.study.spec_parts import PromptSpec
 from reward_ablation.system.errors import StudyError
 from specs import arm_spec
@@ -29,23 +28,6 @@ def test_a_number_that_is_not_finite_is_refused():
 
 def test_key_is_eight_hex_digits():
     assert key_of({"a": 1}) == "015abd7f"  # python -c 'hashlib.sha256(b"{\"a\":1}")'
-
-
-@pytest.mark.parametrize("place", [0, 5_000_000, 19_999_999])  # the start, the midst, and the end of the weights
-def test_a_fine_tuned_model_has_another_fingerprint(tmp_path, place):
-    """Fine-tuning changes weights all over: here 1 MB of 20 MB around one place."""
-    fingerprints = []
-    for number in range(2):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / "config.json").write_text("{}")
-        weights = bytearray(20_000_000)
-        if number:
-            start = min(place, len(weights) - 1_000_000)
-            weights[start : start + 1_000_000] = b"1" * 1_000_000
-        (folder / "model.safetensors").write_bytes(weights)
-        fingerprints.append(folder_fingerprint(folder))
-    assert fingerprints[0] != fingerprints[1]
 
 
 SPEC = arm_spec(components={"a": {"function": "correctness"}}, weights={"a": 0.5}, seed=3)
@@ -78,7 +60,7 @@ def test_what_is_set_to_its_default_is_left_out_and_first_fields_are_always_writ
     ("changes", "message"),
     [
         ({"rewind": 2}, "--spec: config: unknown key 'rewind'; allowed: "),
-        ({"gradients": {"every": 1, "whole": [], "each": 2}}, "--spec: gradients: unknown key 'each'; did you mean"),
+        ({"gradients": {"every": 1, "whole": [], "each": 2}}, "--spec: gradients: unknown key 'each'; allowed: every"),
         ({"seed": None}, "--spec: seed: None is not allowed"),
         ({"strategy": "fsdp"}, "--spec: strategy: fsdp: "),
     ],

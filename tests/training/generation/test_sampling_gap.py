@@ -7,7 +7,8 @@ import torch
 
 from reward_ablation.study.run_spec import VllmSpec
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.core.generation.sampling_gap import GapWatch, sampling_gap
+from reward_ablation.training.around.gap_watch import GapWatch
+from reward_ablation.training.core.generation.sampling_gap import sampling_gap
 from reward_ablation.training.core.settings import grpo_config
 
 MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.models.load import load_tokenizer
 from reward_ablation.sampling.prompts import render_prompt
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.study.run_spec import ArmSpec
 
 
