@@ -24,6 +24,8 @@ from reward_ablation.figures.gradients.similarity_parts import similarity_parts
 from reward_ablation.figures.gradients.similarity_steps import similarity_steps
 from reward_ablation.figures.title_page import title_page
 from reward_ablation.figures.training.rewards import rewards
+from reward_ablation.study.run_spec import ArmSpec
+from specs import arm_spec
 
 
 def draw(made_up, name: str, figure: str) -> Figure:
@@ -401,6 +403,6 @@ def test_figures_leave_matplotlibs_settings_alone(made_up):
 def test_precision_is_said(gpus, training, words):
     from reward_ablation.figures.gradients.similarity_steps import precision_note
 
-    spec = {"gpus": gpus, "training": training}
+    spec = ArmSpec.read(arm_spec(gpus=gpus, training=training))
     study = SimpleNamespace(runs=[SimpleNamespace(spec=spec)])
     assert precision_note(study) == f"Gradients computed in {words}."
