@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.analysis.tables import SCHEMAS
-from reward_ablation.figures.__main__ import draw
 from reward_ablation.figures.catalogue import FIGURES, OF_TIMES, files_of, module_of
 
 CAPTIONS = Path(__file__).parents[2] / "workflow" / "report"
@@ -24,13 +23,6 @@ def test_a_figure_has_a_function_of_its_tables_and_a_caption(name):
 
 def test_titles_are_told_apart():
     assert len({entry.title for entry in FIGURES.values()}) == len(FIGURES)
-
-
-@pytest.mark.parametrize("study", ["four arms", "one of everything"])
-@pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_is_headed_by_its_title(made_up, name, study):
-    tables = [made_up(study).tables[table] for table in FIGURES[name].tables]
-    assert draw(name, tables, made_up(study).study).get_suptitle() == FIGURES[name].title
 
 
 def test_times_are_read_from_csv():
