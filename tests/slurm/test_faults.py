@@ -63,10 +63,11 @@ def test_a_reward_that_never_works_is_submitted_once(study: ClusterStudy, undist
 
 @pytest.mark.long
 def test_a_time_limit_hit_in_training(study: ClusterStudy, undisturbed: ClusterStudy):
-    study.site["train"]["hours"] = 1 / 60
-    study.slow(2.5)
+    """Three minutes: enough to begin training on a busy machine, too little for 24 steps of eight seconds."""
+    study.site["train"]["hours"] = 3 / 60
+    study.slow(8)
     start = study.start(*study.targets())
-    wait_until("a limit", lambda: "time limit" in study.log_of("one") + study.log_of("two"), 120)
+    wait_until("a limit", lambda: "time limit" in study.log_of("one") + study.log_of("two"), 300)
     study.slow(0)
     assert start.wait(200) == 0, study.told()
     assert_as_undisturbed(study, undisturbed)
@@ -171,6 +172,7 @@ def test_a_controller_that_is_away_for_a_minute(study: ClusterStudy, undisturbed
     assert [len(attempts(study, arm)) for arm in ("one", "two")] == [1, 1]
 
 
+@pytest.mark.xdist_group("undisturbed")
 def test_ctrl_c_saves_all_runs(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
     study.slow()
     start = study.start(*study.targets())

@@ -83,7 +83,7 @@ def test_trl_takes_the_settings():
         if config["launch"]["gpus"] == "auto":
             config["launch"]["gpus"] = 1
         settings += resolve(config, preset, ROOT).training_settings
-    check = [sys.executable, "-m", "reward_ablation.training.around.check"]
+    check = [sys.executable, "-m", "reward_ablation.start.ask_trl"]
     result = subprocess.run(check, input="\n".join(settings), capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
 
