@@ -1,3 +1,4 @@
+from functools import cache
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -28,7 +29,9 @@ from reward_ablation.study.run_spec import ArmSpec
 from specs import arm_spec
 
 
+@cache
 def draw(made_up, name: str, figure: str) -> Figure:
+    """A figure of a study, drawn once for all tests: they look and change nothing."""
     if figure == "title":
         return title_page(made_up(name).study, made_up(name).tables["provenance"])
     given = made_up(name)
@@ -67,8 +70,11 @@ def line(axes, arm: str):
 
 @pytest.mark.parametrize("figure", ["title", *FIGURES])
 @pytest.mark.parametrize("name", ["four arms", "twelve arms", "one of everything"])
-def test_no_text_is_cut_off_or_written_over_another(made_up, name, figure):
-    check_texts(draw(made_up, name, figure))
+def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(made_up, name, figure):
+    drawn = draw(made_up, name, figure)
+    check_texts(drawn)
+    if figure != "title":
+        assert drawn.get_suptitle() == FIGURES[figure].title
 
 
 @pytest.mark.parametrize(("name", "figure"), [("simplex", "arms"), ("many layers", "similarity_layers")])
