@@ -33,6 +33,7 @@ from reward_ablation.study.resolve import resolve
 from reward_ablation.training.around.attempts import EVERY_SECONDS, Attempt
 from reward_ablation.training.around.parts import STEPS_PER_PART, PartWriter
 from reward_ablation.training.around.run import train_run
+from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.core.trainer import AblationTrainer
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +77,7 @@ def measure(steps: int, every: int, folder: Path) -> dict[str, Any]:
     prepare(PrepareSpec.model_validate_json(study.train_data_spec(None)), "train", problems)
     seconds: dict[str, list[float]] = defaultdict(list)
     timed(AblationTrainer, "_log_rollouts", seconds)
-    timed(AblationTrainer, "_save_checkpoint", seconds)
+    timed(SavingTrainer, "_save_checkpoint", seconds)
     timed(PartWriter, "flush", seconds)
     timed(Attempt, "write", seconds)
     of_steps = Steps()

@@ -34,22 +34,23 @@ import torch
 from run_all import replace as replace_in
 from workers import gpu_report
 from workers.gpu_report import by_part, check_deepspeed, right, table
-from workers.memory_used import shaped_model
+from workers.memory_used import QWEN, shaped_model
 
 from reward_ablation.config.sections.model import LocalModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.models.fetch import fetch
-from reward_ablation.start import memory, memory_terms
+from reward_ablation.start.memory import phases
+from reward_ablation.start.memory_terms import Run, Shape
 from reward_ablation.study.canonical import canonical
-from reward_ablation.study.code_digest import code_digest, component_modules
+from reward_ablation.study.core_digest import training_digest
 from reward_ablation.training.around.launch.launcher import accelerate_options
 
 DOCUMENT = gpu_report.DOCUMENT.name
 WORKERS = Path(__file__).parent / "workers"
 #: Where `make test` installs DeepSpeed: beside the environment's own packages.
 DEEPSPEED = Path(sys.prefix) / "deepspeed"
-SHAPES = {**memory_terms.SHAPES, "tiny": memory_terms.Shape(64, 2, 4, 2, 16, 160, 1024)}
+SHAPES = {**QWEN, "tiny": Shape(64, 2, 4, 2, 16, 160, 1024)}
 #: Steps that are timed, the first one left out.
 STEPS = 4
 GROUP = 4
@@ -109,7 +110,7 @@ def left_out(layout: Layout, gpus: int, device: str) -> str | None:
 # ---------------------------------------------------------------------- models, problems, specs
 
 
-def make_model(shape: memory_terms.Shape, folder: Path) -> Path:
+def make_model(shape: Shape, folder: Path) -> Path:
     """A model of a shape with random weights and the demo's tokenizer, as the workflow would have fetched it."""
     raw = folder.with_name(f"{folder.name}-raw")
     shaped_model(shape).save_pretrained(raw)
@@ -205,7 +206,7 @@ def execute(command: list[str], environment: dict[str, str]) -> None:
 def train(spec: dict[str, Any], layout: Layout, model: Path, problems: Path, run: Path, **more: str) -> Path:
     """Train a run by the product's command; its folder."""
     functions = [component["function"] for component in spec["components"].values()]
-    code = code_digest("reward_ablation.training", *component_modules(functions))
+    code = training_digest(functions)
     command = [sys.executable, "-m", "reward_ablation.training", "--spec", canonical(spec), "--code", code]
     command += ["--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
     if layout.vllm:
@@ -250,7 +251,7 @@ def differences(run: Path, reference: Path) -> dict[str, float]:
     return {"products": float(products), "norm": abs(norms[1] / norms[0] - 1)}
 
 
-def numbers(layouts: list[Layout], shape: memory_terms.Shape, device: str, folder: Path) -> dict[str, Any]:
+def numbers(layouts: list[Layout], shape: Shape, device: str, folder: Path) -> dict[str, Any]:
     """Differences of each layout from one process on the CPU, on given completions."""
     cut = replace(shape, layers=min(CUT, shape.layers))
     model, problems = make_model(cut, folder / "cut"), make_problems(folder / "problems.parquet")
@@ -282,7 +283,7 @@ def numbers(layouts: list[Layout], shape: memory_terms.Shape, device: str, folde
 # ---------------------------------------------------------------------- time
 
 
-def timed(layout: Layout, shape: memory_terms.Shape, device: str, model: Path, problems: Path, folder: Path) -> dict:
+def timed(layout: Layout, shape: Shape, device: str, model: Path, problems: Path, folder: Path) -> dict:
     """A layout's steps, beside TRL's."""
     completion, batch = (256, 16) if device == "cuda" else (16, 2 * GROUP)
     spec = spec_of(layout, device, completion, batch)
@@ -295,7 +296,7 @@ def timed(layout: Layout, shape: memory_terms.Shape, device: str, model: Path, p
     metrics = pd.read_parquet(run / "metrics.parquet")
     for column in metrics.filter(like="sampling_logp_difference"):
         found[column.rpartition("/")[2]] = float(metrics[column].mean())
-    estimate = memory_terms.Run(
+    estimate = Run(
         micro_batch=batch // layout.processes,
         prompt=64,
         completion=completion,
@@ -305,8 +306,7 @@ def timed(layout: Layout, shape: memory_terms.Shape, device: str, model: Path, p
         processes=layout.processes,
         vllm="server" if layout.vllm else "",  # whose memory is not of torch's allocator
     )
-    terms = memory.terms(shape, estimate)
-    found["estimate"] = max(sum(term.bytes for term in terms if phase in term.phases) for phase in memory.PHASES)
+    found["estimate"] = max(phases(shape, estimate))
     if layout.vllm != "server":
         clock = folder / f"{name}-bare.times"
         train_bare(spec, layout, model, problems, folder / f"{name}-bare", GPU_CHECK_TIMES=str(clock))
@@ -314,7 +314,7 @@ def timed(layout: Layout, shape: memory_terms.Shape, device: str, model: Path, p
     return found
 
 
-def times(layouts: list[Layout], shape: memory_terms.Shape, device: str, folder: Path) -> dict[str, Any]:
+def times(layouts: list[Layout], shape: Shape, device: str, folder: Path) -> dict[str, Any]:
     """Each layout's steps on one shape; an error in its place."""
     model, problems = make_model(shape, folder / "model"), make_problems(folder / "problems.parquet")
     found = {}

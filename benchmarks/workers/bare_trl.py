@@ -10,13 +10,15 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from accelerate import PartialState
 from trl import GRPOTrainer
 
-from reward_ablation.models.load import load_tokenizer
 from reward_ablation.rewards.load import load_component
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.around.launch.engine import Engine
 from reward_ablation.training.core.dataset import training_dataset
 from reward_ablation.training.core.settings import grpo_config, lora_config
@@ -42,7 +44,9 @@ def main() -> None:
         rewards.append(load_component(component["function"], component["parameters"], Path.cwd()))
         rewards[-1].__name__ = name
     engine = Engine(sleep=arguments.sleep)
-    config = grpo_config(spec["training"], arguments.folder, spec["seed"], on_cpu, spec.get("vllm"), engine)
+    vllm: Any = SimpleNamespace(**spec["vllm"]) if "vllm" in spec else None
+    settings = {**spec["training"], **(engine.settings(vllm.mode) if vllm else {})}
+    config = grpo_config(settings, arguments.folder, spec["seed"], on_cpu, vllm)
     config.reward_weights = [spec["weights"][name] for name in spec["components"]]
     trainer = GRPOTrainer(
         model=str(arguments.model),

@@ -29,8 +29,10 @@ from trl import GRPOTrainer
 from trl.trainer.utils import split_tensor_dict
 
 from reward_ablation.data.problems import PrepareSpec, prepare
-from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.models.load import load_model
 from reward_ablation.rewards.load import load_component
+from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.core.dataset import training_dataset
 from reward_ablation.training.core.settings import grpo_config
 from reward_ablation.training.core.trainer import AblationTrainer
@@ -152,7 +154,7 @@ class Bench:
                 components=made,
                 weights={component: float(number < trained) for number, component in enumerate(made)},
                 placements=dict.fromkeys(made, "all_tokens"),
-                parts=self.folder / name,
+                sink=PartWriter(self.folder / name, 0),
                 measure_every=measure_every,
                 **common,
             )

@@ -28,9 +28,18 @@ from trl.trainer.utils import split_tensor_dict
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.start.memory_terms import Run, Shape
+from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.core.dataset import training_dataset
 from reward_ablation.training.core.settings import grpo_config
 from reward_ablation.training.core.trainer import AblationTrainer
+
+#: Shapes of Qwen2.5's public config.json files.
+QWEN = {
+    "0.5B": Shape(896, 24, 14, 2, 64, 4864, 151936),
+    "1.5B": Shape(1536, 28, 12, 2, 128, 8960, 151936),
+    "3B": Shape(2048, 36, 16, 2, 128, 11008, 151936),
+    "7B": Shape(3584, 28, 28, 4, 128, 18944, 152064, tied=False),
+}
 
 
 def shaped_model(shape: Shape) -> Qwen2ForCausalLM:
@@ -93,7 +102,7 @@ def build_trainer(shape: Shape, run: Run, folder: Path, steps: int = 1) -> Ablat
         components=components,
         weights=dict.fromkeys(components, 1.0),
         placements=dict.fromkeys(components, "all_tokens"),
-        parts=folder / "parts",
+        sink=PartWriter(folder / "parts", 0),
         measure_every=1 if run.measured else 0,
         model=model,
         args=grpo_config(settings, folder / "work", seed=0, on_cpu=True),

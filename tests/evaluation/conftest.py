@@ -49,7 +49,7 @@ def model_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def tokenizer(model_folder):
-    from reward_ablation.models.load import load_tokenizer
+    from reward_ablation.sampling.tokenizer import load_tokenizer
 
     return load_tokenizer(model_folder)
 

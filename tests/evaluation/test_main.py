@@ -10,7 +10,7 @@ import torch
 
 from reward_ablation.evaluation.__main__ import main
 from reward_ablation.evaluation.score import SCHEMA
-from reward_ablation.study.code_digest import code_digest
+from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_json
 from reward_ablation.system.locks import take
@@ -39,7 +39,8 @@ def adapter(model_folder, tmp_path_factory):
     """A LoRA adapter that does something, and the same weights merged into a whole model."""
     from peft import LoraConfig, get_peft_model
 
-    from reward_ablation.models.load import load_model, load_tokenizer
+    from reward_ablation.models.load import load_model
+    from reward_ablation.sampling.tokenizer import load_tokenizer
 
     folder, merged = tmp_path_factory.mktemp("adapter"), tmp_path_factory.mktemp("merged")
     torch.manual_seed(1)
@@ -242,7 +243,7 @@ def test_the_record_says_what_made_the_answers(evaluate, model_folder, tmp_path)
     rows = pd.read_parquet(answers)
     record = json.loads((tmp_path / "answers.json").read_text())
     assert (record["size"], record["sha256"]) == (answers.stat().st_size, sha256(answers))
-    assert record["code"] == code_digest("reward_ablation.evaluation")
+    assert record["code"] == deciding_digest("evaluation")
     assert record["spec"]["evaluation"]["samples"] == 2
     assert record["models"] == [model_folder.name]
     assert (record["answers"], record["tokens"]) == (len(rows), rows["tokens"].sum())

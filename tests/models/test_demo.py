@@ -12,7 +12,8 @@ from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.data.word_problems import generate, problems
 from reward_ablation.models.demo import END, PROMPT, build
 from reward_ablation.models.demo_teacher import examples
-from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.models.load import load_model
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.files import sha256
 
 SHORT = DemoModel(samples=600, steps=20)

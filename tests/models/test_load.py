@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.models.load import load_model
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
 

@@ -14,7 +14,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    from reward_ablation.models.load import load_tokenizer
+    from reward_ablation.sampling.tokenizer import load_tokenizer
 
     return load_tokenizer(FOLDER)
 

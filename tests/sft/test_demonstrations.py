@@ -3,8 +3,8 @@
 import pytest
 
 from reward_ablation.config.sections.prompt import Prompt
-from reward_ablation.models.load import load_tokenizer
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.demonstrations import completions_of, tokenized
 from reward_ablation.system.errors import StudyError
 

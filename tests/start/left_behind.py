@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.study.heartbeat import FILE as HEARTBEAT
+from reward_ablation.study.heartbeat import STOPPED, TRAINING, Heartbeat
 from reward_ablation.study.run_folder import LOCK, OWNER, RECORD, SEAL, WORK
 from reward_ablation.study.study import Run, Study
 from reward_ablation.system.files import sha256, write_json
@@ -22,14 +24,6 @@ FILES = (
     "model/model.safetensors",
     "model-step5/adapter_model.safetensors",
 )
-STEP = "step {step}/40: reward {reward:.3f} (correctness 0.250 format 0.500), 20 tokens, {left} s left\n"
-STOPPED = "train: stopped at step {step} of 40: {reason}; the same command goes on from there\n"
-
-
-def steps(until: int, left: int = 120) -> str:
-    """The log of a run from its first step on."""
-    lines = [STEP.format(step=step, reward=step / 100, left=left) for step in range(1, until + 1)]
-    return "train: 40 steps, from step 1\n" + "".join(lines)
 
 
 def attempt(seconds: float, ended: str | None = None, gpus: int = 2) -> dict[str, Any]:
@@ -56,6 +50,33 @@ class LeftBehind:
     def log(self, run: Run, text: str, age: float = 0.0) -> None:
         """A run's log that was last written to so many seconds before NOW."""
         self.other_log(f"train/{run.name}.log", text, age)
+
+    def at_step(self, run: Run, step: int, age: float = 0.0, left: float = 120.0, then: str = "", **beat: Any) -> None:
+        """A run that wrote its heartbeat and a line in its log so many seconds before NOW.
+
+        Parameters
+        ----------
+        left : float
+            Seconds that the steps which are left will take.
+        then : str
+            What the log ends with.
+        beat : Any
+            Other attributes of the heartbeat.
+        """
+        facts = {"step": step, "steps": 40, "reward": step / 100, "seconds_per_step": left / (40 - step)}
+        self.beat(run, age, **facts | beat)
+        self.log(run, f"step {step}/40: reward {step / 100:.3f}, {left:.0f} s left\n{then}", age)
+
+    def stopped(self, run: Run, step: int, why: str, age: float = 0.0) -> None:
+        """A run that stopped in order."""
+        self.at_step(run, step, age, doing=STOPPED, why=why)
+
+    def beat(self, run: Run, age: float = 0.0, doing: str = TRAINING, **facts: Any) -> None:
+        """The heartbeat that a run wrote so many seconds before NOW."""
+        work = self.root / "runs" / run.name / WORK
+        work.mkdir(parents=True, exist_ok=True)
+        beat = Heartbeat(at=NOW - age, doing=doing, **facts)
+        (work / HEARTBEAT).write_text(beat.model_dump_json())
 
     def other_log(self, name: str, text: str, age: float = 0.0) -> None:
         path = self.root / "logs" / name

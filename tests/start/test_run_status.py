@@ -9,18 +9,21 @@ from contextlib import contextmanager
 
 import pytest
 
-from reward_ablation.cluster.jobs import job_name, prefix
+from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
 from reward_ablation.start.history import is_held
-from reward_ablation.start.run_status import ATTEMPTS, SILENT, STARTING, State
+from reward_ablation.start.run_status import SILENT, State
+from reward_ablation.start.signs import BRIEF, Signs
 from reward_ablation.start.stale import Present
 from reward_ablation.start.status import read_status
+from reward_ablation.study.heartbeat import STARTING, TRAINING
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK
 from reward_ablation.system.locks import take
 
-from .left_behind import NOW, STOPPED, LeftBehind, attempt, steps
+from .left_behind import NOW, LeftBehind, attempt
 
+LAST_STEP = "step 40/40: reward 0.400, 0 s left\n"
 KILLED = "Traceback (most recent call last):\n  File\nValueError: no\n"
 
 
@@ -81,12 +84,6 @@ def no_locks(monkeypatch):
     monkeypatch.setattr(fcntl, "flock", flock)
 
 
-def test_the_name_of_the_attempts_is_that_of_training():
-    from reward_ablation.training.around.attempts import FILE
-
-    assert ATTEMPTS == FILE
-
-
 def test_a_run_of_which_there_is_nothing(left):
     assert look(left).state is State.NOT_STARTED
 
@@ -119,7 +116,7 @@ def test_a_record_that_is_put_back_is_a_finished_run(left, run):
 
 def test_a_run_of_other_code_is_out_of_date_and_says_why(left, run):
     left.finish(run, attempt(1800), code="0" * 16, modules={**left.study.train_modules, "reward_ablation.x": "0"})
-    left.log(run, steps(40), age=3700)
+    left.log(run, LAST_STEP, age=3700)
     found = look(left)
     assert (found.state, found.why, found.hours) == (State.STALE, "training code changed: x.py", 1)
     assert look(left, code_counts=False).state is State.DONE  # it is kept
@@ -133,7 +130,7 @@ def test_a_run_of_other_code_is_out_of_date_and_says_why(left, run):
 
 def test_a_run_whose_record_snakemake_has_removed_to_train_it_again_has_not_failed(left, run):
     left.finish(run, attempt(1800), name=HIDDEN_RECORD, code="0" * 16)
-    left.log(run, steps(40), age=3700)
+    left.log(run, LAST_STEP, age=3700)
     assert look(left).state is State.STALE
     assert look(left).why.startswith("training code changed")
 
@@ -146,11 +143,11 @@ def test_a_record_that_cannot_be_read(left, run):
 @pytest.mark.parametrize("shared", [False, True], ids=["one process", "several processes"])
 def test_a_run_whose_lock_is_held_is_running(left, run, shared):
     left.work(run, attempt(1800, "SIGTERM"), attempt(90), checkpoint=10)
-    left.log(run, steps(12), age=7)
+    left.at_step(run, 12, age=7)
     with on_another_process(left.folder(run) / LOCK, shared):
         found = look(left)
     assert (found.state, found.attempts, found.hours) == (State.RUNNING, 2, pytest.approx(1.05))
-    assert (found.log.step, found.log.steps, found.log.reward, found.log.seconds_left) == (12, 40, 0.12, 120)
+    assert (found.signs.beat.step, found.signs.beat.steps, found.signs.beat.reward) == (12, 40, 0.12)
     assert found.host is None  # it is this one
     assert look(left).state is State.FAILED
 
@@ -167,28 +164,29 @@ def test_the_other_machine_that_a_run_is_trained_on(left, run):
 
 def test_a_run_that_has_only_just_been_started(left, run):
     left.folder(run)
-    left.log(run, "", age=STARTING / 2)
+    left.log(run, "", age=BRIEF / 2)
     assert look(left).state is State.RUNNING
-    left.log(run, "", age=STARTING * 2)
+    left.log(run, "", age=BRIEF * 2)
     assert look(left).state is State.FAILED
 
 
 def test_a_second_attempt_that_has_not_trained_yet_is_counted(left, run):
     left.work(run, attempt(1800, "SIGTERM"), checkpoint=10)
     left.log(run, "Loading weights: 100%\n")
+    left.beat(run, doing=STARTING)
     with take(left.folder(run) / LOCK):
         assert look(left).attempts == 2
-        left.log(run, "train: 40 steps, from step 11\n")
+        left.beat(run, step=10, steps=40)
         left.work(run, attempt(1800, "SIGTERM"), attempt(1), checkpoint=10)
         assert look(left).attempts == 2
 
 
 def test_a_run_that_was_stopped_in_order_goes_on(left, run):
     left.work(run, attempt(1800, "SIGTERM"), checkpoint=12)
-    left.log(run, steps(12) + STOPPED.format(step=12, reason="SIGTERM"))
+    left.stopped(run, 12, "SIGTERM")
     found = look(left)
     assert (found.state, found.goes_on_from, found.attempts, found.hours) == (State.INTERRUPTED, 12, 1, 1)
-    assert found.log.stopped == "SIGTERM"
+    assert found.signs.beat.why == "SIGTERM"
     left.work(run, attempt(1800, "SIGTERM"), checkpoint=12, code="0" * 16)
     assert (look(left).state, look(left).goes_on_from) == (State.INTERRUPTED, 0)
 
@@ -198,17 +196,41 @@ def test_unfinished_work_without_a_log_goes_on(left, run):
     assert (look(left).state, look(left).goes_on_from, look(left).attempts) == (State.INTERRUPTED, 12, None)
 
 
+def test_what_an_older_version_left_is_told_by_its_attempts(left, run):
+    left.work(run, attempt(1800, "time limit"), checkpoint=12)
+    left.log(run, LAST_STEP)
+    found = look(left)
+    assert (found.state, found.goes_on_from) == (State.INTERRUPTED, 12)
+    assert (found.signs.beat.step, found.signs.beat.steps, found.signs.beat.why) == (20, None, "time limit")
+    left.work(run, attempt(1800, "time limit"), attempt(90), checkpoint=12)
+    with take(left.folder(run) / LOCK):
+        found = look(left)
+    assert (found.state, found.signs.beat.doing, found.signs.beat.step) == (State.RUNNING, TRAINING, 20)
+
+
+def test_processes_that_fail_because_another_one_stopped_do_not_count(left, run):
+    left.work(run, attempt(1800, "SIGTERM"), checkpoint=12)
+    left.stopped(run, 12, "SIGTERM")
+    left.log(run, KILLED)
+    assert (look(left).state, look(left).signs.error) == (State.INTERRUPTED, "")
+    left.log(run, "error: disk: full\n")
+    assert look(left).state is State.FAILED
+    left.stopped(run, 12, "SIGTERM", age=BRIEF * 2)  # an attempt before this one
+    left.log(run, KILLED)
+    assert look(left).state is State.FAILED
+
+
 @pytest.mark.parametrize("words", [KILLED, "error: disk: full\n", ""], ids=["traceback", "error", "without a word"])
 def test_a_run_that_ended_otherwise_has_failed_and_goes_on_all_the_same(left, run, words):
     left.work(run, attempt(1800), attempt(10), checkpoint=10)
-    left.log(run, steps(12) + words)
+    left.at_step(run, 12, then=words)
     found = look(left)
     assert (found.state, found.goes_on_from, found.attempts) == (State.FAILED, 10, 2)
-    assert bool(found.log.error) == bool(words)
+    assert bool(found.signs.error) == bool(words)
 
 
 def test_a_log_whose_run_was_deleted_tells_of_nothing(left, run):
-    left.log(run, steps(40))
+    left.log(run, LAST_STEP)
     assert look(left).state is State.NOT_STARTED
 
 
@@ -219,11 +241,11 @@ def test_a_process_that_failed_before_it_took_its_lock(left, run):
 
 def test_without_locks_a_log_that_grows_tells_that_a_run_runs(left, run, no_locks):
     left.work(run, checkpoint=10)
-    left.log(run, steps(12), age=SILENT / 2)
+    left.at_step(run, 12, age=SILENT / 2)
     assert (look(left).state, look(left).held) == (State.RUNNING, None)
-    left.log(run, steps(12), age=SILENT * 2)
+    left.at_step(run, 12, age=SILENT * 2)
     assert (look(left).state, look(left).goes_on_from) == (State.INTERRUPTED, 10)
-    left.log(run, steps(12) + KILLED)
+    left.at_step(run, 12, then=KILLED)
     assert look(left).state is State.FAILED
 
 
@@ -242,7 +264,7 @@ def test_a_lock_is_looked_at_and_not_touched(tmp_path):
 
 def test_a_job_that_waits(left, run):
     left.work(run, attempt(1800, "SIGTERM"), checkpoint=12)
-    left.log(run, steps(12) + KILLED)
+    left.at_step(run, 12, then=KILLED)
     found = look(left, job_of(left, "PENDING", start=NOW + 600))
     assert (found.state, found.job.id, found.goes_on_from) == (State.QUEUED, "17", 12)
 
@@ -254,23 +276,23 @@ def test_a_job_that_is_held_or_started_waits(left, state):
 
 def test_a_job_that_runs_and_does_not_train_yet(left, run):
     left.work(run, attempt(1800, "SIGTERM"), checkpoint=12)
-    left.log(run, steps(12) + STOPPED.format(step=12, reason="time limit"), age=100)
+    left.stopped(run, 12, "time limit", age=100)
     found = look(left, job_of(left, "RUNNING", start=NOW - 10))
-    assert (found.state, found.log, found.attempts) == (State.RUNNING, None, 2)
+    assert (found.state, found.signs, found.attempts) == (State.RUNNING, Signs(), 2)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
 def test_a_job_that_runs_where_locks_do_not_reach_this_machine(left, run, state):
     """As on Lustre with localflock: the lock looks free."""
     left.work(run, attempt(90))
-    left.log(run, steps(12), age=20)
+    left.at_step(run, 12, age=20)
     found = look(left, job_of(left, state, start=NOW - 100))
-    assert (found.state, found.log.step, found.job.nodes) == (State.RUNNING, 12, "n3")
+    assert (found.state, found.signs.beat.step, found.job.nodes) == (State.RUNNING, 12, "n3")
 
 
 def test_a_job_that_is_ending_leaves_it_to_the_log(left, run):
     left.work(run, checkpoint=12)
-    left.log(run, steps(12) + STOPPED.format(step=12, reason="time limit"), age=100)
+    left.stopped(run, 12, "time limit", age=100)
     assert look(left, job_of(left, "COMPLETING", start=NOW - 1000)).state is State.INTERRUPTED
 
 
@@ -279,7 +301,7 @@ def test_how_a_job_ended_is_told_where_it_was_the_end_of_the_run(left, run):
     earlier = job_of(left, "TIMEOUT", number=16, end=NOW - 5000)
     assert look(left, lost).job.state == "NODE_FAIL"  # before anything was written
     left.work(run, checkpoint=10)
-    left.log(run, steps(12), age=100)
+    left.at_step(run, 12, age=100)
     assert (look(left, lost, earlier).state, look(left, lost, earlier).job) == (State.FAILED, lost)
     assert look(left, earlier).job is None  # it was trained since
     assert look(left, lost, job_of(left, "COMPLETED", number=18, end=NOW - 10)).job is None

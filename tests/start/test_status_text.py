@@ -4,17 +4,18 @@ import time
 
 import pytest
 
-from reward_ablation.cluster.jobs import job_name, prefix
+from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
 from reward_ablation.start.run_status import SILENT
 from reward_ablation.start.stale import Present
 from reward_ablation.start.status import read_status
 from reward_ablation.start.status_text import WIDTH, status_text
+from reward_ablation.study.heartbeat import SAVING
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import LOCK
 from reward_ablation.system.locks import take
 
-from .left_behind import NOW, STOPPED, LeftBehind, attempt, steps
+from .left_behind import NOW, LeftBehind, attempt
 
 HOUR_AGO = time.strftime("%Y-%m-%d %H:%M", time.localtime(NOW - 3600))
 
@@ -53,15 +54,15 @@ def test_a_run_in_each_state(config, tmp_path):
     done, running, queued, failed, killed, stopped, old, _ = left.runs
     left.finish(done, attempt(1800, "SIGTERM"), attempt(900, "done"))
     left.work(running, attempt(1800, "SIGTERM"), attempt(90), checkpoint=10)
-    left.log(running, steps(12), age=20)
+    left.at_step(running, 12, age=20)
     left.work(queued, attempt(900, "time limit"), checkpoint=10)
     left.work(failed, attempt(9), attempt(9), checkpoint=10)
     full = "error: /scratch/results: No space left on device; what is done is kept: free space there, then run the "
-    left.log(failed, steps(12) + full + "same command again\n", age=100)
+    left.at_step(failed, 12, age=100, then=full + "same command again\n")
     left.work(killed, attempt(9))
-    left.log(killed, steps(2), age=100)
+    left.at_step(killed, 2, age=100)
     left.work(stopped, attempt(9), checkpoint=20)
-    left.log(stopped, steps(20) + STOPPED.format(step=20, reason="SIGTERM"), age=100)
+    left.stopped(stopped, 20, "SIGTERM", age=100)
     left.finish(old, attempt(1800), code="0" * 16)
     a, b = (left.study.folders[left.study.keys[arm]] for arm in "ab")
     with take(left.folder(running) / LOCK):
@@ -79,8 +80,7 @@ def test_a_run_in_each_state(config, tmp_path):
         "    same command again",
         f"    log: results/study/logs/train/{a}/seed3.log",
         f"{b}/seed0  failed       job 19 ended on n3: OUT_OF_MEMORY, 1 attempt",
-        "    it ended without a word, its log with: step 2/40: reward 0.020 (correctness 0.250 format 0.500), 20",
-        "    tokens, 120 s left",
+        "    it ended without a word after step 2 of 40, its log with: step 2/40: reward 0.020, 120 s left",
         f"    log: results/study/logs/train/{b}/seed0.log",
         f"{b}/seed1  interrupted  stopped at step 20 of 40: SIGTERM, goes on from step 20",
         f"{b}/seed2  out of date  training code changed, will be trained again",
@@ -99,15 +99,24 @@ def test_what_a_running_run_tells(config, tmp_path):
         assert rows_of(text_of(left))[run.name] == "running starting"
         left.log(run, "train: waiting for process 7 on n3 (since 2026-11-20 19:00:00+00:00) to end\n")
         assert rows_of(text_of(left))[run.name].startswith("running waiting for process 7 on n3 (since")
-        left.log(run, steps(12, left=7200), age=60)
+        left.log(run, "Loading weights: 100%\n", age=20)
+        left.beat(run, age=10, doing="starting the vLLM server")
+        assert rows_of(text_of(left))[run.name] == "running starting the vLLM server"
+        left.at_step(run, 12, left=7200, age=60)
         assert rows_of(text_of(left))[run.name] == "running step 12 of 40, reward 0.120, 2.0 h left"
-        left.log(run, steps(12, left=30), age=60)  # this step takes longer than the others did
+        left.at_step(run, 12, left=7200, age=60, doing=SAVING)
+        assert (
+            rows_of(text_of(left))[run.name] == "running saving a checkpoint, step 12 of 40, reward 0.120, 2.0 h left"
+        )
+        left.at_step(run, 12, left=7200, age=60, doing="\x1b[2J")  # results of others are shown, too
+        assert rows_of(text_of(left))[run.name].startswith("running \\x1b[2J, step 12 of 40")
+        left.at_step(run, 12, left=30, age=60)  # this step takes longer than the others did
         assert rows_of(text_of(left))[run.name] == "running step 12 of 40, reward 0.120"
-        left.log(run, steps(12, left=7200), age=SILENT + 120)
-        told = "running step 12 of 40, reward 0.120, last line of its log 12 min ago, 1.8 h left"
+        left.at_step(run, 12, left=7200, age=SILENT + 120)
+        told = "running step 12 of 40, reward 0.120, no word for 12 min, 1.8 h left"
         assert rows_of(text_of(left))[run.name] == told
     [job] = jobs_of(left, run0="RUNNING")
-    left.log(run, steps(12) + STOPPED.format(step=12, reason="time limit"))
+    left.stopped(run, 12, "time limit")
     assert rows_of(text_of(left, job))[run.name] == "running its process has ended, its job not yet, job 17 on n3"
 
 
@@ -116,10 +125,10 @@ def test_a_run_that_is_known_from_its_log_alone(config, tmp_path):
     run = left.runs[0]
     left.work(run)
     (left.folder(run) / LOCK).unlink()  # nobody can tell whether it is held
-    left.log(run, steps(12), age=30)
-    told = "running step 12 of 40, reward 0.120, last line of its log 30 s ago, 2 min left"
+    left.at_step(run, 12, age=30)
+    told = "running step 12 of 40, reward 0.120, no word for 30 s, 2 min left"
     assert rows_of(text_of(left))[run.name] == told
-    left.log(run, steps(12), age=7200)
+    left.at_step(run, 12, age=7200)
     told = "interrupted no word after step 12 of 40 for 2.0 h, starts from the beginning"
     assert rows_of(text_of(left))[run.name] == told
 
@@ -135,7 +144,7 @@ def test_two_hundred_runs_are_told_in_a_screen(config, tmp_path):
         left.finish(run, attempt(1800))
     for run in left.runs[100:110]:
         left.work(run, attempt(9))
-        left.log(run, steps(2) + "error: no luck\n", age=100)
+        left.at_step(run, 2, age=100, then="error: no luck\n")
     text = text_of(left, *jobs_of(left, run110="RUNNING", run111="PENDING"))
     lines = text.splitlines()
     assert lines[0] == "study study, 200 runs: 1 running, 1 queued, 10 failed, 100 done, 88 not started"

@@ -15,7 +15,7 @@ import pytest
 from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.study.canonical import canonical
-from reward_ablation.study.code_digest import code_digest, component_modules
+from reward_ablation.study.core_digest import training_digest
 
 from . import given
 
@@ -55,7 +55,7 @@ def spec_with(**changes) -> dict:
 def training_command(spec: dict, run: Path, model: Path, problems: Path) -> list[str]:
     """The command that trains a run, as the workflow gives it."""
     functions = [component["function"] for component in spec["components"].values()]
-    code = code_digest("reward_ablation.training", *component_modules(functions))
+    code = training_digest(functions)
     command = [sys.executable, "-m", "reward_ablation.training", "--spec", canonical(spec), "--code", code]
     return [*command, "--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
 
@@ -101,6 +101,23 @@ def train(demo_model, problems, tmp_path):
         folder = tmp_path / name / "seed0"
         train_run(canonical(spec_with(**changes)), "code", demo_model, problems, folder, callbacks=tuple(callbacks))
         return folder
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(demo_model, problems, tmp_path_factory):
+    """`trained(**changes of the spec)` is the folder of an undisturbed run, trained once and only to be read."""
+    from reward_ablation.training.around.run import train_run
+
+    folders: dict[str, Path] = {}
+
+    def run(**changes) -> Path:
+        spec = canonical(spec_with(**changes))
+        if spec not in folders:
+            folders[spec] = tmp_path_factory.mktemp("trained") / "seed0"
+            train_run(spec, "code", demo_model, problems, folders[spec])
+        return folders[spec]
 
     return run
 

@@ -49,7 +49,8 @@ def specs(processes: int, spec_with: Callable[..., dict]) -> dict[str, dict]:
 
 def sample(model: Path, problems: Path, count: int, tokens: int) -> Completions:
     """Completions of every problem by the model, cut after the end token, by the tokens of the prompt."""
-    from reward_ablation.models.load import load_model, load_tokenizer
+    from reward_ablation.models.load import load_model
+    from reward_ablation.sampling.tokenizer import load_tokenizer
 
     tokenizer, policy = load_tokenizer(model), load_model(model)
     torch.manual_seed(0)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
-from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.models.load import load_model
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.core.gradients.recorder import layer_of
 
 from . import given

@@ -8,7 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.models.load import load_model
+from reward_ablation.sampling.tokenizer import load_tokenizer
 
 from .interrupting import StopAt, attempts, digests
 from .test_run import weights_of

@@ -9,7 +9,8 @@ import torch
 
 from reward_ablation.analysis.gradients.advantages import against_the_others
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
-from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.models.load import load_model
+from reward_ablation.sampling.tokenizer import load_tokenizer
 
 from .test_placed_training import NAMES, REWARDS
 

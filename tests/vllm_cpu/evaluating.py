@@ -9,7 +9,8 @@ def main() -> None:
     from reward_ablation.config.sections.evaluation import Evaluation
     from reward_ablation.evaluation.generate import find_end_tokens, generate_transformers, generate_vllm
     from reward_ablation.evaluation.requests import list_requests
-    from reward_ablation.models.load import load_model, load_tokenizer
+    from reward_ablation.models.load import load_model
+    from reward_ablation.sampling.tokenizer import load_tokenizer
 
     folder, base, output = map(Path, sys.argv[1:])
     tokenizer = load_tokenizer(base)

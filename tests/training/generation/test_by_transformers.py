@@ -4,7 +4,8 @@ import pytest
 import torch
 from transformers import GenerationConfig, LogitsProcessorList
 
-from reward_ablation.models.load import load_model, load_tokenizer
+from reward_ablation.models.load import load_model
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.core.generation.by_transformers import own_draws, warpers
 
 SAMPLING = {"temperature": 0.7, "top_k": 12, "top_p": 0.9, "min_p": 0.05}

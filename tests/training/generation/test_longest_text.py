@@ -8,7 +8,7 @@ import pytest
 from trl import GRPOConfig
 
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
-from reward_ablation.models.load import load_tokenizer
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.longest_text import longest_text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +33,8 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 from trl import GRPOTrainer
 
-from reward_ablation.models.load import load_tokenizer
+from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.core.settings import grpo_config, lora_config
 from reward_ablation.training.core.trainer import AblationTrainer
 
@@ -191,7 +191,7 @@ def rotated_in_full(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Ten
 
 @pytest.fixture
 def pair(demo_model, tmp_path, monkeypatch):
-    """Both trainers: `pair(model, lora=..., placements=..., whole_at=..., backward=..., **training)`."""
+    """Both trainers: `pair(model, lora=..., placements=..., whole_at=..., by_completion=..., **training)`."""
     tokenizer = load_tokenizer(demo_model)
     for norm in (LlamaRMSNorm, Qwen2RMSNorm, Qwen3RMSNorm):
         monkeypatch.setattr(norm, "forward", norm_in_full)
@@ -207,7 +207,7 @@ def pair(demo_model, tmp_path, monkeypatch):
         placements=None,
         measure_every=1,
         whole_at=(),
-        backward="by_completion",
+        by_completion=True,
         **training,
     ) -> Pair:
         training.setdefault("num_generations", 2)
@@ -230,10 +230,10 @@ def pair(demo_model, tmp_path, monkeypatch):
             components=functions,
             weights=WEIGHTS,
             placements=placements or dict.fromkeys(COMPONENTS, "all_tokens"),
-            parts=Path(tmp_path / "parts"),
+            sink=PartWriter(tmp_path / "parts", 0),
             measure_every=measure_every,
             whole_at=whole_at,
-            backward=backward,
+            by_completion=by_completion,
             args=args[0],
             **wrapped(),
             **common,

@@ -106,7 +106,7 @@ def test_the_name_of_a_layer_counts_for_nothing(pair, monkeypatch, norm):
 @pytest.mark.parametrize("model", ["llama", "gpt2", "gemma3", "torch's norm", "cohere", "mixtral", "opt"])
 def test_a_setting_trains_by_trls_own_backward_pass(pair, model):
     """Nothing of the model is touched, whatever its layers compute."""
-    own = pair(model, measure_every=0, backward="trl")
+    own = pair(model, measure_every=0, by_completion=False)
     _, *layers = own.ours.model.modules()  # TRL replaces the pass of the model itself
     assert not any("forward" in layer.__dict__ for layer in layers)
     ours, plain = step(own)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reward_ablation.evaluation.spec import EvaluateSpec
-from reward_ablation.study.code_digest import code_digest
+from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.system.files import sha256
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Clock:
         on_gpu = spec.device == "cuda"
         return {
             "spec": spec.model_dump(mode="json"),
-            "code": code_digest("reward_ablation.evaluation"),
+            "code": deciding_digest("evaluation"),
             "backend": choose_backend(spec.evaluation.backend, spec.device),
             "packages": {"python": platform.python_version(), **installed()},
             "hardware": {

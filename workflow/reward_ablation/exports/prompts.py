@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.config.sections.prompt import Prompt
-from reward_ablation.models.load import load_tokenizer
 from reward_ablation.sampling.prompts import render_prompt
+from reward_ablation.sampling.tokenizer import load_tokenizer
 
 
 def prompt_texts(questions: Mapping[str, str], spec: dict[str, Any], model: Path) -> dict[str, str]:

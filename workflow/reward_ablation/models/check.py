@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.models.load import load_tokenizer
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.rewards.arguments import Arguments
+from reward_ablation.rewards.scoring import Scores, listed, output_of, score_of
 from reward_ablation.system.errors import StudyError, refused_by_storage
 from reward_ablation.system.plain_values import printable
-
-Scores = list[float | None]
 
 #: The largest number that TRL's tensors of rewards can hold (float32).
 _LARGEST = 3.4028234663852886e38
@@ -46,10 +45,7 @@ def checked_scores(name: str, output: Any, columns: dict[str, Any], hide: Hide) 
     """
     expected = len(columns["completions"])
     where = f"components.{name}: at step {step_of(columns)}"
-    try:
-        scores = None if isinstance(output, str | bytes | dict | set) else list(output)
-    except TypeError:
-        scores = None
+    scores = listed(output)
     if scores is None:
         raise StudyError(f"{where}: the function returned {_shown(output, hide)}; return a list of scores; {_ADVICE}")
     if len(scores) != expected:
@@ -61,31 +57,26 @@ def checked_scores(name: str, output: Any, columns: dict[str, Any], hide: Hide) 
 
 
 def _number(score: Any, where: str, hide: Hide) -> float | None:
-    if score is None:
-        return None
     try:
-        number = None if isinstance(score, str | bytes) else float(score)
-    except (TypeError, ValueError, RuntimeError):  # torch has the last for a tensor of several numbers
-        number = None
-    except OverflowError:
-        number = math.inf
-    if number is None:
-        raise StudyError(f"{where}: the score is {_shown(score, hide)}, which is not a number; {_ADVICE}")
-    if not abs(number) <= _LARGEST:
+        number = score_of(score)
+    except ValueError:
+        raise StudyError(f"{where}: the score is {_shown(score, hide)}, which is not a number; {_ADVICE}") from None
+    if number is not None and not abs(number) <= _LARGEST:
         raise StudyError(f"{where}: the score is {_shown(score, hide)}; {_ADVICE}")
     return number
 
 
-def scored(name: str, function: Callable, keywords: dict[str, Any], columns: dict[str, Any], hide: Hide) -> Scores:
+def scored(
+    name: str, function: Callable, arguments: Arguments, parameters: dict[str, Any], columns: dict[str, Any], hide: Hide
+) -> Scores:
     """Call a reward function and check its scores.
 
     Parameters
     ----------
     name : str
         The component's.
-    function : callable
-    keywords : dict
-        What the function is called with.
+    function, arguments, parameters
+        Of the component, as `output_of` takes them.
     columns : dict
         All columns of the batch; messages name the step and the problem by them.
     hide : callable
@@ -98,9 +89,7 @@ def scored(name: str, function: Callable, keywords: dict[str, Any], columns: dic
         keep their own exceptions: training knows what to do.
     """
     try:
-        output = function(**keywords)
-        if isinstance(output, Iterator):  # the function's own code runs while it is read
-            output = list(output)
+        output = output_of(function, arguments, parameters, columns)
     except Exception as error:
         if refused_by_storage(error) or type(error).__name__ == "OutOfMemoryError":  # the second is torch's
             raise
@@ -114,7 +103,8 @@ def scored(name: str, function: Callable, keywords: dict[str, Any], columns: dic
 
 def _print_own_traceback(error: Exception, hide: Hide) -> None:
     """Print the part of a traceback that is below the call of the reward function."""
-    own_frames = error.__traceback__.tb_next if error.__traceback__ else None
+    call = error.__traceback__.tb_next if error.__traceback__ else None  # the frame of `output_of`
+    own_frames = call.tb_next if call else None
     lines = "".join(traceback.TracebackException(type(error), error, own_frames).format())
     print("\n".join(printable(line) for line in hide(lines).splitlines()), file=sys.stderr, flush=True)
 

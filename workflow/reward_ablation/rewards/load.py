@@ -19,10 +19,9 @@ from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from reward_ablation.config.secrets import hidden, missing_variables, not_set, with_variables
 from reward_ablation.rewards.arguments import Arguments, arguments_of
-from reward_ablation.rewards.call import Scores, described, line_in, scored
+from reward_ablation.rewards.call import described, line_in, scored
+from reward_ablation.rewards.scoring import RewardFunction, Scores
 from reward_ablation.system.errors import StudyError
-
-RewardFunction = Callable[..., Scores]
 
 _COMPONENTS = "reward_ablation.rewards.components"
 
@@ -76,8 +75,7 @@ def load_component(
     def component(completions: list, **columns: Any) -> Scores:
         columns["completions"] = completions
         with _imports_from(root, folder):
-            keywords = {**arguments.columns_among(columns), **values}
-            return scored(component.__name__, found, keywords, columns, hide)
+            return scored(component.__name__, found, arguments, values, columns, hide)
 
     component.__name__ = name or found.__name__
     component.__doc__ = found.__doc__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jinja2 import TemplateError
 
@@ -12,9 +12,20 @@ from reward_ablation.system.errors import StudyError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from reward_ablation.config.sections.prompt import Prompt
-
 Messages = list[dict[str, str]]
+
+
+class Prompt(Protocol):
+    """How a question becomes a prompt: the study's section of that name."""
+
+    @property
+    def system(self) -> str | None: ...
+
+    @property
+    def template(self) -> str: ...
+
+    @property
+    def chat(self) -> bool: ...
 
 
 def render_prompt(question: str, prompt: Prompt) -> str | Messages:

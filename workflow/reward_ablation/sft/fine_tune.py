@@ -13,13 +13,14 @@ from transformers import PrinterCallback, TrainerCallback
 
 from reward_ablation.models.check import file_table, wanted
 from reward_ablation.models.fetch import new_folder, record_model
-from reward_ablation.models.load import load_tokenizer
 from reward_ablation.models.verify import FETCHED
 from reward_ablation.sampling.prompts import Messages
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.demonstrations import tokenized
 from reward_ablation.sft.settings import sft_config
 from reward_ablation.sft.trainer import Progress, StartTrainer
-from reward_ablation.study.code_digest import code_digest, module_digests
+from reward_ablation.study.code_digest import module_digests
+from reward_ablation.study.core_digest import AROUND, STAGES, deciding_digest
 from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -65,8 +66,8 @@ def fine_tune(
     StudyError
     """
     inputs = {"model": sha256(model / FETCHED), "problems": sha256(problems)}
-    code = code_digest("reward_ablation.sft")
-    claim(work, {"spec": spec, "code": code, "inputs": inputs}, module_digests("reward_ablation.sft"))
+    code = deciding_digest("sft")
+    claim(work, {"spec": spec, "code": code, "inputs": inputs}, module_digests(STAGES["sft"], without=AROUND))
     trainer = build_trainer(spec, model, demonstrations, work)
     learn(trainer, resume_point(work), callbacks)
     origin = read_object(model / FETCHED, f"delete {model} and run the workflow again")

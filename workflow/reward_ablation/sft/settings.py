@@ -7,6 +7,7 @@ from typing import Any
 
 from trl import SFTConfig
 
+from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS
 from reward_ablation.training.core.settings import defaults, trl_config
 
 
@@ -29,5 +30,6 @@ def sft_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bo
         TRL refuses a value, or a combination of values.
     """
     # Tokens come with their mask, so that TRL does not see by itself that there are prompts.
-    settings = {**defaults(on_cpu), "completion_only_loss": True, **training}
+    own = {"save_total_limit": KEPT_CHECKPOINTS, "completion_only_loss": True}
+    settings = {**defaults(on_cpu), **own, **training}
     return trl_config(SFTConfig, "sft.training", settings, output_dir, seed, on_cpu)

@@ -13,6 +13,7 @@ import json
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.sft.settings import sft_config
@@ -54,7 +55,8 @@ def main() -> None:
         check_trackers(run["training"].get("report_to"))
         check_installed(run)
         settings = as_one_process(run["training"], run["gpus"], run["processes"])
-        grpo_config(settings, Path("unused"), seed=0, on_cpu=run["gpus"] == 0, vllm=run.get("vllm"))
+        vllm: Any = SimpleNamespace(**run["vllm"]) if run.get("vllm") else None
+        grpo_config(settings, Path("unused"), seed=0, on_cpu=run["gpus"] == 0, vllm=vllm)
 
 
 if __name__ == "__main__":

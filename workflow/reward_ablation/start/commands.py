@@ -12,7 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-from reward_ablation.start.internals import inputs_of, once_planned, targets
+from reward_ablation.cluster.site import read_site
+from reward_ablation.start.internals import inputs_of, once_planned, runs_here, site_file, targets
+from reward_ablation.start.memory import memory_lines
 from reward_ablation.start.plan_text import damage_lines, plan_text, summary
 from reward_ablation.start.prune import delete, prune_text, unneeded
 from reward_ablation.start.reruns import Reruns
@@ -52,7 +54,10 @@ class Commands:
     def _print_plan(self) -> NoReturn:
         """Print what a start would train and evaluate, and end."""
         with one_line_errors():
-            print(plan_text(self.reruns.plan()))
+            plan, site = self.reruns.plan(), site_file(self.workflow)
+            runs = [planned.run for planned in plan.training]
+            memory = memory_lines(self.study, runs, runs_here(self.workflow), read_site(site) if site else None)
+            print(plan_text(plan, memory))
         _end()
 
     def status(self, wildcards: Any) -> NoReturn:

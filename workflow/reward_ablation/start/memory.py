@@ -1,116 +1,70 @@
-"""How much GPU memory a training process takes, estimated from the model's shape and the run's layout.
-
-    python -m reward_ablation.start.memory --shape 1.5B --strategy zero2 --processes 4
-    python -m reward_ablation.start.memory --model FOLDER --lora 16 --vllm colocate --card 24
-    python -m reward_ablation.start.memory --sizes
-
-The terms are those of `memory_terms`. On a CPU they were measured (docs/launch.md); on a GPU, nothing was.
-"""
+"""GPU memory that the runs of a study will take, by estimate, beside the memory of the GPU where that is known."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
-from dataclasses import dataclass, replace
+import re
+import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.start.memory_terms import (
-    GIB,
-    SHAPES,
-    Run,
-    Shape,
-    activations,
-    communication,
-    engine_cache,
-    gathered_weights,
-    gradients,
-    head,
-    key_value_cache,
-    master_weights,
-    measurement,
-    optimiser,
-    reference_model,
-    sampling,
-    second_embedding,
-    trained,
-    weights,
-    words_that_occur,
-)
-from reward_ablation.system.errors import StudyError, one_line_errors
+from reward_ablation.cluster.site import Site
+from reward_ablation.start import memory_terms as terms
+from reward_ablation.start.memory_terms import Run, Shape
+from reward_ablation.study.study import Run as StudyRun
+from reward_ablation.study.study import Study
 
-#: Not measured: what CUDA, its libraries and NCCL take of a GPU, and what torch's allocator cannot use.
-CUDA_BYTES, SLACK = 1.5 * GIB, 0.1
-PHASES = ("generation", "backward", "update")
-CARDS = (24, 48, 80)
+GIB = 2**30
+#: Not measured: what CUDA, its libraries and NCCL take of a GPU, what torch's allocator cannot use, and what vLLM's
+#: engine needs beside weights and cache.
+CUDA_BYTES, SLACK, ENGINE_BYTES = 1.5 * GIB, 0.1, 1.5 * GIB
+#: GiB of GPUs that come in one size. A size in the name, such as `a100-80gb`, counts before this table.
+CARDS = {"t4": 15, "l4": 22, "a10": 22, "a10g": 22, "a40": 44, "l40": 44, "l40s": 44, "h200": 140, "b200": 179}
+#: Arms that are named in a line.
+ARMS = 5
 
 
-@dataclass(frozen=True)
-class Term:
-    """Bytes of one kind, and the phases of a step in which they are held."""
+def peak(shape: Shape, run: Run, card: float = 0) -> float:
+    """Bytes that a training process holds at most, what CUDA takes and the allocator cannot use included.
 
-    name: str
-    bytes: float
-    phases: tuple[str, ...]
-
-
-def terms(shape: Shape, run: Run, card: float = 80 * GIB) -> list[Term]:
-    """All that a training process holds, on a card of so many bytes; see the functions of the terms' names."""
-    always, backward = PHASES, ("backward",)
-    gathered = gathered_weights(shape, run)
-    whole = shape.parameters * run.weight_bytes if run.strategy == "zero3" and not run.vllm else 0
-    engine = card * run.vllm_memory if run.vllm == "colocate" else 0
-    all_terms = [
-        Term("weights", weights(shape, run), always),
-        Term("master weights", master_weights(shape, run), always),
-        Term("optimiser", optimiser(shape, run), always),
-        Term("reference model", reference_model(shape, run), always),
-        Term("gradients", gradients(shape, run), ("backward", "update")),
-        Term("DDP's or ZeRO's buckets", communication(shape, run), always if not run.zero else ("backward", "update")),
-        Term("gathered weights", gathered, backward),
-        Term("gathered to generate", whole, ("generation",)),
-        Term("activations", activations(shape, run), backward),
-        Term("head", head(shape, run), backward),
-        Term("embedding's second gradient", second_embedding(shape, run), backward),
-        Term("measurement", measurement(shape, run) + words_that_occur(shape, run), backward),
-        Term("key-value cache", key_value_cache(shape, run), ("generation",)),
-        Term("sampling", sampling(shape, run), ("generation",)),
-        Term("gradients in float32", 4 * trained(shape, run) / run.processes if run.zero else 0, ("update",)),
-        Term("vLLM", engine, ("generation",) if run.vllm_sleep else always),
-    ]
-    return [term for term in all_terms if term.bytes]
-
-
-def peaks(shape: Shape, run: Run, card: float = 80 * GIB) -> dict[str, float]:
-    """Bytes by phase, with what CUDA takes and the allocator cannot use; vLLM's share is as large as it is told."""
-    found = terms(shape, run, card)
-    result = {}
-    for phase in PHASES:
-        own = sum(term.bytes for term in found if phase in term.phases and term.name != "vLLM")
-        engine = sum(term.bytes for term in found if phase in term.phases and term.name == "vLLM")
-        result[phase] = own * (1 + SLACK) + CUDA_BYTES + engine
-    return result
-
-
-def fits(shape: Shape, run: Run, card: float) -> bool:
-    """Whether a run fits a card of so many bytes, and vLLM has a place for one completion at least."""
-    if run.vllm == "colocate" and engine_cache(shape, run, card) < run.length:
-        return False
-    return max(peaks(shape, run, card).values()) <= card
-
-
-def read_shape(folder: Path) -> Shape:
-    """The shape of a model folder's config.json.
-
-    Raises
-    ------
-    StudyError
-        There is none, or it is not that of a dense model of Qwen2's or Llama's kind.
+    Parameters
+    ----------
+    shape : Shape
+    run : Run
+    card : float
+        Bytes of the GPU, for the share of a colocated vLLM, which has its weights in bfloat16 there; 0: not known.
     """
-    path = folder / "config.json"
+    engine = 0.0
+    if run.vllm == "colocate":
+        engine = max(card * run.vllm_memory, 2 * shape.parameters + ENGINE_BYTES)
+    generation, training = phases(shape, run)
+    awake = max(generation, training) if not run.vllm_sleep else generation
+    asleep = training if run.vllm_sleep else 0
+    return max(awake * (1 + SLACK) + engine, asleep * (1 + SLACK)) + CUDA_BYTES
+
+
+def phases(shape: Shape, run: Run) -> tuple[float, float]:
+    """Bytes that tensors take while completions are generated, and in training, where the larger phase counts."""
+    held = terms.weights(shape, run) + terms.master_weights(shape, run) + terms.optimiser(shape, run)
+    if run.reference and not run.lora:  # the model as it was; adapters are switched off instead
+        held += terms.weights(shape, run)
+    held += 0 if run.zero else terms.communication(shape, run)
+    training = terms.gradients(shape, run) + (terms.communication(shape, run) if run.zero else 0)
+    backward = terms.activations(shape, run) + terms.head(shape, run) + terms.second_embedding(shape, run)
+    backward += terms.measurement(shape, run)
+    if run.strategy == "zero3":  # weights that are gathered in the forward or backward pass
+        backward += min(shape.parameters, terms.LIVE) * run.weight_bytes
+    update = terms.master_weights(shape, run)  # their gradients in float32
+    return held + terms.generation(shape, run), held + training + max(backward, update)
+
+
+def read_shape(config_file: Path) -> Shape | None:
+    """The shape of a model's config.json; None where there is no file, or no dense model of Qwen2's or Llama's kind."""
     try:
-        config: dict[str, Any] = json.loads(path.read_text())
+        config: dict[str, Any] = json.loads(config_file.read_bytes())
+        if any("expert" in key for key in config):
+            return None
         heads = config["num_attention_heads"]
         return Shape(
             hidden=config["hidden_size"],
@@ -123,101 +77,88 @@ def read_shape(folder: Path) -> Shape:
             tied=config.get("tie_word_embeddings", False),
             bias=config.get("model_type") == "qwen2" or config.get("attention_bias", False),
         )
-    except OSError as error:
-        raise StudyError(f"{path}: {error.strerror}; a model folder has one") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise StudyError(f"{path}: {error} is not there: no config of a dense model such as Qwen2 or Llama") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
-def gib(value: float) -> str:
-    return f"{value / GIB:.1f}" if value >= 0.05 * GIB else "0.0"
+def shape_of(study: Study) -> Shape | None:
+    """The shape of a study's model: the fetched model's, else a local folder's; None before a model is fetched."""
+    folders = [(study.root / study.config.root / study.fetched_file).parent]
+    if study.config.model.source == "local":
+        folders.append(study.root / study.config.model.path)
+    return next((shape for folder in folders if (shape := read_shape(folder / "config.json"))), None)
 
 
-def table(shape: Shape, run: Run, card: float) -> str:
-    """The terms of one run as Markdown, in GiB."""
-    rows = [["GiB of one GPU", *PHASES], ["---"] * (1 + len(PHASES))]
-    for term in terms(shape, run, card):
-        rows.append([term.name, *(gib(term.bytes) if phase in term.phases else "" for phase in PHASES)])
-    totals = peaks(shape, run, card)
-    rows.append([f"all, with {SLACK:.0%} that the allocator cannot use, and CUDA", *map(gib, totals.values())])
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    peak = max(totals.values())
-    lines += ["", f"{gib(peak)} of {gib(card)} GiB: {'fits' if peak <= card else 'does not fit'}"]
-    if run.vllm == "colocate":
-        places = engine_cache(shape, run, card) / run.length
-        lines.append(f"vLLM: place for {max(0, math.floor(places))} completions at a time")
-    return "\n".join(lines)
-
-
-#: Layouts of the table of sizes: strategy and number of GPUs.
-LAYOUTS = (("ddp", 1), ("ddp", 4), ("zero2", 4), ("zero3", 4), ("zero3", 8))
-
-
-def cards_that_fit(shape: Shape, run: Run) -> str:
-    """The smallest of the usual cards that a run fits."""
-    return next((f"{card}" for card in CARDS if fits(shape, run, card * GIB)), "none")
-
-
-def sizes_table(run: Run | None = None) -> str:
-    """GiB by model, LoRA or full, strategy and GPUs; and the smallest card for each way to make completions."""
-    run = run or Run()
-    labels = ["model", "trained", "strategy × GPUs", "GiB", "transformers", "colocate", "colocate, sleep", "server"]
-    rows = [labels, ["---"] * len(labels)]
-    ways: list[dict[str, Any]] = [
-        {},
-        {"vllm": "colocate"},
-        {"vllm": "colocate", "vllm_sleep": True},
-        {"vllm": "server"},
-    ]
-    for name, shape in SHAPES.items():
-        for rank in (16, 0):
-            for strategy, processes in LAYOUTS:
-                if rank and strategy == "zero2":
-                    continue  # adapters' optimisers are small: nothing to share
-                layout = replace(run, lora=rank, strategy=strategy, processes=processes)
-                cards = [cards_that_fit(shape, replace(layout, **way)) for way in ways]
-                peak = gib(max(peaks(shape, layout).values()))
-                trains = f"LoRA {rank}" if rank else "all"
-                rows.append([name, trains, f"{strategy} × {processes}", peak, *cards])
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    batch = f"Micro-batches of {run.micro_batch} × ({run.prompt} + {run.completion}) tokens"
-    lines += ["", f"{batch}, bfloat16, checkpointing; the cards are the smallest of {CARDS} GiB that fit."]
-    return "\n".join(lines)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m reward_ablation.start.memory",
-        description="Estimate a training process's GPU memory. Checked on a CPU; not run on a GPU.",
+def layout_of(run: StudyRun) -> Run:
+    """What decides the memory of a study's run; defaults are TRL's. Prompts are taken to have 256 tokens."""
+    spec, launch, vllm = json.loads(run.spec), run.launch, run.launch.vllm
+    training = spec["training"]
+    accumulation = training.get("gradient_accumulation_steps", 1)
+    return Run(
+        micro_batch=training.get("per_device_train_batch_size", 8),
+        micro_batches=max(accumulation, training.get("steps_per_generation") or accumulation),
+        completion=training.get("max_completion_length") or 256,
+        lora=(spec.get("lora") or {}).get("r", 0),
+        bf16=training.get("bf16", True) is not False,
+        checkpointing=training.get("gradient_checkpointing", True),
+        reference=training.get("beta", 0.0) > 0,
+        components=sum(weight != 0 for weight in spec["weights"].values()),
+        measured=bool(spec["gradients"]["every"]),
+        strategy=launch.strategy,
+        processes=launch.process_count,
+        vllm=vllm.mode if vllm else "",
+        vllm_memory=vllm.memory_percent / 100 if vllm else 0.0,
+        vllm_sleep=bool(vllm and vllm.enable_sleep_mode),
     )
-    model = parser.add_mutually_exclusive_group(required=True)
-    model.add_argument("--model", type=Path, metavar="FOLDER", help="a model folder with config.json")
-    model.add_argument("--shape", choices=SHAPES, help="one of Qwen2.5's")
-    model.add_argument("--sizes", action="store_true", help="all of these, by layout and card")
-    parser.add_argument("--card", type=float, default=80, metavar="GIB", help="memory of a GPU (80)")
-    parser.add_argument("--strategy", choices=["ddp", "zero2", "zero3"], default="ddp")
-    parser.add_argument("--processes", type=int, default=1, help="GPUs of the run (1)")
-    parser.add_argument("--micro-batch", type=int, default=Run.micro_batch, help="completions at a time (8)")
-    parser.add_argument("--micro-batches", type=int, default=1, help="gradient_accumulation_steps (1)")
-    parser.add_argument("--prompt", type=int, default=Run.prompt, help="tokens of the longest (256)")
-    parser.add_argument("--completion", type=int, default=Run.completion, help="max_completion_length (1024)")
-    parser.add_argument("--lora", type=int, default=0, metavar="RANK", help="of adapters; 0: train all (0)")
-    parser.add_argument("--components", type=int, default=Run.components, help="that are measured; 0: none (3)")
-    parser.add_argument("--reference", action="store_true", help="there is a KL term: beta is above 0")
-    parser.add_argument("--no-checkpointing", action="store_true", help="gradient_checkpointing: false")
-    parser.add_argument("--no-bf16", action="store_true", help="bf16: false")
-    parser.add_argument("--vllm", choices=["colocate", "server"], default="", help="else transformers")
-    parser.add_argument("--vllm-memory", type=float, default=Run.vllm_memory, metavar="SHARE", help="of the GPU (0.3)")
-    parser.add_argument("--vllm-sleep", action="store_true", help="vLLM gives its memory back while training")
-    arguments = vars(parser.parse_args())
-    folder, shape, card = arguments.pop("model"), arguments.pop("shape"), arguments.pop("card") * GIB
-    sizes = arguments.pop("sizes")
-    arguments["checkpointing"] = not arguments.pop("no_checkpointing")
-    arguments["bf16"] = not arguments.pop("no_bf16")
-    run = Run(measured=bool(arguments["components"]), **arguments)
-    print(sizes_table() if sizes else table(read_shape(folder) if folder else SHAPES[shape], run, card))
 
 
-if __name__ == "__main__":
-    with one_line_errors():
-        main()
+def card_by_name(name: str) -> float | None:
+    """GiB of a GPU by the name that Slurm has for its kind; None where the name does not say."""
+    if sizes := re.findall(r"(\d+)gb?\b", re.sub("_", " ", name.lower())):
+        return float(sizes[-1])
+    return next((float(CARDS[word]) for word in re.split(r"[-_ ]", name.lower()) if word in CARDS), None)
+
+
+def smallest_card_here() -> float | None:
+    """GiB of this machine's smallest GPU; None where nvidia-smi does not say, or MIG has divided a GPU."""
+    command = ["nvidia-smi", "--query-gpu=memory.total,mig.mode.current", "--format=csv,noheader,nounits"]
+    try:
+        rows = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()
+        return None if "Enabled" in "".join(rows) else min(float(row.split(",")[0]) for row in rows) / 1024
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site | None) -> list[str]:
+    """A line for each amount of GPU memory, with the arms that take it; a warning where the GPU has less.
+
+    Parameters
+    ----------
+    study : Study
+    runs : iterable of Run
+        That will be trained.
+    here : bool
+        Whether they are trained on this machine.
+    site : Site or None
+        Of the cluster where they are trained.
+    """
+    arms = {run.arm: run for run in runs if run.launch.gpus}
+    shape = shape_of(study) if arms else None
+    if shape is None:
+        return ["GPU memory: known once the model is fetched, for models of Qwen2's or Llama's kind"] if arms else []
+    on_cluster = site is not None or not here
+    here_gib = None if on_cluster else smallest_card_here()
+    found: dict[tuple[str, float | None], list[str]] = {}
+    for arm, run in arms.items():
+        kind = run.launch.resources.get("gpu_model") or (site and (site.train.gpu_type or site.gpu_type))
+        card = card_by_name(str(kind or "")) if on_cluster else here_gib
+        needed = peak(shape, layout_of(run), (card or 0) * GIB) / GIB
+        found.setdefault((f"{needed:.1f}" if needed < 99.95 else f"{needed:.0f}", card), []).append(arm)
+    lines = []
+    for (needed_text, card), names in found.items():
+        told = ", ".join(names[:ARMS]) + (f" and {len(names) - ARMS} more" if len(names) > ARMS else "")
+        of_arms = f", arm{'s' if len(names) > 1 else ''} {told}" if len(found) > 1 else ""
+        of_card = f", which has {card:.0f} GiB" if card else ""
+        line = f"GPU memory{of_arms}: about {needed_text} GiB on each GPU{of_card}, for prompts of {Run.prompt} tokens"
+        lines.append(f"warning: {line}" if card and float(needed_text) > card else line)
+    return lines

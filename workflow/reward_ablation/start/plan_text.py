@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from itertools import groupby
 
 from reward_ablation.start.evaluations import RULES
 from reward_ablation.start.plan import Plan, PlannedRun
+from reward_ablation.start.stale import CODE_CHANGED
 
 WIDTH = 100
 #: Reasons that are told, arms that are named below one of them, and arms that may be named in all.
@@ -15,8 +17,15 @@ REASONS, ARMS_BELOW_A_REASON, ARMS_IN_ALL = 20, 12, 60
 DAMAGED_RESULTS = 20
 
 
-def plan_text(plan: Plan) -> str:
-    """The plan: a line of counts, each reason with its runs, what is damaged, notes, and estimates."""
+def plan_text(plan: Plan, memory: Sequence[str] = ()) -> str:
+    """The plan: a line of counts, each reason with its runs, what is damaged, notes, and estimates.
+
+    Parameters
+    ----------
+    plan : Plan
+    memory : sequence of str
+        Lines on the GPU memory that the runs will take.
+    """
     training = plan.training
     evaluations = f", {_plural(plan.evaluations.total, 'evaluation')} to make" if plan.evaluations.total else ""
     lines = [f"study {plan.name}: {len(training)} of {counted(plan.runs)} to train{evaluations}", ""]
@@ -41,6 +50,8 @@ def plan_text(plan: Plan) -> str:
     if len(reasons) > REASONS:
         others = [planned for reason in reasons[REASONS:] for planned in by_reason[reason]]
         lines.append(f"and {counted(others)} for {_plural(len(reasons) - REASONS, 'more reason')}")
+    if any(planned.why.startswith(CODE_CHANGED) for planned in plan.training):
+        lines += ["", "to keep runs of other training code: start with --rerun-triggers mtime input"]
     damaged = damage_lines(plan)
     lines += ["", *damaged] if damaged else []
     lines += ["", *plan.notes[:REASONS]] if plan.notes else []
@@ -50,7 +61,7 @@ def plan_text(plan: Plan) -> str:
         there = f"{_plural(plan.unneeded, 'finished run')} of other configs here"
         lines += ["", f"{there}; `snakemake prune` lists what is not needed"]
     if training:
-        lines += ["", estimate_text(plan)]
+        lines += ["", estimate_text(plan), *memory]
     if plan.evaluations.total:
         lines += [*([] if training else [""]), evaluations_text(plan)]
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Where one run is: not started, queued, running, interrupted, failed or done, by what lies on disk.
 
-Nothing is asked of a Snakemake that may be at work: a run's folder has a lock that the process that trains it holds,
-its log tells how far it is, and Slurm knows which jobs wait.
+Nothing is asked of a Snakemake that may be at work. The process that trains a run holds the lock in the run's folder
+and writes a heartbeat there, its log ends with its error, and Slurm knows which jobs wait.
 """
 
 from __future__ import annotations
@@ -16,17 +16,13 @@ from typing import Any
 from reward_ablation.cluster.slurm import SlurmJob
 from reward_ablation.start.history import History
 from reward_ablation.start.plan import DONE, PlannedRun, goes_on
-from reward_ablation.start.run_log import RunLog, read_run_log
+from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, read_signs
 from reward_ablation.start.stale import Present, stale_because
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
 from reward_ablation.study.study import Run
 
-#: In an unfinished run's work folder: what each attempt spent. `training.attempts` writes it.
-ATTEMPTS = "attempts.json"
-#: Seconds after which a log that is not written to tells of no process, where nothing else does.
+#: Seconds without a heartbeat or a line in the log after which no process is at work, where nothing else tells.
 SILENT = 600.0
-#: Seconds in which a process that has only just been started may have written nothing, nor taken its run's lock.
-STARTING = 60.0
 
 #: Slurm's states of a job whose process is there; in all others that it lives and does not end, it waits.
 _RUNS = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
@@ -53,7 +49,7 @@ class RunStatus:
     ----------
     run : Run
     state : State
-    log : RunLog or None
+    signs : Signs
         Of this attempt where one is running, of the last one where none is.
     job : SlurmJob or None
         That runs or waits; else the last one that did not end well, as long as Slurm remembers it.
@@ -75,7 +71,7 @@ class RunStatus:
 
     run: Run
     state: State
-    log: RunLog | None = None
+    signs: Signs = NO_SIGNS
     job: SlurmJob | None = None
     host: str | None = None
     held: bool | None = None
@@ -125,20 +121,21 @@ class Look:
         if not planned.trains:
             why = "" if planned.why == DONE else planned.why
             return RunStatus(run, State.DONE, hours=hours, finished=recorded, why=why)
-        log = read_run_log(self.root / "logs" / "train" / f"{run.name}.log")
+        spent = read_attempts(folder / WORK)
+        signs = read_signs(folder / WORK, self.root / "logs" / "train" / f"{run.name}.log", spent)
         job = self.jobs.get(run.name)
         held = self.held[run.name]
-        state = self._at_work(log, job, held, folder) or self._at_rest(planned, log, held, folder, recorded)
+        there = folder.is_dir()
+        state = self._at_work(signs, job, held, there) or self._at_rest(planned, signs, held, there, recorded)
         work = self.history.interrupted.get(run.name)
-        spent = read_attempts(folder / WORK / ATTEMPTS)
-        if state is State.RUNNING and held is False and not _is_of(job, log):
-            log = None  # an earlier attempt's: this one has not begun
-        begun = state is not State.RUNNING or (log is not None and log.step is not None)
+        if state is State.RUNNING and held is False and not _is_of(job, signs):
+            signs = NO_SIGNS  # those were an earlier attempt's: this one has not begun
+        begun = state is not State.RUNNING or (signs.beat is not None and signs.beat.step is not None)
         return RunStatus(
             run=run,
             state=state,
-            log=log,
-            job=job if job is not None and (job.live or _ended_it(job, log, state)) else None,
+            signs=signs,
+            job=job if job is not None and (job.live or _ended_it(job, signs, state)) else None,
             host=_holder(folder / LOCK) if held else None,
             held=held,
             attempts=(len(spent) + (not begun)) if spent else None,
@@ -147,50 +144,41 @@ class Look:
             why=planned.damage or (stale_because(record, run, self.present) or "" if record is not None else ""),
         )
 
-    def _at_work(self, log: RunLog | None, job: SlurmJob | None, held: bool | None, folder: Path) -> State | None:
-        """Whether a run is running or queued; None where it is neither, as far as is known."""
+    def _at_work(self, signs: Signs, job: SlurmJob | None, held: bool | None, there: bool) -> State | None:
+        """Whether a run, whose folder may be there, is running or queued; None where it is neither, as far as known."""
         if held or (job is not None and job.state in _RUNS):
             return State.RUNNING
         if job is not None and job.live and not job.ending:
             return State.QUEUED
-        if log is None or log.ended or not folder.is_dir():
+        if signs.log is None or signs.error or signs.stopped or not there:
             return None
-        starting = not log.last and self.now - log.changed < STARTING
-        return State.RUNNING if starting or (held is None and self.now - log.changed < SILENT) else None
+        silent = self.now - signs.at
+        starting = not signs.last_line and silent < BRIEF
+        return State.RUNNING if starting or (held is None and silent < SILENT) else None
 
     def _at_rest(
-        self, planned: PlannedRun, log: RunLog | None, held: bool | None, folder: Path, recorded: float | None
+        self, planned: PlannedRun, signs: Signs, held: bool | None, there: bool, recorded: float | None
     ) -> State:
         """The state of a run that is neither done nor at work; `recorded` is when its outdated result was."""
-        run = planned.run
-        if log is not None and log.error and log.changed > (recorded or 0):
+        if signs.log is not None and signs.error and signs.log.changed > (recorded or 0):
             return State.FAILED
         if recorded:
             return State.DAMAGED if planned.damage else State.STALE
-        if log is None or log.stopped or not folder.is_dir():
-            return State.INTERRUPTED if run.name in self.history.interrupted else State.NOT_STARTED
+        if signs.log is None or signs.stopped or not there:
+            return State.INTERRUPTED if planned.run.name in self.history.interrupted else State.NOT_STARTED
         return State.INTERRUPTED if held is None else State.FAILED  # it ended without a word, as far as is known
 
 
-def _is_of(job: SlurmJob | None, log: RunLog | None) -> bool:
-    """Whether a running job has written a log."""
-    return job is not None and log is not None and job.start is not None and log.changed >= job.start
+def _is_of(job: SlurmJob | None, signs: Signs) -> bool:
+    """Whether a running job has written these."""
+    return job is not None and job.start is not None and signs.at >= job.start
 
 
-def _ended_it(job: SlurmJob, log: RunLog | None, state: State) -> bool:
+def _ended_it(job: SlurmJob, signs: Signs, state: State) -> bool:
     """Whether it was the end of this job that a run was left at."""
     if state in (State.RUNNING, State.QUEUED):
         return False
-    return log is None or job.end is None or log.changed <= job.end + STARTING
-
-
-def read_attempts(path: Path) -> list[dict[str, Any]]:
-    """The attempts of an unfinished run; none where that cannot be read."""
-    try:
-        attempts = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return []
-    return [attempt for attempt in attempts if isinstance(attempt, dict)] if isinstance(attempts, list) else []
+    return not signs.at or job.end is None or signs.at <= job.end + BRIEF
 
 
 def hours_of(attempts: list[dict[str, Any]], spec: dict[str, Any]) -> float:

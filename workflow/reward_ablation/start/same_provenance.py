@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import version
 
 from reward_ablation.start.history import read_record
-from reward_ablation.study.provenance import HARDWARE, Quantities, quantities
+from reward_ablation.study.provenance import HARDWARE, SURROUNDING, Quantities, quantities
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 
@@ -45,7 +45,7 @@ def check_before_training(study: Study, code_counts: bool = True) -> None:
 def _compare(seen: Seen, values: Quantities, where: str, study: Study) -> None:
     """Hold values against those seen first."""
     for quantity, of_run in values.items():
-        for value in of_run:
+        for value in of_run if quantity != SURROUNDING else []:
             first, there = seen.setdefault(quantity, (value, where))
             if value != first:
                 raise StudyError(

@@ -8,10 +8,14 @@ from typing import Any
 
 from reward_ablation.start.history import digest_where_present, read_record
 from reward_ablation.study.canonical import key_of
+from reward_ablation.study.core_digest import is_around
 from reward_ablation.study.study import Run, Study
 
 #: Names of changed modules that are told before "and n more".
 NAMED_MODULES = 3
+
+#: Start of the reason where the code that decides a run's numbers is another one.
+CODE_CHANGED = "training code changed"
 
 _INPUTS = {"model": "base model", "problems": "training set"}
 
@@ -29,7 +33,7 @@ class Present:
 
     @cached_property
     def modules(self) -> dict[str, str]:
-        """Digest of each of its modules."""
+        """Digest of each of the modules that decide a run's numbers."""
         return self.study.train_modules
 
     @cached_property
@@ -65,7 +69,7 @@ def stale_because(record: dict[str, Any], run: Run, present: Present) -> str | N
     if record.get("seed") != run.seed or key_of(record.get("spec", {})) != run.key:
         return "its run.json is of another config"
     if record.get("code") != present.code:
-        return f"training code changed{_which(record.get('modules', {}), present.modules)}"
+        return f"{CODE_CHANGED}{_which(record.get('modules', {}), present.modules)}"
     trained_on = record.get("inputs", {})
     changed = [_INPUTS[name] for name, digest in present.inputs.items() if trained_on.get(name, digest) != digest]
     return f"its {' and its '.join(changed)} changed" if changed else None
@@ -75,7 +79,8 @@ def _which(before: dict[str, str], after: dict[str, str]) -> str:
     """`: a.py, b/c.py and 2 more`; nothing where the record does not say."""
     if not before:
         return ""
-    modules = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    deciding = {name for name in before.keys() | after.keys() if not is_around(name)}
+    modules = sorted(name for name in deciding if before.get(name) != after.get(name))
     files = [f"{name.partition('.')[2].replace('.', '/') or name}.py" for name in modules]
     more = f" and {len(files) - NAMED_MODULES} more" if len(files) > NAMED_MODULES else ""
     return f": {', '.join(files[:NAMED_MODULES])}{more}" if files else ""

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reward_ablation.cluster.command import SlurmError
-from reward_ablation.cluster.jobs import job_name, prefix, run_jobs
+from reward_ablation.cluster.job_names import job_name, prefix
+from reward_ablation.cluster.jobs import run_jobs
 from reward_ablation.cluster.slurm import SlurmJob, my_jobs
 from reward_ablation.start.damage import Damage
 from reward_ablation.start.history import is_held, read_history
+from reward_ablation.start.log_end import read_log_end
 from reward_ablation.start.plan import plan_of
-from reward_ablation.start.run_log import read_run_log
 from reward_ablation.start.run_status import Look, RunStatus, State
 from reward_ablation.start.stale import Present
 from reward_ablation.study.run_folder import LOCK
@@ -170,6 +171,6 @@ def _answers(study: Study, trained: list[str]) -> list[_Job]:
 
 def _failed_jobs(jobs: list[_Job], root: Path, shown: str) -> Iterator[FailedJob]:
     for job in jobs:
-        log = None if (root / job.output).exists() else read_run_log(root / job.log)
+        log = None if (root / job.output).exists() else read_log_end(root / job.log)
         if log is not None and log.error:
             yield FailedJob(job.what, log.error, f"{shown}/{job.log}")

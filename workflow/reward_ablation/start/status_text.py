@@ -9,6 +9,8 @@ from collections import Counter
 from reward_ablation.start.plan_text import damaged_answers_lines
 from reward_ablation.start.run_status import SILENT, RunStatus, State
 from reward_ablation.start.status import FailedJob, Status
+from reward_ablation.study.heartbeat import STARTING, TRAINING, Heartbeat
+from reward_ablation.system.plain_values import printable
 
 WIDTH = 110
 #: Runs that are all told; of more, those that are done or have not begun are counted by arm, of as many arms at most.
@@ -55,8 +57,9 @@ def _row(each: RunStatus, status: Status, name: int) -> list[str]:
     """A line of a run, and below it how it failed."""
     head = f"{each.run.name:{name}}  {each.state:11}  {', '.join(_facts(each, status))}".rstrip()
     lines = textwrap.wrap(head, WIDTH, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
-    if each.state is State.FAILED and each.log is not None:
-        last = each.log.error or f"it ended without a word, its log with: {each.log.last or 'nothing'}"
+    if each.state is State.FAILED:
+        last = f"it ended without a word{_after_step(each)}, its log with: {each.signs.last_line or 'nothing'}"
+        last = each.signs.error or last
         lines += [*_error(last), f"    log: {status.study.config.root}/logs/train/{each.run.name}.log"]
     return lines
 
@@ -86,34 +89,49 @@ def _facts(each: RunStatus, status: Status) -> list[str]:
 
 
 def _progress(each: RunStatus, now: float) -> list[str]:
-    """Of a run that is being trained: step, reward, time left."""
-    log = each.log
-    if log is None or log.step is None:
-        waits = log is not None and log.last.startswith("train: waiting for ")
-        return [log.last.removeprefix("train: ") if log is not None and waits else "starting"]
-    if log.ended and not each.held:
+    """Of a run that is being trained: what it does, step, reward, time left."""
+    signs, beat = each.signs, each.signs.beat
+    if signs.last_line.startswith("train: waiting for "):
+        return [signs.last_line.removeprefix("train: ")]
+    if (signs.error or signs.stopped) and not each.held:
         return ["its process has ended, its job not yet"]
-    facts = [f"step {log.step} of {log.steps}"]
-    if log.reward is not None:
-        facts.append(f"reward {log.reward:.3f}")
-    silent = now - log.changed
-    if silent > SILENT or (each.held is None and each.job is None):  # nothing but its log tells that it runs
-        facts.append(f"last line of its log {_duration(silent)} ago")
-    left = (log.seconds_left or 0.0) - max(0.0, silent)
-    if left > 0:  # else it takes longer than was thought: how long is not known
-        facts.append(f"{_duration(left)} left")
+    if beat is None:
+        return [STARTING]
+    facts = [] if beat.doing == TRAINING else [printable(beat.doing, 60)]
+    if beat.step is not None:
+        facts.append(_step(beat))
+    if beat.reward is not None:
+        facts.append(f"reward {beat.reward:.3f}")
+    silent = now - signs.at
+    if silent > SILENT or (each.held is None and each.job is None):  # nothing else tells that the run is at work
+        facts.append(f"no word for {_duration(silent)}")
+    if beat.seconds_per_step and beat.steps is not None and beat.step is not None:
+        left = beat.seconds_per_step * (beat.steps - beat.step) - (now - beat.at)
+        if left > 0:  # else this step takes longer than the others did: the time left is not known
+            facts.append(f"{_duration(left)} left")
     return facts
 
 
 def _interrupted(each: RunStatus, now: float) -> str:
-    """Where a run was when it was stopped, or when its log last told."""
-    log = each.log
-    if log is None:
+    """Where a run was when it was stopped, or when it last gave a sign."""
+    beat = each.signs.beat
+    if beat is not None and beat.stopped:
+        step = "" if beat.step is None else f" at {_step(beat)}"
+        return f"stopped{step}: {printable(beat.why, 200)}"
+    if not each.signs.at:
         return "not finished, and without a log"
-    step = "" if log.step is None else f"step {log.step} of {log.steps}"
-    if log.stopped:
-        return f"stopped{step and ' at '}{step}: {log.stopped}"
-    return f"no word{step and ' after '}{step} for {_duration(now - log.changed)}"
+    return f"no word{_after_step(each)} for {_duration(now - each.signs.at)}"
+
+
+def _after_step(each: RunStatus) -> str:
+    """` after step 3 of 40`; empty before training began."""
+    beat = each.signs.beat
+    return "" if beat is None or beat.step is None else f" after {_step(beat)}"
+
+
+def _step(beat: Heartbeat) -> str:
+    """`step 3 of 40`; an older version did not write the number of steps."""
+    return f"step {beat.step}" if beat.steps is None else f"step {beat.step} of {beat.steps}"
 
 
 def _job(each: RunStatus, now: float) -> str:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from reward_ablation.study.canonical import key_of
+from reward_ablation.study.core_digest import is_around
+
 #: Quantities that a run's hardware is told by; what is neither these nor the code is a package.
 HARDWARE = ("machine", "CPUs", "GPUs", "processes")
+#: The code around what decides a run's numbers: launch, checkpoints, messages, and the like.
+SURROUNDING = "surrounding code"
 
 #: Values by quantity; more than one where an interruption took a run elsewhere.
 Quantities = dict[str, list[str]]
@@ -17,7 +22,7 @@ def quantities(record: dict[str, Any]) -> Quantities:
 
     The code is one: an interrupted run is not gone on with by other code.
     """
-    values: Quantities = {"code": [record["code"]]}
+    values: Quantities = {"code": [record["code"]], SURROUNDING: [_surroundings(record.get("modules", {}))]}
     for attempt in lasting_attempts(record["attempts"]):
         for quantity, value in _of_attempt(attempt).items():
             seen = values.setdefault(quantity, [])
@@ -35,6 +40,11 @@ def lasting_attempts(attempts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if kept > attempt["from_step"]:
             lasting.append(attempt)
     return lasting or attempts[-1:]
+
+
+def _surroundings(modules: dict[str, str]) -> str:
+    """Digest of the modules that only surround what decides a run's numbers."""
+    return key_of({name: digest for name, digest in modules.items() if is_around(name)})
 
 
 def _of_attempt(attempt: dict[str, Any]) -> dict[str, str]:

@@ -20,7 +20,8 @@ from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
-from reward_ablation.study.code_digest import code_digest, component_modules, imports_of_file
+from reward_ablation.study.core_digest import training_digest
+from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.spec import arm_spec, study_spec
 from reward_ablation.study.study import FOLDERS, Run, Study, folders_of
 from reward_ablation.system.errors import StudyError
@@ -87,7 +88,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         keys=keys,
         folders=folders,
         runs={run.name: run for run in runs},
-        train_code=code_digest("reward_ablation.training", *component_modules(functions)),
+        train_code=training_digest(functions),
         warnings=[*trained_on_test(study.data), *same_arms(specs, keys)],
     )
     try:
@@ -110,8 +111,10 @@ def check_lengths(study: Study, written: dict[str, Any]) -> None:
     ------
     ValueError
     """
+    longest_seed = max(study.config.seeds)
     for run in study.runs.values():
-        check_length(run.spec + study.tracking_options(run), f"the spec of arm {run.arm}", written)
+        if run.seed == longest_seed:
+            check_length(run.spec + study.tracking_options(run), f"the spec of arm {run.arm}", written)
     check_length(study.evaluation_spec(None), "the spec of an evaluation", written)
     for dataset, spec in study.datasets.items():
         check_length(spec, f"the spec of the evaluation set {dataset}", written)

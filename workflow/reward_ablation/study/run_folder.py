@@ -12,6 +12,8 @@ LOCK = ".lock"
 WORK = ".work"
 #: Ending of the hidden folder of an unfinished supervised start, beside the folder that its model gets.
 SFT_WORK = ".sft"
+#: In a folder of work, what each attempt spent.
+ATTEMPTS = "attempts.json"
 #: In a folder of work, whose work it is; and in each of its checkpoints, the list of digests that is written last.
 OWNER, SEAL = "owner.json", "checksums.json"
 #: Folder of the final model, and the start of the name of each model that was kept on the way.

@@ -15,7 +15,8 @@ from reward_ablation.config.sections.training import Component
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
-from reward_ablation.study.code_digest import code_digest, file_digest
+from reward_ablation.study.core_digest import deciding_digest
+from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -110,7 +111,7 @@ def model_spec(model: Model, root: Path) -> dict[str, Any]:
     if isinstance(model, LocalModel):
         spec["content"] = folder_fingerprint(root / model.path)
     elif isinstance(model, DemoModel):
-        spec["content"] = code_digest("reward_ablation.models.demo")
+        spec["content"] = deciding_digest("demo_model")
     return spec
 
 
@@ -118,7 +119,7 @@ def data_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
     """A data source, and a digest of its content where no revision says it: a local file, the generator's code."""
     spec = source.model_dump()
     if isinstance(source, WordProblems):
-        spec["content"] = code_digest("reward_ablation.data.word_problems")
+        spec["content"] = deciding_digest("word_problems")
     elif source.path is not None:
         spec["content"] = local_digest(root / source.path)
     return spec

@@ -18,7 +18,8 @@ from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
 from reward_ablation.study.canonical import canonical, dump, key_of, normalised
-from reward_ablation.study.code_digest import code_digest, component_modules, module_digests
+from reward_ablation.study.code_digest import code_digest
+from reward_ablation.study.core_digest import STAGES, deciding_digest, training_modules
 from reward_ablation.study.spec import (
     data_spec,
     evaluation_spec,
@@ -118,7 +119,7 @@ class Study:
     runs : dict of str to Run
         Runs by name, each once: arms with the same spec share theirs.
     train_code : str
-        Digest of the code that trains a run, the components' included.
+        Digest of the code that decides a run's numbers, the components' included.
     warnings : list of str
         What a user should know before paying for the runs.
     """
@@ -221,16 +222,16 @@ class Study:
         same = {name: value for name, (value, *others) in asked.items() if not others and isinstance(value, int)}
         return {name: same.get(name, partial(self._resource_of_run, name)) for name in names}
 
-    def options_of_run(self, wildcards: Any, resources: Any) -> str:
-        """What the training command is told of vLLM and of experiment trackers, each after a space.
+    def options_of_run(self, wildcards: Any, output: Any) -> str:
+        """Options of the training command for vLLM and for experiment trackers, each after a space.
 
-        It asks for resources, so that Snakemake does not count it: none of this is a reason to train again.
+        Snakemake does not compare a param with its record where the param's function takes `output`. None of these
+        options is a reason to train again.
         """
         run = self._run(wildcards)
-        vllm = ""
-        if run.launch.vllm is not None:
-            vllm = f" --vllm-memory-percent {resources.vllm_memory_percent} --vllm-sleep {resources.vllm_sleep}"
-        return vllm + self.tracking_options(run)
+        vllm = run.launch.vllm
+        own = f" --vllm-memory-percent {vllm.memory_percent} --vllm-sleep {int(vllm.enable_sleep_mode)}" if vllm else ""
+        return own + self.tracking_options(run)
 
     def tracking_options(self, run: Run) -> str:
         """What the training command is told of experiment trackers, after a space; empty where there is none."""
@@ -279,13 +280,12 @@ class Study:
 
     def evaluation_spec(self, wildcards: Any) -> str:
         """Spec of an evaluation: its settings and the prompt."""
-        return dump(self._evaluation_spec)
+        return self._evaluation_text
 
     @cached_property
     def train_modules(self) -> dict[str, str]:
-        """Digest of each module of the code that trains a run."""
-        functions = [component.function for component in self.config.components.values()]
-        return module_digests("reward_ablation.training", *component_modules(functions))
+        """Digest of each module of the code that decides a run's numbers."""
+        return training_modules(component.function for component in self.config.components.values())
 
     @cached_property
     def _model_spec(self) -> dict[str, Any]:
@@ -303,8 +303,17 @@ class Study:
     def _evaluation_spec(self) -> dict[str, Any]:
         return evaluation_spec(self.config)
 
+    @cached_property
+    def _evaluation_text(self) -> str:
+        return dump(self._evaluation_spec)
+
     def code_of(self, *stages: str) -> str:
-        """Digest of the code of a stage, and of what else the stage is named with."""
+        """Digest of the code of a stage, and of what else the stage is named with.
+
+        Of a stage whose results are dear, only the code counts that decides the results.
+        """
+        if stages[0] in STAGES:
+            return deciding_digest(*stages)
         return code_digest(*(f"reward_ablation.{stage}" for stage in stages))
 
     @cached_property

@@ -14,6 +14,9 @@ from pathlib import Path
 from reward_ablation.system.exit_status import GOES_ON, may_pass
 from reward_ablation.system.plain_values import printable
 
+#: How the line begins that tells an error: one that a user can mend, and any other one. `status` looks for these lines.
+ERROR, UNEXPECTED = "error: ", "failed: "
+
 _ELSEWHERE = "or give the study another folder with the key results"
 
 #: What a file system can refuse, and what to do before the same command is run again.
@@ -46,7 +49,7 @@ class PassingError(StudyError):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Print a StudyError as one line to stderr and exit; other errors keep their traceback.
+    """Print a StudyError as one line to stderr and exit; other errors get a line above their traceback.
 
     The exit status is `GOES_ON` for an error that may pass by itself, else 1.
     """
@@ -54,9 +57,11 @@ def one_line_errors() -> Iterator[None]:
         with storage_errors():
             yield
     except StudyError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"{ERROR}{error}", file=sys.stderr)
         sys.exit(GOES_ON if isinstance(error, PassingError) or may_pass(error) else 1)
     except Exception as error:
+        told = "".join(traceback.format_exception_only(error))
+        print(f"{UNEXPECTED}{printable(' '.join(told.split()))}", file=sys.stderr)
         if not may_pass(error):
             raise
         traceback.print_exc()

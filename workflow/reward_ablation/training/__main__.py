@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.config.trl_settings import check_version
-from reward_ablation.study.code_digest import code_digest, component_modules
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK
+from reward_ablation.study.core_digest import training_digest
+from reward_ablation.study.heartbeat import STARTING, STOPPED, beat
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, WORK
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.files import sha256
@@ -31,7 +32,7 @@ STARTED = time.perf_counter()
 def check_code(spec: dict[str, Any], code: str) -> None:
     """Refuse to train by other code than the run is to be recorded with."""
     functions = [component["function"] for component in spec["components"].values()]
-    if code_digest("reward_ablation.training", *component_modules(functions)) != code:
+    if training_digest(functions) != code:
         raise StudyError("the training code has changed since the workflow was started; start it again")
 
 
@@ -75,6 +76,8 @@ def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -
         if is_served(spec) and not is_worker() and is_finished(arguments, spec):
             print(f"train: {arguments.run_dir} is trained already; to train it again, delete the folder", flush=True)
             return 0
+        if not is_worker():
+            beat(arguments.run_dir / WORK, STARTING)
         lay_out_processes(spec, arguments.nodes, [lock], arguments.model, arguments.problems, arguments.run_dir, engine)
         if zero.is_zero_worker() and spec["gpus"] == 0:
             zero.need_no_compiler()
@@ -95,6 +98,7 @@ def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -
                 tracking=arguments.tracking,
             )
         except Stopped as stopped:
+            beat(arguments.run_dir / WORK, STOPPED, step=stopped.step, why=stopped.reason)
             print(f"train: {stopped}", flush=True)
             return GOES_ON
     return 0

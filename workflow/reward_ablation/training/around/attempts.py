@@ -17,12 +17,12 @@ from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
 from reward_ablation.models.device import gpu_name
+from reward_ablation.study.run_folder import ATTEMPTS
 from reward_ablation.study.spec import launch_packages, server_gpus_of
 from reward_ablation.system.files import write_json
 from reward_ablation.training.around.checkpoints import read_json
 from reward_ablation.training.around.slurm_job import slurm_job
 
-FILE = "attempts.json"
 #: Seconds between two writes of the record.
 EVERY_SECONDS = 5.0
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers", "numpy", "math-verify")
@@ -56,9 +56,9 @@ def own_gpu() -> list[str]:
 
 def read_attempts(work: Path) -> list[dict[str, Any]]:
     """All attempts so far, the first one first."""
-    attempts = read_json(work / FILE)
-    if attempts is None and (work / FILE).exists():
-        print(f"train: {work / FILE} is not what was written there: earlier attempts are not on record", flush=True)
+    attempts = read_json(work / ATTEMPTS)
+    if attempts is None and (work / ATTEMPTS).exists():
+        print(f"train: {work / ATTEMPTS} is not what was written there: earlier attempts are not on record", flush=True)
     return attempts or []
 
 
@@ -99,7 +99,7 @@ class Attempt(TrainerCallback):
     """
 
     def __init__(self, work: Path, from_step: int, started: float, spec: dict[str, Any]):
-        self.path = work / FILE
+        self.path = work / ATTEMPTS
         self.started = started
         self._written = started
         self.before = read_attempts(work)

@@ -25,7 +25,7 @@ class Stopped(Exception):
 
     def __init__(self, reason: str, step: int, steps: int):
         super().__init__(f"stopped at step {step} of {steps}: {reason}; the same command goes on from there")
-        self.reason = reason
+        self.reason, self.step = reason, step
 
 
 class Interruption(TrainerCallback):

@@ -8,10 +8,9 @@ from typing import Any
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 from reward_ablation.training.around.checkpoints import read_json
+from reward_ablation.training.core.settings import halved
 
 FILE = "micro_batch.json"
-#: TRL's and transformers' own defaults.
-MICRO_BATCH, ACCUMULATION = 8, 1
 
 
 def halvings(work: Path) -> int:
@@ -51,18 +50,3 @@ def halve(work: Path, settings: dict[str, Any], times: int) -> int:
         )
     write_json({"halvings": times + 1}, work / FILE)
     return micro_batch // 2
-
-
-def halved(settings: dict[str, Any], times: int) -> dict[str, Any]:
-    """Training settings with the micro batch halved so many times, and as many more of them in a step.
-
-    Generation keeps its batch: `steps_per_generation` counts micro batches.
-    """
-    factor = 2**times
-    changes = {
-        "per_device_train_batch_size": settings.get("per_device_train_batch_size", MICRO_BATCH) // factor,
-        "gradient_accumulation_steps": settings.get("gradient_accumulation_steps", ACCUMULATION) * factor,
-    }
-    if settings.get("steps_per_generation") is not None:
-        changes["steps_per_generation"] = settings["steps_per_generation"] * factor
-    return {**settings, **changes}

@@ -7,6 +7,8 @@ and models before it written; those of later steps are dropped on resume, and ma
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,9 @@ WHOLE_GRADIENTS = "gradients_step_"
 
 
 class PartWriter:
-    """Keeps the tables of some steps in memory, and writes them together.
+    """Keeps the tables of some steps in memory, and writes them together; the trainer's `Sink`.
+
+    Whole gradients are written while the next step is trained, those of one step at a time: memory is bounded.
 
     Parameters
     ----------
@@ -38,11 +42,24 @@ class PartWriter:
         self.process = process
         self._tables: dict[str, list[pa.Table]] = {}
         self._steps: set[int] = set()
+        self._thread = ThreadPoolExecutor(1)
+        self._arrays: Future | None = None
 
     def add(self, name: str, table: pa.Table, step: int) -> None:
         """Add a step's rows to a table."""
         self._tables.setdefault(name, []).append(table)
         self._steps.add(step)
+
+    def add_arrays(self, step: int, arrays: Callable[[], dict[str, np.ndarray]]) -> None:
+        """Write a step's whole gradients, as `gradients_step_N.npz`; an earlier step's are waited for."""
+        self.wait()
+        self._arrays = self._thread.submit(_save, self.folder / f"{WHOLE_GRADIENTS}{step}.npz", arrays())
+
+    def wait(self) -> None:
+        """Wait for whole gradients that are being written; raises what went wrong."""
+        if self._arrays is not None:
+            self._arrays.result()
+            self._arrays = None
 
     def end_step(self) -> None:
         """Write where enough steps have come together."""
@@ -55,6 +72,12 @@ class PartWriter:
             path = self.folder / f"{name}-{max(self._steps):08d}-{self.process:04d}.parquet"
             write_parquet(pa.concat_tables(tables), path, durable=False)
         self._tables, self._steps = {}, set()
+
+
+def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays by name; a reader never sees half a file."""
+    with atomic_path(path, durable=False) as temporary, temporary.open("wb") as file:  # a path would get another ending
+        np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def step_of_part(path: Path) -> int:

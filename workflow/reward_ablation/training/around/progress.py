@@ -1,34 +1,52 @@
-"""One line a step in the log: where training is, what it earns, how long it will take."""
+"""Where training is, what it earns, how long it will take: a line a step in the log, and the run's heartbeat."""
 
 from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 
 from transformers import TrainerCallback
 
+from reward_ablation.study.heartbeat import EVERY_SECONDS, SAVING, TRAINING, beat
+
 
 class ProgressCallback(TrainerCallback):
-    """Print step, reward, each component, length and the time left."""
+    """Print step, reward, each component, length and the time left; write the heartbeat every few seconds.
 
-    def __init__(self, components: list[str]):
+    Parameters
+    ----------
+    components : list of str
+        Names of the components.
+    work : Path
+        The run's work folder.
+    """
+
+    def __init__(self, components: list[str], work: Path):
         self.components = components
+        self.work = work
         self.start = (0.0, 0)
+        self.written = -math.inf
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.start = (time.perf_counter(), state.global_step)
         if state.is_world_process_zero:
             print(f"train: {state.max_steps} steps, from step {state.global_step + 1}", flush=True)
+            beat(self.work, TRAINING, step=state.global_step, steps=state.max_steps)
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if not logs or "loss" not in logs or not state.is_world_process_zero:
             return
-        if "reward" not in logs:  # a step on rollouts of an earlier one
+        begun, first_step = self.start
+        pace = (time.perf_counter() - begun) / max(1, state.global_step - first_step)
+        new = {"reward": logs["reward"]} if "reward" in logs else {}
+        if time.perf_counter() - self.written > EVERY_SECONDS:
+            beat(self.work, TRAINING, step=state.global_step, seconds_per_step=pace, **new)
+            self.written = time.perf_counter()
+        if not new:  # a step on rollouts of an earlier one
             print(f"step {state.global_step}/{state.max_steps}: loss {logs['loss']:.4f}", flush=True)
             return
-        begun, first_step = self.start
-        left = (time.perf_counter() - begun) / max(1, state.global_step - first_step)
-        left *= state.max_steps - state.global_step
+        left = pace * (state.max_steps - state.global_step)
         scores = " ".join(f"{name} {_mean(logs, f'rewards/{name}/mean')}" for name in self.components)
         length = logs.get("completions/mean_length", float("nan"))
         print(
@@ -36,6 +54,14 @@ class ProgressCallback(TrainerCallback):
             f"{length:.0f} tokens, {left:.0f} s left",
             flush=True,
         )
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.is_world_process_zero and control.should_save:
+            beat(self.work, SAVING, step=state.global_step)
+
+    def on_save(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            beat(self.work, TRAINING, step=state.global_step)
 
 
 def _mean(logs: dict[str, float | None], metric: str) -> str:

@@ -7,43 +7,52 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
-from peft.tuners.lora import LoraLayer
-from transformers import PrinterCallback, TrainerCallback
-from trl import GRPOConfig
+from transformers import TrainerCallback
 
-from reward_ablation.config.sections.prompt import Prompt
 from reward_ablation.config.sections.training import BY_COMPLETION
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
-from reward_ablation.models.load import load_tokenizer
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
-from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
-from reward_ablation.study.code_digest import component_modules, file_digest, module_digests
+from reward_ablation.study.code_digest import module_digests
+from reward_ablation.study.core_digest import component_modules
+from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.spec import processes_of
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around.attempts import Attempt
-from reward_ablation.training.around.checkpoints import claim, resume_point, step_of
+from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, resume_point, step_of
+from reward_ablation.training.around.checks import (
+    check_for_vllm,
+    check_passes,
+    check_problems,
+    check_processes,
+    check_server,
+    check_strategy,
+    check_unchanged,
+)
 from reward_ablation.training.around.finish import clear_outputs, finish, finished, trained
 from reward_ablation.training.around.interruption import Interruption, Stopped
 from reward_ablation.training.around.keep_models import KeepModels
-from reward_ablation.training.around.launch.engine import Engine
+from reward_ablation.training.around.launch.engine import OWN_ENGINE, Engine
 from reward_ablation.training.around.launch.longest_text import longest_text
 from reward_ablation.training.around.launch.server_client import client_with
-from reward_ablation.training.around.micro_batch import halve, halved, halvings
+from reward_ablation.training.around.micro_batch import halve, halvings
+from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.around.progress import ProgressCallback
 from reward_ablation.training.around.resumed_state import load_state
+from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
-from reward_ablation.training.core.dataset import training_dataset
-from reward_ablation.training.core.settings import OWN_ENGINE, grpo_config, lora_config
-from reward_ablation.training.core.trainer import AblationTrainer
+from reward_ablation.training.core import build as core
+from reward_ablation.training.core.run_settings import RunSettings
 
 
 @dataclass(frozen=True)
@@ -111,17 +120,9 @@ def train_run(
         if not start.trained:
             train(parsed, model, problems, run_dir, start.checkpoint, started, callbacks, engine, tracking or {})
         if process.is_main_process:
+            beat(run_dir / WORK, "writing the results")
             finish(run_dir)
     process.wait_for_everyone()
-
-
-def check_processes(there: int, asked: int) -> None:
-    """Refuse to train in another number of processes than the run is recorded with."""
-    if there != asked:
-        raise StudyError(
-            f"launch: the run's number of processes is {asked}, and {there} run; start the training command by no "
-            "launcher of your own, and without WORLD_SIZE and the like"
-        )
 
 
 def prepare(run_dir: Path, spec: dict[str, Any], code: str, model: Path, problems: Path) -> Start:
@@ -142,13 +143,6 @@ def prepare(run_dir: Path, spec: dict[str, Any], code: str, model: Path, problem
     return Start(checkpoint=resume_point(work))
 
 
-def check_unchanged(component: dict[str, Any]) -> None:
-    """Refuse a user's file that is no longer the one that the run's spec has the digest of."""
-    file, separator, _ = component["function"].partition(":")
-    if separator and "code" in component and file_digest(Path(file), Path.cwd()) != component["code"]:
-        raise StudyError(f"{file}: has changed, or what it imports, since the workflow was started; start it again")
-
-
 def train(
     spec: dict[str, Any],
     model: Path,
@@ -167,6 +161,7 @@ def train(
         attempt = Attempt(work, step_of(checkpoint), started, spec)
         times = halvings(work)
         if PartialState().is_main_process:
+            beat(work, "loading the model")
             prepare_wandb(tracking, run_dir)
         trainer = build_trainer(spec, model, problems, work, tracker_settings(tracking), engine)
         for callback in (KeepModels(trainer, spec.get("keep_models", 0)), attempt, interruption, *callbacks):
@@ -188,12 +183,30 @@ def train(
         if stopped and interruption.reason is None:
             raise StudyError("training: TRL ended before the last step; see the log above")
         if not stopped:
+            if trainer.accelerator.is_main_process:
+                beat(work, "saving the model", step=trainer.state.global_step)
             trainer.save_final()
         if trainer.accelerator.is_main_process:
             attempt.write(ended=interruption.reason if stopped else "done", to_step=trainer.state.global_step)
         if stopped:
             trainer.accelerator.wait_for_everyone()  # the first process to end has the launcher end the others
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
+
+
+def settings_of(spec: dict[str, Any]) -> RunSettings:
+    """What the core reads of a run's spec."""
+    settings: Any = SimpleNamespace(
+        seed=spec["seed"],
+        gpus=spec["gpus"],
+        prompt=SimpleNamespace(**spec["prompt"]),
+        components={name: SimpleNamespace(**component) for name, component in spec["components"].items()},
+        weights=spec["weights"],
+        training=spec["training"],
+        lora=spec["lora"],
+        gradients=SimpleNamespace(**{"backward": BY_COMPLETION, **spec["gradients"]}),
+        vllm=SimpleNamespace(**spec["vllm"]) if "vllm" in spec else None,
+    )
+    return settings
 
 
 def build_trainer(
@@ -203,8 +216,8 @@ def build_trainer(
     work: Path,
     trackers: dict[str, Any] | None = None,
     engine: Engine = OWN_ENGINE,
-) -> AblationTrainer:
-    """The trainer of one run, ready to train.
+) -> SavingTrainer:
+    """The trainer of one run, ready to train, once all is as the run's spec says.
 
     Parameters
     ----------
@@ -221,82 +234,21 @@ def build_trainer(
     for name, component in spec["components"].items():
         components[name] = load_component(component["function"], component["parameters"], Path.cwd(), name)
         check_unchanged(component)
-    prompt = Prompt.model_validate(spec["prompt"])
-    tokenizer = load_tokenizer(model)
-    tokenize_prompts([render_prompt("", prompt)], tokenizer)  # a model without a chat template is told in one line
-    dataset = training_dataset(problems, lambda question: render_prompt(question, prompt))
-    settings = halved({**(trackers or {}), **spec["training"]}, halvings(work))
-    vllm = spec.get("vllm")
-    if vllm and vllm["mode"] == "colocate":  # a server was started with it
-        settings["vllm_max_model_length"] = longest_text(spec, model, problems)
-    config = grpo_config(settings, work, spec["seed"], on_cpu=spec["gpus"] == 0, vllm=vllm, engine=engine)
+    surroundings = {"save_total_limit": KEPT_CHECKPOINTS, **(trackers or {})}
+    if vllm := spec.get("vllm"):
+        surroundings |= engine.settings(vllm["mode"])
+        if vllm["mode"] == "colocate":  # a server was started with it
+            surroundings["vllm_max_model_length"] = longest_text(spec, model, problems)
+    settings = settings_of(spec)
+    config = core.build_config(settings, work, surroundings, halvings(work))
+    sink = PartWriter(work / "parts", config.process_index)
+    progress = ProgressCallback(list(components), work)
     with client_with(engine.key):
-        trainer = AblationTrainer(
-            components=components,
-            weights=spec["weights"],
-            placements={name: component["placement"] for name, component in spec["components"].items()},
-            parts=work / "parts",
-            measure_every=spec["gradients"]["every"],
-            whole_at=spec["gradients"]["whole"],
-            backward=spec["gradients"].get("backward", BY_COMPLETION),
-            model=str(model),
-            args=config,
-            train_dataset=dataset,
-            processing_class=tokenizer,
-            peft_config=lora_config(spec["lora"]),
-            callbacks=[ProgressCallback(list(components))],
-        )
-    trainer.remove_callback(PrinterCallback)
+        trainer = core.build_trainer(SavingTrainer, settings, components, model, problems, config, sink, [progress])
+    check_passes(trainer)
     check_strategy(trainer, spec.get("strategy", "ddp"))
     check_server(trainer, engine)
     if config.use_vllm:
         check_for_vllm(trainer)
-    check_problems(config, len(dataset), problems)
+    check_problems(config, pq.read_metadata(problems).num_rows, problems)
     return trainer
-
-
-def check_problems(config: GRPOConfig, there: int, problems: Path) -> None:
-    """Refuse a training set that has fewer problems than one generation takes."""
-    prompts = (config.generation_batch_size or 0) // (config.num_generations or 1)  # TRL has set both
-    if there < prompts:
-        raise StudyError(
-            f"training: a generation takes {prompts} problems at once, and {problems} has {there}; give it more, or "
-            "lower per_device_train_batch_size or steps_per_generation"
-        )
-
-
-def check_server(trainer: AblationTrainer, engine: Engine) -> None:
-    """Refuse to generate on another run's vLLM server, which may have come to this one's port."""
-    if engine.model_name is None or not trainer.accelerator.is_main_process:
-        return
-    served = trainer.vllm_generation.vllm_client.model
-    if served != engine.model_name:
-        raise StudyError(f"launch.vllm: the server at {engine.url} serves {served}, not {engine.model_name}")
-
-
-def check_strategy(trainer: AblationTrainer, strategy: str) -> None:
-    """Refuse to train by another strategy than the run's: accelerate can leave DeepSpeed out without a word."""
-    plugin = trainer.accelerator.state.deepspeed_plugin
-    found = f"zero{plugin.zero_stage}" if plugin else "ddp"
-    if found != strategy:
-        raise StudyError(
-            f"launch.strategy: the run's is {strategy}, and its processes were started with {found}; start the "
-            "training command by no launcher of your own, and without ACCELERATE_ variables"
-        )
-
-
-def check_for_vllm(trainer: AblationTrainer) -> None:
-    """Refuse a model that vLLM would not sample from as it is trained: with dropout, or an adapter on a tied head."""
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    for name, module in model.named_modules():
-        rate = module.p if isinstance(module, torch.nn.Dropout) else getattr(module, "attention_dropout", 0.0)
-        if isinstance(rate, float) and rate > 0:
-            raise StudyError(
-                f"training.disable_dropout: {name} has a dropout of {rate}, and what vLLM samples has none; set it to "
-                "true, or train without launch.vllm"
-            )
-    if model.config.get_text_config().tie_word_embeddings and isinstance(model.get_input_embeddings(), LoraLayer):
-        raise StudyError(
-            "lora.target_modules: an adapter of the embedding, whose weight is the head's too, does not reach vLLM as "
-            "it is trained; leave the embedding out, or train without launch.vllm"
-        )

@@ -6,55 +6,55 @@ import os
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from peft import LoraConfig
 from transformers import TrainingArguments
 from trl import GRPOConfig
 
-from reward_ablation.config.grpo_settings import IMPORTANCE_SAMPLING_MODE
-from reward_ablation.models.device import gpu_kind
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.launch.engine import Engine
+from reward_ablation.training.core.run_settings import Vllm
 
 Config = TypeVar("Config", bound=TrainingArguments)
 
-#: Defaults that differ from TRL's, for every run; a study may set each of them.
-DEFAULTS: dict[str, Any] = {
-    "report_to": "none",
-    "save_total_limit": 2,  # the last one, and the one before in case that is damaged; disks are small
-}
 #: TRL trains in bfloat16 with gradient checkpointing; a CPU gains from neither.
 CPU_DEFAULTS: dict[str, Any] = {"bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
 #: Nor does Apple's GPU of two of these.
 APPLE_DEFAULTS: dict[str, Any] = {"bf16": False, "dataloader_pin_memory": False}
+#: Not TRL's default: sequence_mask drops a completion by the product of its tokens' ratios, the longer the more often.
+IMPORTANCE_SAMPLING_MODE = "token_truncate"
+#: TRL's and transformers' own defaults.
+MICRO_BATCH, ACCUMULATION = 8, 1
 
 
-#: Where there is no server.
-OWN_ENGINE = Engine()
-
-
-def vllm_settings(vllm: dict[str, Any], engine: Engine) -> dict[str, Any]:
-    """TRL's settings for rollouts by vLLM.
-
-    Parameters
-    ----------
-    vllm : dict
-        Of the run's spec.
-    engine : Engine
-    """
-    settings = {"use_vllm": True, "vllm_mode": vllm["mode"], "vllm_importance_sampling_mode": IMPORTANCE_SAMPLING_MODE}
-    if vllm["mode"] == "server":
-        return {**settings, "vllm_server_base_url": engine.url, "vllm_group_port": engine.group_port}
-    return {
-        **settings,
-        "vllm_tensor_parallel_size": vllm["tensor_parallel_size"],
-        "vllm_gpu_memory_utilization": engine.memory,
-        "vllm_enable_sleep_mode": engine.sleep,
-    }
+def vllm_settings(vllm: Vllm) -> dict[str, Any]:
+    """TRL's settings for rollouts by vLLM, as far as they decide numbers."""
+    settings = {"use_vllm": True, "vllm_mode": vllm.mode, "vllm_importance_sampling_mode": IMPORTANCE_SAMPLING_MODE}
+    if vllm.mode == "server":
+        return settings
+    return {**settings, "vllm_tensor_parallel_size": vllm.tensor_parallel_size}
 
 
 def defaults(on_cpu: bool) -> dict[str, Any]:
     """Settings that differ from TRL's, on this machine's device."""
-    return {**DEFAULTS, **(CPU_DEFAULTS if on_cpu else APPLE_DEFAULTS if gpu_kind() == "mps" else {})}
+    if on_cpu:
+        return CPU_DEFAULTS
+    on_apple = torch.backends.mps.is_available() and not torch.cuda.is_available()
+    return APPLE_DEFAULTS if on_apple else {}
+
+
+def halved(settings: dict[str, Any], times: int) -> dict[str, Any]:
+    """Training settings with the micro batch halved so many times, and as many more of them in a step.
+
+    Generation keeps its batch: `steps_per_generation` counts micro batches.
+    """
+    factor = 2**times
+    changes = {
+        "per_device_train_batch_size": settings.get("per_device_train_batch_size", MICRO_BATCH) // factor,
+        "gradient_accumulation_steps": settings.get("gradient_accumulation_steps", ACCUMULATION) * factor,
+    }
+    if settings.get("steps_per_generation") is not None:
+        changes["steps_per_generation"] = settings["steps_per_generation"] * factor
+    return {**settings, **changes}
 
 
 def grpo_config(
@@ -62,33 +62,28 @@ def grpo_config(
     output_dir: Path,
     seed: int,
     on_cpu: bool,
-    vllm: dict[str, Any] | None = None,
-    engine: Engine = OWN_ENGINE,
+    vllm: Vllm | None = None,
 ) -> GRPOConfig:
     """TRL's config of one run.
 
     Parameters
     ----------
     training : dict
-        The study's settings and the arm's overrides, by TRL's names.
+        The study's settings and the arm's overrides, by TRL's names, and those that change no number.
     output_dir : Path
         Where checkpoints go.
     seed : int
         Decides data order, initialisation and sampling.
     on_cpu : bool
-    vllm : dict, optional
+    vllm : Vllm, optional
         Of the run's spec, where vLLM generates the rollouts.
-    engine : Engine
 
     Raises
     ------
     StudyError
         TRL refuses a value, or a combination of values.
     """
-    settings = defaults(on_cpu)
-    if vllm:
-        settings |= vllm_settings(vllm, engine)
-    settings |= training
+    settings = {**defaults(on_cpu), **(vllm_settings(vllm) if vllm else {}), **training}
     single = settings.get("num_generations") == 1
     if single:  # TRL refuses it, and trains with it all the same
         settings["num_generations"] = completions_at_once(settings)
@@ -138,6 +133,6 @@ def completions_at_once(training: dict[str, Any]) -> int:
     return batch
 
 
-def lora_config(lora: dict[str, Any] | None) -> LoraConfig | None:
-    """Peft's config of the adapters; None for full fine-tuning."""
-    return LoraConfig(task_type="CAUSAL_LM", **lora) if lora else None
+def lora_config(lora: Any) -> LoraConfig | None:
+    """Peft's config of the adapters, from a mapping or pairs by peft's names; None for full fine-tuning."""
+    return LoraConfig(task_type="CAUSAL_LM", **dict(lora)) if lora else None

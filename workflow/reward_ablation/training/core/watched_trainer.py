@@ -7,7 +7,7 @@ With `trainer.py` and `gradients/lm_head.py` the only module that overrides or r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,10 +16,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 from trl import GRPOTrainer
 
-from reward_ablation.config.checks import UNWATCHED, second_pass
-from reward_ablation.config.sections.training import BY_COMPLETION
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.core.gradients.frozen import apart
 from reward_ablation.training.core.gradients.layers import MixedCompletions, unwatch, watch
 from reward_ablation.training.core.gradients.lm_head import watched_head
@@ -36,8 +33,12 @@ from reward_ablation.training.core.gradients.seeds import (
     signs_of,
 )
 from reward_ablation.training.core.gradients.step import Completion, StepMeasurement
-from reward_ablation.training.core.gradients.whole import GradientWriter
+from reward_ablation.training.core.gradients.whole import whole_arrays
 from reward_ablation.training.core.placement import ALL_TOKENS
+from reward_ablation.training.core.sink import Sink
+
+#: Settings under which the backward pass is not watched: training is TRL's as it is, and nothing can be measured.
+UNWATCHED = ("fp16", "torch_compile", "torch_compile_backend", "torch_compile_mode", "use_liger_kernel")
 
 
 class WatchedTrainer(GRPOTrainer):
@@ -52,14 +53,14 @@ class WatchedTrainer(GRPOTrainer):
         One weight per component.
     placements : dict of str to str
         One placement per component: the tokens that its advantage acts on.
-    parts : Path
-        Folder for the parts of the tables.
+    sink : Sink
+        Takes the tables and the whole gradients.
     measure_every : int
         Measure the components' gradients at each n-th step; 0 for never.
     whole_at : sequence of int
         Steps at which the components' whole gradients are written, too.
-    backward : str
-        `by_completion`, or `trl`: TRL's own backward pass, with no layer watched and nothing measured.
+    by_completion : bool
+        False for TRL's own backward pass, with no layer watched and nothing measured.
     **kwargs
         Of `GRPOTrainer`.
     """
@@ -69,21 +70,20 @@ class WatchedTrainer(GRPOTrainer):
         *,
         weights: dict[str, float],
         placements: dict[str, str],
-        parts: Path,
+        sink: Sink,
         measure_every: int,
         whole_at: Sequence[int],
-        backward: str = BY_COMPLETION,
+        by_completion: bool = True,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.placements = placements
-        self.parts = parts
+        self.sink = sink
         self.measure_every = measure_every
         self.whole_at = whole_at
         self._component_names = list(weights)
-        self._check_passes()
         self._recorder = Recorder()
-        self._by_completion = backward == BY_COMPLETION and self._can_watch(must=bool(measure_every or whole_at))
+        self._by_completion = by_completion and self._can_watch(must=bool(measure_every or whole_at))
         trained_names = {id(part): name for name, part in self.model.named_parameters() if part.requires_grad}
         head = self.model.get_output_embeddings()
         self._head = tuple(trained_names.get(id(getattr(head, part, None))) for part in ("weight", "bias"))
@@ -92,28 +92,14 @@ class WatchedTrainer(GRPOTrainer):
         self._vectors += [("share", KL)] if self.beta else []
         self._gradients = StepMeasurement(self.model, self._vectors, len(weights), self.accelerator.num_processes)
         # ZeRO-3 holds a slice of each parameter, and its shape besides.
-        shapes = {name: tuple(getattr(part, "ds_shape", part.shape)) for name, part in self.model.named_parameters()}
-        self._writer = GradientWriter(parts, shapes)
+        self._shapes = {
+            name: tuple(getattr(part, "ds_shape", part.shape)) for name, part in self.model.named_parameters()
+        }
         self._forward: Any = None  # log-probabilities, entropies and auxiliary loss of the training step
         self._given: Tensor | None = None  # log-probabilities that take the place of the forward pass
         # The micro-batch whose backward pass is being measured.
         self._measured: tuple[Measurement, list[Family], dict[str, Tensor]] | None = None
         self._completions: dict[int, Completion] = {}
-        self._parts = PartWriter(parts, self.accelerator.process_index)
-
-    def _check_passes(self) -> None:
-        """Refuse to measure in several passes where TRL has chosen checkpointing that allows one, as it may."""
-        reentrant = (self.args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
-        if not self.args.gradient_checkpointing or not reentrant or not (self.measure_every or self.whole_at):
-            return
-        # Of what vLLM samples log-probabilities are at hand that ratios are clipped by.
-        reason = second_pass(vars(self.args), set(self.placements.values())) or ("vLLM" if self.use_vllm else None)
-        if reason:
-            raise StudyError(
-                f"gradients: {reason} takes more than one backward pass to be measured, and TRL checkpoints "
-                "activations with use_reentrant: true, which allows one; set gradient_checkpointing: false, "
-                "or gradients.every: off"
-            )
 
     def _can_watch(self, must: bool) -> bool:
         """Watch the model's layers; where they cannot be watched and nothing is measured, TRL trains as it is."""
@@ -196,7 +182,7 @@ class WatchedTrainer(GRPOTrainer):
             other = self._policy_seeds(model, inputs, -signs)
             if not self.accelerator.gather(differ(own, other).any()[None]).any():
                 other = None
-        names = sorted(set(self.placements.values()), key=lambda name: name == ALL_TOKENS)
+        names = sorted(set(self.placements.values()), key=lambda name: (name == ALL_TOKENS, name))
         families = policy_families(own, other, signs, {name: inputs.get(f"placement_{name}") for name in names})
         placements = [self.placements[component] for _, component in self._vectors if component != KL]
         alone, shares = inputs["alone"], inputs["shares"][:, self._trained_columns]
@@ -246,7 +232,7 @@ class WatchedTrainer(GRPOTrainer):
         if self.accelerator.sync_gradients:
             if measured:
                 self._keep_gradients(step)
-            self._parts.end_step()
+            self.sink.end_step()
         return output
 
     def keep_block(self) -> bool:
@@ -263,11 +249,6 @@ class WatchedTrainer(GRPOTrainer):
         self._recorder.clear()
         return measured is not None
 
-    def finish_writing(self) -> None:
-        """Write all rows so far, and wait for whole gradients that are still being written."""
-        self._parts.flush()
-        self._writer.wait()
-
     def _keep_gradients(self, step: int) -> None:
         def reduce(part: Tensor) -> Tensor:
             return self.accelerator.reduce(part, reduction="mean")
@@ -276,9 +257,9 @@ class WatchedTrainer(GRPOTrainer):
         tables = self._gradients.tables(step, reduce, gather_object)
         if self.accelerator.is_main_process:
             for name, table in tables.items():
-                self._parts.add(name, table, step)
+                self.sink.add(name, table, step)
             if whole:
-                self._writer.write(step, self._component_names, whole)
+                self.sink.add_arrays(step, partial(whole_arrays, self._component_names, whole, self._shapes))
 
 
 class _Seeded(torch.autograd.Function):

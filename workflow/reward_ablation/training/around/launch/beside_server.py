@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from subprocess import Popen
 
+from reward_ablation.study.heartbeat import STOPPED, beat
+from reward_ablation.study.run_folder import WORK
 from reward_ablation.system.errors import PassingError, StudyError
 from reward_ablation.system.exit_status import GOES_ON, is_permanent
 from reward_ablation.training.around.launch.descendants import adopt, end_all
@@ -91,6 +93,7 @@ def train_beside_server(
                 return _watch(signals.trainer, process, signals, plan)
     except _Stopped:
         name = signal.Signals(signals.asked or 0).name
+        beat(plan.log.parent / WORK, STOPPED, why=name)
         print(f"train: stopped before training began: {name}; the same command goes on from there", flush=True)
         return GOES_ON
     finally:

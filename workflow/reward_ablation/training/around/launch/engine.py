@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 #: What a run's processes find their vLLM server by.
 SERVER = "REWARD_ABLATION_VLLM"
@@ -69,3 +70,13 @@ class Engine:
         """By the options of the training command, and by the environment that it was started in."""
         server = json.loads(environment.get(SERVER, "{}"))
         return cls(memory_percent / 100, sleep, **server)
+
+    def settings(self, mode: str) -> dict[str, Any]:
+        """TRL's settings of it, in vLLM's mode; they change no number."""
+        if mode == "server":
+            return {"vllm_server_base_url": self.url, "vllm_group_port": self.group_port}
+        return {"vllm_gpu_memory_utilization": self.memory, "vllm_enable_sleep_mode": self.sleep}
+
+
+#: Where there is no server.
+OWN_ENGINE = Engine()

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.config.sections.prompt import Prompt
-from reward_ablation.models.load import load_tokenizer
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
 

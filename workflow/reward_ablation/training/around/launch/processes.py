@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.data.verify import verify_problems
-from reward_ablation.study.run_folder import VLLM_LOG
+from reward_ablation.study.heartbeat import beat
+from reward_ablation.study.run_folder import VLLM_LOG, WORK
 from reward_ablation.study.spec import launch_packages, processes_of, server_gpus_of
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import claim_gpus
@@ -74,6 +75,7 @@ def lay_out_processes(
     if serves:
         keep = [lock.descriptor for lock in locks if lock.descriptor is not None]
         plan = server_plan(spec, model, problems, run_dir, engine)
+        beat(run_dir / WORK, "starting the vLLM server")
         sys.exit(train_beside_server(plan, training_command(spec), os.environ, spec["gpus"], keep))
     for lock in locks:
         lock.keep_over_exec()

@@ -6,28 +6,10 @@ efficient RL framework secretly brings you off-policy RL training"). Weights tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-
-from reward_ablation.system.errors import StudyError
-
-#: Mean absolute difference of log-probabilities, in nats a token, that rounding does not explain, and how many
-#: generations in a row end a run: one batch may hold a few odd completions.
-LARGEST_GAP, IN_A_ROW = 0.1, 3
-
-#: Settings by TRL's names, with the values under which vLLM's distribution is the trainer's.
-SAME_DISTRIBUTION: dict[str, tuple] = {
-    "top_p": (1.0,),
-    "top_k": (0,),
-    "min_p": (0.0,),
-    "repetition_penalty": (1.0,),
-    "vllm_structured_outputs_regex": (),
-    "generation_kwargs": ({},),
-}
 
 
 @dataclass(frozen=True)
@@ -65,40 +47,3 @@ def sampling_gap(trainer: Tensor, sampler: Tensor, mask: Tensor, ratio: Tensor, 
     exact = torch.exp(difference.sum(1, keepdim=True) if by_sequence else difference)
     cut = (ratio != exact).expand_as(mask) & mask.bool()
     return SamplingGap((difference.abs().sum(1) / tokens).tolist(), (cut.sum(1) / tokens).tolist())
-
-
-class GapWatch:
-    """Stops a run whose rollouts are, again and again, not those of the present weights.
-
-    Parameters
-    ----------
-    settings : mapping
-        Of TRL's config. With some of them vLLM's log-probabilities are of another distribution than the trainer's,
-        whatever the weights: it gives those that are left after cutting off improbable tokens, and TRL does not.
-    """
-
-    def __init__(self, settings: Mapping[str, Any]):
-        self.apart = any(settings.get(name) not in (*same, None) for name, same in SAME_DISTRIBUTION.items())
-        self.in_a_row = 0
-
-    def see(self, mean: float, step: int) -> None:
-        """Look at the gap of a generation.
-
-        Parameters
-        ----------
-        mean : float
-            Over all tokens of the batch and all processes, in nats.
-        step : int
-
-        Raises
-        ------
-        StudyError
-            It was too large `IN_A_ROW` times.
-        """
-        self.in_a_row = 0 if mean <= LARGEST_GAP or self.apart else self.in_a_row + 1
-        if self.in_a_row == IN_A_ROW:
-            raise StudyError(
-                f"launch.vllm: for {IN_A_ROW} generations in a row, up to step {step}, vLLM's log-probabilities were "
-                f"more than {LARGEST_GAP} a token from the trainer's ({mean:.2g}): it does not sample by the present "
-                "weights; see the versions in docs/launch.md, or train without launch.vllm"
-            )

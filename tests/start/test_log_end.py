@@ -1,0 +1,73 @@
+"""The end of a log: written by a command itself, by Python, by several processes, or by nobody."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from reward_ablation.start.log_end import TAIL, read_log_end
+
+STEP = "step 3/40: reward 1.320 (correctness 0.250), 20 tokens, 11 s left\n"
+TRACEBACK = 'Traceback (most recent call last):\n  File "run.py", line 3, in train\n    step()\n    ~~~~^^\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "unexpected", "last"),
+    [
+        ("", "", False, ""),
+        ("Loading weights:   0%|  | 0/26\rLoading weights: 100%|##| 26/26\r\n", "", False, "26"),
+        (STEP + "\n  \n", "", False, "11 s left"),
+        (STEP + "error: disk: full; free space\n", "error: disk: full; free space", False, "free space"),
+        # what a user can mend counts
+        ("failed: OSError: peer\n" + TRACEBACK + "OSError\nerror: disk: full\n", "error: disk: full", False, "full"),
+        ("failed: ValueError: no\n" + TRACEBACK + "ValueError: no\n", "ValueError: no", True, "no"),
+        # of several processes the first to fail takes the others along
+        ("failed: ValueError: real\nfailed: RuntimeError: Connection closed by peer\n[rank1]: ValueError: real\n",
+         "ValueError: real", True, "real"),
+        ("error: process 0 of the run was killed\n" + STEP, "error: process 0 of the run was killed", False, "left"),
+        # before a command has begun, or by an older version
+        (TRACEBACK + "ModuleNotFoundError: No module named 'trl'\n", "ModuleNotFoundError: No module", True, "'trl'"),
+        # what a model writes into a log moves no cursor
+        ("\x1b[2J\x07over\n", "", False, "[2J  over"),
+        ("\udcff".join(["x", "y"]), "", False, "y"),
+    ],
+)  # fmt: skip
+def test_how_a_log_ends(tmp_path, text, error, unexpected, last):
+    path = tmp_path / "seed0.log"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    os.utime(path, (1000, 1000))
+    log = read_log_end(path)
+    assert log.error.startswith(error)
+    assert (bool(log.error), log.unexpected, log.changed) == (bool(error), unexpected, 1000)
+    assert log.last.endswith(last.removeprefix("[2J  ")) if last else not log.last
+
+
+@pytest.mark.parametrize(
+    ("raised", "error", "unexpected"),
+    [
+        ("errors.StudyError('disk: full')", "error: disk: full", False),
+        ("ValueError('no\\n  way \\x1b[2J')", r"ValueError: no way \x1b[2J", True),
+        ("ConnectionError('closed')", "ConnectionError: closed", True),
+    ],
+)
+def test_the_error_of_a_command_is_read(tmp_path, raised, error, unexpected):
+    code = f"from reward_ablation.system import errors\nwith errors.one_line_errors():\n    raise {raised}"
+    path = tmp_path / "seed0.log"
+    with path.open("w") as log:
+        assert subprocess.run([sys.executable, "-c", code], stdout=log, stderr=log).returncode != 0
+    found = read_log_end(path)
+    assert (found.error, found.unexpected) == (error, unexpected)
+
+
+def test_of_a_long_log_the_end_is_read(tmp_path):
+    path = tmp_path / "seed0.log"
+    path.write_text("error: long ago\n" + "x" * (3 * TAIL) + "\n" + STEP)
+    assert (read_log_end(path).error, read_log_end(path).last) == ("", STEP.strip())
+
+
+def test_where_there_is_no_log(tmp_path):
+    assert read_log_end(tmp_path / "none.log") is None
+    assert read_log_end(tmp_path) is None
+    (tmp_path / "file").touch()
+    assert read_log_end(tmp_path / "file" / "none.log") is None

@@ -1,0 +1,55 @@
+"""Load a model folder's tokenizer: never from the network, never foreign code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reward_ablation.system.errors import StudyError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+#: The names under which transformers saves a tokenizer that is defined by tokenizer.json alone.
+GENERIC_TOKENIZERS = {"PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend"}
+
+
+def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTokenizerBase:
+    """Tokenizer of a model folder, ready for batched generation.
+
+    AutoTokenizer goes by the model type for qwen2 and replaces the pre-tokenizer that is in
+    tokenizer.json; a tokenizer that says it is generic is therefore loaded as just that.
+
+    Parameters
+    ----------
+    folder : path
+        Folder with tokenizer files.
+    where : str, optional
+        What an error message calls the model; default: the folder.
+
+    Returns
+    -------
+    Tokenizer that pads on the left (completions follow their prompt without a gap); its pad token
+    is the end-of-text token where it has none of its own.
+
+    Raises
+    ------
+    StudyError
+        There is no tokenizer here, or it has neither a pad nor an end-of-text token.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    folder = Path(folder)
+    where = where or str(folder)
+    settings = folder / "tokenizer_config.json"
+    if not settings.is_file():
+        raise StudyError(f"{where}: no tokenizer_config.json; save the tokenizer there too, by its save_pretrained")
+    generic = json.loads(settings.read_text()).get("tokenizer_class") in GENERIC_TOKENIZERS
+    loader = PreTrainedTokenizerFast if generic and (folder / "tokenizer.json").is_file() else AutoTokenizer
+    tokenizer = loader.from_pretrained(folder, padding_side="left", trust_remote_code=False, local_files_only=True)
+    if tokenizer.pad_token is None:
+        if tokenizer.eos_token is None:
+            raise StudyError(f"{where}: the tokenizer has no pad_token and no eos_token; set one in {settings.name}")
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer

@@ -1,0 +1,107 @@
+"""Digests of the code that decides results: a change of such code makes the results again.
+
+A refactoring changes the code and not the results. `equivalent_code.json` declares digests equivalent that were shown
+to make the same bytes. Every digest here is the first one of its class, so that Snakemake sees no change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from reward_ablation.study.code_digest import PACKAGE, PACKAGE_ROOT, code_digest, module_digests
+
+#: Packages whose code surrounds what decides results: it says, starts, locks, checks and records.
+AROUND = tuple(f"{PACKAGE}.{name}" for name in ("config", "study", "system", "cluster", "start", "training.around"))
+#: What decides the numbers of a run, beside the components in use.
+CORE = f"{PACKAGE}.training.core"
+#: The module that starts each stage whose results cost GPU hours or decide what is trained on.
+STAGES = {
+    "data": f"{PACKAGE}.data.problems",
+    "demo_model": f"{PACKAGE}.models.demo",
+    "evaluation": f"{PACKAGE}.evaluation.evaluate",
+    "models": f"{PACKAGE}.models.fetch",
+    "sft": f"{PACKAGE}.sft.fine_tune",
+    "word_problems": f"{PACKAGE}.data.word_problems",
+}
+_FILE = "equivalent_code.json"
+
+
+@cache
+def deciding_digest(name: str) -> str:
+    """Digest of the code behind some results: the first of its class, 16 hex digits.
+
+    Parameters
+    ----------
+    name : str
+        A name of `STAGES`, `core`, or the dotted name of a module.
+    """
+    return first_of_class(name, present_digest(name))
+
+
+def present_digest(name: str) -> str:
+    """Digest of the code behind some results as the code is now, without regard to equivalent digests."""
+    if name == "core":
+        return code_digest(*core_modules(), without=AROUND)
+    return code_digest(STAGES.get(name, name), without=AROUND)
+
+
+def training_digest(functions: Iterable[str]) -> str:
+    """Digest of the code that decides a run's numbers: that of the core, and those of the components in use.
+
+    Parameters
+    ----------
+    functions : iterable of str
+        Of the components: built-in names; a user's `file.py:function` counts in the run's spec instead.
+
+    Returns
+    -------
+    str
+        16 hex digits.
+    """
+    digests = {name: deciding_digest(name) for name in ("core", *component_modules(functions))}
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def training_modules(functions: Iterable[str]) -> dict[str, str]:
+    """Digest of each module that `training_digest` is over."""
+    return module_digests(*core_modules(), *component_modules(functions), without=AROUND)
+
+
+def component_modules(functions: Iterable[str]) -> list[str]:
+    """Modules of the built-in components among these functions."""
+    return [f"{PACKAGE}.rewards.components.{name}" for name in sorted(set(functions)) if ":" not in name]
+
+
+def core_modules() -> list[str]:
+    """All modules of the folder of the core, also those that no other one imports."""
+    folder = PACKAGE_ROOT.joinpath(*CORE.split("."))
+    paths = [path.relative_to(PACKAGE_ROOT).with_suffix("") for path in folder.rglob("*.py")]
+    return sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
+
+
+def is_around(module: str) -> bool:
+    """Whether a module, by its dotted name, only surrounds what decides results."""
+    return any(module == name or module.startswith(f"{name}.") for name in (*AROUND, f"{PACKAGE}.training.__main__"))
+
+
+def first_of_class(name: str, digest: str) -> str:
+    """The first of the digests that are declared equivalent to one, or the digest itself."""
+    for entry in equivalents().get(name, []):
+        if digest in entry["digests"]:
+            return entry["digests"][0]
+    return digest
+
+
+@cache
+def equivalents() -> dict[str, list[dict[str, Any]]]:
+    """Classes of digests by name.
+
+    Each has `digests`, the first of which stands for all, and `shown_by`: the test or the command that showed that
+    the code of all these digests makes the same bytes.
+    """
+    return json.loads((files("reward_ablation.study") / _FILE).read_text())

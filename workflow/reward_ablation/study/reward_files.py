@@ -1,0 +1,83 @@
+"""Digest of a user's reward file: its syntax tree, and those of the files that it imports."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from reward_ablation.study.code_digest import PACKAGE_ROOT, closure, file_below, file_of_module, is_own
+from reward_ablation.study.core_digest import deciding_digest
+from reward_ablation.study.syntax_text import imported_names, source
+from reward_ablation.system.errors import StudyError
+
+
+def file_digest(path: Path, root: Path) -> str:
+    """Digest of a user's Python file and of the files that it imports, at any depth: 16 hex digits.
+
+    Installed packages do not count, but for this package: a reward may build on its grading.
+
+    Parameters
+    ----------
+    path : Path
+    root : Path
+        Folder that Python looks for imports in first. It looks in the file's own folder last, after what is installed.
+
+    Raises
+    ------
+    StudyError
+        The file is missing, or one of the files is not Python.
+    """
+    if not path.is_file():
+        raise StudyError(f"{path}: no such file; a component's function is a name or path/to/file.py:function")
+    try:
+        files = {"": path, **imports_of_file(path, root)}
+        digest = hashlib.sha256(source(path, messages=True).text.encode())
+        for module, file in files.items():
+            if module and not is_own(module):
+                digest.update(f"\0{module}\0{source(file, messages=True).text}".encode())
+        for module in _own_modules(files):
+            digest.update(f"\0{module}\0{deciding_digest(module)}".encode())
+    except SyntaxError as error:
+        raise StudyError(f"{error.filename}: line {error.lineno}: not valid Python: {error.msg}") from None
+    return digest.hexdigest()[:16]
+
+
+def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
+    """Files that a user's Python file imports, at any depth, by module.
+
+    The files lie below the root, in the file's own folder, or in this package.
+    """
+    names = set(imported_names(path, "", messages=True))
+    return closure(names, lambda module: _user_file(module, root, path.parent))
+
+
+def _own_modules(files: dict[str, Path]) -> list[str]:
+    """Modules of this package that a user's files import themselves, sorted."""
+    names: set[str] = set()
+    for module, path in files.items():
+        if not is_own(module):
+            package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+            names |= imported_names(path, package, messages=True)
+    return sorted(name for name in names if file_of_module(name))
+
+
+def _user_file(module: str, root: Path, folder: Path) -> Path | None:
+    """File of a module below the study's folder, in the reward file's own folder, or of this package."""
+    if not module:
+        return None
+    found = file_of_module(module, PACKAGE_ROOT) or file_below(root, module)
+    beside = file_below(folder, module)
+    return found or (None if beside and _is_shadowed(module.split(".")[0], folder) else beside)
+
+
+def _is_shadowed(name: str, folder: Path) -> bool:
+    """Whether Python finds a module of this name elsewhere before it looks in a reward file's own folder."""
+    if name in sys.stdlib_module_names:
+        return True
+    found = PathFinder.find_spec(name, sys.path)
+    if found is None or found.origin is None:
+        return False
+    home = folder.resolve()
+    return Path(found.origin).resolve().parent not in (home, home / name)

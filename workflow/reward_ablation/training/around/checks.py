@@ -1,0 +1,95 @@
+"""Whether a run is about to be trained as its spec says: its processes, strategy, server, problems and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft.tuners.lora import LoraLayer
+from trl import GRPOConfig
+
+from reward_ablation.config.checks import second_pass
+from reward_ablation.study.reward_files import file_digest
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.launch.engine import Engine
+from reward_ablation.training.core.trainer import AblationTrainer
+
+
+def check_processes(there: int, asked: int) -> None:
+    """Refuse to train in another number of processes than the run is recorded with."""
+    if there != asked:
+        raise StudyError(
+            f"launch: the run's number of processes is {asked}, and {there} run; start the training command by no "
+            "launcher of your own, and without WORLD_SIZE and the like"
+        )
+
+
+def check_unchanged(component: dict[str, Any]) -> None:
+    """Refuse a user's file that is no longer the one that the run's spec has the digest of."""
+    file, separator, _ = component["function"].partition(":")
+    if separator and "code" in component and file_digest(Path(file), Path.cwd()) != component["code"]:
+        raise StudyError(f"{file}: has changed, or what it imports, since the workflow was started; start it again")
+
+
+def check_passes(trainer: AblationTrainer) -> None:
+    """Refuse to measure in several passes where TRL has chosen checkpointing that allows one, as it may."""
+    args: Any = trainer.args
+    reentrant = (args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
+    if not args.gradient_checkpointing or not reentrant or not (trainer.measure_every or trainer.whole_at):
+        return
+    # Of what vLLM samples log-probabilities are at hand that ratios are clipped by.
+    reason = second_pass(vars(args), set(trainer.placements.values())) or ("vLLM" if trainer.use_vllm else None)
+    if reason:
+        raise StudyError(
+            f"gradients: {reason} takes more than one backward pass to be measured, and TRL checkpoints "
+            "activations with use_reentrant: true, which allows one; set gradient_checkpointing: false, "
+            "or gradients.every: off"
+        )
+
+
+def check_problems(config: GRPOConfig, there: int, problems: Path) -> None:
+    """Refuse a training set that has fewer problems than one generation takes."""
+    prompts = (config.generation_batch_size or 0) // (config.num_generations or 1)  # TRL has set both
+    if there < prompts:
+        raise StudyError(
+            f"training: a generation takes {prompts} problems at once, and {problems} has {there}; give it more, or "
+            "lower per_device_train_batch_size or steps_per_generation"
+        )
+
+
+def check_server(trainer: AblationTrainer, engine: Engine) -> None:
+    """Refuse to generate on another run's vLLM server, which may have come to this one's port."""
+    if engine.model_name is None or not trainer.accelerator.is_main_process:
+        return
+    served = trainer.vllm_generation.vllm_client.model
+    if served != engine.model_name:
+        raise StudyError(f"launch.vllm: the server at {engine.url} serves {served}, not {engine.model_name}")
+
+
+def check_strategy(trainer: AblationTrainer, strategy: str) -> None:
+    """Refuse to train by another strategy than the run's: accelerate can leave DeepSpeed out without a word."""
+    plugin = trainer.accelerator.state.deepspeed_plugin
+    found = f"zero{plugin.zero_stage}" if plugin else "ddp"
+    if found != strategy:
+        raise StudyError(
+            f"launch.strategy: the run's is {strategy}, and its processes were started with {found}; start the "
+            "training command by no launcher of your own, and without ACCELERATE_ variables"
+        )
+
+
+def check_for_vllm(trainer: AblationTrainer) -> None:
+    """Refuse a model that vLLM would not sample from as it is trained: with dropout, or an adapter on a tied head."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    for name, module in model.named_modules():
+        rate = module.p if isinstance(module, torch.nn.Dropout) else getattr(module, "attention_dropout", 0.0)
+        if isinstance(rate, float) and rate > 0:
+            raise StudyError(
+                f"training.disable_dropout: {name} has a dropout of {rate}, and what vLLM samples has none; set it to "
+                "true, or train without launch.vllm"
+            )
+    if model.config.get_text_config().tie_word_embeddings and isinstance(model.get_input_embeddings(), LoraLayer):
+        raise StudyError(
+            "lora.target_modules: an adapter of the embedding, whose weight is the head's too, does not reach vLLM as "
+            "it is trained; leave the embedding out, or train without launch.vllm"
+        )

@@ -1,0 +1,118 @@
+"""The run's trainer with what surrounds its numbers: checkpoints, the final model, going on from a checkpoint.
+
+Overrides TRL's private parts; `tests/training/test_trl.py` pins them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from reward_ablation.study.run_folder import KEPT_MODEL
+from reward_ablation.system.errors import StudyError
+from reward_ablation.training.around.checkpoints import drop_old, seal
+from reward_ablation.training.around.finish import FINAL, STATE
+from reward_ablation.training.around.gap_watch import GapWatch
+from reward_ablation.training.around.parts import PartWriter
+from reward_ablation.training.around.resumed_state import save_state
+from reward_ablation.training.core.trainer import AblationTrainer
+
+# Processes on CPUs are on devices cpu:0, cpu:1, ..., for which transformers restores the optimiser, and torch cannot.
+torch.serialization.register_package(
+    100, lambda storage: None, lambda storage, place: storage if place.startswith("cpu:") else None
+)
+
+
+class SavingTrainer(AblationTrainer):
+    """Saves checkpoints from which a run goes on in the same result.
+
+    Parameters
+    ----------
+    sink : PartWriter
+        Writes the parts of the run's tables, on which checkpoints stand.
+    **kwargs
+        Of `AblationTrainer`.
+    """
+
+    sink: PartWriter
+
+    def __init__(self, *, sink: PartWriter, **kwargs: Any):
+        super().__init__(sink=sink, **kwargs)
+        self.epochs = 0  # that were over when the checkpoint was saved that the run goes on from
+        self._gap_watch = GapWatch(vars(self.args))
+        self._saved_at = 0
+        self._sealed: dict[str, str] = {}  # digests of the parts that are on disk
+
+    def _get_train_sampler(self, dataset=None):
+        """Shuffle as in the epoch that the run goes on in: TRL would take the order of the first one again."""
+        sampler: Any = super()._get_train_sampler(dataset)
+        for _ in range(self.epochs if sampler.shuffle else 0):
+            torch.randperm(sampler.num_samples, generator=sampler.generator)
+        return sampler
+
+    def _generate_and_score_completions(self, inputs):
+        """Stop the run where vLLM has not sampled by the present weights."""
+        output = super()._generate_and_score_completions(inputs)
+        if self.use_vllm and self.model.training:
+            mean = self._metrics["train"]["sampling/sampling_logp_difference/mean"][-1]
+            self._gap_watch.see(mean, self.state.global_step + 1)
+        return output
+
+    def _generate(self, prompts):
+        """Half the micro batch would not help here: completions of several micro batches are generated at once."""
+        try:
+            return super()._generate(prompts)
+        except torch.OutOfMemoryError as error:
+            raise StudyError(
+                f"training: the GPU's memory does not hold {len(prompts)} completions while they are generated; lower "
+                "generation_batch_size, steps_per_generation or max_completion_length, or give the run more GPUs"
+            ) from error
+
+    def _save_checkpoint(self, model, trial):
+        """Save a checkpoint from which a run goes on in the same result, whatever ended it, and whenever.
+
+        Earlier checkpoints stay until this one is sealed.
+        """
+        if self._saved_at == self.state.global_step:  # as transformers would at the end of an epoch: over a sealed one
+            return
+        self._saved_at = self.state.global_step
+        self.finish_writing()
+        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        super()._save_checkpoint(model, trial)
+        self.args.save_total_limit = limit
+        work = Path(self.args.output_dir)
+        checkpoint = work / f"checkpoint-{self.state.global_step}"
+        save_state(self, checkpoint)
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            seal(checkpoint, self.state.global_step, self.sink.folder, self._sealed)
+            drop_old(work, limit)
+
+    def create_model_card(self, *arguments, **keywords):
+        """No card with each checkpoint: TRL would write it beside them, where it goes with the work folder."""
+
+    def keep_model(self) -> None:
+        """Save the model as it is now among the parts: checkpoints from this step on stand on it."""
+        self._save_for_use(self.sink.folder / f"{KEPT_MODEL}{self.state.global_step}")
+
+    def _save_for_use(self, folder: Path) -> None:
+        self.save_model(str(folder))
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            (folder / "training_args.bin").unlink(missing_ok=True)  # a pickle; run.json says it all
+
+    def save_final(self) -> None:
+        """Save the final model, and the trainer's state, which has the metrics of all steps."""
+        self.finish_writing()
+        final = Path(self.args.output_dir) / FINAL
+        self._save_for_use(final)
+        if self.accelerator.is_main_process:
+            self.state.save_to_json(str(final / STATE))
+            seal(final, self.state.global_step, self.sink.folder, self._sealed)
+
+    def finish_writing(self) -> None:
+        """Write all rows so far, and wait for whole gradients that are still being written."""
+        self.sink.flush()
+        self.sink.wait()

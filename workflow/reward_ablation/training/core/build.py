@@ -1,0 +1,98 @@
+"""From a run's spec to its trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from transformers import PrinterCallback, TrainerCallback
+from trl import GRPOConfig
+
+from reward_ablation.rewards.scoring import RewardFunction
+from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
+from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.training.core.dataset import training_dataset
+from reward_ablation.training.core.run_settings import RunSettings
+from reward_ablation.training.core.settings import grpo_config, halved, lora_config
+from reward_ablation.training.core.sink import Sink
+from reward_ablation.training.core.trainer import AblationTrainer
+
+Trainer = TypeVar("Trainer", bound=AblationTrainer)
+
+
+def build_config(spec: RunSettings, output_dir: Path, surroundings: dict[str, Any], halvings: int = 0) -> GRPOConfig:
+    """TRL's config of a run.
+
+    Parameters
+    ----------
+    spec : RunSettings
+    output_dir : Path
+        Folder for checkpoints.
+    surroundings : dict
+        TRL's settings that change no number; those of the spec come before them.
+    halvings : int
+        How often the micro batch is halved.
+    """
+    settings = halved({**surroundings, **spec.training}, halvings)
+    return grpo_config(settings, output_dir, spec.seed, on_cpu=spec.gpus == 0, vllm=spec.vllm)
+
+
+def build_trainer(
+    kind: type[Trainer],
+    spec: RunSettings,
+    components: dict[str, RewardFunction],
+    model: Path,
+    problems: Path,
+    config: GRPOConfig,
+    sink: Sink,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> Trainer:
+    """The trainer of a run, ready to train.
+
+    Parameters
+    ----------
+    kind : type
+        The trainer's class.
+    spec : RunSettings
+        Components in alphabetical order, as canonical JSON has them.
+    components : dict of str to callable
+        The spec's components, by name in the same order.
+    model : Path
+        Folder of the base model.
+    problems : Path
+        Prepared training set.
+    config : GRPOConfig
+        By `build_config`.
+    sink : Sink
+        Takes the run's tables.
+    callbacks : sequence of TrainerCallback
+
+    Raises
+    ------
+    StudyError
+        The tokenizer is missing, or does not take the prompts.
+    """
+
+    def render(question: str) -> str | Messages:
+        return render_prompt(question, spec.prompt)
+
+    tokenizer = load_tokenizer(model)
+    tokenize_prompts([render("")], tokenizer)  # refuses a model without a chat template in one line
+    trainer = kind(
+        components=components,
+        weights=dict(spec.weights),
+        placements={name: component.placement for name, component in spec.components.items()},
+        sink=sink,
+        measure_every=spec.gradients.every,
+        whole_at=spec.gradients.whole,
+        by_completion=spec.gradients.backward == "by_completion",
+        model=str(model),
+        args=config,
+        train_dataset=training_dataset(problems, render),
+        processing_class=tokenizer,
+        peft_config=lora_config(spec.lora),
+        callbacks=[*callbacks],
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
