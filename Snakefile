@@ -6,12 +6,13 @@ from pathlib import Path
 
 from snakemake.utils import min_version
 
-from reward_ablation.figures.catalogue import FIGURES, PAGES, files_of, module_of
+from reward_ablation.analysis.registry import files_of
+from reward_ablation.figures.catalogue import FIGURES, PAGES, module_of, tables_of
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.start.commands import Commands
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
-from reward_ablation.start.internals import watch_failures
+from reward_ablation.start.internals import per_job, watch_failures
 from reward_ablation.start.local_gpus import share_gpus
 from reward_ablation.start.overrides import settle
 from reward_ablation.start.report_pages import ReportPages
@@ -81,7 +82,6 @@ report: "workflow/report/workflow.rst"
 
 # Here, where Snakemake was started: what needs the hub, which compute nodes often cannot reach, and what takes seconds.
 localrules:
-    aggregate,
     all,
     all_figures,
     delete,
@@ -108,7 +108,7 @@ if study.config.sft:
 
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
-include: "workflow/rules/aggregate.smk"
+include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/commands.smk"

@@ -4,7 +4,7 @@
 
 Simulated studies of 5 seeds, 1,319 questions with a greedy and 8 sampled answers each, 50 steps of 64 rollouts, and
 similarities of 3 components' gradients in 26 layers at 5 steps. CPU time (user and system), wall time, and the largest
-peak memory of one process, of `reward_ablation.analysis` and then of every figure, two at a time.
+peak memory of one process: of the rules of tables one after the other, and then of every figure, two at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from analysis.made_up import MadeUpStudy  # noqa: E402
-from reward_ablation.figures.catalogue import FIGURES  # noqa: E402
+from reward_ablation.analysis.registry import RULES  # noqa: E402
+from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of  # noqa: E402
 
 COMPONENTS = ["correctness", "format", "length"]
 
@@ -67,19 +68,20 @@ def one_size(arms: int) -> dict[str, Any]:
         root = Path(folder)
         study = simulated_study(arms).write(root)
         about = ["--study", str(study)]
-        tables = ["reward_ablation.analysis", *about, "--results", str(root), "--output", str(root / "tables")]
-        costs = {"tables": measured(tables, environment)}
+        start = time.monotonic()
+        tables = [
+            measured([f"reward_ablation.{rule.module}", *about, "--output", str(root / "tables")], environment)
+            for rule in RULES.values()
+        ]
+        costs = {
+            "tables": {"wall": time.monotonic() - start, **summed({str(n): cost for n, cost in enumerate(tables)})}
+        }
         figures = {
             name: [
-                "reward_ablation.figures",
-                name,
-                *about,
-                "--tables",
-                f"{root}/tables",
-                "--output",
-                f"{root}/{name}.pdf",
+                *("reward_ablation.figures", module_of(name), "--title", entry.title, *about),
+                *("--tables", *(f"{root}/tables/{file}" for file in tables_of(name)), "--output", f"{root}/{name}.pdf"),
             ]
-            for name in FIGURES
+            for name, entry in FIGURES.items()
         }
         start = time.monotonic()
         with ThreadPoolExecutor(2) as pool:

@@ -2,9 +2,10 @@
 
     python benchmarks/planning.py --json FILE [--arms 1000] [--seeds 5] [--repeats 5]
 
-Measures CPU time (user and system) and peak memory of `snakemake -n --quiet` for both, and for a
+Measures CPU time (user and system), wall time and peak memory of `snakemake -n --quiet` for both, and for a
 Snakefile without a job (start-up alone), in turns, so that a busy machine slows all three alike.
-The ratio is taken within each turn, and the median over turns is reported.
+The ratios are taken within each turn. The medians and ranges over turns are reported, and the machine's load.
+A sampling profile of each (`workers/planning_parts.py`) says where the CPU time goes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -119,13 +121,23 @@ def count_jobs(command: list[str]) -> int:
 
 
 def measure(command: list[str]) -> dict[str, float]:
-    """CPU seconds and peak memory (MB) of a command and of the processes that it waits for."""
+    """CPU seconds, wall seconds and peak memory (MB) of a command and of the processes that it waits for."""
+    start = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"error: {' '.join(command)}: exit status {process.returncode}")
-    return {"cpu_seconds": usage.ru_utime + usage.ru_stime, "peak_mb": usage.ru_maxrss / 1024}
+    wall = time.perf_counter() - start
+    return {"cpu_seconds": usage.ru_utime + usage.ru_stime, "wall_seconds": wall, "peak_mb": usage.ru_maxrss / 1024}
+
+
+def parts_of(command: list[str], file: Path) -> dict[str, float]:
+    """Share of each part in the CPU time of a dry run."""
+    python, _, _, *arguments = command
+    measure([python, str(ROOT / "benchmarks" / "workers" / "planning_parts.py"), str(file), *arguments])
+    shares: dict[str, float] = json.loads(file.read_text())
+    return shares
 
 
 def prepare_commands(folder: Path, arms: int, seeds: int) -> tuple[dict[str, list[str]], int]:
@@ -154,44 +166,66 @@ def prepare_commands(folder: Path, arms: int, seeds: int) -> tuple[dict[str, lis
 
 
 def benchmark(arms: int, seeds: int, repeats: int) -> dict[str, Any]:
-    """Medians over turns; the ratio is that of CPU times within a turn."""
+    """Medians over turns; ratios are those of times within a turn."""
     with tempfile.TemporaryDirectory() as folder:
         commands, jobs = prepare_commands(Path(folder), arms, seeds)
         names = list(commands)
         turns: list[dict[str, dict[str, float]]] = []
+        loads: list[float] = []
         for turn in range(repeats):
             order = names[turn % len(names) :] + names[: turn % len(names)]
             turns.append({name: measure(commands[name]) for name in order})
+            loads.append(os.getloadavg()[0])
             seconds = ", ".join(f"{name} {turns[-1][name]['cpu_seconds']:.2f}" for name in names)
             print(f"turn {turn + 1}/{repeats}: CPU seconds: {seconds}", flush=True)
+        parts = {name: parts_of(commands[name], Path(folder) / f"{name}.json") for name in ("workflow", "bare")}
     medians = {
-        name: {key: statistics.median(turn[name][key] for turn in turns) for key in ("cpu_seconds", "peak_mb")}
-        for name in names
+        name: {key: statistics.median(turn[name][key] for turn in turns) for key in turns[0][name]} for name in names
     }
-    ratios = [turn["workflow"]["cpu_seconds"] / turn["bare"]["cpu_seconds"] for turn in turns]
     return {
         "arms": arms,
         "seeds": seeds,
         "jobs": jobs,
         "repeats": repeats,
         **medians,
-        "ratio": {"median": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)},
+        "ratio": ratio_of("cpu_seconds", turns),
+        "wall_ratio": ratio_of("wall_seconds", turns),
+        "load": {"lowest": min(loads), "highest": max(loads), "cores": os.cpu_count()},
+        "parts": {
+            name: {part: share * medians[name]["cpu_seconds"] for part, share in shares.items()}
+            for name, shares in parts.items()
+        },
         "goal": GOAL,
         "turns": turns,
     }
 
 
+def ratio_of(key: str, turns: list[dict[str, dict[str, float]]]) -> dict[str, float]:
+    """Median and range over turns of this workflow's time divided by the bare Snakefile's."""
+    ratios = [turn["workflow"][key] / turn["bare"][key] for turn in turns]
+    return {"median": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)}
+
+
 def table(result: dict[str, Any]) -> str:
     """The result as Markdown."""
-    ratio = result["ratio"]
-    rows = ["| | CPU seconds | peak MB |", "| --- | --- | --- |"]
+    rows = ["| | CPU seconds | wall seconds | peak MB |", "| --- | --- | --- | --- |"]
     for name, label in (("startup", "start-up alone"), ("bare", "bare Snakefile"), ("workflow", "this workflow")):
-        rows.append(f"| {label} | {result[name]['cpu_seconds']:.1f} | {result[name]['peak_mb']:.0f} |")
-    summary = (
-        f"{result['jobs']:,} jobs, {result['repeats']} turns: ratio of CPU times {ratio['median']:.2f} "
-        f"({ratio['lowest']:.2f} to {ratio['highest']:.2f}); goal {result['goal']}."
+        of = result[name]
+        rows.append(f"| {label} | {of['cpu_seconds']:.1f} | {of['wall_seconds']:.1f} | {of['peak_mb']:.0f} |")
+    cpu, wall = (
+        f"{ratio['median']:.2f} ({ratio['lowest']:.2f} to {ratio['highest']:.2f})"
+        for ratio in (result["ratio"], result["wall_ratio"])
     )
-    return "\n".join([*rows, "", summary])
+    load = result["load"]
+    summary = (
+        f"{result['jobs']:,} jobs, {result['repeats']} turns: ratio of CPU times {cpu}, of wall times {wall}; "
+        f"goal {result['goal']} in CPU time. Load average during the turns: {load['lowest']:.1f} to "
+        f"{load['highest']:.1f}, on {load['cores']} cores."
+    )
+    parts = ["| CPU seconds by part | bare Snakefile | this workflow |", "| --- | --- | --- |"]
+    bare, workflow = result["parts"]["bare"], result["parts"]["workflow"]
+    parts += [f"| {part} | {bare[part]:.1f} | {seconds:.1f} |" for part, seconds in workflow.items()]
+    return "\n".join([*rows, "", summary, "", *parts])
 
 
 def main() -> None:

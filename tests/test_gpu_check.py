@@ -91,6 +91,7 @@ def test_without_a_gpu_nothing_is_run_and_the_page_stays(check, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("layout", ["ZeRO-3 × 2"])
 def test_layouts_on_a_cpu(check, tmp_path, layout):
     if layout.startswith("ZeRO") and find_spec("deepspeed") is None and not check.DEEPSPEED.is_dir():

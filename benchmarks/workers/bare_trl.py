@@ -10,6 +10,8 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -42,8 +44,8 @@ def main() -> None:
         rewards.append(load_component(component["function"], component["parameters"], Path.cwd()))
         rewards[-1].__name__ = name
     engine = Engine(sleep=arguments.sleep)
-    vllm = spec.get("vllm")
-    settings = {**spec["training"], **(engine.settings(vllm["mode"]) if vllm else {})}
+    vllm: Any = SimpleNamespace(**spec["vllm"]) if "vllm" in spec else None
+    settings = {**spec["training"], **(engine.settings(vllm.mode) if vllm else {})}
     config = grpo_config(settings, arguments.folder, spec["seed"], on_cpu, vllm)
     config.reward_weights = [spec["weights"][name] for name in spec["components"]]
     trainer = GRPOTrainer(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from analysis.all_tables import write_tables
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.__main__ import main as analyse
 from reward_ablation.figures.__main__ import main as draw
 from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk
@@ -43,7 +43,7 @@ def flip(path: Path) -> None:
 
 
 def analyse_all(root: Path) -> None:
-    analyse(["--study", str(root / "study.json"), "--results", str(root), "--output", str(root / "tables")])
+    write_tables(root)
 
 
 @pytest.mark.parametrize("damage", [truncate, empty, flip])
@@ -70,16 +70,16 @@ def test_a_figure_names_a_damaged_table(root, damage):
     analyse_all(root)
     path = root / "tables" / "rewards_by_step.parquet"
     damage(path)
-    options = ["--study", str(root / "study.json"), "--tables", str(root / "tables")]
+    options = ["--title", "Rewards", "--study", str(root / "study.json"), "--tables", str(path)]
     with pytest.raises(StudyError) as error:
-        draw(["rewards", *options, "--output", str(root / "rewards.pdf")])
+        draw(["figures.training.rewards", *options, "--output", str(root / "rewards.pdf")])
     assert str(error.value).startswith(f"{path}: truncated or changed since it was written")
     assert not (root / "rewards.pdf").exists()
 
 
 def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(root, tmp_path_factory):
     def analyse_into(tables: Path) -> None:
-        analyse(["--study", str(root / "study.json"), "--results", str(root), "--output", str(tables)])
+        write_tables(root, tables)
 
     with small_disk(tmp_path_factory.mktemp("mounted") / "disk", "1m") as disk:
         filler = fill(disk, leave=12288)

@@ -9,10 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis.all_tables import all_tables, command, write_tables
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.__main__ import main
-from reward_ablation.analysis.aggregate import aggregate
-from reward_ablation.analysis.provenance import sentence
+from reward_ablation.analysis.provenance.words import sentence
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.study.provenance import lasting_attempts
 from reward_ablation.system.errors import StudyError
@@ -53,7 +52,7 @@ def moved(record) -> None:
 
 
 def tables_of(root: Path) -> dict[str, pd.DataFrame]:
-    return aggregate(read_study(root / "study.json"), root)
+    return all_tables(read_study(root / "study.json"), root)
 
 
 def test_what_all_runs_have_in_common_is_told(root):
@@ -124,25 +123,24 @@ def test_an_attempt_of_which_no_step_is_left_does_not_count():
     assert lasting_attempts(killed) == killed
 
 
-def arguments(root: Path, mixed: str) -> list[str]:
-    folders = ["--study", str(root / "study.json"), "--results", str(root), "--output", str(root / "tables")]
-    return [*folders, "--mixed-provenance", mixed]
+def write_provenance(root: Path, mixed: str) -> None:
+    command("provenance", root, root / "tables", "--mixed-provenance", mixed)
 
 
 def test_mixed_provenance_is_refused_on_request(root):
-    main(arguments(root, "refuse"))
+    write_provenance(root, "refuse")
     edit(root, 0, 0, other_code)
     with pytest.raises(StudyError) as error:
-        main(arguments(root, "refuse"))
+        write_provenance(root, "refuse")
     told = str(error.value)
     assert told.startswith("runs of different provenance (mixed: code 0the4 (1 run: first), c0de (5 runs: all arms)")
     assert told.endswith("delete the runs that are to be trained again, or set mixed_provenance: tell")
-    main(arguments(root, "tell"))
+    write_provenance(root, "tell")
 
 
 def test_the_report_page_shows_the_table_and_the_sentence(root):
     edit(root, 1, 1, lambda record: record["attempts"][0]["hardware"].update(gpus=["<script>"]))
-    main(arguments(root, "tell"))
+    write_provenance(root, "tell")
     page = (root / "tables" / "provenance.html").read_text()
     assert "mixed: GPUs 1 x NVIDIA H200 (5 runs: all arms), 1 x &lt;script&gt; (1 run: second)" in page
     assert "<td>transformers</td>" in page
@@ -151,5 +149,5 @@ def test_the_report_page_shows_the_table_and_the_sentence(root):
 
 def test_attempts_are_counted(root):
     edit(root, 2, 1, moved)
-    main(arguments(root, "tell"))
+    write_tables(root)
     assert list(pd.read_csv(root / "tables" / "runs.csv")["attempts"]) == [1, 1, 1, 1, 1, 2]

@@ -1,6 +1,7 @@
 from pathlib import Path
 
-from reward_ablation.cluster.jobs import digest_of, job_name, live_jobs, params_in, prefix, run_jobs
+from reward_ablation.cluster.job_names import job_name, prefix
+from reward_ablation.cluster.jobs import digest_of, live_jobs, params_in, run_jobs
 from reward_ablation.cluster.slurm import SlurmJob
 
 RUN = "mixed-1a2b3c4d/seed0"

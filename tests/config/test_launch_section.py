@@ -290,12 +290,8 @@ def test_what_jobs_ask_for(config):
     for name, run in study.runs.items():
         wildcards = SimpleNamespace(run=name)
         asked[run.arm] = resources_of(study, wildcards)
-        options[run.arm] = study.options_of_run(wildcards, SimpleNamespace(**asked[run.arm]))
-    assert asked == {
-        "a": {"gpu": 2, "nodes": 1, "vllm_memory_percent": 45, "vllm_sleep": 1},
-        "b": {"gpu": 4, "nodes": 1, "vllm_memory_percent": 90, "vllm_sleep": 0},
-        "c": {"gpu": 2, "nodes": 1, "vllm_memory_percent": None, "vllm_sleep": None},
-    }
+        options[run.arm] = study.options_of_run(wildcards, None)
+    assert asked == {"a": {"gpu": 2, "nodes": 1}, "b": {"gpu": 4, "nodes": 1}, "c": {"gpu": 2, "nodes": 1}}
     assert options == {
         "a": " --vllm-memory-percent 45 --vllm-sleep 1",
         "b": " --vllm-memory-percent 90 --vllm-sleep 0",

@@ -1,4 +1,4 @@
-"""The real data sets, where a copy lies beside the repository."""
+"""GSM8K, MATH and MATH-500: copies beside the repository, or made-up rows in the same files."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from public_data import data_file, rows
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.data.sources import math
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
-COPIES = Path(__file__).parents[3] / "shared" / "data"
-
-pytestmark = pytest.mark.skipif(not COPIES.is_dir(), reason="no copies of GSM8K and MATH beside the repository")
+LONG = [pytest.mark.slow, pytest.mark.long]
 
 
 def known(source, split, file, **switches) -> PrepareSpec:
     return PrepareSpec.model_validate(
-        {"source": {"source": source, "split": split, "path": str(COPIES / file)}, **switches}
+        {"source": {"source": source, "split": split, "path": str(data_file(file))}, **switches}
     )
 
 
@@ -63,15 +62,15 @@ def test_math_train(prepared, tmp_path):
 @pytest.mark.parametrize(
     ("source", "split", "file"),
     [
-        ("gsm8k", "train", "gsm8k_train.jsonl"),
+        pytest.param("gsm8k", "train", "gsm8k_train.jsonl", marks=LONG),
         ("gsm8k", "test", "gsm8k_test.jsonl"),
         ("math500", "test", "math500.jsonl"),
-        ("math", "train", "math_train.jsonl"),
+        pytest.param("math", "train", "math_train.jsonl", marks=LONG),
     ],
 )
 def test_one_broken_gold_among_the_real_ones_is_named(source, split, file, tmp_path):
     """The gold check passes every published gold (the tests above), and no other gold by the way."""
-    raw = [json.loads(line) for line in (COPIES / file).read_text().splitlines()]
+    raw = rows(file)
     raw[100]["answer"] = "so #### " + "9" * 1001 if source == "gsm8k" else r"\frac{1}{2"
     (tmp_path / file).write_text("\n".join(map(json.dumps, raw)))
     spec = PrepareSpec.model_validate(
@@ -83,14 +82,14 @@ def test_one_broken_gold_among_the_real_ones_is_named(source, split, file, tmp_p
 
 @pytest.mark.parametrize("file", ["math_train.jsonl", "math500.jsonl"])
 def test_golds_found_in_solutions_are_the_published_ones(file):
-    raw = [json.loads(line) for line in (COPIES / file).read_text().splitlines()]
+    raw = rows(file)
     without = [{key: value for key, value in row.items() if key != "answer"} for row in raw]
     found = [row["answer"] or "" for row in math(without, "math", "train")]
     assert found == [row["answer"].strip() for row in raw]
 
 
 def test_training_on_the_test_problems_that_are_not_evaluated(config, tmp_path):
-    source = {"source": "math500", "split": "test", "path": str(COPIES / "math500.jsonl")}
+    source = {"source": "math500", "split": "test", "path": str(data_file("math500.jsonl"))}
     config["data"] = {"train": source, "evaluation": {"math500": {**source, "limit": 30}}, "overlap": "drop"}
     study = resolve(config, "study.yaml", tmp_path)
     (dataset,) = study.datasets.values()

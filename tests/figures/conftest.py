@@ -9,11 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis.all_tables import SCHEMAS, all_tables
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.aggregate import aggregate
-from reward_ablation.analysis.cost import cost_by_arm, write_cost
+from reward_ablation.analysis.registry import OF_TIMES
 from reward_ablation.analysis.study_file import StudyFile, read_study
-from reward_ablation.analysis.tables import write_table
+from reward_ablation.analysis.tables import write_csv, write_tables
 
 THREE = ["correctness", "format", "length"]
 GRID = [(a / 2, b / 2, (2 - a - b) / 2) for a in range(3) for b in range(3 - a)]
@@ -74,11 +74,10 @@ def made_up(tmp_path_factory):
     def make(name: str) -> WithTables:
         root = tmp_path_factory.mktemp("study")
         study = read_study(STUDIES[name].write(root))
-        tables = aggregate(study, root)
-        for table, frame in tables.items():
-            write_table(table, frame, root / "tables")
-        tables["cost"] = cost_by_arm(tables["runs"], study.arm_names)
-        write_cost(tables["cost"], root / "tables" / "cost.csv")
+        tables = all_tables(study, root)
+        in_parquet = {name: table for name, table in tables.items() if name not in OF_TIMES}
+        write_tables(in_parquet, SCHEMAS, root / "tables")
+        write_csv(tables["cost"], root / "tables" / "cost.csv")
         return WithTables(study, tables, root)
 
     return make

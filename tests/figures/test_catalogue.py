@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.analysis.tables import SCHEMAS
+from reward_ablation.analysis.registry import TABLES
 from reward_ablation.figures.__main__ import draw
-from reward_ablation.figures.catalogue import FIGURES, OF_TIMES, files_of, module_of
+from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of
 
 CAPTIONS = Path(__file__).parents[2] / "workflow" / "report"
 
@@ -18,7 +18,8 @@ def test_a_figure_has_a_function_of_its_tables_and_a_caption(name):
     entry = FIGURES[name]
     function = getattr(import_module(f"reward_ablation.{module_of(name)}"), name)
     assert len(inspect.signature(function).parameters) == len(entry.tables) + 1
-    assert set(entry.tables) <= {*SCHEMAS, *OF_TIMES}
+    unknown = set(entry.tables) - {*TABLES}
+    assert not unknown, f"{name} is drawn from {unknown}: no such table in analysis/registry.py"
     assert len((CAPTIONS / f"{name}.rst").read_text().split()) > 20
 
 
@@ -30,12 +31,12 @@ def test_titles_are_told_apart():
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_is_headed_by_its_title(made_up, name, study):
     tables = [made_up(study).tables[table] for table in FIGURES[name].tables]
-    assert draw(name, tables, made_up(study).study).get_suptitle() == FIGURES[name].title
+    assert draw(module_of(name), tables, made_up(study).study).get_suptitle() == FIGURES[name].title
 
 
 def test_times_are_read_from_csv():
-    assert files_of("cost") == ["cost.csv"]
-    assert files_of("evaluation") == ["evaluation_by_arm.parquet"]
+    assert tables_of("cost") == ["cost.csv"]
+    assert tables_of("evaluation") == ["evaluation_by_arm.parquet"]
 
 
 def test_a_start_of_the_workflow_loads_no_drawing():

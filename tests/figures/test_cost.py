@@ -1,7 +1,8 @@
 import pytest
 from matplotlib.colors import to_hex
 
-from reward_ablation.analysis.cost import read_cost, write_cost
+from reward_ablation.analysis.tables import write_csv
+from reward_ablation.cost.table import read_cost
 from reward_ablation.figures.cost import cost, unit_of
 from reward_ablation.figures.elements.style import looks
 from reward_ablation.system.errors import StudyError
@@ -43,7 +44,7 @@ def test_hours_are_of_what_the_study_used(table):
 
 @pytest.mark.parametrize("keep", [0, 20, 0.7])
 def test_a_damaged_table_is_told_in_one_line(table, tmp_path, keep):
-    write_cost(table, tmp_path / "cost.csv")
+    write_csv(table, tmp_path / "cost.csv")
     whole = (tmp_path / "cost.csv").read_bytes()
     assert len(read_cost(tmp_path / "cost.csv")) == len(table)
     (tmp_path / "cost.csv").write_bytes(whole[: int(keep if keep >= 1 else keep * len(whole))])

@@ -1,8 +1,10 @@
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-from reward_ablation.figures.__main__ import contents_of, main
-from reward_ablation.figures.catalogue import FIGURES, PAGES
+from reward_ablation.figures.__main__ import main
+from reward_ablation.figures.book import contents_of
+from reward_ablation.figures.book import main as bind
+from reward_ablation.figures.catalogue import FIGURES, PAGES, module_of, tables_of
 from reward_ablation.figures.elements.style import ONE_COLUMN, WIDTH
 from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk
@@ -14,12 +16,24 @@ def written(made_up, tmp_path_factory):
     return write(made_up("four arms").root, tmp_path_factory.mktemp("figures"))
 
 
+def draw(name, root, output):
+    """Draw a figure by its command."""
+    tables = [str(root / "tables" / file) for file in tables_of(name)]
+    study = ["--title", FIGURES[name].title, "--study", str(root / "study.json")]
+    main([module_of(name), *study, "--tables", *tables, "--output", str(output)])
+
+
+def bind_all(root, figures, output):
+    """Bind the figures of a folder by the command."""
+    pages = [str(figures / f"{name}.pdf") for name in PAGES]
+    provenance = ["--provenance", str(root / "tables" / "provenance.parquet")]
+    bind(["--study", str(root / "study.json"), *provenance, "--pages", *pages, "--output", str(output)])
+
+
 def write(root, folder):
-    study = ["--study", str(root / "study.json")]
     for name in FIGURES:
-        main([name, *study, "--tables", str(root / "tables"), "--output", str(folder / f"{name}.pdf")])
-    pages = [str(folder / f"{name}.pdf") for name in PAGES]
-    main(["all", *study, "--tables", str(root / "tables"), "--pages", *pages, "--output", str(folder / "all.pdf")])
+        draw(name, root, folder / f"{name}.pdf")
+    bind_all(root, folder, folder / "all.pdf")
     return folder
 
 
@@ -96,11 +110,9 @@ def test_figures_have_the_width_of_one_or_two_columns(written, name):
 
 def test_figures_are_the_same_bytes_each_time(written, made_up, tmp_path):
     root = made_up("four arms").root
-    options = ["--study", str(root / "study.json"), "--tables", str(root / "tables")]
     for name in ("rewards", "arms", "similarity_layers"):
-        main([name, *options, "--output", str(tmp_path / f"{name}.pdf")])
-    pages = [str(written / f"{name}.pdf") for name in PAGES]
-    main(["all", *options, "--pages", *pages, "--output", str(tmp_path / "all.pdf")])
+        draw(name, root, tmp_path / f"{name}.pdf")
+    bind_all(root, written, tmp_path / "all.pdf")
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (written / path.name).read_bytes(), path.name
 
@@ -108,16 +120,16 @@ def test_figures_are_the_same_bytes_each_time(written, made_up, tmp_path):
 @pytest.mark.parametrize("name", ["rewards", "all"])
 def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(written, made_up, tmp_path, name):
     root = made_up("four arms").root
-    options = ["--study", str(root / "study.json"), "--tables", str(root / "tables")]
-    if name == "all":
-        options += ["--pages", *(str(written / f"{page}.pdf") for page in PAGES)]
+
+    def make(output):
+        bind_all(root, written, output) if name == "all" else draw(name, root, output)
+
     with small_disk(tmp_path / "disk", "4m") as disk:
         filler = fill(disk, leave=4096)
-        command = [name, *options, "--output", str(disk / f"{name}.pdf")]
         with pytest.raises(StudyError) as error:
-            main(command)
+            make(disk / f"{name}.pdf")
         assert str(error.value).startswith(f"{disk / f'{name}.pdf'}: No space left on device; what is done is kept")
         assert [path.name for path in disk.iterdir()] == [filler.name]
         filler.unlink()
-        main(command)
+        make(disk / f"{name}.pdf")
         assert (disk / f"{name}.pdf").read_bytes() == (written / f"{name}.pdf").read_bytes()

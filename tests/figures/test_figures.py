@@ -13,7 +13,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from reward_ablation.figures.__main__ import draw as draw_from
-from reward_ablation.figures.catalogue import FIGURES
+from reward_ablation.figures.catalogue import FIGURES, module_of
 from reward_ablation.figures.elements.curves import MOST_POINTS, thinned
 from reward_ablation.figures.elements.simplex import positions
 from reward_ablation.figures.elements.style import COLOURS, STYLE, looks, wrapped
@@ -30,7 +30,7 @@ def draw(made_up, name: str, figure: str) -> Figure:
     if figure == "title":
         return title_page(made_up(name).study, made_up(name).tables["provenance"])
     given = made_up(name)
-    return draw_from(figure, [given.tables[table] for table in FIGURES[figure].tables], given.study)
+    return draw_from(module_of(figure), [given.tables[table] for table in FIGURES[figure].tables], given.study)
 
 
 def tick_labels(figure: Figure, *, drawn: bool) -> set[int]:
@@ -323,7 +323,7 @@ def test_captions_say_how_exact_folded_cosines_are(made_up, figure):
     def caption(error: float) -> str:
         given = made_up("four arms")
         tables = [given.tables[name].assign(folding_error=error) for name in FIGURES[figure].tables]
-        drawn = draw_from(figure, tables, given.study)
+        drawn = draw_from(module_of(figure), tables, given.study)
         return " ".join(text.get_text().replace("\n", " ") for text in drawn.findobj(Text))
 
     assert "has a standard error of at most 0.002 from that" in caption(0.0018)

@@ -11,7 +11,7 @@ from reward_ablation.analysis.gradients.what_if_map import point_table
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.gradients.similarity_heatmap import binned, cells, similarity_heatmap
 from reward_ablation.figures.gradients.what_if import arm_weights, directions, what_if
-from reward_ablation.figures.gradients.what_if_check import what_if_check
+from reward_ablation.figures.gradients.what_if_check import agreement, what_if_check
 from reward_ablation.figures.training.predictors import predictors
 from reward_ablation.figures.training.signals import signals
 
@@ -195,3 +195,13 @@ def test_predictions_and_observations_have_both_intervals():
     assert across[:, 0] == pytest.approx([0.4, 0.6])
     assert along[:, 1] == pytest.approx([0.4, 0.6])
     assert "Of 8 changes with both directions beyond noise (of 12) 4 went as predicted" in words(figure)
+
+
+def test_agreement_is_told_in_words():
+    check = pd.DataFrame(
+        [("x", 1.0, 0.5, 1.5, 0.2, 0.1, 0.3), ("y", -1.0, -1.5, -0.5, 0.1, 0.05, 0.2), ("z", 0.2, -1, 1, 0.1, 0, 0.2)],
+        columns=["arm", "predicted", "predicted_low", "predicted_high", "observed", "low", "high"],
+    )
+    assert agreement(check) == (
+        "Of 2 changes with both directions beyond noise (of 3) 1 went as predicted; rank correlation over all 3: 0.87."
+    )

@@ -14,7 +14,7 @@ from reward_ablation.config.sections.model import DemoModel, LocalModel
 from reward_ablation.models.__main__ import parse_spec
 from reward_ablation.models.fetch import fetch
 from reward_ablation.models.verify import verify_model
-from reward_ablation.study.spec import folder_fingerprint
+from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import GOES_ON
 from storage import fill, small_disk

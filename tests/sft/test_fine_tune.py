@@ -75,8 +75,15 @@ def test_only_completions_are_learnt(start, problems, demo_model):
         assert learnt == row["input_ids"][row["completion_mask"].index(1) :]
 
 
-@pytest.mark.parametrize("lora", [None, LORA], ids=["all weights", "LoRA with dropout"])
-@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize(
+    ("lora", "accumulation"),
+    [
+        pytest.param(None, 1, marks=pytest.mark.long),
+        (None, 2),
+        (LORA, 1),
+        pytest.param(LORA, 2, marks=pytest.mark.long),
+    ],
+)
 def test_a_start_that_is_interrupted_ends_in_the_same_bytes(start, tmp_path, lora, accumulation):
     size = 16 // accumulation
     training = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulation}
@@ -124,13 +131,13 @@ def test_what_trl_refuses_is_one_line(tmp_path):
 
 def test_the_command_leaves_the_model_alone_in_its_place(demo_model, problems, tmp_path, capsys):
     """Stopped by a signal it exits with 75 and goes on; what it needed on the way is gone in the end."""
-    spec = {**SPEC, "training": {**SPEC["training"], "max_steps": 200}}
+    spec = {**SPEC, "training": {**SPEC["training"], "max_steps": 80}}
     output = tmp_path / "models" / "base-01234567" / "model.json"
     command = [sys.executable, "-m", "reward_ablation.sft", "--spec", json.dumps(spec), "--model", str(demo_model)]
     command += ["--problems", str(problems), "--output", str(output)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
-        if line.startswith("step 3/200"):
+        if line.startswith("step 3/80"):
             process.send_signal(signal.SIGTERM)
             break
     rest = process.stdout.read()

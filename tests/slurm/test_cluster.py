@@ -112,17 +112,19 @@ def test_scancel_gives_a_process_time_to_save_while_the_batch_script_lives(clust
 
 
 @pytest.mark.slow  # the controller looks at time limits every 30 s
+@pytest.mark.long
 def test_signals_at_a_time_limit(cluster, commands):
-    options = ("--time=1", "--mem=100")
+    """The early signal comes 60 to 90 seconds before the limit: time enough to save on a busy machine."""
+    options = ("--time=2", "--mem=100")
     plain = cluster.submit(f"exec {commands.manager} 'exec {commands.trainer}'", *options)
-    early = cluster.submit(f"exec {commands.manager} 'exec {commands.trainer}'", "--signal=TERM@30", *options)
-    early_step = cluster.submit(f"exec srun {commands.trainer}", "--signal=TERM@30", *options)
-    assert cluster.wait_for(early_step, seconds=120) == "FAILED"
+    early = cluster.submit(f"exec {commands.manager} 'exec {commands.trainer}'", "--signal=TERM@90", *options)
+    early_step = cluster.submit(f"exec srun {commands.trainer}", "--signal=TERM@90", *options)
+    assert cluster.wait_for(early_step, seconds=300) == "FAILED"
     assert "saved" in cluster.log(early_step)
     # Without a step, nothing gets the early signal.
     assert "SIGTERM" not in cluster.log(early)
     for job in (plain, early):
-        assert cluster.wait_for(job, seconds=120) == "TIMEOUT"
+        assert cluster.wait_for(job, seconds=300) == "TIMEOUT"
         assert cluster.log(job).count("SIGTERM") == 1
         assert "saved" in cluster.log(job)
 

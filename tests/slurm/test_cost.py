@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from reward_ablation.analysis.cost import cost_of_run
 from reward_ablation.analysis.runs import RunRecord
 from reward_ablation.analysis.study_file import StudyRun
-from reward_ablation.cluster.accounting import allocations
 from reward_ablation.cluster.command import SlurmError
+from reward_ablation.cost.accounting import allocations
+from reward_ablation.cost.tables import cost_of_run
 
 from .cluster import Cluster
 from .studies import ClusterStudy
@@ -70,6 +70,7 @@ def test_accounting_that_is_disabled_is_told(cluster: Cluster, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("undisturbed")
 def test_a_run_through_the_profile_has_the_hours_of_its_own_job(undisturbed: ClusterStudy):
     for arm, written in undisturbed.records().items():
         [attempt] = written["attempts"]

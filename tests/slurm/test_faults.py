@@ -38,6 +38,7 @@ def assert_nothing_lost(study: ClusterStudy, arm: str, ended: str) -> None:
     assert second["ended"] == "done"
 
 
+@pytest.mark.long
 def test_a_trainer_that_is_killed_once(study: ClusterStudy, undisturbed: ClusterStudy):
     (study.folder / "kill").touch()
     status, told = study.train()
@@ -47,6 +48,7 @@ def test_a_trainer_that_is_killed_once(study: ClusterStudy, undisturbed: Cluster
     assert sorted(len(attempts(study, arm)) for arm in ("one", "two")) == [1, 2]
 
 
+@pytest.mark.long
 def test_a_reward_that_never_works_is_submitted_once(study: ClusterStudy, undisturbed: ClusterStudy):
     (study.folder / "broken").touch()
     status, told = study.train()
@@ -59,11 +61,13 @@ def test_a_reward_that_never_works_is_submitted_once(study: ClusterStudy, undist
     assert_as_undisturbed(study, undisturbed)
 
 
+@pytest.mark.long
 def test_a_time_limit_hit_in_training(study: ClusterStudy, undisturbed: ClusterStudy):
-    study.site["train"]["hours"] = 1 / 60
-    study.slow(2.5)
+    """Three minutes: enough to begin training on a busy machine, too little for 24 steps of eight seconds."""
+    study.site["train"]["hours"] = 3 / 60
+    study.slow(8)
     start = study.start(*study.targets())
-    wait_until("a limit", lambda: "time limit" in study.log_of("one") + study.log_of("two"), 120)
+    wait_until("a limit", lambda: "time limit" in study.log_of("one") + study.log_of("two"), 300)
     study.slow(0)
     assert start.wait(200) == 0, study.told()
     assert_as_undisturbed(study, undisturbed)
@@ -73,6 +77,7 @@ def test_a_time_limit_hit_in_training(study: ClusterStudy, undisturbed: ClusterS
         assert_nothing_lost(study, arm, "time limit")
 
 
+@pytest.mark.long
 def test_a_cancelled_run_is_named_the_others_finish_and_the_next_start_goes_on(
     study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster
 ):
@@ -93,6 +98,7 @@ def test_a_cancelled_run_is_named_the_others_finish_and_the_next_start_goes_on(
     assert len(attempts(study, "two")) == 1
 
 
+@pytest.mark.long
 def test_preemption(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
     study.slow()
     start = study.start(*study.targets())
@@ -111,6 +117,7 @@ def test_preemption(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Clu
         assert_nothing_lost(study, arm, "SIGTERM")
 
 
+@pytest.mark.long
 def test_preemption_that_cancels(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
     """Slurm does not start such a job again; the minute until that is believed is shortened here."""
     study.site["partition"] = "low_cancel"
@@ -128,6 +135,7 @@ def test_preemption_that_cancels(study: ClusterStudy, undisturbed: ClusterStudy,
         assert_nothing_lost(study, arm, "SIGTERM")
 
 
+@pytest.mark.long
 def test_a_node_that_dies_and_comes_back(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
     study.slow()
     start = study.start(*study.targets())
@@ -147,6 +155,7 @@ def test_a_node_that_dies_and_comes_back(study: ClusterStudy, undisturbed: Clust
     assert second["from_step"] == 8, "the last checkpoint: a dead node saves nothing"
 
 
+@pytest.mark.long
 def test_a_controller_that_is_away_for_a_minute(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
     """One run ends, and the other is to be submitted, while nobody answers."""
     study.slow()
@@ -163,6 +172,7 @@ def test_a_controller_that_is_away_for_a_minute(study: ClusterStudy, undisturbed
     assert [len(attempts(study, arm)) for arm in ("one", "two")] == [1, 1]
 
 
+@pytest.mark.xdist_group("undisturbed")
 def test_ctrl_c_saves_all_runs(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
     study.slow()
     start = study.start(*study.targets())
@@ -181,6 +191,7 @@ def test_ctrl_c_saves_all_runs(study: ClusterStudy, undisturbed: ClusterStudy, c
         assert_nothing_lost(study, arm, "SIGTERM")
 
 
+@pytest.mark.long
 def test_snakemake_killed_and_started_again_while_its_jobs_run(
     study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster
 ):
@@ -201,6 +212,7 @@ def test_snakemake_killed_and_started_again_while_its_jobs_run(
     assert [len(attempts(study, arm)) for arm in ("one", "two")] == [1, 1]
 
 
+@pytest.mark.long
 def test_two_studies_on_one_cluster(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster, tmp_path: Path):
     """Of one name, in two folders, with the same arms: only their folders tell their jobs apart."""
     other = study.beside(tmp_path / "other")
@@ -222,6 +234,7 @@ def test_two_studies_on_one_cluster(study: ClusterStudy, undisturbed: ClusterStu
     assert [len(attempts(other, arm)) for arm in ("one", "two")] == [1, 1]
 
 
+@pytest.mark.long
 def test_a_full_disk(study: ClusterStudy, undisturbed: ClusterStudy):
     with small_disk(study.results / "runs", "40m") as disk:
         filler = fill(disk, leave=1_000_000)

@@ -15,6 +15,7 @@ from .studies import ClusterStudy
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(bool(missing_programs(accounting=True)), reason="needs slurmdbd and mariadb-server-core"),
 ]
 

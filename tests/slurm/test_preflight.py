@@ -96,6 +96,7 @@ def test_what_does_not_fit_is_told(there, resources, told):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("site", "told"),
     [
@@ -116,6 +117,7 @@ def test_a_start_that_cannot_go_well_submits_nothing(study: ClusterStudy, cluste
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("undisturbed")
 def test_a_dry_run_checks_what_a_start_would(study: ClusterStudy, cluster: Cluster):
     before = {job.id for job in cluster.jobs()}
     status, said = study.run("--dry-run")
@@ -136,6 +138,7 @@ def test_a_dry_run_checks_what_a_start_would(study: ClusterStudy, cluster: Clust
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_variables_that_do_nothing_here_are_told(study: ClusterStudy):
     """The parent plugin would read the file of the second."""
     study.environment |= {"SBATCH_ARRAY_INX": "1-2", "SNAKEMAKE_SLURM_PARTITIONS": "nowhere.yaml"}
@@ -147,6 +150,7 @@ def test_variables_that_do_nothing_here_are_told(study: ClusterStudy):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_without_slurm_the_profile_says_so(study: ClusterStudy):
     study.environment["SLURM_CONF"] = str(study.folder / "nowhere.conf")
     status, said = study.train()
@@ -156,6 +160,7 @@ def test_without_slurm_the_profile_says_so(study: ClusterStudy):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_room_for_the_checkpoints(study: ClusterStudy, cluster: Cluster):
     """A model that says to be large: its record is what the estimate goes by."""
     record = next(study.results.glob("models/*/model.json"))
@@ -172,6 +177,7 @@ def test_no_room_for_the_checkpoints(study: ClusterStudy, cluster: Cluster):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_jobs_of_an_earlier_start_that_do_something_else(study: ClusterStudy, cluster: Cluster):
     study.slow(3)
     start = study.start(study.targets()[0])

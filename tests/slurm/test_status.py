@@ -11,7 +11,7 @@ import pytest
 from .cluster import Cluster, wait_until
 from .studies import ClusterStudy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def status_of(study: ClusterStudy) -> str:

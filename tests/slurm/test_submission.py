@@ -10,7 +10,7 @@ import pytest
 from .cluster import Cluster, wait_until
 from .studies import ClusterStudy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 #: The first submission is taken, but its answer is lost; a banner stands before that of the next.
 UNCONFIRMED = """#!/bin/sh

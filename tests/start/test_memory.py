@@ -231,7 +231,14 @@ def assert_as_estimated(run: Run, found: dict[str, int]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [{"bf16": False}, {"bf16": True, "lora": 8}, {"bf16": False, "processes": 2}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"bf16": False}, marks=pytest.mark.long),
+        {"bf16": True, "lora": 8},
+        pytest.param({"bf16": False, "processes": 2}, marks=pytest.mark.long),
+    ],
+)
 def test_weights_gradients_and_optimiser(tmp_path, changes):
     run = Run(micro_batch=4, prompt=16, completion=16, checkpointing=False, **changes)
     several = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"] if run.processes > 1 else []
@@ -239,6 +246,7 @@ def test_weights_gradients_and_optimiser(tmp_path, changes):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(
     find_spec("deepspeed") is None and not DEEPSPEED.is_dir(), reason="DeepSpeed is not installed; `make test` does"
 )
@@ -258,11 +266,11 @@ def test_slices_of_zero(tmp_path, strategy, changes):
 @pytest.mark.parametrize(
     ("changes", "margin"),
     [
-        ({"bf16": False, "checkpointing": False}, 0.02),
-        ({"bf16": True, "checkpointing": False}, 0.02),
+        pytest.param({"bf16": False, "checkpointing": False}, 0.02, marks=pytest.mark.long),
+        pytest.param({"bf16": True, "checkpointing": False}, 0.02, marks=pytest.mark.long),
         ({"bf16": True, "checkpointing": False, "lora": 8}, 0.03),
-        ({"bf16": False, "checkpointing": True}, 0.06),
-        ({"bf16": True, "checkpointing": True}, 0.06),
+        pytest.param({"bf16": False, "checkpointing": True}, 0.06, marks=pytest.mark.long),
+        pytest.param({"bf16": True, "checkpointing": True}, 0.06, marks=pytest.mark.long),
     ],
 )
 def test_activations_and_the_peak_of_a_step(tmp_path, monkeypatch, changes, margin):

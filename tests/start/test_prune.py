@@ -7,8 +7,7 @@ import time
 import pytest
 
 from reward_ablation.start import prune
-from reward_ablation.start.prune import delete, unneeded
-from reward_ablation.start.prune_text import prune_text, size_text
+from reward_ablation.start.prune import delete, prune_text, size_text, unneeded
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.locks import take
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from reward_ablation.cluster.jobs import job_name, prefix
+from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
 from reward_ablation.start.history import is_held
 from reward_ablation.start.run_status import SILENT, State

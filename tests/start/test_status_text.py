@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from reward_ablation.cluster.jobs import job_name, prefix
+from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
 from reward_ablation.start.run_status import SILENT
 from reward_ablation.start.stale import Present

@@ -106,6 +106,23 @@ def train(demo_model, problems, tmp_path):
 
 
 @pytest.fixture(scope="session")
+def trained(demo_model, problems, tmp_path_factory):
+    """`trained(**changes of the spec)` is the folder of an undisturbed run, trained once and only to be read."""
+    from reward_ablation.training.around.run import train_run
+
+    folders: dict[str, Path] = {}
+
+    def run(**changes) -> Path:
+        spec = canonical(spec_with(**changes))
+        if spec not in folders:
+            folders[spec] = tmp_path_factory.mktemp("trained") / "seed0"
+            train_run(spec, "code", demo_model, problems, folders[spec])
+        return folders[spec]
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def given_completions(demo_model, problems) -> given.Completions:
     return given.sample(demo_model, problems, SPEC["training"]["num_generations"], 16)
 

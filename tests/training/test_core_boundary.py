@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.config import checks, grpo_settings
-from reward_ablation.study.code_digest import import_closure
+from reward_ablation.study.core_digest import training_modules
 from reward_ablation.training.core import settings, watched_trainer
 
 PACKAGE = Path(__file__).parents[2] / "workflow" / "reward_ablation"
@@ -24,8 +24,6 @@ ROOMS = (
 )
 #: What they may import beside each other; the classes of exceptions change no number.
 ALLOWED = ("reward_ablation.system.errors",)
-#: The module from which all code of the rooms is reached that every run uses.
-ENTRY = "reward_ablation.training.core.build"
 
 
 def is_core(name: str) -> bool:
@@ -94,16 +92,13 @@ def test_an_import_out_of_the_core_is_named(line):
     assert offence.split()[-1] in MODULES
 
 
-def test_the_whole_core_is_reached_from_its_entry():
-    """The digest of the core is over what its entry imports: no module of training may be missing there."""
-    reached = import_closure((ENTRY,))
-    assert {name for name in CORE_MODULES if name.startswith("reward_ablation.training.core")} <= reached
-    others = {name.removeprefix("reward_ablation.") for name in reached if is_core(name)}
+def test_the_digest_of_training_is_over_the_core_and_nothing_else():
+    counted = {name for name in training_modules([]) if MODULES[name].read_text()}
+    assert {name for name in MODULES if name.startswith("reward_ablation.training.core")} <= counted
+    others = {name.removeprefix("reward_ablation.") for name in counted}
     assert {"gram.similarity", "gram.store", "sampling.draws", "sampling.prompts", "sampling.tokenizer"} <= others
     assert {"rewards.arguments", "rewards.completions", "rewards.scoring", "rewards.grading.extraction"} <= others
-    beyond = {name for name in reached - import_closure(ALLOWED) if not is_core(name)}
-    assert beyond == {"reward_ablation.training"}  # the package, whose `__init__.py` is empty
-    assert MODULES["reward_ablation.training"].read_text() == ""
+    assert {name for name in counted if not is_core(name)} == {"reward_ablation"}
 
 
 def test_settings_that_config_explains_are_those_of_the_core():

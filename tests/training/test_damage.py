@@ -6,13 +6,15 @@ import shutil
 import pandas as pd
 import pytest
 
+from reward_ablation.study.canonical import canonical
 from reward_ablation.study.run_folder import SEAL, WORK
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around import run as run_module
-from reward_ablation.training.around.checkpoints import SET_ASIDE
+from reward_ablation.training.around.checkpoints import SET_ASIDE, claim
 from reward_ablation.training.around.finish import FINAL
 
+from .conftest import spec_with
 from .interrupting import StopAt, attempts, digests
 
 #: A checkpoint at each step.
@@ -20,16 +22,24 @@ SAVING = {"save_strategy": "steps", "save_steps": 1}
 
 
 @pytest.fixture
-def whole(train):
-    return digests(train("whole", training=SAVING))
+def whole(trained):
+    return digests(trained(training=SAVING))
+
+
+@pytest.fixture(scope="module")
+def killed(demo_model, problems, tmp_path_factory):
+    """Folder of a run that was killed in its fourth step."""
+    folder = tmp_path_factory.mktemp("killed") / "seed0"
+    spec = canonical(spec_with(training=SAVING))
+    with pytest.raises(KeyboardInterrupt):
+        run_module.train_run(spec, "code", demo_model, problems, folder, callbacks=(StopAt(4),))
+    return folder
 
 
 @pytest.fixture
-def interrupted(train, tmp_path):
-    """A run that was killed in its fourth step: it has the checkpoints of the second and the third."""
-    with pytest.raises(KeyboardInterrupt):
-        train("run", training=SAVING, callbacks=[StopAt(4)])
-    work = tmp_path / "run" / "seed0" / WORK
+def interrupted(killed, tmp_path):
+    """Work of a run that was killed in its fourth step: it has the checkpoints of the second and the third."""
+    work = shutil.copytree(killed, tmp_path / "run" / "seed0") / WORK
     assert sorted(path.name for path in work.glob("checkpoint-*")) == ["checkpoint-2", "checkpoint-3"]
     return work
 
@@ -49,8 +59,16 @@ def flip(path):
 FILES = ["model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json", "resumed_state_0.pt", SEAL]
 
 
-@pytest.mark.parametrize("file", FILES)
-@pytest.mark.parametrize("damage", [cut, flip])
+LONG = [pytest.mark.slow, pytest.mark.long]
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        *zip(FILES, [cut, flip] * 3, strict=True),
+        *(pytest.param(file, damage, marks=LONG) for file, damage in zip(FILES, [flip, cut] * 3, strict=True)),
+    ],
+)
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(train, interrupted, whole, capsys, damage, file):
     damage(interrupted / "checkpoint-3" / file)
     with pytest.raises(KeyboardInterrupt):  # the folder of what is set aside goes with the finished run
@@ -156,3 +174,17 @@ def test_a_finished_run_of_other_data_is_trained_again(train, problems, tmp_path
     other = tmp_path / "other.parquet"
     pd.read_parquet(problems).iloc[::-1].to_parquet(other)
     assert digests(train("run", problems=other)) != before
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_kept"),
+    [("around.run", True), ("around.saving_trainer", False), ("around.resumed_state", False), ("core.trainer", False)],
+)
+def test_checkpoints_of_a_code_that_writes_them_otherwise_are_left_behind(tmp_path, changed, is_kept):
+    names = ("around.run", "around.saving_trainer", "around.resumed_state", "core.trainer")
+    modules = {f"reward_ablation.training.{name}": "0" for name in names}
+    owner = {"spec": {"seed": 0}, "code": "the first of an equivalent class", "inputs": {}}
+    claim(tmp_path / "work", owner, modules)
+    (tmp_path / "work" / "checkpoint-1").mkdir()
+    claim(tmp_path / "work", owner, {**modules, f"reward_ablation.training.{changed}": "1"})
+    assert (tmp_path / "work" / "checkpoint-1").exists() == is_kept

@@ -2,6 +2,8 @@
 
 import itertools
 
+import pytest
+
 from reward_ablation.study.canonical import canonical
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.run import train_run
@@ -11,11 +13,13 @@ from .conftest import spec_with
 from .interrupting import digests
 
 SPEC = canonical(spec_with(training={"max_steps": 3, "save_strategy": "steps", "save_steps": 1}))
-#: Bytes by which the disk holds more with each try.
-MORE = 400_000
 
 
-def test_a_full_disk_costs_nothing_but_the_wait(demo_model, problems, tmp_path):
+#: Bytes by which the disk holds more with each try, and how many tries that makes at least.
+@pytest.mark.parametrize(
+    ("more", "tries"), [(1_600_000, 1), pytest.param(400_000, 5, marks=[pytest.mark.slow, pytest.mark.long])]
+)
+def test_a_full_disk_costs_nothing_but_the_wait(demo_model, problems, tmp_path, more, tries):
     def refusal(run):
         try:
             train_run(SPEC, "code", demo_model, problems, run)
@@ -26,7 +30,7 @@ def test_a_full_disk_costs_nothing_but_the_wait(demo_model, problems, tmp_path):
     assert refusal(tmp_path / "whole") is None
     for number in itertools.count():
         with small_disk(tmp_path / f"disk{number}", "32m") as disk:
-            filler = fill(disk, leave=number * MORE)
+            filler = fill(disk, leave=number * more)
             run = disk / "run"
             told = refusal(run)
             if told is None:
@@ -37,4 +41,4 @@ def test_a_full_disk_costs_nothing_but_the_wait(demo_model, problems, tmp_path):
             filler.unlink()
             assert refusal(run) is None
             assert digests(run) == digests(tmp_path / "whole")
-    assert number > 5
+    assert number > tries

@@ -38,15 +38,15 @@ def test_a_kept_model_is_the_final_one_of_a_shorter_run(train, lora):
     assert of_model(run, "model-step2") != of_model(run, "model")
 
 
-def test_keeping_models_changes_nothing_else(train):
-    plain, keeping = digests(train("plain")), digests(train("keeping", keep_models=1))
+def test_keeping_models_changes_nothing_else(trained):
+    plain, keeping = digests(trained()), digests(trained(keep_models=1))
     assert plain.items() <= keeping.items()
     assert {name.partition("/")[0] for name in keeping.keys() - plain} == {"model-step1", "model-step2", "model-step3"}
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
-def test_a_run_that_is_killed_keeps_the_same_models(train, step):
-    whole = train("whole", **KEEPING)
+def test_a_run_that_is_killed_keeps_the_same_models(train, trained, step):
+    whole = trained(**KEEPING)
     with pytest.raises(KeyboardInterrupt):
         train("killed", **KEEPING, callbacks=[StopAt(step)])
     killed = train("killed", **KEEPING)
@@ -55,10 +55,10 @@ def test_a_run_that_is_killed_keeps_the_same_models(train, step):
     assert kept(killed) == ["model", "model-step1", "model-step2", "model-step3"]
 
 
-def test_a_run_that_is_stopped_keeps_the_same_models(train):
+def test_a_run_that_is_stopped_keeps_the_same_models(train, trained):
     from reward_ablation.training.around.interruption import Stopped
 
-    whole = train("whole", keep_models=2)
+    whole = trained(keep_models=2)
     for step in (1, 2, 3):
         with pytest.raises(Stopped):
             train("stopped", keep_models=2, callbacks=[SignalIn(step)])
@@ -66,13 +66,15 @@ def test_a_run_that_is_stopped_keeps_the_same_models(train):
 
 
 @pytest.mark.parametrize(("model", "goes_on_from"), [("model-step3", 2), ("model-step1", 0)])
-def test_a_kept_model_that_is_damaged_takes_the_checkpoints_after_it_along(train, capsys, model, goes_on_from):
+def test_a_kept_model_that_is_damaged_takes_the_checkpoints_after_it_along(
+    train, trained, tmp_path, capsys, model, goes_on_from
+):
     """The run goes on from before it, and makes it again."""
     keeping = {"keep_models": 1, "training": {**SAVING, "save_steps": 1}}
-    whole = train("whole", **keeping)
+    whole = trained(**keeping)
     with pytest.raises(KeyboardInterrupt):
         train("run", **keeping, callbacks=[StopAt(4)])
-    work = whole.parents[1] / "run" / "seed0" / WORK
+    work = tmp_path / "run" / "seed0" / WORK
     weights = work / "parts" / model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     run = train("run", **keeping)

@@ -65,9 +65,11 @@ def test_between_any_two_operations_at_the_end_of_a_run(trained, whole, demo_mod
 
 
 @pytest.mark.slow
-def test_between_any_two_operations_of_a_whole_run(train_here, whole, tmp_path):
+@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.long)])
+def test_between_two_operations_of_a_whole_run(train_here, whole, tmp_path, every):
+    """Killed before each 16th file operation; in the long form before each one."""
     run = tmp_path / "run"
-    for operation in itertools.count(1):
+    for operation in itertools.count(1, every):
         shutil.rmtree(run, ignore_errors=True)
         if not killed_at(operation, run, lambda: train_here(run)):
             break

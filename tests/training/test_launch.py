@@ -156,7 +156,7 @@ def test_a_process_that_dies_leaves_none_behind(started, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("processes", "asked"), [(2, 1), (1, 2)])
+@pytest.mark.parametrize(("processes", "asked"), [(2, 1), pytest.param(1, 2, marks=pytest.mark.long)])
 def test_another_number_of_processes_than_asked_for_is_refused(command, tmp_path, processes, asked):
     spec = spec_with(training={"per_device_train_batch_size": 4}, **({"processes": asked} if asked > 1 else {}))
     launched = command(spec, tmp_path / "run" / "seed0")

@@ -39,6 +39,7 @@ def train_in_two(command):
     return train
 
 
+@pytest.mark.long
 def test_two_processes(train_in_two, tmp_path):
     run = tmp_path / "run" / "seed0"
     result = train_in_two(spec_with(training={"per_device_train_batch_size": 4, "max_steps": 2}), run)
@@ -59,6 +60,7 @@ def test_two_processes_generate_what_one_does(train, train_in_two, tmp_path):
     assert_same_rollouts(train("one", training={"num_iterations": 2}), of_two)
 
 
+@pytest.mark.long
 def test_a_signal_to_one_process_stops_both_and_they_go_on(train_in_two, tmp_path):
     (tmp_path / "signalling.py").write_text(SIGNALLING)
     length = {"function": f"{tmp_path / 'signalling.py'}:length", "parameters": {}}

@@ -18,7 +18,9 @@ def kl_of(run):
     return pd.read_parquet(run / "metrics.parquet").set_index("step")["kl"]
 
 
-@pytest.mark.parametrize(("lora", "rate"), [(None, 1e-3), (LORA, 2e-2)], ids=["all weights", "LoRA"])
+@pytest.mark.parametrize(
+    ("lora", "rate"), [(None, 1e-3), pytest.param(LORA, 2e-2, marks=pytest.mark.long)], ids=["all weights", "LoRA"]
+)
 def test_the_kl_term_pulls_back_to_the_start(train, lora, rate):
     """At the start it is zero, with no gradient: the first step is the same under any weight; then it holds."""
     weak = train("weak", lora=lora, training={"beta": 1e-6, "max_steps": 6, "learning_rate": rate})

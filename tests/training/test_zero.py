@@ -29,7 +29,7 @@ ZERO = {
 }
 
 
-@pytest.mark.parametrize("stage", ZERO)
+@pytest.mark.parametrize("stage", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_zero_is_as_one_process(one_process, two_processes, tmp_path, stage):
     config = tmp_path / "deepspeed.json"
     settings = ["gradient_accumulation_steps", "train_micro_batch_size_per_gpu", "gradient_clipping"]

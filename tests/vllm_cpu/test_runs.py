@@ -143,6 +143,7 @@ def test_a_colocated_engine_samples_by_the_present_weights(colocated):
     assert (different == 4).all()
 
 
+@pytest.mark.long
 def test_a_run_is_repeated_to_the_byte_and_goes_on_after_a_kill(command, colocated, tmp_path):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
     with started(command(COLOCATE, run), log) as process:
@@ -155,22 +156,26 @@ def test_a_run_is_repeated_to_the_byte_and_goes_on_after_a_kill(command, colocat
     assert digests(run) == digests(colocated)
 
 
+@pytest.mark.long
 def test_two_colocated_engines_are_as_one(train, colocated):
     in_two = train("in_two", **COLOCATE, **IN_TWO)
     assert_synchronised(in_two)
     assert_same(colocated, in_two)
 
 
+@pytest.mark.long
 def test_slices_of_weights_reach_the_engine_whole(train, colocated):
     run = train("run", **COLOCATE, **IN_TWO, strategy="zero3")
     assert_synchronised(run)
     assert_same(colocated, run)
 
 
+@pytest.mark.long
 def test_adapters_reach_the_engine_and_leave_their_base_alone(train):
     assert_synchronised(train("run", **COLOCATE, lora={"r": 4, "target_modules": "all-linear"}))
 
 
+@pytest.mark.long
 def test_older_rollouts_and_a_kl_term(train):
     run = train("run", **COLOCATE, training={"beta": 0.1, "num_iterations": 2})
     assert len(pd.read_parquet(run / "metrics.parquet")) == STEPS
@@ -184,6 +189,7 @@ def test_a_server_for_two_processes_with_slices_of_the_weights(train, colocated)
     assert_same(colocated, run)
 
 
+@pytest.mark.long
 def test_weights_that_do_not_arrive_end_the_run(command, tmp_path):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
     training = {"learning_rate": 1e-2}
@@ -197,6 +203,7 @@ def test_weights_that_do_not_arrive_end_the_run(command, tmp_path):
     assert not (run / "run.json").exists()
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_ends_the_run_which_goes_on_and_is_as_a_colocated_one(command, colocated, tmp_path):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
     with started(command(SERVER, run), log) as process:
@@ -228,6 +235,7 @@ def assert_nobody_else_is_let_in(server: psutil.Process) -> None:
     assert shown.status_code == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_server_is_gone_when_its_run_is(command, tmp_path, number):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"

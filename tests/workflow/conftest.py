@@ -7,13 +7,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from reward_ablation.system.locks import wait_for
+
+from .starting import snakemake
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,10 +66,9 @@ class Study:
     def snakemake(self, *arguments: str, config: str = "config.yaml") -> subprocess.CompletedProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
-        command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
-        command += ["--directory", str(self.folder), "--cores", "2", "--configfile", config, *arguments]
-        environment = {**os.environ, "PYTHONHASHSEED": "0"}
-        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
+        options = ["--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder), "--cores", "2"]
+        options += ["--configfile", config, *arguments]
+        return snakemake(options, self.folder, ROOT / "workflow", os.environ)
 
     def planned(self, *targets: str) -> dict[str, int]:
         """Jobs of a dry run, by rule."""

@@ -20,6 +20,7 @@ import yaml
 from reward_ablation.data.word_problems import generate
 
 from .conftest import ROOT, TINY, Study
+from .starting import snakemake
 
 REWARDS = '''
 """A user's reward, which imports a file of the user's."""
@@ -109,23 +110,30 @@ class Bench:
         shutil.copytree(self.code, place / "code")
         return Bench(place / "study", place / "code", self.config)
 
-    def command(self, *arguments: str) -> dict[str, Any]:
-        """How to start Snakemake with this code, for subprocess."""
+    def command(self, *arguments: str) -> list[str]:
+        """Arguments of Snakemake with this code; its config is written."""
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
-        command = [sys.executable, "-m", "snakemake", *arguments, "--snakefile", str(self.code / "Snakefile")]
-        command += ["--directory", str(self.folder), "--cores", "2", "--configfile", "config.yaml"]
-        environment = {**os.environ, "PYTHONPATH": str(self.code / "workflow"), "PYTHONDONTWRITEBYTECODE": "1"}
-        return {"args": command, "cwd": self.folder, "env": environment, "text": True}
+        command = [*arguments, "--snakefile", str(self.code / "Snakefile")]
+        return [*command, "--directory", str(self.folder), "--cores", "2", "--configfile", "config.yaml"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment of Snakemake with this code."""
+        return {**os.environ, "PYTHONPATH": str(self.code / "workflow")}
+
+    def start(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Start Snakemake and wait for its end."""
+        return snakemake(self.command(*arguments), self.folder, self.code / "workflow", self.environment)
 
     def snakemake(self, *arguments: str) -> str:
         """Start Snakemake; what it prints."""
-        result = subprocess.run(**self.command(*arguments), capture_output=True)
+        result = self.start(*arguments)
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout if arguments[0] in ("plan", "prune") else result.stdout + result.stderr
 
     def refused(self, *arguments: str) -> str:
         """Start Snakemake, which must end with one line; the line."""
-        result = subprocess.run(**self.command(*arguments), capture_output=True)
+        result = self.start(*arguments)
         assert result.returncode == 1, result.stdout + result.stderr
         assert "Traceback" not in result.stderr
         [line] = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
@@ -134,9 +142,13 @@ class Bench:
     @contextmanager
     def running(self, *arguments: str) -> Iterator[subprocess.Popen]:
         """Snakemake while it runs; killed at the end, with its jobs, as by a power cut."""
-        started = self.command(*arguments)
         process = subprocess.Popen(
-            **started, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [sys.executable, "-m", "snakemake", *self.command(*arguments)],
+            cwd=self.folder,
+            env=self.environment,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         try:
             yield process

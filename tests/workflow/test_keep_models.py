@@ -15,22 +15,19 @@ FIGURES = ("results/tiny/figures/learning_curves.pdf", "results/tiny/figures/exa
 
 @pytest.fixture(scope="module")
 def keeping(tmp_path_factory):
-    """The tiny study with one seed, as far as the figures of kept models: three steps, of which two leave a model."""
-    study = Study(tmp_path_factory.mktemp("keeping"), {**TINY, "seeds": [0], "keep_models": 1})
+    """A run of the tiny study, as far as the figures of kept models: three steps, of which two leave a model."""
+    arms = {"design": "list", "arms": {"mixed": TINY["arms"]["arms"]["mixed"]}}
+    study = Study(tmp_path_factory.mktemp("keeping"), {**TINY, "seeds": [0], "arms": arms, "keep_models": 1})
     result = study.snakemake("--", *FIGURES)
     assert result.returncode == 0, result.stdout + result.stderr
     return study
 
 
 def test_each_kept_model_is_evaluated(keeping):
-    runs = sorted(keeping.results.glob("runs/*/seed0"))
-    assert len(runs) == 2
-    for run in runs:
-        assert sorted(path.name for path in run.glob("model*")) == ["model", "model-step1", "model-step2"]
-    answers = [pd.read_parquet(path) for path in keeping.results.glob("evaluation/*/*/seed0/test-*.steps.parquet")]
-    assert len(answers) == 2
-    for rows in answers:
-        assert rows.groupby("step").size().to_dict() == {1: 12 * 3, 2: 12 * 3}
+    [run] = keeping.results.glob("runs/*/seed0")
+    assert sorted(path.name for path in run.glob("model*")) == ["model", "model-step1", "model-step2"]
+    [answers] = keeping.results.glob("evaluation/*/*/seed0/test-*.steps.parquet")
+    assert pd.read_parquet(answers).groupby("step").size().to_dict() == {1: 12 * 3, 2: 12 * 3}
     curves = pd.read_parquet(keeping.results / "tables" / "learning_curves.parquet")
     assert sorted(curves["step"].unique()) == [0, 1, 2, 3]
     for table in ("problem_curves", "examples"):
@@ -41,8 +38,8 @@ def test_each_kept_model_is_evaluated(keeping):
 
 def test_each_evaluation_has_a_record_that_nothing_waits_for(keeping):
     records = sorted(keeping.results.glob("evaluation/*/**/test-*.json"))
-    assert len(records) == 5  # base, and of two runs the final model and the kept ones
-    assert sorted(len(json.loads(path.read_text())["models"]) for path in records) == [1, 1, 1, 2, 2]
+    assert len(records) == 3  # base, the run's final model and the kept ones
+    assert sorted(len(json.loads(path.read_text())["models"]) for path in records) == [1, 1, 2]
     before = {path: path.read_bytes() for path in records}
     for path in records:
         path.unlink()
@@ -56,7 +53,7 @@ def test_other_settings_evaluate_all_models_again_and_train_none(keeping):
     other = Study(keeping.folder, keeping.config)
     other.config["evaluation"] = {**other.config["evaluation"], "max_new_tokens": 12}
     planned = other.planned()
-    assert (planned["evaluate_base"], planned["evaluate"], planned["evaluate_kept"]) == (1, 2, 2)
+    assert (planned["evaluate_base"], planned["evaluate"], planned["evaluate_kept"]) == (1, 1, 1)
     assert not {"train", "fetch", "prepare_train"} & set(planned)
 
 
@@ -65,5 +62,5 @@ def test_a_study_that_keeps_none_has_runs_of_its_own(keeping):
     other = Study(keeping.folder, keeping.config)
     other.config["keep_models"] = 0
     planned = other.planned()
-    assert (planned["train"], planned["evaluate"]) == (2, 2)
+    assert (planned["train"], planned["evaluate"]) == (1, 1)
     assert not {"evaluate_base", "evaluate_kept"} & set(planned)

@@ -1,4 +1,7 @@
-"""Presets: the full form plans its jobs, and TRL takes its settings; the small form runs to the last figure."""
+"""Presets: both forms plan their jobs, and TRL takes their settings; the small form runs to the last figure.
+
+On each commit one small form runs as far as its tables. It has a supervised start, KL, adapters and a user's file.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,27 @@ import pandas as pd
 import pytest
 import yaml
 
+from configs import changed
 from exports import as_published
+from public_data import data_file
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256
 
 from .conftest import ROOT, Study
 
-COPIES = ROOT.parent / "shared" / "data"
-
 PRESETS = ["cs674", "four_rewards", "grpo_guide", "rldynamics", "simple_grpo"]
 
-#: In place of a small form's own values: this one learns, and takes ten minutes.
+#: In place of a small form's own values, which learn something and take longer.
 SHORTER = {
+    "grpo_guide": {"model/samples": 300, "model/steps": 30, "sft/training/num_train_epochs": 5},
     "four_rewards": {
-        "REWARD_ABLATION__SEEDS": "[0]",
-        "REWARD_ABLATION__MODEL__STEPS": "30",
-        "REWARD_ABLATION__SFT__TRAINING__MAX_STEPS": "20",
-        "REWARD_ABLATION__TRAINING__MAX_STEPS": "2",
-        "REWARD_ABLATION__GRADIENTS__EVERY": "2",
-        "REWARD_ABLATION__EVALUATION__SAMPLES": "0",
-    }
+        "seeds": [0],
+        "model/steps": 30,
+        "sft/training/max_steps": 20,
+        "training/max_steps": 2,
+        "gradients/every": 2,
+        "evaluation/samples": 0,
+    },
 }
 
 each_preset = pytest.mark.parametrize("preset", PRESETS)
@@ -48,17 +52,18 @@ def with_local_data(value):
     if not isinstance(value, dict):
         return value
     if value.get("source") in ("gsm8k", "math"):
-        return {**value, "path": str(COPIES / f"{value['source']}_{value['split']}.jsonl")}
+        return {**value, "path": str(data_file(f"{value['source']}_{value['split']}.jsonl"))}
     if value.get("source") == "math500":
-        return {**value, "path": str(COPIES / "math500.jsonl")}
+        return {**value, "path": str(data_file("math500.jsonl"))}
     if value.get("source") == "file":
         return {**value, "path": str(ROOT / value["path"])}
     return {key: with_local_data(item) for key, item in value.items()}
 
 
 @each_preset
-def test_the_full_preset_plans_its_jobs(preset, tmp_path):
-    study = Study(tmp_path, config_of(preset))
+@pytest.mark.parametrize("form", ["", "_small"], ids=["full", "small"])
+def test_a_preset_plans_its_jobs(preset, form, tmp_path):
+    study = Study(tmp_path, with_local_data(config_of(preset + form)))
     planned = study.planned()
     runs = len(resolve({**study.config, "launch": {"gpus": 0}}, preset, ROOT).runs)
     assert planned["train"] == runs
@@ -69,44 +74,44 @@ def test_the_full_preset_plans_its_jobs(preset, tmp_path):
 
 @pytest.mark.slow
 def test_trl_takes_the_settings():
-    """Of all full forms, in one process; with vLLM or DeepSpeed only where they are installed."""
+    """Of all presets, in one process; with vLLM or DeepSpeed only where they are installed."""
     settings = []
-    for preset in PRESETS:
+    for preset in [*PRESETS, *(f"{name}_small" for name in PRESETS)]:
         config = config_of(preset)
         for name in ("vllm", "strategy"):
             config["launch"].pop(name, None)
         if config["launch"]["gpus"] == "auto":
             config["launch"]["gpus"] = 1
         settings += resolve(config, preset, ROOT).training_settings
-    check = [sys.executable, "-m", "reward_ablation.training.around.check"]
+    check = [sys.executable, "-m", "reward_ablation.start.ask_trl"]
     result = subprocess.run(check, input="\n".join(settings), capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
 
 
 @pytest.fixture(scope="module")
 def finished_preset(tmp_path_factory):
-    """A small preset that has run, by name; each runs once."""
-    if not COPIES.is_dir():
-        pytest.skip("no copies of GSM8K and MATH beside the repository")
+    """A small preset that has run, by name: to its last file, or as far as the tables."""
+    folder = cache(tmp_path_factory.mktemp)
 
-    @cache
-    def run(name: str) -> Study:
-        study = Study(tmp_path_factory.mktemp(name), with_local_data(config_of(f"{name}_small")))
-        with pytest.MonkeyPatch.context() as patch:
-            for variable, value in SHORTER.get(name, {}).items():
-                patch.setenv(variable, value)
-            result = study.snakemake()
-            assert result.returncode == 0, result.stdout + result.stderr
-            assert study.planned() == {}
+    def run(name: str, *, tables: bool = False) -> Study:
+        config = with_local_data(config_of(f"{name}_small"))
+        for path, value in SHORTER.get(name, {}).items():
+            changed(config, path, value)
+        study = Study(folder(name), config)
+        targets = [str((study.results / "tables" / "summary.md").relative_to(study.folder))] if tables else []
+        result = study.snakemake("--", *targets)
+        assert result.returncode == 0, result.stdout + result.stderr
         return study
 
     return run
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @each_preset
 def test_the_small_preset_runs_to_the_last_figure(finished_preset, preset):
     study = finished_preset(preset)
+    assert study.planned() == {}
     assert (study.results / "figures" / "all.pdf").stat().st_size > 10_000
     arms = resolve(study.config, preset, ROOT).arms
     assert len(list(study.results.glob("runs/*/seed0/run.json"))) == len(arms)
@@ -115,7 +120,7 @@ def test_the_small_preset_runs_to_the_last_figure(finished_preset, preset):
 @pytest.mark.slow
 def test_the_guides_shape_reaches_the_runs(finished_preset):
     """Its JSON by a map of columns, a supervised start that is evaluated as base, KL against it, adapters."""
-    study = finished_preset("grpo_guide")
+    study = finished_preset("grpo_guide", tables=True)
     resolved = resolve(study.config, "small", study.folder)
     demonstrations = pd.read_parquet(study.results / resolved.demonstrations_file)
     assert demonstrations["answer"].tolist()[:2] == ["7", "96"]
@@ -135,6 +140,7 @@ def test_the_guides_shape_reaches_the_runs(finished_preset):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_labs_arms_differ_in_their_groups_alone(finished_preset):
     study = finished_preset("cs674")
     for arm, group in (("ppo", 1), ("grpo_2", 2), ("grpo_3", 3)):
@@ -147,6 +153,7 @@ def test_the_labs_arms_differ_in_their_groups_alone(finished_preset):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_rldynamics_own_snippets_read_its_files(finished_preset):
     study = finished_preset("rldynamics")
     exports = sorted(study.results.glob("exports/rldynamics/*/seed*"))
@@ -166,6 +173,7 @@ def test_rldynamics_own_snippets_read_its_files(finished_preset):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_simple_grpos_files_have_every_rollout_and_answer(finished_preset):
     study = finished_preset("simple_grpo")
     exports = sorted(study.results.glob("exports/simple_grpo/*/seed*"))

@@ -127,6 +127,7 @@ def test_a_figure_opens_with_its_caption(browser, tmp_path):
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_every_entry_opens_and_has_a_caption(browser, report):
     entries = browser.run("return Object.values(results).map(each => [each.name, each.labels, each.caption])")
     assert [name for name, _, caption in entries if len(caption.split()) < 20] == []

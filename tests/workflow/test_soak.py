@@ -6,16 +6,32 @@ import pytest
 
 from .conftest import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.spread]
 
 
-def test_an_interrupted_study_ends_as_a_quiet_one(tmp_path):
+@pytest.fixture
+def soak():
+    """The module, loaded anew: its study may be changed."""
     found = importlib.util.spec_from_file_location("soak", ROOT / "benchmarks" / "soak.py")
     soak = importlib.util.module_from_spec(found)
     found.loader.exec_module(soak)
+    return soak
+
+
+def test_an_interrupted_run_with_its_evaluation_ends_as_a_quiet_one(soak, tmp_path):
+    """The least of it: one arm, one interruption."""
+    del soak.STUDY["arms"]["arms"]["length"]
+    run = soak.Soak(tmp_path, seed=0, targets=("results/tiny/tables/runs.csv",))
+    run.go(1)
+    assert run.report()["studies"] == 1
+    assert run.report()["files"] > 30
+
+
+@pytest.mark.long
+def test_an_interrupted_study_ends_as_a_quiet_one(soak, tmp_path):
     run = soak.Soak(tmp_path, seed=0, targets=("results/tiny/figures/rewards.pdf", "results/tiny/tables/summary.md"))
-    run.go(3)
+    run.go(6)
     report = run.report()
-    assert report["interruptions"] == 3
+    assert report["interruptions"] == 6
     assert report["studies"] >= 1
     assert report["files"] > 60

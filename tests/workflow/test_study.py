@@ -6,12 +6,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 
 import pandas as pd
 import pypdf
 import pytest
 
+from reward_ablation.analysis.registry import RULES
+from reward_ablation.analysis.registry import TABLES as TABLE_RULES
 from reward_ablation.figures.catalogue import FIGURES as CATALOGUE
 from reward_ablation.figures.catalogue import PAGES as IN_ALL
 from reward_ablation.system.files import sha256
@@ -22,10 +23,20 @@ from .edits import Bench
 pytestmark = pytest.mark.slow
 
 
-TABLES = {"aggregate": 1, "summary": 1}
+TABLES = {f"tables_{rule}": 1 for rule in RULES} | {"summary": 1}
+#: Tables that need the answers of evaluated models.
+OF_ANSWERS = {f"tables_{rule}": 1 for rule in ("evaluation", "reward_hacking", "cost")} | {"summary": 1}
 DESCRIBED = {"describe": 1}
 ANSWERS = {"evaluate": 4, "evaluate_base": 1}
 FIGURES = {"all_figures": 1} | {f"figure_{name}": 1 for name in CATALOGUE}
+
+
+def drawn_from(*rules: str) -> dict[str, int]:
+    """Figures of the tables of some rules, and the file of all figures."""
+    found = [name for name, entry in CATALOGUE.items() if {TABLE_RULES[table] for table in entry.tables} & {*rules}]
+    return {f"figure_{name}": 1 for name in found} | {"all_figures": 1}
+
+
 PAGES = {"report_pages": 1}
 
 
@@ -61,9 +72,11 @@ def test_a_second_start_has_nothing_to_do(finished):
     assert finished.planned() == {}
 
 
+@pytest.mark.long
 def test_two_studies_with_the_same_seeds_have_the_same_bytes(finished, tmp_path):
     again = Study(tmp_path / "again", TINY)
-    result = again.snakemake("--", "results/tiny/tables/runs.csv")  # and all that it is made of
+    last = ("runs", "predictors", "reward_hacking")
+    result = again.snakemake("--", *(f"results/tiny/tables/{table}.csv" for table in last))  # and all that these need
     assert result.returncode == 0, result.stdout + result.stderr
     files = sorted(path.relative_to(finished.results) for path in finished.results.rglob("*.parquet"))
     assert len(files) > 20
@@ -77,8 +90,13 @@ MADE_AGAIN = {
     "code of the tables": (lambda bench: bench.append("analysis/tables.py", "edited = 1\n"), TABLES | FIGURES | PAGES),
     "code of the evaluation": (
         lambda bench: bench.append("evaluation/score.py", "edited = 1\n"),
-        ANSWERS | TABLES | FIGURES | PAGES,
+        ANSWERS | OF_ANSWERS | drawn_from("evaluation", "cost") | PAGES,
     ),
+    "code of the gradient tables": (
+        lambda bench: bench.append("analysis/gradients/measured_tables.py", "edited = 1\n"),
+        {"tables_gradients": 1} | drawn_from("gradients") | PAGES,
+    ),
+    "code that asks Slurm for jobs": (lambda bench: bench.append("cluster/slurm.py", "edited = 1\n"), {}),
     "resamples": (lambda bench: bench.set("bootstrap", 300), DESCRIBED | TABLES | FIGURES | PAGES),
     "a seed removed": (lambda bench: bench.set("seeds", [0]), DESCRIBED | TABLES | FIGURES | PAGES),
     "an arm removed": (lambda bench: bench.set("arms.arms.length", None), DESCRIBED | TABLES | FIGURES | PAGES),
@@ -130,7 +148,7 @@ def test_damaged_results_are_told_and_made_again_before_any_table_is_touched(fin
     assert all(line in plan for line in lines)
     dry_run = bench.dry_run()
     assert {rule: dry_run[rule] for rule in planned} == planned
-    assert dry_run["aggregate"] == 1
+    assert {rule: dry_run[rule] for rule in TABLES} == TABLES
 
     bench.set("bootstrap", 201)  # the tables are to be made again, and are still there when the damage is found
     table = bench.results / "tables" / "runs.csv"
@@ -146,7 +164,7 @@ def test_damaged_results_are_told_and_made_again_before_any_table_is_touched(fin
     assert re.search(r"^verified \d+ files, .*: none is damaged$", verified, re.MULTILINE)
     [rollouts] = damaged.glob("rollouts.parquet")
     rollouts.write_bytes(rollouts.read_bytes()[:-1] + b"!")  # of the same size
-    result = subprocess.run(**bench.command("verify"), capture_output=True)
+    result = bench.start("verify")
     assert result.returncode == 1
     assert f"damaged: {rollouts.relative_to(bench.folder)} has other bytes" in result.stdout
 
@@ -157,7 +175,7 @@ def test_tables_leave_removed_seeds_out_and_show_an_arms_new_name(finished, tmp_
     bench.config["arms"]["arms"] = {"length": arms["length"], "blend": arms["mixed"]}
     bench.set("seeds", [1])
     before = bench.models()
-    bench.snakemake("results/tiny/tables/runs.csv")
+    bench.snakemake("results/tiny/tables/runs.csv", "results/tiny/tables/evaluation_by_run.csv")
     for table in ("runs", "evaluation_by_run"):
         rows = pd.read_csv(bench.results / "tables" / f"{table}.csv")
         rows = rows[rows["arm"] != "base"]

@@ -14,7 +14,7 @@ rule evaluate_base:
     resources:
         gpu=min(1, study.config.launch.gpus),
     params:
-        spec=study.evaluation_spec,
+        spec=per_job(study.evaluation_spec),
         code=study.code_of("evaluation"),
     message:
         "evaluate the base model on {wildcards.dataset}"
@@ -41,7 +41,7 @@ rule evaluate:
     resources:
         gpu=min(1, study.config.launch.gpus),
     params:
-        spec=study.evaluation_spec,
+        spec=per_job(study.evaluation_spec),
         code=study.code_of("evaluation"),
     message:
         "evaluate {wildcards.run}, on {wildcards.dataset}"
@@ -66,7 +66,7 @@ rule evaluate_kept:
     resources:
         gpu=min(1, study.config.launch.gpus),
     params:
-        spec=study.evaluation_spec,
+        spec=per_job(study.evaluation_spec),
         code=study.code_of("evaluation"),
     message:
         "evaluate the models that {wildcards.run} kept, on {wildcards.dataset}"

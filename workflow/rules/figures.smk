@@ -6,7 +6,7 @@ for figure, entry in FIGURES.items():
             f"figure_{figure}"
         input:
             study="<results>/study.json",
-            tables=expand("<results>/tables/{file}", file=files_of(figure)),
+            tables=expand("<results>/tables/{file}", file=tables_of(figure)),
         output:
             pdf=report(
                 f"<results>/figures/{figure}.pdf",
@@ -27,12 +27,14 @@ for figure, entry in FIGURES.items():
         localrule: True
         params:
             figure=figure,
+            module=module_of(figure),
+            title=entry.title,
             code=study.code_of("figures", module_of(figure)),
         message:
             "draw {params.figure}"
         shell:
-            "exec python -m reward_ablation.figures {params.figure} --study {input.study:q}"
-            ' --tables "$(dirname {input.tables[0]:q})" --output {output.pdf:q} > {log:q} 2>&1'
+            "exec python -m reward_ablation.figures {params.module} --title {params.title:q} --study {input.study:q}"
+            " --tables {input.tables:q} --output {output.pdf:q} > {log:q} 2>&1"
 
 
 rule all_figures:
@@ -53,9 +55,9 @@ rule all_figures:
     benchmark:
         "<benchmarks>/figures/all.tsv"
     params:
-        code=study.code_of("figures"),
+        code=study.code_of("figures.book"),
     message:
         "bind all figures into one file"
     shell:
-        'exec python -m reward_ablation.figures all --study {input.study:q} --tables "$(dirname {input.provenance:q})"'
+        "exec python -m reward_ablation.figures.book --study {input.study:q} --provenance {input.provenance:q}"
         " --pages {input.pages:q} --output {output.pdf:q} > {log:q} 2>&1"

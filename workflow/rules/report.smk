@@ -63,9 +63,9 @@ rule summary:
     benchmark:
         "<benchmarks>/summary.tsv"
     params:
-        code=study.code_of("analysis.summary"),
+        code=study.code_of("summary"),
     message:
         "write the summary"
     shell:
-        'exec python -m reward_ablation.analysis.summary --study {input.study:q} --tables "$(dirname {input.cost:q})"'
+        'exec python -m reward_ablation.summary --study {input.study:q} --tables "$(dirname {input.cost:q})"'
         " --output {output.markdown:q} > {log:q} 2>&1"

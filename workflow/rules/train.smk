@@ -6,8 +6,7 @@ rule train:
     that it did not see end: those of a run that has ended all the same must outlive that.
     """
     input:
-        model=reruns.needed_by_run(study.model_file),
-        problems=reruns.needed_by_run(study.problems_file),
+        unpack(per_job(reruns.inputs_of_run)),
     output:
         run="<results>/runs/{run}/run.json",
     log:
@@ -17,9 +16,9 @@ rule train:
     resources:
         **study.resources_of_run,
     params:
-        spec=study.spec_of_run,
+        spec=per_job(study.spec_of_run),
         code=study.train_code,
-        options=study.options_of_run,
+        options=per_job(study.options_of_run),
     message:
         "train {wildcards.run}; GPUs: {resources.gpu}, nodes: {resources.nodes}, CPU threads on each: {threads}"
     shell:

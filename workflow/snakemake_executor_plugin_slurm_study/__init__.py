@@ -28,7 +28,8 @@ from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 
 from reward_ablation.cluster.command import SlurmError, ask
 from reward_ablation.cluster.fit import within_limits
-from reward_ablation.cluster.jobs import digest_of, job_name, live_jobs, params_in, prefix
+from reward_ablation.cluster.job_names import job_name, prefix
+from reward_ablation.cluster.jobs import digest_of, live_jobs, params_in
 from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
 from reward_ablation.cluster.partitions import partitions

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.effects import alike, effects_of
-from reward_ablation.analysis.evaluation.tables import evaluation_tables
+from reward_ablation.analysis.evaluation.tables import final_model_tables
 from reward_ablation.analysis.study_file import StudyFile, read_study
 
 SUBSETS = [subset for size in (1, 2) for subset in combinations(("correctness", "format"), size)]
@@ -19,7 +19,7 @@ def tables(study: MadeUpStudy, root) -> dict[str, pd.DataFrame]:
     study.write(root)
     found = read_study(root / "study.json")
     same = {run.folder: {} for run in found.runs}
-    return evaluation_tables(found, root, same)
+    return final_model_tables(found, root, same)
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation.examples import choose, cut, examples, printable, verdict, write_examples_page
+from reward_ablation.analysis.evaluation.example_text import cut, printable, verdict
+from reward_ablation.analysis.evaluation.examples import choose, examples, write_examples_page
+from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.analysis.tables import SCHEMAS
 
 HOSTILE = "\x1b[2Ja\u202eevil\u2066\x00 <script>alert(1)</script> & \ud7ff\ue000\r\n$x^2$ {0} %s" + "w" * 5000
 

@@ -3,8 +3,9 @@ import pytest
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.problem_curves import evenly_spaced, most_seen, problem_curves, shares
+from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.analysis.tables import SCHEMAS, joined
+from reward_ablation.analysis.tables import joined
 from reward_ablation.system.files import sha256, write_json, write_parquet
 
 
@@ -55,7 +56,7 @@ def kept(tmp_path):
 
 def test_evaluated_problems_have_a_row_an_arm_and_step(kept):
     study, steps, root = kept
-    table = joined("problem_curves", [problem_curves(study, root, steps)])
+    table = joined(SCHEMAS["problem_curves"], [problem_curves(study, root, steps)])
     assert list(table.columns) == SCHEMAS["problem_curves"].names
     table = table[table["source"] == "evaluation"]
     assert table["problem_id"].nunique() == 6

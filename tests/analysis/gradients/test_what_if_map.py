@@ -6,14 +6,13 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.gradients.measured_tables import predictions_by_arm
 from reward_ablation.analysis.gradients.tables import gradient_tables
 from reward_ablation.analysis.gradients.what_if_map import (
-    agreement,
     check_table,
     map_table,
     observed_change,
     point_table,
 )
 from reward_ablation.analysis.study_file import StudyFile, read_study
-from reward_ablation.analysis.training.tables import outcome_tables, training_tables
+from reward_ablation.analysis.training.tables import training_tables
 
 
 def test_effects_are_means_over_seeds_and_steps():
@@ -55,16 +54,6 @@ def test_predictions_come_from_other_arms():
     assert found["z"][0, 1] == 5  # the mean of 3 and 7
 
 
-def test_agreement_is_told_in_words():
-    check = pd.DataFrame(
-        [("x", 1.0, 0.5, 1.5, 0.2, 0.1, 0.3), ("y", -1.0, -1.5, -0.5, 0.1, 0.05, 0.2), ("z", 0.2, -1, 1, 0.1, 0, 0.2)],
-        columns=["arm", "predicted", "predicted_low", "predicted_high", "observed", "low", "high"],
-    )
-    assert agreement(check) == (
-        "Of 2 changes with both directions beyond noise (of 3) 1 went as predicted; rank correlation over all 3: 0.87."
-    )
-
-
 def test_a_check_has_both_sides():
     steps = np.arange(1, 21)
     rewards = pd.concat(
@@ -84,8 +73,7 @@ def tables(tmp_path_factory):
     arms = {"both": {"a": 1.0, "b": 1.0}, "first": {"a": 1.0, "b": 0.0}}
     study = read_study(MadeUpStudy(arms=arms, steps=16, rollouts=32, problems=8, sample_grams=True).write(root))
     training = training_tables(study, root)
-    found = {**training, **gradient_tables(study, root, training["rewards_by_step"])}
-    return {**found, **outcome_tables(study, found)}
+    return {**training, **gradient_tables(study, root, training["rewards_by_step"], training["signals_by_step"])}
 
 
 def test_a_study_with_gram_matrices_has_all_tables(tables):
@@ -114,7 +102,7 @@ def test_the_map_knows_which_way_a_component_goes(tables):
 def test_without_gram_matrices_the_tables_are_empty(tmp_path, capsys):
     study = read_study(MadeUpStudy(steps=2).write(tmp_path))
     training = training_tables(study, tmp_path)
-    found = gradient_tables(study, tmp_path, training["rewards_by_step"])
+    found = gradient_tables(study, tmp_path, training["rewards_by_step"], training["signals_by_step"])
     for name in ("alignment_by_step", "split_halves", "what_if", "what_if_points", "what_if_check"):
         assert found[name].empty
     assert "16 measured steps left out of what_if and split_halves: there is no such file" in capsys.readouterr().out

@@ -49,8 +49,10 @@ def test_a_resample_has_the_same_seeds_on_all_data_sets():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("datasets", [1, 2])
-@pytest.mark.parametrize("seeds", [3, 5, 10])
+@pytest.mark.parametrize("datasets", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.parametrize(
+    "seeds", [pytest.param(3, marks=pytest.mark.long), 5, pytest.param(10, marks=pytest.mark.long)]
+)
 def test_intervals_of_the_interquartile_mean_hold_the_truth(seeds, datasets):
     # 1,000 studies; all data sets have one true level, 0, so that it is the interquartile mean, too.
     rng = np.random.default_rng([seeds, datasets])

@@ -12,6 +12,8 @@ from reward_ablation.analysis.statistics.contrasts import BASE, effects
 from reward_ablation.analysis.statistics.estimates import distribution, intervals, p_values, resampled_seeds
 
 STUDIES, AT_ONCE = 2000, 200
+#: One row of each table is run on each commit.
+LONG = pytest.mark.long
 
 
 def coverage(
@@ -34,15 +36,15 @@ def coverage(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", [3, 5, 10])
+@pytest.mark.parametrize("seeds", [pytest.param(3, marks=LONG), 5, pytest.param(10, marks=LONG)])
 @pytest.mark.parametrize(
     ("seed_spread", "question_spread"),
     [
-        (0.0, 0.0),  # a difference of arms that do not differ: nothing but noise
-        (0.0, 0.4),  # questions alone
+        pytest.param(0.0, 0.0, marks=LONG),  # a difference of arms that do not differ: nothing but noise
+        pytest.param(0.0, 0.4, marks=LONG),  # questions alone
         (0.02, 0.4),  # the usual
-        (0.02, 0.0),  # a difference
-        (0.2, 0.4),  # seeds above all
+        pytest.param(0.02, 0.0, marks=LONG),  # a difference
+        pytest.param(0.2, 0.4, marks=LONG),  # seeds above all
     ],
 )
 def test_intervals_hold_the_truth(seeds, seed_spread, question_spread):
@@ -53,7 +55,7 @@ def test_intervals_hold_the_truth(seeds, seed_spread, question_spread):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("right", [0.02, 0.5, 0.97])
+@pytest.mark.parametrize("right", [pytest.param(0.02, marks=LONG), pytest.param(0.5, marks=LONG), 0.97])
 def test_intervals_of_one_seed_hold_the_share_of_right_answers(right):
     answers = np.random.default_rng(0).random((STUDIES, 1, 300)) < right
     limits = (np.zeros(STUDIES), np.ones(STUDIES))
@@ -63,7 +65,10 @@ def test_intervals_of_one_seed_hold_the_share_of_right_answers(right):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seeds", "seed_spread"), [(3, 0.0), (3, 0.05), (5, 0.02)])
+@pytest.mark.parametrize(
+    ("seeds", "seed_spread"),
+    [pytest.param(3, 0.0, marks=LONG), pytest.param(3, 0.05, marks=LONG), (5, 0.02)],
+)
 def test_intervals_of_effects_hold_the_truth(seeds, seed_spread):
     """Three components that add .2, 0 and -.1, a and b together .1 more; the base model has no seed."""
     names, questions = "abc", 200

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from reward_ablation.analysis.gradients.advantages import component_shares
-from reward_ablation.analysis.training.signals_by_step import signals_by_step, step_signals, thinned
+from reward_ablation.analysis.signal_rows import signal_rows
+from reward_ablation.analysis.training.signals_by_step import step_signals, thinned
 
 WEIGHTS = {"right": 1.0, "form": 0.5}
 
@@ -105,7 +106,7 @@ def test_steps_are_apart_and_in_order():
     assert list(found.index) == [1, 2]
     assert list(found["score", "right"]) == [1, 0.5]
     assert list(found["no_signal", ""]) == [1, 0]
-    rows = signals_by_step(found)
+    rows = signal_rows(found)
     assert list(rows["step"]) == sorted(rows["step"])
     assert rows[rows["quantity"] == "no_signal"]["component"].isna().all()
     assert len(rows) == 2 * (2 + 2 * 6)

@@ -2,14 +2,13 @@
 
 import pytest
 
+from public_data import gsm8k_gold, rows
 from reward_ablation.rewards.components.boxed_answer import boxed_answer
 from reward_ablation.rewards.components.character_length import character_length
 from reward_ablation.rewards.components.final_line import final_line
 from reward_ablation.rewards.components.keyword_steps import keyword_steps
 from reward_ablation.rewards.components.signed_answer import signed_answer
 from reward_ablation.rewards.components.three_way_verifier import three_way_verifier
-
-from ..public_data import gsm8k_gold, rows
 
 
 @pytest.mark.parametrize(

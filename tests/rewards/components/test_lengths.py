@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from trl.rewards import accuracy_reward, get_cosine_scaled_reward
 
+from public_data import rows
 from reward_ablation.rewards import grade
 from reward_ablation.rewards.components.character_length import character_length
 from reward_ablation.rewards.components.cosine_length import cosine_length
@@ -14,8 +15,6 @@ from reward_ablation.rewards.components.soft_overlong import soft_overlong
 from reward_ablation.rewards.components.token_length import token_length
 from reward_ablation.rewards.load import load_component
 from reward_ablation.system.errors import StudyError
-
-from ..public_data import rows
 
 
 @pytest.mark.parametrize(

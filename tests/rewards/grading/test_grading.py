@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from public_data import gsm8k_gold, rows
 from reward_ablation.rewards import Grade, extract_lenient, grade
-
-from ..public_data import gsm8k_gold, rows
 
 STATUSES = {"correct", "wrong", "unparseable", "timeout", "error"}
 
@@ -78,7 +77,12 @@ def test_gsm8k_needs_no_worker_right_or_wrong():
     assert output == "None []\n"
 
 
-@pytest.mark.parametrize(("name", "correct", "empty"), [("math500.jsonl", 500, 0), ("math_train.jsonl", 7498, 2)])
+LONG = [pytest.mark.slow, pytest.mark.long]
+
+
+@pytest.mark.parametrize(
+    ("name", "correct", "empty"), [("math500.jsonl", 500, 0), pytest.param("math_train.jsonl", 7498, 2, marks=LONG)]
+)
 def test_every_math_gold_is_correct_against_itself(name, correct, empty):
     """Two golds of MATH train are empty (number_theory/7115 and 7117)."""
     problems = rows(name)
@@ -86,7 +90,7 @@ def test_every_math_gold_is_correct_against_itself(name, correct, empty):
     assert (statuses.count("correct"), statuses.count("unparseable")) == (correct, empty)
 
 
-@pytest.mark.parametrize(("name", "several"), [("math500.jsonl", 0), ("math_train.jsonl", 9)])
+@pytest.mark.parametrize(("name", "several"), [("math500.jsonl", 0), pytest.param("math_train.jsonl", 9, marks=LONG)])
 def test_every_math_solution_is_correct_but_for_those_that_box_two_answers(name, several):
     """MATH takes the last box for the gold: of "$t = \\boxed{1/3}$ or $t = \\boxed{-5/2}$" only the second."""
     graded = [(row, grade(row["solution"], row["answer"])) for row in rows(name) if row["answer"]]

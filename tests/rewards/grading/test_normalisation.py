@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from public_data import rows
 from reward_ablation.rewards.grading.exact import exact_value
 from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose, normalise
-
-from ..public_data import rows
 
 
 @pytest.mark.parametrize(
@@ -136,7 +135,9 @@ def test_any_text_is_normalised_without_an_error(text):
     exact_value(normalised)
 
 
-@pytest.mark.parametrize("name", ["math500.jsonl", "math_train.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["math500.jsonl", pytest.param("math_train.jsonl", marks=[pytest.mark.slow, pytest.mark.long])]
+)
 def test_normalising_twice_changes_no_answer_of_math(name):
     once = [normalise(row["answer"]) for row in rows(name)]
     assert [normalise(text) for text in once] == once

@@ -2,9 +2,8 @@
 
 import re
 
+from public_data import rows
 from reward_ablation.rewards import extract, extract_lenient, grade_answer
-
-from ..public_data import rows
 
 DECIMALS = "a rounded decimal is not the fraction"
 UNORDERED = "a bare list has no order; that suite compares strings"

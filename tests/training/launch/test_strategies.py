@@ -30,6 +30,7 @@ def with_deepspeed() -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @deepspeed
 @pytest.mark.parametrize(("strategy", "slices"), [("zero2", "*_optim_states.pt"), ("zero3", "*_model_states.pt")])
 def test_zero_generates_what_one_process_does_and_goes_on_where_it_was_stopped(

@@ -1,4 +1,4 @@
-"""Reading Parquet files that another stage has written: whole, or one line that says what to do."""
+"""Reading files that another stage has written: whole, or one line that says what to do."""
 
 from __future__ import annotations
 
@@ -33,11 +33,38 @@ def read_parquet(path: Path, columns: list[str] | None = None, later: Collection
         table = pq.read_table(path, columns=there, page_checksum_verification=True).to_pandas()
         return table.reindex(columns=columns) if missing else table
     except FileNotFoundError:
-        raise StudyError(f"{path}: there is no such file; run the workflow again, it makes what is missing") from None
+        raise missing_file(path) from None
     except PermissionError:
         raise
     except (OSError, ValueError) as error:  # Arrow's own errors are these
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise StudyError(
-            f"{path}: truncated or changed since it was written ({reason}); delete it and run the workflow again"
-        ) from error
+        raise damaged_file(path, str(error).splitlines()[0].rstrip(".")) from error
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a table of the study: a Parquet file, or the CSV file of a table of times.
+
+    Raises
+    ------
+    StudyError
+        The file is missing or damaged.
+    """
+    if path.suffix != ".csv":
+        return read_parquet(path)
+    try:
+        return pd.read_csv(path)
+    except FileNotFoundError:
+        raise missing_file(path) from None
+    except ValueError as error:  # pandas' own errors are these
+        raise damaged_file(path, str(error)) from error
+
+
+def missing_file(path: Path) -> StudyError:
+    """The error about a file that the workflow makes and that is not there."""
+    return StudyError(f"{path}: there is no such file; run the workflow again, it makes what is missing")
+
+
+def damaged_file(path: Path, reason: str) -> StudyError:
+    """The error about a file whose content is not what was written."""
+    return StudyError(
+        f"{path}: truncated or changed since it was written ({reason}); delete it and run the workflow again"
+    )

@@ -134,20 +134,18 @@ def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
     return record
 
 
-def check_run_files(folder: Path, record: RunRecord, names: Iterable[str]) -> None:
-    """Refuse a run whose files are not those that its record lists."""
-    check_files(folder, record.files, names, RECORD, rerun_of(folder))
+def read_runs(study: StudyFile, root: Path, files: Iterable[str] = ()) -> dict[str, RunRecord]:
+    """Records of all runs by folder, each checked against the study.
 
-
-def run_row(run: StudyRun, record: RunRecord, cost: dict[str, Any]) -> dict[str, Any]:
-    """The run's row of the table of runs; hardware and packages, those of its last attempt, as JSON text."""
-    return {
-        "arm": run.arm,
-        "key": run.key,
-        "seed": run.seed,
-        "steps": record.steps,
-        **cost,
-        "code": record.code,
-        "hardware": json.dumps(record.hardware.model_dump(), sort_keys=True),
-        "packages": json.dumps(record.packages, sort_keys=True),
-    }
+    Parameters
+    ----------
+    files : iterable of str
+        Files of each run that the caller reads. They must be those that the run's record lists.
+    """
+    inputs = present_inputs(study, root)
+    records = {}
+    for run in study.runs:
+        folder = root / run.folder
+        records[run.folder] = read_run(run, root, inputs)
+        check_files(folder, records[run.folder].files, files, RECORD, rerun_of(folder))
+    return records

@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reward_ablation.system.errors import StudyError
 
+#: Name of all arms together in tables; no arm's name has a blank.
+ALL_ARMS = "all arms"
+
 
 class Section(BaseModel):
     """A part of the file; keys that only other stages need are passed over."""

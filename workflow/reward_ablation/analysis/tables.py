@@ -1,39 +1,54 @@
-"""The tables of a study: their columns, and how they are written."""
+"""How the tables of a study are put together and written."""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 
-from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.schemas import evaluation, gradients, runs, training
-from reward_ablation.analysis.schemas.runs import COST
 from reward_ablation.system.files import atomic_path, write_parquet
 
-#: Columns of each table. Numbers may be null: a component that cannot score, a gradient without direction.
-SCHEMAS: dict[str, pa.Schema] = {**runs.SCHEMAS, **evaluation.SCHEMAS, **training.SCHEMAS, **gradients.SCHEMAS}
 
-
-def joined(name: str, parts: list[pd.DataFrame]) -> pd.DataFrame:
-    """Rows of all parts under the columns of table `name`; an empty table where there is no row."""
-    columns = SCHEMAS[name].names
+def joined(schema: pa.Schema, parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """Rows of all parts under the columns of a table; an empty table where there is no row."""
     filled = [part for part in parts if len(part)]
-    return pd.concat(filled, ignore_index=True)[columns] if filled else pd.DataFrame(columns=columns)
+    return pd.concat(filled, ignore_index=True)[schema.names] if filled else pd.DataFrame(columns=schema.names)
 
 
-def write_table(name: str, frame: pd.DataFrame, folder: str | Path) -> None:
-    """Write a table as `name.parquet` and `name.csv`; nulls are empty cells in CSV."""
-    table = pa.Table.from_pandas(frame, schema=SCHEMAS[name], preserve_index=False)
-    write_parquet(
-        table.drop_columns([column for column in COST if column in table.column_names]),
-        Path(folder) / f"{name}.parquet",
-    )
-    with atomic_path(Path(folder) / f"{name}.csv") as temporary:
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV; nulls are empty cells."""
+    with atomic_path(path) as temporary:
         frame.to_csv(temporary, index=False, lineterminator="\n")
 
 
-def read_table(name: str, folder: str | Path) -> pd.DataFrame:
-    """Read a table that `write_table` wrote, without what runs cost."""
-    return read_parquet(Path(folder) / f"{name}.parquet")
+def write_tables(
+    tables: Mapping[str, pd.DataFrame], schemas: Mapping[str, pa.Schema], folder: Path, csv_only: Collection[str] = ()
+) -> None:
+    """Write each table as `NAME.parquet` and `NAME.csv`.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+    schemas : mapping of str to Schema
+        Columns of each table.
+    folder : Path
+    csv_only : collection of str
+        Columns that the Parquet files do not have.
+    """
+    for name, frame in tables.items():
+        table = pa.Table.from_pandas(frame, schema=schemas[name], preserve_index=False)
+        left_out = [column for column in csv_only if column in table.column_names]
+        write_parquet(table.drop_columns(left_out), folder / f"{name}.parquet")
+        write_csv(frame, folder / f"{name}.csv")
+        print(f"{name}: {len(frame)} rows")
+
+
+def table_parser(program: str, description: str | None) -> argparse.ArgumentParser:
+    """The command line of a rule of tables."""
+    parser = argparse.ArgumentParser(prog=f"python -m {program}", description=description)
+    parser.add_argument("--study", type=Path, required=True, help="study.json, in the study's results folder")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the study's tables")
+    return parser

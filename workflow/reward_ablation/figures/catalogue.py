@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from reward_ablation.analysis.registry import OF_TIMES, file_of
+
 
 class Entry(NamedTuple):
     """A figure of the catalogue."""
@@ -63,18 +65,15 @@ FIGURES = {
     "cost": Entry("", ("cost",), "Cost", "Cost of training by arm"),
 }
 
-#: Tables of times, which differ between equal studies: there is only a CSV file of them.
-OF_TIMES = {"cost"}
-
 #: What all.pdf holds. A figure of times is in the report only, so that equal studies have equal files.
 PAGES = [name for name, entry in FIGURES.items() if not OF_TIMES & {*entry.tables}]
 
 
 def module_of(figure: str) -> str:
-    """Module that draws a figure, below this package, such as `figures.training.rewards`."""
+    """Module that draws a figure, below the library, such as `figures.training.rewards`."""
     return ".".join(filter(None, ["figures", FIGURES[figure].room, figure]))
 
 
-def files_of(figure: str) -> list[str]:
+def tables_of(figure: str) -> list[str]:
     """Files that a figure is drawn from, below the folder of the tables."""
-    return [f"{table}.csv" if table in OF_TIMES else f"{table}.parquet" for table in FIGURES[figure].tables]
+    return [file_of(table) for table in FIGURES[figure].tables]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from matplotlib import rc_context
@@ -12,6 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.cost.table import complete
 from reward_ablation.figures.elements.estimates import name_rows, row_height
 from reward_ablation.figures.elements.style import ONE_COLUMN, STYLE, legend_below, looks, title
 
@@ -42,7 +45,7 @@ def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
     cost : DataFrame
         Table `cost`: one row per arm, and one for all runs.
     """
-    unit = unit_of(cost)
+    unit = unit_of(complete(cost, Path("cost.csv")))
     rows = cost.set_index("arm")
     arms = study.arm_names
     figure = Figure(figsize=(ONE_COLUMN, row_height(arms) * len(arms) + 0.9))

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from reward_ablation.analysis.provenance import sentence
+from reward_ablation.analysis.provenance.words import sentence
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import row_height
 from reward_ablation.figures.elements.style import STYLE, WIDTH, looks

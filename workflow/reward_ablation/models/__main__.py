@@ -8,7 +8,7 @@ from pathlib import Path
 from reward_ablation.config.config_errors import read_spec, validate_spec
 from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel, Model
 from reward_ablation.models.fetch import fetch
-from reward_ablation.study.spec import folder_fingerprint
+from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 
 

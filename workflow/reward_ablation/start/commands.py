@@ -16,8 +16,7 @@ from reward_ablation.cluster.site import read_site
 from reward_ablation.start.internals import inputs_of, once_planned, runs_here, site_file, targets
 from reward_ablation.start.memory import memory_lines
 from reward_ablation.start.plan_text import damage_lines, plan_text, summary
-from reward_ablation.start.prune import delete, unneeded
-from reward_ablation.start.prune_text import prune_text
+from reward_ablation.start.prune import delete, prune_text, unneeded
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.start.results_folder import ResultsFolder
 from reward_ablation.start.status import ask_slurm, read_status

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from reward_ablation.analysis.registry import RULES
 from reward_ablation.config.secrets import without_secrets
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.study import Study
@@ -23,7 +24,7 @@ from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
 
 #: Stages whose code the page of commands gives the digest of, beside that of training.
-STAGES = ("data", "models", "evaluation", "analysis", "figures")
+STAGES = ("data", "models", "evaluation", *(rule.module for rule in RULES.values()), "figures")
 
 #: What the config is saved as in the commands.
 CONFIG_FILE = "study.yaml"
@@ -47,32 +48,41 @@ class ReportPages:
     home: Path
 
     def digest(self, wildcards: Any) -> str:
-        """Digest of all that the pages say: a param of the rule that writes them."""
-        return hashlib.sha256(canonical(self._pages).encode()).hexdigest()[:16]
+        """Digest of all that the pages say: a param of the rule that writes them.
+
+        The config counts as JSON: YAML of 1,000 arms takes half a second.
+        """
+        configs = [dict(self.config), self.study.config.model_dump(mode="json")]
+        content = [json.dumps(without_secrets(plain_values(configs))), self._other_pages]
+        return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     def write(self, files: Mapping[str, str]) -> None:
         """Write each page, by name, to its file."""
+        pages = {"config": config_page(self.config, self.study), **self._other_pages}
         for name, file in files.items():
             with atomic_path(Path(file)) as temporary:
-                temporary.write_text(self._pages[name], encoding="utf-8")
+                temporary.write_text(pages[name], encoding="utf-8")
 
     @cached_property
-    def _pages(self) -> dict[str, str]:
+    def _other_pages(self) -> dict[str, str]:
         packages = installed()
         lock = lock_of(packages)
         return {
-            "config": config_page(self.config, self.study),
             "arms": arms_page(self.study),
             "environment": environment_page(packages, lock, locked(self.home / lock)),
             "commands": commands_page(self.study, lock, self.home / lock),
         }
 
 
+def plain_values(values: Any) -> Any:
+    """Values of JSON's types; all others as text."""
+    return json.loads(json.dumps(values, default=str))
+
+
 def as_yaml(values: Any) -> str:
     """Values as YAML, in their order, without secrets; characters that are not to be seen are escaped."""
-    plain_values = without_secrets(json.loads(json.dumps(values, default=str)))
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C, a tenth of the time
-    return yaml.dump(plain_values, Dumper=dumper, sort_keys=False, allow_unicode=False)
+    return yaml.dump(without_secrets(plain_values(values)), Dumper=dumper, sort_keys=False, allow_unicode=False)
 
 
 def config_page(config: Mapping[str, Any], study: Study) -> str:

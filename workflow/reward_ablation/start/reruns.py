@@ -8,6 +8,7 @@ the sizes of answers.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -83,21 +84,23 @@ class Reruns:
                 force(self.workflow, f"{self.study.config.root}/{self.study.model_file}")
         return []
 
-    def needed_by_run(self, file: str) -> Callable[[Any], str]:
-        """Input function: a file below the results folder, ancient to a run that is trained.
+    def inputs_of_run(self, wildcards: Any) -> dict[str, str]:
+        """Input function: the model and the problems of a run, ancient where the run is trained.
 
-        To one that is not it must not be: Snakemake does not look at whether the outputs of a job are there that has
-        nothing but ancient inputs, and one of them is about to be made again.
+        Ancient inputs never make a trained run start again. A run that is not trained yet must not have ancient inputs
+        only: Snakemake would then skip the check for missing outputs.
         """
-        path = f"{self.study.config.root}/{file}"
-
-        def of_run(wildcards: Any) -> str:
-            return ancient(path) if (self.folder / wildcards.run / RECORD).exists() else path
-
-        return of_run
+        root = self.study.config.root
+        files = {"model": f"{root}/{self.study.model_file}", "problems": f"{root}/{self.study.problems_file}"}
+        if not os.path.exists(f"{self.folder}/{wildcards.run}/{RECORD}"):
+            return files
+        return {name: ancient(file) for name, file in files.items()}
 
     def needed_by_start(self, file: str) -> Callable[[Any], str]:
-        """Input function: the same for the supervised start, which a new evaluation set does not change."""
+        """Input function: a file of the supervised start, ancient once the start is made of what is there.
+
+        A new evaluation set does not change the start.
+        """
         path = f"{self.study.config.root}/{file}"
         made = self.study.root / self.study.config.root / self.study.model_file
 

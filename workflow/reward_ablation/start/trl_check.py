@@ -39,12 +39,12 @@ def check_training_settings(study: Study, folder: Path) -> None:
     check_version()
     settings = "\n".join(study.training_settings)
     packages = canonical({"python": sys.version, **installed()})
-    asked = "\0".join([settings, packages, code_digest("reward_ablation.training.around.check")])
+    asked = "\0".join([settings, packages, code_digest("reward_ablation.start.ask_trl")])
     digest = hashlib.sha256(asked.encode()).hexdigest()
     record = folder / PASSED
     if record.is_file() and record.read_text() == digest:
         return
-    command = [sys.executable, "-m", "reward_ablation.training.around.check"]
+    command = [sys.executable, "-m", "reward_ablation.start.ask_trl"]
     result = subprocess.run(command, input=settings, text=True, capture_output=True)
     if result.returncode:
         last_line = (result.stderr.strip().splitlines() or ["the check of the training settings died"])[-1]

@@ -15,7 +15,7 @@ from typing import Any
 
 from reward_ablation.start.damage import MISSING, Damage, record_beside, recorded_files, size_of, size_problem
 from reward_ablation.start.history import BROKEN, is_held, read_record
-from reward_ablation.start.prune_text import size_text
+from reward_ablation.start.prune import size_text
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import sha256

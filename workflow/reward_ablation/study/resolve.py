@@ -111,8 +111,10 @@ def check_lengths(study: Study, written: dict[str, Any]) -> None:
     ------
     ValueError
     """
+    longest_seed = max(study.config.seeds)
     for run in study.runs.values():
-        check_length(run.spec + study.tracking_options(run), f"the spec of arm {run.arm}", written)
+        if run.seed == longest_seed:
+            check_length(run.spec + study.tracking_options(run), f"the spec of arm {run.arm}", written)
     check_length(study.evaluation_spec(None), "the spec of an evaluation", written)
     for dataset, spec in study.datasets.items():
         check_length(spec, f"the spec of the evaluation set {dataset}", written)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from functools import cache
 from pathlib import Path
@@ -18,11 +17,9 @@ from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.reward_files import file_digest
+from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
-
-#: Of a local model's files, this many blocks of this size are hashed; files up to 16 MiB whole.
-_BLOCKS, _BLOCK = 256, 1 << 16
 
 
 def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
@@ -190,26 +187,3 @@ def local_digest(path: Path) -> str:
     if not os.path.isfile(path):  # Path.is_file raises where a name is too long
         raise StudyError(f"data: {path}: no such file; give the path of a JSON, JSONL, CSV or Parquet file")
     return sha256(path)
-
-
-@cache
-def folder_fingerprint(folder: Path) -> str:
-    """Digest over names, sizes and contents of a model folder; of large files over evenly spread blocks.
-
-    What is hidden and what is written about the model (`.md`) does not count.
-
-    A fine-tuned model differs all over, so that 256 blocks of 64 KiB see it; hashing all weights would
-    cost minutes at each start of the workflow. `fetch` hashes them once, into model.json.
-    """
-    if not os.path.isfile(folder / "config.json"):
-        raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.suffix != ".md" and not path.name.startswith("."):
-            size = path.stat().st_size
-            digest.update(f"{path.name}\0{size}\0".encode())
-            with path.open("rb") as file:
-                for start in range(0, size, max(_BLOCK, size // _BLOCKS)):
-                    file.seek(start)
-                    digest.update(file.read(_BLOCK))
-    return digest.hexdigest()

@@ -222,16 +222,16 @@ class Study:
         same = {name: value for name, (value, *others) in asked.items() if not others and isinstance(value, int)}
         return {name: same.get(name, partial(self._resource_of_run, name)) for name in names}
 
-    def options_of_run(self, wildcards: Any, resources: Any) -> str:
-        """What the training command is told of vLLM and of experiment trackers, each after a space.
+    def options_of_run(self, wildcards: Any, output: Any) -> str:
+        """Options of the training command for vLLM and for experiment trackers, each after a space.
 
-        It asks for resources, so that Snakemake does not count it: none of this is a reason to train again.
+        Snakemake does not compare a param with its record where the param's function takes `output`. None of these
+        options is a reason to train again.
         """
         run = self._run(wildcards)
-        vllm = ""
-        if run.launch.vllm is not None:
-            vllm = f" --vllm-memory-percent {resources.vllm_memory_percent} --vllm-sleep {resources.vllm_sleep}"
-        return vllm + self.tracking_options(run)
+        vllm = run.launch.vllm
+        own = f" --vllm-memory-percent {vllm.memory_percent} --vllm-sleep {int(vllm.enable_sleep_mode)}" if vllm else ""
+        return own + self.tracking_options(run)
 
     def tracking_options(self, run: Run) -> str:
         """What the training command is told of experiment trackers, after a space; empty where there is none."""
@@ -280,7 +280,7 @@ class Study:
 
     def evaluation_spec(self, wildcards: Any) -> str:
         """Spec of an evaluation: its settings and the prompt."""
-        return dump(self._evaluation_spec)
+        return self._evaluation_text
 
     @cached_property
     def train_modules(self) -> dict[str, str]:
@@ -302,6 +302,10 @@ class Study:
     @cached_property
     def _evaluation_spec(self) -> dict[str, Any]:
         return evaluation_spec(self.config)
+
+    @cached_property
+    def _evaluation_text(self) -> str:
+        return dump(self._evaluation_spec)
 
     def code_of(self, *stages: str) -> str:
         """Digest of the code of a stage, and of what else the stage is named with.

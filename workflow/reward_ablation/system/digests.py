@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
+
+#: Of a large file in a model folder, this many blocks of this size are hashed; files up to 16 MiB are hashed whole.
+_BLOCKS, _BLOCK = 256, 1 << 16
 
 
 def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str], record: str, remedy: str) -> None:
@@ -62,3 +68,30 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise StudyError(f"{path}: holds no JSON object; {remedy}")
     return record
+
+
+@cache
+def folder_fingerprint(folder: Path) -> str:
+    """Digest over names, sizes and contents of a local model's folder.
+
+    Hidden files and texts about the model (`.md`) do not count. Of a large file, evenly spread blocks are hashed:
+    fine-tuning changes all weights, so that 256 blocks of 64 KiB show the change. Hashing all weights at each start of
+    the workflow would take minutes; `fetch` hashes all of them once, into model.json.
+
+    Raises
+    ------
+    StudyError
+        The folder holds no config.json.
+    """
+    if not os.path.isfile(folder / "config.json"):
+        raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.suffix != ".md" and not path.name.startswith("."):
+            size = path.stat().st_size
+            digest.update(f"{path.name}\0{size}\0".encode())
+            with path.open("rb") as file:
+                for start in range(0, size, max(_BLOCK, size // _BLOCKS)):
+                    file.seek(start)
+                    digest.update(file.read(_BLOCK))
+    return digest.hexdigest()

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import html
-import unicodedata
 from collections.abc import Collection
 from pathlib import Path
 
 import pandas as pd
 
+from reward_ablation.analysis.evaluation.example_text import FIRST, RULE, cut, printable, verdict
+from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section
 
-#: The first problems of a data set, whatever became of them.
-FIRST = 2
-
 #: Columns of the answers that are shown.
 SHOWN = ["completion", "answer", "correct_strict", "correct_lenient", "format", "tokens", "truncated"]
 
 #: Characters of a completion on the page; the table has all of them.
 PAGE_CHARACTERS = 2000
-
-#: The rule in words, for captions.
-RULE = (
-    f"the first {FIRST} problems of the data set; the first that the base model got wrong and the baseline arm right; "
-    "the first that it got right and the baseline arm wrong"
-)
 
 
 def examples(study: StudyFile, root: Path) -> pd.DataFrame:
@@ -54,7 +46,7 @@ def examples(study: StudyFile, root: Path) -> pd.DataFrame:
                 row |= {"gold": problem["answer"], "arm": arm, "model": model, "chosen": chosen}
                 row |= {name: answers.loc[problem_id, name] for name in ["mode", *SHOWN]}
                 parts.append(pd.DataFrame([row]).assign(seed=pd.array([seed], dtype="Int64")))
-    return joined("examples", parts)
+    return joined(SCHEMAS["examples"], parts)
 
 
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
@@ -81,48 +73,6 @@ def _answers(path: Path, problem_ids: Collection[str] | None = None) -> pd.DataF
     one = answers[greedy] if greedy.any() else answers[answers["sample"] == 0]
     wanted = one if problem_ids is None else one[one["problem_id"].isin(problem_ids)]
     return wanted.set_index("problem_id")
-
-
-# ---------------------------------------------------------------------------- model output is hostile
-
-
-def printable(text: str) -> str:
-    """The text without what would act instead of being seen: control, format and unassigned characters as escapes.
-
-    Line breaks stay. Among format characters are those that turn the direction of text, or have no width.
-
-    >>> printable("a" + chr(0x202E) + "b" + chr(27) + "[0m")
-    'a\\\\u202eb\\\\x1b[0m'
-    """
-    return "".join(
-        each if each == "\n" or unicodedata.category(each) not in _UNSEEN else _escape(each)
-        for each in text.replace("\r\n", "\n").replace("\t", "    ")
-    )
-
-
-#: Unicode's categories: control, format, private use, surrogate, unassigned; line and paragraph separators.
-_UNSEEN = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
-
-
-def _escape(character: str) -> str:
-    number = ord(character)
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-
-
-def cut(text: str, most: int) -> str:
-    """The beginning of a text, and how much is left out.
-
-    >>> cut("a sentence", 4)
-    'a se… (6 more characters)'
-    """
-    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
-
-
-def verdict(row: pd.Series) -> str:
-    """What the graders said of an answer, in words."""
-    right = "right" if row["correct_strict"] else "right, but not in the format" if row["correct_lenient"] else "wrong"
-    tokens = "1 token" if row["tokens"] == 1 else f"{row['tokens']} tokens"
-    return f"{right}, {tokens}{', cut off by the limit' if row['truncated'] else ''}"
 
 
 #: Text of models keeps its direction to itself.

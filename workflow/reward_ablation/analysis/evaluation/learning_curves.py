@@ -8,6 +8,7 @@ import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import ANSWER_COLUMNS, answered, evaluation_rows, question_means
 from reward_ablation.analysis.evaluation.answers_by_step import answers_by_step
+from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import joined
@@ -41,7 +42,7 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
                 means: dict[int | None, pd.DataFrame] = {seed: of_seed[step] for seed, of_seed in by_seed.items()}
                 rows = evaluation_rows(answered(means, dataset, study.bootstrap), arm, dataset, study.confidence)
                 parts.append(rows.assign(step=step))
-    return joined("learning_curves", parts)
+    return joined(SCHEMAS["learning_curves"], parts)
 
 
 def means_by_step(

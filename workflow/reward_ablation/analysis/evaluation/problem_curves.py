@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
+from reward_ablation.analysis.correct_completions import correctness_component
 from reward_ablation.analysis.evaluation.answers_by_step import answers_by_step
+from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import joined
-from reward_ablation.analysis.training.correct_completions import correctness_component
 from reward_ablation.system.files import sha256
 
 #: Problems of training, and of each data set.
@@ -39,7 +40,7 @@ def problem_curves(
     parts = [_of_training(study, root, training_set)]
     if study.keep_models:
         parts += [_of_evaluation(study, dataset, root, last_steps) for dataset in study.datasets]
-    return joined("problem_curves", parts)
+    return joined(SCHEMAS["problem_curves"], parts)
 
 
 def most_seen(seen: pd.DataFrame, most: int = MOST_PROBLEMS) -> list[str]:

@@ -19,13 +19,17 @@ from reward_ablation.analysis.evaluation.answers import (
     question_means,
 )
 from reward_ablation.analysis.evaluation.effects import Sums, add, effect_tables, effects_of, seeds_of
-from reward_ablation.analysis.provenance import difference_in_provenance
+from reward_ablation.analysis.evaluation.examples import examples
+from reward_ablation.analysis.evaluation.learning_curves import learning_curves
+from reward_ablation.analysis.evaluation.problem_curves import problem_curves
+from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
-from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import joined
-from reward_ablation.study.provenance import Quantities
+from reward_ablation.study.provenance import Quantities, quantities
 from reward_ablation.system.errors import StudyError
 
 #: An arm's answers by data set and mode.
@@ -58,7 +62,21 @@ def means_of_arm(
     }
 
 
-def evaluation_tables(study: StudyFile, root: Path, values: dict[str, Quantities]) -> dict[str, pd.DataFrame]:
+def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
+    """All tables of evaluated models, by name; the runs' records and rollouts are checked first."""
+    records = read_runs(study, root, ["rollouts.parquet"])
+    values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
+    steps = {folder: record.steps for folder, record in records.items()}
+    training_set = next(iter(records.values())).inputs.get("problems")
+    return {
+        **final_model_tables(study, root, values),
+        "learning_curves": learning_curves(study, root, steps),
+        "problem_curves": problem_curves(study, root, steps, training_set),
+        "examples": examples(study, root),
+    }
+
+
+def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantities]) -> dict[str, pd.DataFrame]:
     """Tables of the final models: evaluation_by_run, evaluation_by_arm, paired_differences and two that build on them.
 
     Arms are read one after the other, and of each no more is kept than its part in the effects of components.
@@ -101,8 +119,8 @@ def evaluation_tables(study: StudyFile, root: Path, values: dict[str, Quantities
         "evaluation_by_run": in_order("evaluation_by_run", by_run, study),
         "evaluation_by_arm": in_order("evaluation_by_arm", by_arm, study),
         "paired_differences": in_order("paired_differences", differences, study),
-        "component_effects": joined("component_effects", effect_tables(sums, effects, study.confidence)),
-        "across_datasets": joined("across_datasets", across),
+        "component_effects": joined(SCHEMAS["component_effects"], effect_tables(sums, effects, study.confidence)),
+        "across_datasets": joined(SCHEMAS["across_datasets"], across),
     }
 
 
@@ -137,4 +155,15 @@ def in_order(name: str, parts: dict[str, list[pd.DataFrame]], study: StudyFile) 
         if "p" in table:
             table["p_holm"] = table.groupby(["mode", "metric"])["p"].transform(lambda p: holm(p.to_numpy()))
         tables.append(table)
-    return joined(name, tables)
+    return joined(SCHEMAS[name], tables)
+
+
+def difference_in_provenance(arm: list[StudyRun], baseline: list[StudyRun], values: dict[str, Quantities]) -> str:
+    """In what the runs that are compared differ: `same`, or `differs in ...`; only runs of one seed are compared."""
+    of_seed = {run.seed: values[run.folder] for run in baseline}
+    pairs = [(values[run.folder], of_seed[run.seed]) for run in arm if run.seed in of_seed]
+    names = dict.fromkeys(name for one, other in pairs for name in [*one, *other])
+    differing = [
+        name for name in names if any(set(one.get(name, [])) != set(other.get(name, [])) for one, other in pairs)
+    ]
+    return f"differs in {', '.join(differing)}" if differing else "same"

@@ -15,12 +15,13 @@ from reward_ablation.analysis.gradients.measured_steps import (
     effects_on_other_prompts,
     read_products,
 )
+from reward_ablation.analysis.gradients.schemas import SCHEMAS
 from reward_ablation.analysis.gradients.split_halves import halves_by_prompt, of_step, of_steps
 from reward_ablation.analysis.gradients.weight_grid import signs_of_weights, weight_grid
 from reward_ablation.analysis.gradients.what_if_map import check_table, map_table, point_table
+from reward_ablation.analysis.signal_rows import signal_rows
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import joined
-from reward_ablation.analysis.training.signals_by_step import signals_by_step
 
 #: Most measured steps of one run, and of all runs, that are read; they are spread evenly over the run.
 MOST_OF_RUN, MOST_OF_ALL = 40, 2000
@@ -59,7 +60,7 @@ def alignment_rows(run: StudyRun, found: dict[int, tuple[np.ndarray, np.ndarray]
         [["gradient_cosine", "gradient_effect"], names], names=["quantity", "component"]
     )
     table = pd.DataFrame([np.concatenate(found[step]) for step in found], index=pd.Index(found, name="step"))
-    return signals_by_step(table.set_axis(columns, axis="columns")).assign(arm=run.arm, seed=run.seed)
+    return signal_rows(table.set_axis(columns, axis="columns")).assign(arm=run.arm, seed=run.seed)
 
 
 def halves_rows(
@@ -134,11 +135,11 @@ def measured_tables(
     predictions = predictions_by_arm(study, by_arm)
     checks = [check_table(predictions, rewards_by_step, names, study.bootstrap, confidence)] if predictions else []
     return {
-        "alignment_by_step": joined("alignment_by_step", alignment),
-        "split_halves": joined("split_halves", halves),
-        "what_if": joined("what_if", maps),
-        "what_if_points": joined("what_if_points", points),
-        "what_if_check": joined("what_if_check", checks),
+        "alignment_by_step": joined(SCHEMAS["alignment_by_step"], alignment),
+        "split_halves": joined(SCHEMAS["split_halves"], halves),
+        "what_if": joined(SCHEMAS["what_if"], maps),
+        "what_if_points": joined(SCHEMAS["what_if_points"], points),
+        "what_if_check": joined(SCHEMAS["what_if_check"], checks),
     }
 
 

@@ -130,15 +130,3 @@ def check_table(
             rows.append((arm, component, means[place], low[place], high[place], *observed, len(scores)))
     columns = ["predicted", "predicted_low", "predicted_high", "observed", "low", "high", "seeds"]
     return pd.DataFrame(rows, columns=["arm", "component", *columns])
-
-
-def agreement(check: pd.DataFrame) -> str:
-    """Tell in words how the predicted directions agree with what training did."""
-    clear = check[(check["predicted_low"] * check["predicted_high"] > 0) & (check["low"] * check["high"] > 0)]
-    same = int((np.sign(clear["predicted"]) == np.sign(clear["observed"])).sum())
-    known = check.dropna(subset=["predicted", "observed"])
-    words = f"Of {len(clear)} changes with both directions beyond noise (of {len(check)}) {same} went as predicted"
-    if len(known) > 2 and known["predicted"].nunique() > 1 and known["observed"].nunique() > 1:
-        rank = known["predicted"].corr(known["observed"], method="spearman")
-        return f"{words}; rank correlation over all {len(known)}: {rank:.2f}".replace("-", "\u2212") + "."
-    return f"{words}."

@@ -157,17 +157,3 @@ def thinned(signals: pd.DataFrame, most: int = MOST_STEPS) -> pd.DataFrame:
     point = np.arange(len(signals)) // width
     last = signals.index.to_numpy()[np.append(np.flatnonzero(np.diff(point)), len(signals) - 1)]
     return signals.groupby(point).mean().set_axis(pd.Index(last, name="step"))
-
-
-def signals_by_step(signals: pd.DataFrame) -> pd.DataFrame:
-    """Rows (step, quantity, component, value) of `step_signals`, by step; component is null for all components."""
-    labels = signals.columns.to_frame(index=False)
-    rows, columns = signals.shape
-    return pd.DataFrame(
-        {
-            "step": np.repeat(signals.index.to_numpy(), columns),
-            "quantity": np.tile(labels["quantity"].to_numpy(), rows),
-            "component": np.tile(labels["component"].where(labels["component"] != "", None).to_numpy(), rows),
-            "value": signals.to_numpy().ravel(),
-        }
-    )

@@ -123,15 +123,8 @@ class Launch(Section):
 
     @property
     def all_resources(self) -> dict[str, int | str]:
-        """Resources of a training job, by Snakemake's names.
-
-        How much of a GPU's memory vLLM takes is one of them, and no part of the spec: it does not change a result.
-        """
-        asked: dict[str, int | str] = {"gpu": self.all_gpus, "nodes": self.nodes}
-        if self.vllm:
-            sleep = int(self.vllm.enable_sleep_mode)
-            asked |= {"vllm_memory_percent": self.vllm.memory_percent, "vllm_sleep": sleep}
-        return {**asked, **self.resources}
+        """Resources of a training job, by Snakemake's names."""
+        return {"gpu": self.all_gpus, "nodes": self.nodes, **self.resources}
 
     def changed(self, changes: LaunchChanges, resources: dict[str, int | str]) -> Launch:
         """This, with an arm's own values in place of some.

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from reward_ablation.analysis.evaluation.examples import RULE, cut, printable, verdict
+from reward_ablation.analysis.evaluation.example_text import RULE, cut, printable, verdict
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.style import BASE_COLOUR, STYLE, WIDTH, looks, page_of_words, title
 from reward_ablation.figures.elements.text import MONOSPACED, block, drawable

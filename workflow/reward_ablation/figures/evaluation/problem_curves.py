@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from reward_ablation.analysis.evaluation.examples import printable
+from reward_ablation.analysis.evaluation.example_text import printable
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import step_axis
 from reward_ablation.figures.elements.style import STYLE, WIDTH, legend_below, page_of_words, title

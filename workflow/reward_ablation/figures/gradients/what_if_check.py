@@ -7,7 +7,6 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from reward_ablation.analysis.gradients.what_if_map import agreement
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import arm_groups, curve_panels, finish, panel_title
 from reward_ablation.figures.elements.style import STYLE, looks, page_of_words
@@ -54,3 +53,15 @@ def what_if_check(what_if_check: pd.DataFrame, study: StudyFile) -> Figure:
     )
     finish(figure, study, heading, note)
     return figure
+
+
+def agreement(check: pd.DataFrame) -> str:
+    """Tell in words how the predicted directions agree with what training did."""
+    clear = check[(check["predicted_low"] * check["predicted_high"] > 0) & (check["low"] * check["high"] > 0)]
+    same = int((np.sign(clear["predicted"]) == np.sign(clear["observed"])).sum())
+    known = check.dropna(subset=["predicted", "observed"])
+    words = f"Of {len(clear)} changes with both directions beyond noise (of {len(check)}) {same} went as predicted"
+    if len(known) > 2 and known["predicted"].nunique() > 1 and known["observed"].nunique() > 1:
+        rank = known["predicted"].corr(known["observed"], method="spearman")
+        return f"{words}; rank correlation over all {len(known)}: {rank:.2f}".replace("-", "\u2212") + "."
+    return f"{words}."

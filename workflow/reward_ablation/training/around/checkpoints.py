@@ -22,6 +22,11 @@ from reward_ablation.system.files import flush_to_disk, sha256, write_json
 from reward_ablation.training.around.parts import drop_parts_after, parts_until
 
 SET_ASIDE = "set_aside"
+#: Modules that decide what is in a checkpoint, beside those of the packages: checkpoints of another form are of no use.
+FORM = tuple(
+    f"reward_ablation.training.{name}"
+    for name in ("core.", "around.checkpoints", "around.parts", "around.resumed_state", "around.saving_trainer")
+)
 #: The last one, and the one before in case that is damaged: disks are small. A study may set another number.
 KEPT_CHECKPOINTS = 2
 
@@ -46,7 +51,7 @@ def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
     record = read_json(work / OWNER)
     if record is None and checkpoints(work):
         raise StudyError(f"{work / OWNER}: truncated or changed; it said whose work this is; delete {work} to go on")
-    if record is not None and {**record, "modules": None} == {**owner, "modules": None}:
+    if record is not None and _whose(record) == _whose({**owner, "modules": modules}):
         return
     if work.exists():
         if checkpoints(work):
@@ -57,6 +62,12 @@ def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
         shutil.rmtree(old)
     work.mkdir(parents=True)
     write_json({**owner, "modules": modules}, work / OWNER)
+
+
+def _whose(record: dict[str, Any]) -> dict[str, Any]:
+    """What two attempts must agree in for one to go on from the other's checkpoints: what reads them, too."""
+    kept = {name: digest for name, digest in record["modules"].items() if name.startswith(FORM)}
+    return {**record, "modules": kept}
 
 
 def read_json(path: Path) -> Any:

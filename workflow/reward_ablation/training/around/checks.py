@@ -34,7 +34,7 @@ def check_unchanged(component: dict[str, Any]) -> None:
 
 def check_passes(trainer: AblationTrainer) -> None:
     """Refuse to measure in several passes where TRL has chosen checkpointing that allows one, as it may."""
-    args = trainer.args
+    args: Any = trainer.args
     reentrant = (args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
     if not args.gradient_checkpointing or not reentrant or not (trainer.measure_every or trainer.whole_at):
         return

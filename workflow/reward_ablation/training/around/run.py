@@ -7,13 +7,16 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
+from reward_ablation.config.sections.training import BY_COMPLETION
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.verify import verify_model
@@ -49,6 +52,7 @@ from reward_ablation.training.around.resumed_state import load_state
 from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core
+from reward_ablation.training.core.run_settings import RunSettings
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,22 @@ def train(
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
 
 
+def settings_of(spec: dict[str, Any]) -> RunSettings:
+    """What the core reads of a run's spec."""
+    settings: Any = SimpleNamespace(
+        seed=spec["seed"],
+        gpus=spec["gpus"],
+        prompt=SimpleNamespace(**spec["prompt"]),
+        components={name: SimpleNamespace(**component) for name, component in spec["components"].items()},
+        weights=spec["weights"],
+        training=spec["training"],
+        lora=spec["lora"],
+        gradients=SimpleNamespace(**{"backward": BY_COMPLETION, **spec["gradients"]}),
+        vllm=SimpleNamespace(**spec["vllm"]) if "vllm" in spec else None,
+    )
+    return settings
+
+
 def build_trainer(
     spec: dict[str, Any],
     model: Path,
@@ -219,15 +239,16 @@ def build_trainer(
         surroundings |= engine.settings(vllm["mode"])
         if vllm["mode"] == "colocate":  # a server was started with it
             surroundings["vllm_max_model_length"] = longest_text(spec, model, problems)
-    config = core.build_config(spec, work, surroundings, halvings(work))
+    settings = settings_of(spec)
+    config = core.build_config(settings, work, surroundings, halvings(work))
     sink = PartWriter(work / "parts", config.process_index)
     progress = ProgressCallback(list(components), work)
     with client_with(engine.key):
-        trainer = core.build_trainer(SavingTrainer, spec, components, model, problems, config, sink, [progress])
+        trainer = core.build_trainer(SavingTrainer, settings, components, model, problems, config, sink, [progress])
     check_passes(trainer)
     check_strategy(trainer, spec.get("strategy", "ddp"))
     check_server(trainer, engine)
     if config.use_vllm:
         check_for_vllm(trainer)
-    check_problems(config, len(trainer.train_dataset), problems)
+    check_problems(config, pq.read_metadata(problems).num_rows, problems)
     return trainer

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from transformers import PrinterCallback, TrainerCallback
@@ -14,6 +13,7 @@ from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.core.dataset import training_dataset
+from reward_ablation.training.core.run_settings import RunSettings
 from reward_ablation.training.core.settings import grpo_config, halved, lora_config
 from reward_ablation.training.core.sink import Sink
 from reward_ablation.training.core.trainer import AblationTrainer
@@ -21,19 +21,12 @@ from reward_ablation.training.core.trainer import AblationTrainer
 Trainer = TypeVar("Trainer", bound=AblationTrainer)
 
 
-def renderer(spec: dict[str, Any]) -> Callable[[str], str | Messages]:
-    """What makes a question the prompt that a run of this spec is trained on."""
-    prompt: Any = SimpleNamespace(**spec["prompt"])
-    return lambda question: render_prompt(question, prompt)
-
-
-def build_config(spec: dict[str, Any], output_dir: Path, surroundings: dict[str, Any], halvings: int = 0) -> GRPOConfig:
+def build_config(spec: RunSettings, output_dir: Path, surroundings: dict[str, Any], halvings: int = 0) -> GRPOConfig:
     """TRL's config of a run.
 
     Parameters
     ----------
-    spec : dict
-        The run's spec with its seed.
+    spec : RunSettings
     output_dir : Path
         Folder for checkpoints.
     surroundings : dict
@@ -41,13 +34,13 @@ def build_config(spec: dict[str, Any], output_dir: Path, surroundings: dict[str,
     halvings : int
         How often the micro batch is halved.
     """
-    settings = halved({**surroundings, **spec["training"]}, halvings)
-    return grpo_config(settings, output_dir, spec["seed"], on_cpu=spec["gpus"] == 0, vllm=spec.get("vllm"))
+    settings = halved({**surroundings, **spec.training}, halvings)
+    return grpo_config(settings, output_dir, spec.seed, on_cpu=spec.gpus == 0, vllm=spec.vllm)
 
 
 def build_trainer(
     kind: type[Trainer],
-    spec: dict[str, Any],
+    spec: RunSettings,
     components: dict[str, RewardFunction],
     model: Path,
     problems: Path,
@@ -61,8 +54,8 @@ def build_trainer(
     ----------
     kind : type
         The trainer's class.
-    spec : dict
-        The run's spec; components in alphabetical order, as canonical JSON has them.
+    spec : RunSettings
+        Components in alphabetical order, as canonical JSON has them.
     components : dict of str to callable
         The spec's components, by name in the same order.
     model : Path
@@ -80,21 +73,25 @@ def build_trainer(
     StudyError
         The tokenizer is missing, or does not take the prompts.
     """
-    render, tokenizer = renderer(spec), load_tokenizer(model)
+
+    def render(question: str) -> str | Messages:
+        return render_prompt(question, spec.prompt)
+
+    tokenizer = load_tokenizer(model)
     tokenize_prompts([render("")], tokenizer)  # refuses a model without a chat template in one line
     trainer = kind(
         components=components,
-        weights=spec["weights"],
-        placements={name: component["placement"] for name, component in spec["components"].items()},
+        weights=dict(spec.weights),
+        placements={name: component.placement for name, component in spec.components.items()},
         sink=sink,
-        measure_every=spec["gradients"]["every"],
-        whole_at=spec["gradients"]["whole"],
-        by_completion=spec["gradients"].get("backward", "by_completion") == "by_completion",
+        measure_every=spec.gradients.every,
+        whole_at=spec.gradients.whole,
+        by_completion=spec.gradients.backward == "by_completion",
         model=str(model),
         args=config,
         train_dataset=training_dataset(problems, render),
         processing_class=tokenizer,
-        peft_config=lora_config(spec["lora"]),
+        peft_config=lora_config(spec.lora),
         callbacks=[*callbacks],
     )
     trainer.remove_callback(PrinterCallback)

@@ -12,6 +12,7 @@ from transformers import TrainingArguments
 from trl import GRPOConfig
 
 from reward_ablation.system.errors import StudyError
+from reward_ablation.training.core.run_settings import Vllm
 
 Config = TypeVar("Config", bound=TrainingArguments)
 
@@ -25,18 +26,12 @@ IMPORTANCE_SAMPLING_MODE = "token_truncate"
 MICRO_BATCH, ACCUMULATION = 8, 1
 
 
-def vllm_settings(vllm: dict[str, Any]) -> dict[str, Any]:
-    """TRL's settings for rollouts by vLLM, as far as they decide numbers.
-
-    Parameters
-    ----------
-    vllm : dict
-        Of the run's spec.
-    """
-    settings = {"use_vllm": True, "vllm_mode": vllm["mode"], "vllm_importance_sampling_mode": IMPORTANCE_SAMPLING_MODE}
-    if vllm["mode"] == "server":
+def vllm_settings(vllm: Vllm) -> dict[str, Any]:
+    """TRL's settings for rollouts by vLLM, as far as they decide numbers."""
+    settings = {"use_vllm": True, "vllm_mode": vllm.mode, "vllm_importance_sampling_mode": IMPORTANCE_SAMPLING_MODE}
+    if vllm.mode == "server":
         return settings
-    return {**settings, "vllm_tensor_parallel_size": vllm["tensor_parallel_size"]}
+    return {**settings, "vllm_tensor_parallel_size": vllm.tensor_parallel_size}
 
 
 def defaults(on_cpu: bool) -> dict[str, Any]:
@@ -67,7 +62,7 @@ def grpo_config(
     output_dir: Path,
     seed: int,
     on_cpu: bool,
-    vllm: dict[str, Any] | None = None,
+    vllm: Vllm | None = None,
 ) -> GRPOConfig:
     """TRL's config of one run.
 
@@ -80,7 +75,7 @@ def grpo_config(
     seed : int
         Decides data order, initialisation and sampling.
     on_cpu : bool
-    vllm : dict, optional
+    vllm : Vllm, optional
         Of the run's spec, where vLLM generates the rollouts.
 
     Raises
@@ -138,6 +133,6 @@ def completions_at_once(training: dict[str, Any]) -> int:
     return batch
 
 
-def lora_config(lora: dict[str, Any] | None) -> LoraConfig | None:
-    """Peft's config of the adapters; None for full fine-tuning."""
-    return LoraConfig(task_type="CAUSAL_LM", **lora) if lora else None
+def lora_config(lora: Any) -> LoraConfig | None:
+    """Peft's config of the adapters, from a mapping or pairs by peft's names; None for full fine-tuning."""
+    return LoraConfig(task_type="CAUSAL_LM", **dict(lora)) if lora else None

@@ -22,14 +22,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from reward_ablation.system.exit_status import GOES_ON, is_permanent
 from reward_ablation.training.around.launch.endings import ended
 from reward_ablation.training.around.launch.worker import ERROR_STAYS, WORKER
-
-#: Options of each strategy. DeepSpeed would start other nodes by itself, over ssh; srun does that.
-ZERO = ["--use_deepspeed", "--deepspeed_multinode_launcher", "standard", "--zero_stage"]
-STRATEGIES = {
-    "ddp": ["--multi_gpu"],
-    "zero2": [*ZERO, "2"],
-    "zero3": [*ZERO, "3", "--zero3_save_16bit_model", "true"],  # without, no whole model would be saved
-}
+from reward_ablation.training.core.options import OF_ALL_STRATEGIES, STRATEGIES
 
 
 def accelerate_options(
@@ -42,7 +35,7 @@ def accelerate_options(
     """
     options = STRATEGIES[strategy]
     options = [*options, "--num_processes", str(processes), "--num_machines", str(nodes), "--gpu_ids", "all"]
-    options += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port)]
+    options += [*OF_ALL_STRATEGIES, "--main_process_port", str(port)]
     if nodes > 1:
         options += ["--rdzv_backend", "static", "--machine_rank", environment["SLURM_NODEID"]]
         options += ["--main_process_ip", environment["SLURM_LAUNCH_NODE_IPADDR"]]  # where srun runs: on the first node

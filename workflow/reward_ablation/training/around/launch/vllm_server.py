@@ -20,6 +20,7 @@ from reward_ablation.system.errors import PassingError, StudyError
 from reward_ablation.training.around.launch.engine import Server
 from reward_ablation.training.around.launch.guarded import free_port, guarded
 from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
+from reward_ablation.training.core.options import server_options
 
 #: Seconds between two lines that tell that it is waited for, and after which it is not any more: loading a large
 #: model from a slow disk and compiling it takes many minutes.
@@ -74,23 +75,16 @@ class ServerPlan:
     started: float = field(default_factory=time.perf_counter)
 
     def command(self, port: int, name: str) -> list[str]:
-        """Of vLLM's own server, with what TRL's trainer asks of one."""
+        """Of vLLM's own server."""
         options: dict[str, Any] = {
             "host": "127.0.0.1",
             "port": port,
             "served-model-name": name,
-            "tensor-parallel-size": self.tensor_parallel_size,
             "gpu-memory-utilization": self.memory,
             "max-model-len": self.max_model_length,
-            "weight-transfer-config": '{"backend":"nccl"}',
-            "logprobs-mode": "processed_logprobs",  # of the distribution that was sampled from
-            "max-logprobs": -1,
-            "seed": 0,  # each request has its own
             "middleware": f"{RequireKey.__module__}.{RequireKey.__name__}",
+            **server_options(self.gpus, self.tensor_parallel_size, self.model_impl),
         }
-        copies = self.gpus // self.tensor_parallel_size
-        options |= {"data-parallel-size": copies} if copies > 1 else {}
-        options |= {"model-impl": self.model_impl} if self.model_impl is not None else {}
         given = [part for option, value in options.items() for part in (f"--{option}", str(value))]
         start = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(self.model.absolute())]
         return [*start, *given, "--enable-scale-out"]

@@ -1,0 +1,60 @@
+"""All tables of a made-up study: by the commands of their rules, or in memory."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pandas as pd
+
+from reward_ablation.analysis.evaluation.tables import evaluation_tables
+from reward_ablation.analysis.gradients.tables import gradient_tables
+from reward_ablation.analysis.provenance.tables import provenance
+from reward_ablation.analysis.registry import RULES
+from reward_ablation.analysis.reward_hacking.tables import reward_hacking
+from reward_ablation.analysis.runs import read_runs
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.tables import joined
+from reward_ablation.analysis.training.tables import training_tables
+from reward_ablation.cost.tables import cost_by_arm, runs_table
+from reward_ablation.study.provenance import quantities
+
+#: Columns of each table.
+SCHEMAS = {
+    table: schema
+    for rule in RULES.values()
+    for table, schema in import_module(f"reward_ablation.{rule.module}.schemas").SCHEMAS.items()
+}
+
+
+def command(rule: str, root: Path, output: Path, *options: str) -> None:
+    """Run the command of a rule of tables."""
+    main = import_module(f"reward_ablation.{RULES[rule].module}.__main__").main
+    main(["--study", str(root / "study.json"), "--output", str(output), *options])
+
+
+def write_tables(root: Path, output: Path | None = None, mixed: str = "tell") -> Path:
+    """Run the commands of all rules of tables in order; the folder of the tables."""
+    output = output or root / "tables"
+    for rule in RULES:
+        command(rule, root, output, *(["--mixed-provenance", mixed] if rule == "provenance" else []))
+    return output
+
+
+def all_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
+    """All tables by name, in memory."""
+    records = read_runs(study, root)
+    training = training_tables(study, root)
+    rewards = training["rewards_by_step"]
+    evaluation = evaluation_tables(study, root)
+    signs = reward_hacking(study, rewards, evaluation["learning_curves"], evaluation["evaluation_by_arm"])
+    runs = runs_table(study, root)
+    return {
+        "provenance": provenance(study, {name: quantities(record.model_dump()) for name, record in records.items()}),
+        **training,
+        **gradient_tables(study, root, rewards, training["signals_by_step"]),
+        **evaluation,
+        "reward_hacking": joined(SCHEMAS["reward_hacking"], [signs]),
+        "runs": runs,
+        "cost": cost_by_arm(runs, study.arm_names),
+    }

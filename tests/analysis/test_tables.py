@@ -1,0 +1,251 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.all_tables import SCHEMAS, all_tables, write_tables
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.gradients.similarity_by_step import LATER_COLUMNS
+from reward_ablation.analysis.registry import OF_TIMES, RULES
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.cost.schemas import COST
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256, write_parquet
+
+
+def tables_of(root: Path, folder: str = "tables") -> Path:
+    return write_tables(root, root / folder)
+
+
+#: Tables with a Parquet file.
+IN_PARQUET = set(SCHEMAS) - OF_TIMES
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("study")
+    MadeUpStudy(datasets={"gsm8k_test": 200}).write(root)
+    return tables_of(root)
+
+
+def change(path: Path, **values) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_every_table_has_its_columns_in_both_formats(tables):
+    for name, schema in SCHEMAS.items():
+        assert list(pd.read_csv(tables / f"{name}.csv").columns) == schema.names
+        if name in OF_TIMES:
+            continue
+        stored = pq.read_schema(tables / f"{name}.parquet")
+        assert stored.names == [column for column in schema.names if column not in COST]
+        assert all(stored.field(column).type == schema.field(column).type for column in stored.names)
+
+
+@pytest.mark.parametrize("old", [1, 8])
+def test_runs_of_earlier_versions_are_tabulated(tmp_path, old):
+    """Some of a study's runs, or all: their gradients lack columns that later versions write."""
+    MadeUpStudy(steps=3, rollouts=4, problems=2).write(tmp_path)
+    for path in sorted(tmp_path.glob("runs/*/*/gradients.parquet"))[:old]:
+        write_parquet(pd.read_parquet(path).drop(columns=LATER_COLUMNS), path)
+        record = json.loads((path.parent / "run.json").read_text())
+        change(path.parent / "run.json", files={**record["files"], path.name: sha256(path)})
+    table = pd.read_parquet(tables_of(tmp_path) / "similarity_by_step.parquet")
+    unknown = table[table["folding_error"].isna()]
+    assert len(unknown.groupby(["arm", "seed"])) == old
+    assert table["cosine"].notna().all()
+
+
+def test_rows_are_as_many_as_the_study_has(tables):
+    rows = {name: pq.read_metadata(tables / f"{name}.parquet").num_rows for name in IN_PARQUET}
+    assert rows == {
+        "runs": 4 * 2,
+        "provenance": 9,  # code, four packages, machine, CPUs, GPUs, processes: one value each
+        "evaluation_by_run": (4 * 2 + 1) * (9 + 12),  # runs, base model; metrics, sampled also pass@1, pass@2, maj@2
+        "evaluation_by_arm": 5 * (9 + 12),  # arms and the base model
+        "paired_differences": 3 * (9 + 12),
+        "component_effects": 6 * (9 + 12),  # three components: alone against the base model, and by regression
+        "across_datasets": (4 + 3) * (9 + 12),  # interquartile means, improvements
+        "rewards_by_step": 4 * 2 * 6 * 6,  # steps, three components with total, tokens, truncated
+        "similarity_by_step": 4 * 2 * 6 * 6 * 2 * 3,  # steps, layers with "all", definitions, pairs
+        "similarity_by_arm": 4 * 6 * 2 * 3 * 5,  # layers, definitions, pairs, the cosine and its parts
+        "signals_by_step": 4 * 2 * 6 * (2 + 3 * 6 + 2),  # of all components, of each of three, lengths by correctness
+        "component_correlations": 4 * 3,
+        "sampling_gaps": 0,  # transformers generated
+        "predictors": 0,  # six steps are too few
+        "learning_curves": 0,  # no models were kept
+        "problem_curves": 4 * 6,  # the problem of training at each step
+        "examples": 3 * 5,  # questions, the base model's answer and one of each arm
+        "reward_hacking": 4 * 2,  # trained components but correctness, held-out and training accuracy
+        **dict.fromkeys(("alignment_by_step", "split_halves", "what_if", "what_if_points", "what_if_check"), 0),
+    }
+
+
+def test_tables_agree_with_each_other_and_with_the_effects_made_up(tables):
+    by_run = pd.read_parquet(tables / "evaluation_by_run.parquet")
+    by_arm = pd.read_parquet(tables / "evaluation_by_arm.parquet").set_index(["arm", "mode", "metric"])
+    differences = pd.read_parquet(tables / "paired_differences.parquet").set_index(["arm", "mode", "metric"])
+    for (arm, mode, metric), rows in by_run.groupby(["arm", "mode", "metric"]):
+        row = by_arm.loc[(arm, mode, metric)]
+        assert row["estimate"] == pytest.approx(rows["value"].mean())
+        assert row["low"] <= row["estimate"] <= row["high"]
+        assert row["seeds"] == (1 if arm == "base" else 2)
+    lenient = ("greedy", "accuracy_lenient")
+    gap = by_arm.loc[("format_only", *lenient), "estimate"] - by_arm.loc[("correctness_only", *lenient), "estimate"]
+    assert differences.loc[("format_only", *lenient), "estimate"] == pytest.approx(gap)
+    # A weight of 1 on correctness adds .3 to the chance of a right answer, on format nothing. Two seeds, each with a
+    # level of its own, do not tell that from 0, and say so.
+    found = differences.loc[("format_only", *lenient)]
+    assert found["low"] < -0.28 < found["high"]
+    assert found["estimate"] < -0.2
+    assert found["p"] > 0.05
+    assert found["smallest_effect"] > 0.3
+    formats = by_arm.xs(("greedy", "format"), level=("mode", "metric"))
+    assert formats.loc["format_only", "estimate"] > formats.loc["base", "high"]
+
+
+def test_tables_are_the_same_bytes_each_time(tables, tmp_path):
+    MadeUpStudy(datasets={"gsm8k_test": 200}).write(tmp_path)
+    for run in tmp_path.glob("runs/*/*/run.json"):
+        change(run, wall_seconds=99.0, gpu_hours=1.0)  # a second study takes another time
+    again = tables_of(tmp_path)
+    for name in IN_PARQUET:
+        assert (again / f"{name}.parquet").read_bytes() == (tables / f"{name}.parquet").read_bytes(), name
+    assert set(pd.read_csv(again / "runs.csv")["wall_seconds"]) == {99.0}
+    for name in IN_PARQUET - {"runs"}:
+        assert (again / f"{name}.csv").read_bytes() == (tables / f"{name}.csv").read_bytes(), name
+
+
+def test_an_arms_interval_does_not_depend_on_the_other_arms(tables):
+    root = tables.parent
+    study = read_study(root / "study.json")
+    arms = study.arms[2::-1]
+    runs = [run for run in study.runs if run.arm in {arm.name for arm in arms}]
+    fewer = study.model_copy(update={"arms": arms, "runs": runs})
+    expected = pd.read_parquet(tables / "evaluation_by_arm.parquet")
+    table = all_tables(fewer, root)["evaluation_by_arm"]
+    assert list(table["arm"].unique()) == ["base", "length_only", "format_only", "correctness_only"]
+    both = table.merge(expected, on=list(table.columns))
+    assert len(both) == len(table)
+
+
+def test_arms_with_one_spec_share_their_runs(tmp_path):
+    MadeUpStudy(arms={"first": {"a": 1.0, "b": 0.0}, "second": {"a": 0.0, "b": 1.0}}).write(tmp_path)
+    plan = json.loads((tmp_path / "study.json").read_text())
+    folders = {run["seed"]: run for run in plan["runs"] if run["arm"] == "first"}
+    twins = [folders[run["seed"]] | {"arm": run["arm"]} for run in plan["runs"]]
+    (tmp_path / "study.json").write_text(json.dumps(plan | {"runs": twins}))
+    tables = all_tables(read_study(tmp_path / "study.json"), tmp_path)
+    assert (tables["paired_differences"]["estimate"] == 0).all()
+    assert len(tables["runs"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"seed": 5}, "run.seed is 5 there and 1 in the study"),
+        (
+            {"spec": MadeUpStudy(arms={"first": {"a": 1.0}}).spec("first") | {"training": {}}},
+            'run.spec.training.learning_rate is "(absent)" there and 1e-05 in the study',
+        ),
+    ],
+)
+def test_a_run_of_another_study_is_refused(tmp_path, values, told):
+    study = MadeUpStudy(arms={"first": {"a": 1.0}})
+    study.write(tmp_path)
+    run = tmp_path / "runs/first-00000000/seed1"
+    change(run / "run.json", **values)
+    with pytest.raises(StudyError) as error:
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+    assert str(error.value).startswith(f"{run}: trained under another config: {told}; delete")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ("runs/first-00000000/seed1/run.json", "not finished"),
+        ("runs/first-00000000/seed1/rollouts.parquet", "no such file"),
+        ("evaluation/first-00000000/seed1/gsm8k_test.parquet", "no such file"),
+        ("evaluation/base/gsm8k_test.parquet", "no such file"),
+    ],
+)
+def test_a_missing_file_is_named(tmp_path, missing, told):
+    MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
+    (tmp_path / missing).unlink()
+    with pytest.raises(StudyError, match=told) as error:
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+    assert str(error.value).startswith(str(tmp_path / missing))
+
+
+def test_other_questions_than_the_base_models_are_refused(tmp_path):
+    study = MadeUpStudy(arms={"first": {"a": 1.0}})
+    study.write(tmp_path)
+    path = tmp_path / "evaluation/first-00000000/seed0/gsm8k_test.parquet"
+    pq.write_table(pq.read_table(path).slice(1), path)
+    with pytest.raises(StudyError, match="answers other questions"):
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+
+
+def test_samples_of_some_questions_that_are_missing_are_told(tmp_path):
+    study = MadeUpStudy(arms={"first": {"a": 1.0}})
+    study.write(tmp_path)
+    path = tmp_path / "evaluation/base/gsm8k_test.parquet"
+    answers = pq.read_table(path)
+    pq.write_table(answers.slice(0, len(answers) - 1), path)
+    with pytest.raises(StudyError, match="has 1 sampled answers to some questions and 2 to others"):
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        MadeUpStudy(arms={"only": {"a": 1.0}}, seeds=(4,), steps=1, rollouts=1),
+        MadeUpStudy(arms={"only": {"a": 1.0, "b": 0.0}}, seeds=(4,), gradients_every=0),
+        replace(MadeUpStudy(), constant_from=1),
+    ],
+    ids=["one of everything", "no gradients", "no direction"],
+)
+def test_odd_studies_have_tables(tmp_path, study):
+    study.write(tmp_path)
+    folder = tables_of(tmp_path)
+    assert pq.read_schema(folder / "similarity_by_step.parquet").field("cosine").type == "double"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_command_tells_an_error_in_one_line(tmp_path, rule):
+    command = [sys.executable, "-m", f"reward_ablation.{RULES[rule].module}", "--study", "none.json", "--output", "."]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: none.json: there is no such file")
+    assert result.stderr.count("\n") == 1
+
+
+def test_neither_torch_nor_snakemake_is_imported():
+    code = (
+        "import sys; from importlib import import_module; from reward_ablation.analysis.registry import RULES\n"
+        "packages = [*(rule.module for rule in RULES.values()), 'figures', 'summary']\n"
+        "modules = [*(f'{package}.__main__' for package in packages), 'figures.book']\n"
+        "[import_module(f'reward_ablation.{module}') for module in modules]\n"
+        "print([name for name in ('torch', 'snakemake', 'transformers') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
+
+
+def test_a_run_trained_on_other_rows_of_the_same_source_is_refused(tmp_path):
+    MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
+    (tmp_path / "data" / "train.parquet").write_bytes(b"other problems")
+    with pytest.raises(StudyError, match="trained on another version of its problems; delete"):
+        all_tables(read_study(tmp_path / "study.json"), tmp_path)
+
+
+def test_a_training_set_that_is_gone_is_not_asked_for(tmp_path):
+    MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
+    (tmp_path / "data" / "train.parquet").unlink()
+    assert len(all_tables(read_study(tmp_path / "study.json"), tmp_path)["runs"]) == 2

@@ -1,0 +1,166 @@
+"""The summary: each number stands in the row of the table that it names."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.all_tables import SCHEMAS
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.tables import write_csv, write_tables
+from reward_ablation.summary.__main__ import main
+from reward_ablation.summary.text import METRICS, plain, summary
+
+ESTIMATE = {"seeds": 2, "questions": 40}
+PLACE = {"dataset": "gsm8k_test"}
+
+
+@pytest.fixture
+def study(tmp_path):
+    MadeUpStudy(seeds=(0, 1), steps=1, rollouts=4).write(tmp_path)
+    return read_study(tmp_path / "study.json")
+
+
+@pytest.fixture
+def tables(study):
+    """Tables of numbers that all differ."""
+    rng = np.random.default_rng(1)
+
+    def numbers() -> dict[str, float]:
+        low, estimate, high = np.sort(rng.uniform(-1, 1, 3))
+        p, holm, smallest = rng.uniform(0, 0.2, 3)
+        return {"estimate": estimate, "low": low, "high": high, "p": p, "p_holm": holm, "smallest_effect": smallest}
+
+    def rows(**labels: list[str]) -> pd.DataFrame:
+        places = pd.MultiIndex.from_product(labels.values(), names=labels.keys()).to_frame(index=False)
+        return places.join(pd.DataFrame([numbers() for _ in range(len(places))])).assign(**PLACE, **ESTIMATE)
+
+    modes, metrics = ["greedy", "sampled"], [*METRICS, "truncated"]
+    baseline, *others = study.arm_names
+    hacking = {"arm": ["format_only"] * 2, "component": "format", "measure": "accuracy", "sign": [False, True]}
+    provenance = {"quantity": "code", "value": "c0de", "mixed": False, "runs": 8, "split_runs": 0, "arms": "all arms"}
+    return {
+        "evaluation_by_arm": rows(arm=["base", *study.arm_names], mode=modes, metric=metrics),
+        "paired_differences": rows(arm=others, mode=modes, metric=metrics).assign(baseline=baseline, provenance="same"),
+        "component_effects": rows(mode=modes, metric=metrics, method=["shapley"], component=study.components),
+        "reward_hacking": pd.DataFrame(hacking).assign(sentence=["no sign", "format rose .45 -> .97 <b>"]),
+        "provenance": pd.DataFrame([provenance]),
+    }
+
+
+@pytest.fixture
+def cost() -> pd.DataFrame:
+    hours = {"gpu_hours": 0.0, "gpu_hours_of_jobs": np.nan, "gpu_hours_accounted": np.nan}
+    hours |= {"cpu_hours": 1.5, "cpu_hours_of_jobs": np.nan, "cpu_hours_accounted": np.nan}
+    return pd.DataFrame([{"arm": "all arms", "runs": 8, "wall_hours": 1.25, "steps_lost": 0, **hours}])
+
+
+def tables_in(words: str) -> list[tuple[str, list[dict[str, str]]]]:
+    """Tables of Markdown, each with the name in the line above it and its rows by column."""
+    found = re.findall(r"\(table `(\w+)`\)[^\n]*\n\n((?:\|[^\n]*\n)+)", words)
+    split = [(name, [line.strip("| ").split(" | ") for line in text.splitlines()]) for name, text in found]
+    return [(name, [dict(zip(lines[0], line, strict=True)) for line in lines[2:]]) for name, lines in split]
+
+
+def test_each_number_is_in_the_row_that_it_names(study, tables, cost):
+    found = tables_in(summary(study, tables, cost))
+    assert [name for name, _ in found] == [
+        name for name in ("evaluation_by_arm", "paired_differences", "component_effects") for _ in range(2)
+    ]
+    checked = 0
+    for name, lines in found:
+        for line in lines:
+            source = tables[name].iloc[int(line.pop("row")) - 1]
+            for label in set(line) & {"arm", "component", "provenance"}:
+                assert line[label] == source[label]
+            metric = line.get("metric", "strict accuracy")
+            assert METRICS[source["metric"]] == metric
+            digits = 1 if metric == "completion tokens" else 3
+            columns = {"interval": ["low", "high"], "Holm p": ["p_holm"], "smallest detectable": ["smallest_effect"]}
+            columns |= {told: ["estimate"] for told in ("mean", "difference", "effect")}
+            for told in set(line) & set(columns):
+                given = [float(text) for text in re.findall(r"-?\d+\.\d+", line[told].replace("−", "-"))]
+                places = 3 if told == "Holm p" else digits
+                assert given == [pytest.approx(source[c], abs=0.51 * 10**-places) for c in columns[told]]
+                checked += len(given)
+    assert checked == 3 * (5 * 2 * 4) + 5 * (3 * 2) + 5 * (2 * 3)
+
+
+def test_every_difference_and_effect_is_told_once(study, tables, cost):
+    found = tables_in(summary(study, tables, cost))
+    for name, lines_each in (("paired_differences", 3), ("component_effects", 3), ("evaluation_by_arm", 5 * 4)):
+        rows = [line["row"] for table, lines in found for line in lines if table == name]
+        assert len(set(rows)) == len(rows) == 2 * lines_each
+
+
+def test_what_is_significant_is_named(study, tables, cost):
+    table = tables["paired_differences"]
+    tables["paired_differences"] = table.assign(p_holm=np.where(table["arm"] == "format_only", 0.049, 0.05))
+    words = summary(study, tables, cost)
+    assert "gsm8k_test, greedy (table `paired_differences`): 1 of 3 with Holm p < 0.05: format_only." in words
+
+
+def test_signs_of_reward_hacking_provenance_and_cost_are_told(study, tables, cost):
+    words = summary(study, tables, cost)
+    assert "1 sign in 2 pairs of a component and a measure of accuracy (table `reward_hacking`)." in words
+    assert "- format rose .45 -> .97 \\<b> (row 2)" in words
+    assert "the same for all 8 runs: code c0de" in words
+    assert "Cost (table `cost`, row 1): 8 runs took 1.25 hours; CPU hours: 1.50 by their own clocks" in words
+
+
+@pytest.mark.parametrize(
+    ("seeds", "words"),
+    [
+        ([0], "One seed: the intervals are over questions only"),
+        ([0, 1, 2, 3], "With 4 seeds, how much seeds differ is hardly known"),
+        ([0, 1, 2, 3, 4], "take the 5 seeds and the questions as drawn"),
+    ],
+)
+def test_few_seeds_are_said(study, tables, cost, seeds, words):
+    assert words in summary(study.model_copy(update={"seeds": seeds}), tables, cost)
+
+
+def test_one_arm_is_one_weighting(study, tables, cost):
+    one = study.model_copy(update={"arms": study.arms[:1]})
+    assert "under 1 weighting (arms, design list) of the reward components" in summary(one, tables, cost)
+
+
+def test_empty_tables_are_said_in_words(study, tables, cost):
+    for name in ("paired_differences", "component_effects", "reward_hacking"):
+        tables[name] = tables[name].iloc[:0]
+    words = summary(study, tables, cost)
+    assert "None: the study has one arm." in words
+    assert "None: the arms of this study allow no effect of a single component." in words
+    assert "0 signs in 0 pairs" in words
+
+
+def test_unknown_numbers_are_said(study, tables, cost):
+    unknown = ["low", "high", "p_holm", "smallest_effect"]
+    tables["paired_differences"][unknown] = np.nan
+    assert "| [not known, not known] | no test | not known |" in summary(study, tables, cost)
+
+
+def test_markdown_is_escaped():
+    assert plain("a*b|c<d`[e]") == r"a\*b\|c\<d\`\[e\]"
+    assert plain("costs $1,\nor $2") == r"costs \$1, or \$2"
+
+
+def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cost, tmp_path):
+    for name, table in tables.items():
+        filled = table.reindex(columns=pd.Index(dict.fromkeys([*table.columns, *columns_of(name)])))
+        write_tables({name: filled[columns_of(name)]}, SCHEMAS, tmp_path / "tables")
+    whole = cost.reindex(columns=columns_of("cost"), fill_value=0.0)
+    write_csv(whole, tmp_path / "tables" / "cost.csv")
+    for folder in ("first", "second"):
+        arguments = ["--study", str(tmp_path / "study.json"), "--tables", str(tmp_path / "tables")]
+        main([*arguments, "--output", str(tmp_path / folder / "summary.md")])
+    for name in ("summary.md", "summary.html"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    assert "&lt;b&gt;" in (tmp_path / "first" / "summary.html").read_text()
+    assert "<b>" not in (tmp_path / "first" / "summary.html").read_text()
+
+
+def columns_of(name: str) -> list[str]:
+    return SCHEMAS[name].names

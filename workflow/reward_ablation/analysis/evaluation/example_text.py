@@ -1,0 +1,55 @@
+"""Words of the examples of answers. A model's output is hostile: what would act instead of being seen is escaped."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pandas as pd
+
+#: The first problems of a data set, whatever became of them.
+FIRST = 2
+
+#: The rule in words, for captions.
+RULE = (
+    f"the first {FIRST} problems of the data set; the first that the base model got wrong and the baseline arm right; "
+    "the first that it got right and the baseline arm wrong"
+)
+
+
+def printable(text: str) -> str:
+    """The text without what would act instead of being seen: control, format and unassigned characters as escapes.
+
+    Line breaks stay. Among format characters are those that turn the direction of text, or have no width.
+
+    >>> printable("a" + chr(0x202E) + "b" + chr(27) + "[0m")
+    'a\\\\u202eb\\\\x1b[0m'
+    """
+    return "".join(
+        each if each == "\n" or unicodedata.category(each) not in _UNSEEN else _escape(each)
+        for each in text.replace("\r\n", "\n").replace("\t", "    ")
+    )
+
+
+#: Unicode's categories: control, format, private use, surrogate, unassigned; line and paragraph separators.
+_UNSEEN = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text, and how much is left out.
+
+    >>> cut("a sentence", 4)
+    'a se… (6 more characters)'
+    """
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
+def verdict(row: pd.Series) -> str:
+    """What the graders said of an answer, in words."""
+    right = "right" if row["correct_strict"] else "right, but not in the format" if row["correct_lenient"] else "wrong"
+    tokens = "1 token" if row["tokens"] == 1 else f"{row['tokens']} tokens"
+    return f"{right}, {tokens}{', cut off by the limit' if row['truncated'] else ''}"

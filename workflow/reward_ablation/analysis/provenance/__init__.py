@@ -1,0 +1,1 @@
+"""By which code, with which packages and on which hardware the runs of a study were trained."""

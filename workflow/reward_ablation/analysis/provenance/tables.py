@@ -1,0 +1,77 @@
+"""Table provenance, its page of the report, and the check that runs are alike."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+import pandas as pd
+
+from reward_ablation.analysis.provenance.words import sentence
+from reward_ablation.analysis.study_file import ALL_ARMS, StudyFile
+from reward_ablation.study.provenance import SURROUNDING, Quantities
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import atomic_path
+from reward_ablation.system.html_page import PAGE
+
+
+def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
+    """One row per quantity and value, in the order of the runs.
+
+    Parameters
+    ----------
+    values : dict
+        What `quantities` gives, by the run's folder.
+
+    Returns
+    -------
+    Columns: quantity, value; mixed: whether the study has several values of this quantity; runs: how many have this
+    value; split_runs: how many of these have another one too, since an interruption took them elsewhere; arms.
+    """
+    names = list(dict.fromkeys(quantity for of_run in values.values() for quantity in of_run))
+    rows = []
+    for quantity in names:
+        of_runs = {folder: of_run.get(quantity, ["none"]) for folder, of_run in values.items()}
+        distinct = list(dict.fromkeys(value for of_run in of_runs.values() for value in of_run))
+        for value in distinct:
+            folders = [folder for folder, of_run in of_runs.items() if value in of_run]
+            rows.append(
+                {
+                    "quantity": quantity,
+                    "value": value,
+                    "mixed": len(distinct) > 1,
+                    "runs": len(folders),
+                    "split_runs": sum(len(of_runs[folder]) > 1 for folder in folders),
+                    "arms": _arms(study, folders),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _arms(study: StudyFile, folders: list[str]) -> str:
+    """Names of the arms with a run in one of the folders."""
+    with_one = {run.arm for run in study.runs if run.folder in set(folders)}
+    names = [name for name in study.arm_names if name in with_one]
+    return ALL_ARMS if len(names) == len(study.arms) else ", ".join(names)
+
+
+def check_not_mixed(table: pd.DataFrame) -> None:
+    """Refuse a study whose runs differ in the code that decides numbers, in packages or in hardware.
+
+    Raises
+    ------
+    StudyError
+    """
+    if (table["mixed"] & (table["quantity"] != SURROUNDING)).any():
+        raise StudyError(
+            f"runs of different provenance ({sentence(table)}); delete the runs that are to be trained again, or set "
+            "mixed_provenance: tell"
+        )
+
+
+def write_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
+    """Write the table with its sentence as HTML, for the report."""
+    shown = table.to_html(index=False, border=0, justify="left")
+    heading = f"Provenance of the runs of {html.escape(study.name)}"
+    with atomic_path(path) as temporary:
+        temporary.write_text(PAGE.format(heading=heading, sentence=html.escape(sentence(table)), table=shown))

@@ -1,0 +1,81 @@
+"""Which tables a study has, and which rule makes each.
+
+The rule of Snakemake is `tables_NAME` in `workflow/rules/tables.smk`. The rule runs `python -m reward_ablation.MODULE`.
+`SCHEMAS` in `MODULE.schemas` has the columns of the rule's tables, and `MODULE.tables` computes the rows.
+
+To add a table: add its name to `RULES` here, its columns to `SCHEMAS`, and its rows to what `MODULE.tables` returns.
+The Snakefile reads this module, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TableRule(NamedTuple):
+    """A rule that makes tables."""
+
+    module: str
+    """Package that the rule runs, below the library."""
+
+    tables: tuple[str, ...]
+    """Names of the tables that the rule makes."""
+
+
+#: Rules of tables by name, in the order in which data flow.
+RULES = {
+    "provenance": TableRule("analysis.provenance", ("provenance",)),
+    "training": TableRule(
+        "analysis.training", ("rewards_by_step", "signals_by_step", "component_correlations", "sampling_gaps")
+    ),
+    "gradients": TableRule(
+        "analysis.gradients",
+        (
+            "similarity_by_step",
+            "similarity_by_arm",
+            "alignment_by_step",
+            "split_halves",
+            "what_if",
+            "what_if_points",
+            "what_if_check",
+            "predictors",
+        ),
+    ),
+    "evaluation": TableRule(
+        "analysis.evaluation",
+        (
+            "evaluation_by_run",
+            "evaluation_by_arm",
+            "paired_differences",
+            "component_effects",
+            "across_datasets",
+            "learning_curves",
+            "problem_curves",
+            "examples",
+        ),
+    ),
+    "reward_hacking": TableRule("analysis.reward_hacking", ("reward_hacking",)),
+    "cost": TableRule("cost", ("runs", "cost")),
+}
+
+#: Tables of times, which differ between equal studies. These tables have a CSV file and no Parquet file.
+OF_TIMES = {"cost"}
+
+#: The rule of each table.
+TABLES = {table: rule for rule, entry in RULES.items() for table in entry.tables}
+
+
+def file_of(table: str) -> str:
+    """Name of the file from which a table is read, below the folder of the tables."""
+    return f"{table}.csv" if table in OF_TIMES else f"{table}.parquet"
+
+
+def files_of(rule: str) -> list[str]:
+    """Names of the files that a rule writes for its tables, below the folder of the tables."""
+    tables = RULES[rule].tables
+    return [f"{table}.csv" for table in tables] + [f"{table}.parquet" for table in tables if table not in OF_TIMES]
+
+
+def module_of(table: str) -> str:
+    """Package of the rule that makes a table, below the library."""
+    return RULES[TABLES[table]].module

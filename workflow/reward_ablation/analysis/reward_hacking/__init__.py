@@ -1,0 +1,1 @@
+"""Signs that training raised a reward at the cost of accuracy."""

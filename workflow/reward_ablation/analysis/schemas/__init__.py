@@ -1,1 +1,0 @@
-"""Columns of the tables of a study."""

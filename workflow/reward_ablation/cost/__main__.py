@@ -1,0 +1,28 @@
+"""`python -m reward_ablation.cost ...`: write what the runs of a study cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.tables import table_parser, write_csv, write_tables
+from reward_ablation.cost.schemas import COST, SCHEMAS
+from reward_ablation.cost.tables import cost_by_arm, runs_table, write_cost_page
+from reward_ablation.system.errors import one_line_errors, storage_errors
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the tables `runs` and `cost`, and the page of costs. Slurm's accounting is asked about Slurm jobs."""
+    options = table_parser("reward_ablation.cost", main.__doc__).parse_args(arguments)
+    study = read_study(options.study)
+    with storage_errors(options.output):
+        runs = runs_table(study, options.study.parent)
+        write_tables({"runs": runs}, SCHEMAS, options.output, csv_only=COST)
+        cost = cost_by_arm(runs, study.arm_names)
+        write_csv(cost, options.output / "cost.csv")
+        write_cost_page(cost, study, options.output / "cost.html")
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

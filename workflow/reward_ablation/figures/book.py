@@ -1,0 +1,88 @@
+"""`python -m reward_ablation.figures.book ...`: all figures in one file, behind a title page and the contents."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pypdf import PdfReader, PdfWriter
+from pypdf.annotations import Link
+from pypdf.errors import PyPdfError
+
+from reward_ablation.analysis.reading import read_table
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.figures.catalogue import FIGURES
+from reward_ablation.figures.contents import Line
+from reward_ablation.figures.contents import contents as draw_contents
+from reward_ablation.figures.files import save_pdf
+from reward_ablation.figures.title_page import title_page
+from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
+from reward_ablation.system.files import atomic_path
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Bind all figures into one file, behind a page that names the study and a page of contents."""
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.figures.book", description=main.__doc__)
+    parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
+    parser.add_argument("--provenance", type=Path, required=True, help="file of the table provenance")
+    parser.add_argument("--pages", type=Path, nargs="+", required=True, help="PDFs of the figures, in order")
+    parser.add_argument("--output", type=Path, required=True, help="the PDF to write")
+    options = parser.parse_args(arguments)
+    with storage_errors(options.output), TemporaryDirectory() as folder:
+        study = read_study(options.study)
+        first = Path(folder) / "study.pdf"
+        save_pdf(title_page(study, read_table(options.provenance)), first, study.name)
+        figures = [(FIGURES[page.stem].title, page) for page in options.pages]
+        bind([("Study", first), *figures], contents_of(options.pages), options.output)
+
+
+def contents_of(pages: Sequence[Path]) -> list[Line]:
+    """Lines of the contents: figures under their categories, with their page behind the study's and the contents."""
+    lines, page, category = [], 3, ""
+    for file in pages:
+        entry = FIGURES[file.stem]
+        if entry.category != category:
+            category = entry.category
+            lines.append(Line(category))
+        lines.append(Line(entry.title, page))
+        page += pages_of(file)
+    return lines
+
+
+def bind(pages: Sequence[tuple[str, Path]], contents: Sequence[Line], path: Path) -> None:
+    """Join the study's page, a page of contents and all figures into one file, with a bookmark each.
+
+    Parameters
+    ----------
+    pages : sequence of (str, Path)
+        Name and PDF file of the study's page and of each figure, in order.
+    contents : sequence of Line
+        What the page of contents says; pages count from 1.
+    """
+    figure, boxes = draw_contents(contents)
+    (first, *_), writer = pages, PdfWriter()
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "contents.pdf"
+        save_pdf(figure, page, "Figures")
+        for name, file in [first, ("Figures", page), *pages[1:]]:
+            writer.append(file, outline_item=name)
+    for line, box in zip(contents, boxes, strict=True):
+        if line.page is not None:
+            writer.add_annotation(1, Link(rect=box, target_page_index=line.page - 1, border=[0, 0, 0]))
+    with atomic_path(path) as temporary, open(temporary, "wb") as target:
+        writer.write(target)
+
+
+def pages_of(path: Path) -> int:
+    """How many pages a PDF file has."""
+    try:
+        return len(PdfReader(path).pages)
+    except (PyPdfError, OSError) as error:
+        raise StudyError(f"{path}: truncated or changed ({error}); delete it and run the workflow again") from error
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

@@ -1,0 +1,64 @@
+"""Let TRL check training settings before any job starts.
+
+One JSON object a line on stdin, with what of a run's spec TRL looks at: its settings `training`, its number of `gpus`
+and of `processes`, and `vllm` and `strategy` where it has them; of a supervised start, its settings `sft` and `gpus`.
+
+python -m reward_ablation.start.ask_trl
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from reward_ablation.sft.settings import sft_config
+from reward_ablation.system.errors import StudyError, one_line_errors
+from reward_ablation.training.around.launch.processes import check_installed
+from reward_ablation.training.core.settings import grpo_config
+
+TRACKERS = ("tensorboard", "wandb", "trackio")
+
+
+def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[str, Any]:
+    """Settings that this process, perhaps without a GPU, can judge as the run's processes would.
+
+    The batch that is generated spans all processes; number formats of a GPU are left out.
+    """
+    if processes > 1 and settings.get("generation_batch_size") is None:
+        of_one = settings.get("per_device_train_batch_size", 8)
+        settings = {**settings, "per_device_train_batch_size": processes * of_one}
+    if gpus == 0:
+        return settings
+    return {name: value for name, value in settings.items() if name not in ("tf32", "fp16")} | {"bf16": False}
+
+
+def check_trackers(report_to: Any) -> None:
+    """Refuse an experiment tracker that is not installed."""
+    for name in [report_to] if isinstance(report_to, str) else report_to or []:
+        if name in TRACKERS and find_spec(name) is None:
+            raise StudyError(f"training: report_to: {name} is not installed; pip install {name}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.start.ask_trl")
+    parser.parse_args()
+    for line in sys.stdin:
+        run = json.loads(line)
+        if "sft" in run:
+            sft_config(as_one_process(run["sft"], run["gpus"], 1), Path("unused"), seed=0, on_cpu=run["gpus"] == 0)
+            continue
+        check_trackers(run["training"].get("report_to"))
+        check_installed(run)
+        settings = as_one_process(run["training"], run["gpus"], run["processes"])
+        vllm: Any = SimpleNamespace(**run["vllm"]) if run.get("vllm") else None
+        grpo_config(settings, Path("unused"), seed=0, on_cpu=run["gpus"] == 0, vllm=vllm)
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

@@ -1,0 +1,69 @@
+"""What the core reads of a run's spec, whatever the spec's own type is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from reward_ablation.sampling.prompts import Prompt
+
+
+class Component(Protocol):
+    """A reward component: `placement` names the tokens that the component's advantage acts on."""
+
+    @property
+    def placement(self) -> str: ...
+
+
+class Gradients(Protocol):
+    """Which steps are measured, and by which backward pass a run trains."""
+
+    @property
+    def every(self) -> int: ...
+
+    @property
+    def whole(self) -> Sequence[int]: ...
+
+    @property
+    def backward(self) -> str: ...
+
+
+class Vllm(Protocol):
+    """How vLLM samples for a run."""
+
+    @property
+    def mode(self) -> str: ...
+
+    @property
+    def tensor_parallel_size(self) -> int: ...
+
+
+class RunSettings(Protocol):
+    """A run's spec: `training` by TRL's names, `lora` by peft's, as pairs or a mapping."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def gpus(self) -> int: ...
+
+    @property
+    def prompt(self) -> Prompt: ...
+
+    @property
+    def components(self) -> Mapping[str, Component]: ...
+
+    @property
+    def weights(self) -> Mapping[str, float]: ...
+
+    @property
+    def training(self) -> Mapping[str, Any]: ...
+
+    @property
+    def lora(self) -> Any: ...
+
+    @property
+    def gradients(self) -> Gradients: ...
+
+    @property
+    def vllm(self) -> Vllm | None: ...

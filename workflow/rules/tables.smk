@@ -1,0 +1,183 @@
+ANSWERS = [
+    *expand(
+        f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
+        run=["base", *study.runs],
+        dataset=study.datasets,
+    ),
+    *expand(
+        f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.steps.parquet",
+        run=study.keeping_runs,
+        dataset=study.datasets,
+    ),
+]
+
+
+rule describe:
+    """What the study consists of, for the stages that look at all runs."""
+    output:
+        study="<results>/study.json",
+    log:
+        "<logs>/describe.log",
+    params:
+        digest=study.digest,
+    message:
+        "describe the study"
+    run:
+        study.describe(output.study, log[0])
+
+
+rule tables_provenance:
+    """What trained the runs; runs that differ are refused where the config says so.
+
+    The other rules of tables take this table for all runs. Edges to each run would make planning slow.
+    """
+    input:
+        study="<results>/study.json",
+        runs=expand("<results>/runs/{run}/run.json", run=study.runs),
+    output:
+        tables=expand("<results>/tables/{file}", file=files_of("provenance")),
+        page=report(
+            "<results>/tables/provenance.html",
+            category="Provenance",
+            caption="../report/provenance.rst",
+            labels={"title": "Code, packages and hardware", "format": "HTML"},
+        ),
+    log:
+        "<logs>/tables/provenance.log",
+    benchmark:
+        "<benchmarks>/tables/provenance.tsv"
+    localrule: True
+    params:
+        code=study.code_of("analysis.provenance"),
+        mixed=study.config.mixed_provenance,
+    message:
+        "make the table of provenance"
+    shell:
+        "exec python -m reward_ablation.analysis.provenance --study {input.study:q}"
+        ' --output "$(dirname {output.tables[0]:q})" --mixed-provenance {params.mixed} > {log:q} 2>&1'
+
+
+rule tables_training:
+    """Rewards and training signals of all runs, by step."""
+    input:
+        study="<results>/study.json",
+        runs="<results>/tables/provenance.parquet",
+    output:
+        tables=expand("<results>/tables/{file}", file=files_of("training")),
+    log:
+        "<logs>/tables/training.log",
+    benchmark:
+        "<benchmarks>/tables/training.tsv"
+    localrule: True
+    params:
+        code=study.code_of("analysis.training"),
+    message:
+        "make the tables of training"
+    shell:
+        "exec python -m reward_ablation.analysis.training --study {input.study:q}"
+        ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
+
+
+rule tables_gradients:
+    """Similarities of the components' gradients, maps over weights, and what predicts later change."""
+    input:
+        study="<results>/study.json",
+        runs="<results>/tables/provenance.parquet",
+        rewards="<results>/tables/rewards_by_step.parquet",
+        signals="<results>/tables/signals_by_step.parquet",
+    output:
+        tables=expand("<results>/tables/{file}", file=files_of("gradients")),
+    log:
+        "<logs>/tables/gradients.log",
+    benchmark:
+        "<benchmarks>/tables/gradients.tsv"
+    localrule: True
+    params:
+        code=study.code_of("analysis.gradients"),
+    message:
+        "make the tables of gradients"
+    shell:
+        "exec python -m reward_ablation.analysis.gradients --study {input.study:q}"
+        ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
+
+
+rule tables_evaluation:
+    """Evaluated models: estimates with intervals, differences, effects, curves and examples."""
+    input:
+        study="<results>/study.json",
+        runs="<results>/tables/provenance.parquet",
+        answers=ANSWERS,
+        problems=expand(
+            "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
+        ),
+    output:
+        tables=expand("<results>/tables/{file}", file=files_of("evaluation")),
+        page=report(
+            "<results>/tables/examples.html",
+            category="Examples",
+            caption="../report/examples_page.rst",
+            labels={"title": "Examples of answers", "format": "HTML"},
+        ),
+    log:
+        "<logs>/tables/evaluation.log",
+    benchmark:
+        "<benchmarks>/tables/evaluation.tsv"
+    localrule: True
+    params:
+        code=study.code_of("analysis.evaluation"),
+    message:
+        "make the tables of evaluated models"
+    shell:
+        "exec python -m reward_ablation.analysis.evaluation --study {input.study:q}"
+        ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
+
+
+rule tables_reward_hacking:
+    """Signs that training raised a component at the cost of accuracy."""
+    input:
+        study="<results>/study.json",
+        rewards="<results>/tables/rewards_by_step.parquet",
+        curves="<results>/tables/learning_curves.parquet",
+        evaluation="<results>/tables/evaluation_by_arm.parquet",
+    output:
+        tables=expand("<results>/tables/{file}", file=files_of("reward_hacking")),
+    log:
+        "<logs>/tables/reward_hacking.log",
+    benchmark:
+        "<benchmarks>/tables/reward_hacking.tsv"
+    localrule: True
+    params:
+        code=study.code_of("analysis.reward_hacking"),
+    message:
+        "look for signs of reward hacking"
+    shell:
+        "exec python -m reward_ablation.analysis.reward_hacking --study {input.study:q}"
+        ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
+
+
+rule tables_cost:
+    """What the runs and their evaluations cost, by their own clocks and by Slurm's accounting."""
+    input:
+        study="<results>/study.json",
+        runs="<results>/tables/provenance.parquet",
+        answers=ANSWERS,
+    output:
+        tables=expand("<results>/tables/{file}", file=files_of("cost")),
+        page=report(
+            "<results>/tables/cost.html",
+            category="Cost",
+            caption="../report/cost.rst",
+            labels={"title": "Hours by arm", "format": "HTML"},
+        ),
+    log:
+        "<logs>/tables/cost.log",
+    benchmark:
+        "<benchmarks>/tables/cost.tsv"
+    localrule: True
+    params:
+        code=study.code_of("cost"),
+    message:
+        "sum up what the runs cost"
+    shell:
+        "exec python -m reward_ablation.cost --study {input.study:q}"
+        ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
