@@ -12,7 +12,6 @@ there,
 
 import asyncio
 import contextlib
-import json
 import os
 import shlex
 import sys
@@ -340,7 +339,7 @@ class Executor(slurm_plugin.Executor):
         study = self.study
         results = study.root / study.config.root
         runs = [job.wildcards.run for job in needed_jobs(self.workflow) if job.rule.name == "train"]
-        specs = [json.loads(study.runs[run].spec) for run in runs if run in study.runs]
+        specs = [study.runs[run].arm_spec for run in runs if run in study.runs]
         return no_room((results / study.model_file).parent, results, specs, self.workflow.nodes)
 
     def _request(self, job: JobExecutorInterface) -> Request:

@@ -28,6 +28,9 @@ STAGES = {
     "sft": f"{PACKAGE}.sft.fine_tune",
     "word_problems": f"{PACKAGE}.data.word_problems",
 }
+#: What components share. The core imports all of it, so that it counts there.
+_IN_THE_CORE = tuple(f"{PACKAGE}.rewards.{name}" for name in ("grading", "completions"))
+_COMPONENTS = f"{PACKAGE}.rewards.components"
 _FILE = "equivalent_code.json"
 
 
@@ -47,7 +50,7 @@ def present_digest(name: str) -> str:
     """Digest of the code behind some results as the code is now, without regard to equivalent digests."""
     if name == "core":
         return code_digest(*core_modules(), without=AROUND)
-    return code_digest(STAGES.get(name, name), without=AROUND)
+    return code_digest(STAGES.get(name, name), without=(*AROUND, *(_IN_THE_CORE if _is_component(name) else ())))
 
 
 def training_digest(functions: Iterable[str]) -> str:
@@ -74,7 +77,7 @@ def training_modules(functions: Iterable[str]) -> dict[str, str]:
 
 def component_modules(functions: Iterable[str]) -> list[str]:
     """Modules of the built-in components among these functions."""
-    return [f"{PACKAGE}.rewards.components.{name}" for name in sorted(set(functions)) if ":" not in name]
+    return [f"{_COMPONENTS}.{name}" for name in sorted(set(functions)) if ":" not in name]
 
 
 def core_modules() -> list[str]:
@@ -82,6 +85,10 @@ def core_modules() -> list[str]:
     folder = PACKAGE_ROOT.joinpath(*CORE.split("."))
     paths = [path.relative_to(PACKAGE_ROOT).with_suffix("") for path in folder.rglob("*.py")]
     return sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
+
+
+def _is_component(name: str) -> bool:
+    return name.startswith(f"{_COMPONENTS}.")
 
 
 def is_around(module: str) -> bool:
