@@ -65,6 +65,7 @@ class RunRecord(Section):
     """
 
     code: str
+    modules: dict[str, str] = Field(default_factory=dict)
     inputs: dict[str, str]
     steps: int
     attempts: list[Attempt] = Field(min_length=1)

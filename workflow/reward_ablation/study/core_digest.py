@@ -28,8 +28,6 @@ STAGES = {
     "sft": f"{PACKAGE}.sft.fine_tune",
     "word_problems": f"{PACKAGE}.data.word_problems",
 }
-#: What components share. The core imports all of it, so that it counts there.
-_IN_THE_CORE = tuple(f"{PACKAGE}.rewards.{name}" for name in ("grading", "completions"))
 _COMPONENTS = f"{PACKAGE}.rewards.components"
 _FILE = "equivalent_code.json"
 
@@ -47,10 +45,15 @@ def deciding_digest(name: str) -> str:
 
 
 def present_digest(name: str) -> str:
-    """Digest of the code behind some results as the code is now, without regard to equivalent digests."""
+    """Digest of the code behind some results as the code is now, without regard to equivalent digests.
+
+    A component's digest is over what the core does not have.
+    """
     if name == "core":
         return code_digest(*core_modules(), without=AROUND)
-    return code_digest(STAGES.get(name, name), without=(*AROUND, *(_IN_THE_CORE if _is_component(name) else ())))
+    if name.startswith(f"{_COMPONENTS}."):
+        return _digest({module: digest for module, digest in _modules_of(name).items() if module not in _core()})
+    return code_digest(STAGES.get(name, name), without=AROUND)
 
 
 def training_digest(functions: Iterable[str]) -> str:
@@ -66,13 +69,12 @@ def training_digest(functions: Iterable[str]) -> str:
     str
         16 hex digits.
     """
-    digests = {name: deciding_digest(name) for name in ("core", *component_modules(functions))}
-    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]
+    return _digest({name: deciding_digest(name) for name in ("core", *component_modules(functions))})
 
 
 def training_modules(functions: Iterable[str]) -> dict[str, str]:
     """Digest of each module that `training_digest` is over."""
-    return module_digests(*core_modules(), *component_modules(functions), without=AROUND)
+    return _modules_of(*core_modules(), *component_modules(functions))
 
 
 def component_modules(functions: Iterable[str]) -> list[str]:
@@ -87,8 +89,18 @@ def core_modules() -> list[str]:
     return sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
 
 
-def _is_component(name: str) -> bool:
-    return name.startswith(f"{_COMPONENTS}.")
+@cache
+def _core() -> dict[str, str]:
+    """Digest of each module of the core's digest; what components share with the core counts there."""
+    return _modules_of(*core_modules())
+
+
+def _modules_of(*names: str) -> dict[str, str]:
+    return module_digests(*names, without=AROUND)
+
+
+def _digest(digests: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def is_around(module: str) -> bool:
