@@ -28,6 +28,7 @@ from torch import Tensor
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.load import load_model
+from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.training.around.run import build_trainer
 from reward_ablation.training.core.gradients.recorder import layer_of
 from reward_ablation.training.core.trainer import AblationTrainer
@@ -45,14 +46,17 @@ COMPLETIONS = 16
 DOCUMENT = "gradients.md"
 
 
-def spec_of(config: dict[str, Any], **training: Any) -> dict[str, Any]:
+def spec_of(config: dict[str, Any], **training: Any) -> RunSpec:
     """Spec of a run of one step, 16 completions in one block."""
     settings = {**config["training"], "max_steps": 1, "gradient_accumulation_steps": 1, **training}
     settings.setdefault("per_device_train_batch_size", COMPLETIONS)
     settings["per_device_train_batch_size"] = COMPLETIONS // settings["gradient_accumulation_steps"]
     components = {name: {**component, "placement": "all_tokens"} for name, component in COMPONENTS.items()}
     prompt = {"system": None, "chat": True, **config["prompt"]}
-    return {
+    source = {"source": "word_problems", "limit": None, "count": COMPLETIONS, "seed": 0, "split": "train"}
+    spec = {
+        "model": {"source": "local", "content": "unused"},
+        "data": {"source": {**source, "content": "unused"}, "duplicates": "refuse", "overlap": "refuse"},
         "components": components,
         "weights": dict.fromkeys(COMPONENTS, 1.0),
         "training": settings,
@@ -62,6 +66,7 @@ def spec_of(config: dict[str, Any], **training: Any) -> dict[str, Any]:
         "gpus": 0,
         "seed": 0,
     }
+    return RunSpec.read(spec)
 
 
 def separate_passes(model: Any, batch: dict[str, Tensor], autocast: bool) -> dict[str, np.ndarray]:

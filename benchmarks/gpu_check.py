@@ -42,8 +42,8 @@ from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.models.fetch import fetch
 from reward_ablation.start.memory import phases
 from reward_ablation.start.memory_terms import Run, Shape
-from reward_ablation.study.canonical import canonical
 from reward_ablation.study.core_digest import training_digest
+from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.training.around.launch.launcher import accelerate_options
 
 DOCUMENT = gpu_report.DOCUMENT.name
@@ -129,7 +129,7 @@ def make_problems(path: Path) -> Path:
     return path
 
 
-def spec_of(layout: Layout, device: str, completion: int, batch: int, **training: Any) -> dict[str, Any]:
+def spec_of(layout: Layout, device: str, completion: int, batch: int, **training: Any) -> RunSpec:
     """The spec of a run.
 
     Parameters
@@ -152,24 +152,24 @@ def spec_of(layout: Layout, device: str, completion: int, batch: int, **training
         **({"vllm_max_model_length": 256 + completion} if layout.vllm else {}),
         **training,
     }
-    spec: dict[str, Any] = {
+    vllm = layout.vllm and {"mode": layout.vllm, "tensor_parallel_size": 1, "gpus": int(layout.vllm == "server")}
+    source = {"source": "word_problems", "limit": None, "count": 32, "seed": 0, "split": "train", "content": "unused"}
+    spec = {
+        "model": {"source": "local", "content": "unused"},
+        "data": {"source": source, "duplicates": "refuse", "overlap": "refuse"},
         "components": components,
         "weights": {"early": 1, "even": 0.5, "length": 0.3},
         "training": settings,
         "prompt": {"system": None, "template": "{question}\n", "chat": False},
-        "lora": {"r": 16, "lora_alpha": 32, "target_modules": "all-linear"} if layout.lora else None,
+        "lora": {"r": 16, "lora_alpha": 32, "lora_dropout": 0, "target_modules": "all-linear"} if layout.lora else None,
         "gradients": {"every": 1, "whole": []},
         "gpus": layout.processes if device == "cuda" else 0,
+        "processes": layout.processes if device == "cpu" else 1,
+        "strategy": layout.strategy,
+        "vllm": vllm or None,
         "seed": 0,
     }
-    if device == "cpu" and layout.processes > 1:
-        spec["processes"] = layout.processes
-    if layout.strategy != "ddp":
-        spec["strategy"] = layout.strategy
-    if layout.vllm:
-        own = {"gpus": 1} if layout.vllm == "server" else {}
-        spec["vllm"] = {"mode": layout.vllm, "tensor_parallel_size": 1, **own}
-    return spec
+    return RunSpec.read(spec)
 
 
 def given_completions(model: Path, problems: Path, vocabulary: int, tokens: int) -> dict[str, list[list[int]]]:
@@ -203,11 +203,10 @@ def execute(command: list[str], environment: dict[str, str]) -> None:
         raise RuntimeError((told or lines)[-1].strip()[:300])
 
 
-def train(spec: dict[str, Any], layout: Layout, model: Path, problems: Path, run: Path, **more: str) -> Path:
+def train(spec: RunSpec, layout: Layout, model: Path, problems: Path, run: Path, **more: str) -> Path:
     """Train a run by the product's command; its folder."""
-    functions = [component["function"] for component in spec["components"].values()]
-    code = training_digest(functions)
-    command = [sys.executable, "-m", "reward_ablation.training", "--spec", canonical(spec), "--code", code]
+    command = [sys.executable, "-m", "reward_ablation.training", "--spec", spec.text]
+    command += ["--code", training_digest(spec.functions)]
     command += ["--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
     if layout.vllm:
         share = "90" if layout.vllm == "server" else "30"
@@ -216,17 +215,17 @@ def train(spec: dict[str, Any], layout: Layout, model: Path, problems: Path, run
     return run
 
 
-def train_bare(spec: dict[str, Any], layout: Layout, model: Path, problems: Path, folder: Path, **more: str) -> None:
+def train_bare(spec: RunSpec, layout: Layout, model: Path, problems: Path, folder: Path, **more: str) -> None:
     """The same settings by TRL alone, through the same launcher."""
-    script = [str(WORKERS / "bare_trl.py"), "--spec", canonical(spec), "--model", str(model)]
+    script = [str(WORKERS / "bare_trl.py"), "--spec", spec.text, "--model", str(model)]
     script += ["--problems", str(problems), "--folder", str(folder), *(["--sleep"] if layout.sleep else [])]
     command = [sys.executable]
     if layout.processes > 1:
         options = accelerate_options(layout.processes, 1, 0, layout.strategy)
         command += ["-m", "accelerate.commands.launch", *options]
-        if spec["gpus"] == 0 and layout.strategy == "ddp":
+        if spec.gpus == 0 and layout.strategy == "ddp":
             more = {**more, "ACCELERATE_USE_CPU": "true"}
-    elif spec["gpus"]:
+    elif spec.gpus:
         more = {**more, "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
     execute([*command, *script], environment(layout, **more))
 

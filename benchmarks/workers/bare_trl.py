@@ -6,12 +6,9 @@ python benchmarks/workers/bare_trl.py --spec JSON --model FOLDER --problems FILE
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -19,6 +16,7 @@ from trl import GRPOTrainer
 
 from reward_ablation.rewards.load import load_component
 from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.training.around.launch.engine import Engine
 from reward_ablation.training.core.dataset import training_dataset
 from reward_ablation.training.core.settings import grpo_config, lora_config
@@ -26,35 +24,34 @@ from reward_ablation.training.core.settings import grpo_config, lora_config
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--spec", type=json.loads, required=True)
+    parser.add_argument("--spec", type=RunSpec.parse, required=True)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--problems", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--sleep", action="store_true")
     arguments = parser.parse_args()
     spec = arguments.spec
-    on_cpu = spec["gpus"] == 0
+    on_cpu = spec.gpus == 0
     PartialState(cpu=on_cpu)
     if on_cpu and os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
         import deepspeed
 
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # it would be compiled first
     rewards = []
-    for name, component in spec["components"].items():
-        rewards.append(load_component(component["function"], component["parameters"], Path.cwd()))
+    for name, component in spec.components.items():
+        rewards.append(load_component(component.function, component.parameters, Path.cwd()))
         rewards[-1].__name__ = name
     engine = Engine(sleep=arguments.sleep)
-    vllm: Any = SimpleNamespace(**spec["vllm"]) if "vllm" in spec else None
-    settings = {**spec["training"], **(engine.settings(vllm.mode) if vllm else {})}
-    config = grpo_config(settings, arguments.folder, spec["seed"], on_cpu, vllm)
-    config.reward_weights = [spec["weights"][name] for name in spec["components"]]
+    settings = {**spec.training, **(engine.settings(spec.vllm.mode) if spec.vllm else {})}
+    config = grpo_config(settings, arguments.folder, spec.seed, on_cpu, spec.vllm)
+    config.reward_weights = [spec.weights[name] for name in spec.components]
     trainer = GRPOTrainer(
         model=str(arguments.model),
         args=config,
         reward_funcs=rewards,
         train_dataset=training_dataset(arguments.problems, lambda question: f"{question}\n"),
         processing_class=load_tokenizer(arguments.model),
-        peft_config=lora_config(spec["lora"]),
+        peft_config=lora_config(spec.lora and spec.lora.model_dump()),
     )
     trainer.train()
     if torch.distributed.is_initialized():

@@ -19,6 +19,7 @@ from reward_ablation.analysis.gradients.advantages import component_shares
 from reward_ablation.gram.similarity import SCHEMA
 from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
 from reward_ablation.system.files import sha256, write_json, write_parquet
+from specs import arm_spec
 
 FOUR_ARMS = {
     "correctness_only": {"correctness": 1.0, "format": 0.0, "length": 0.0},
@@ -60,13 +61,12 @@ class MadeUpStudy:
 
     def spec(self, arm: str) -> dict[str, Any]:
         functions = ["correctness", "answer_format", "token_length"]
-        return {
-            "weights": self.arms[arm],
-            "components": {name: {"function": functions[min(place, 2)]} for place, name in enumerate(self.components)},
-            "gradients": {"every": self.gradients_every} | ({"backward": self.backward} if self.backward else {}),
-            "training": {"learning_rate": 1e-5, "max_steps": self.steps},
-            "gpus": 0,
-        }
+        return arm_spec(
+            weights=self.arms[arm],
+            components={name: {"function": functions[min(place, 2)]} for place, name in enumerate(self.components)},
+            gradients={"every": self.gradients_every} | ({"backward": self.backward} if self.backward else {}),
+            training={"learning_rate": 1e-5, "max_steps": self.steps},
+        )
 
     def plan(self) -> dict[str, Any]:
         """Content of study.json."""

@@ -41,6 +41,10 @@ def other_torch(record) -> None:
     record["attempts"][-1]["packages"]["torch"] = "2.12.1"
 
 
+def other_surroundings(record) -> None:
+    record["modules"] = {"reward_ablation.training.around.run": "0the4"}
+
+
 def moved(record) -> None:
     """Interrupted after two of four steps, and gone on with on another GPU."""
     first = record["attempts"][0]
@@ -58,7 +62,7 @@ def tables_of(root: Path) -> dict[str, pd.DataFrame]:
 def test_what_all_runs_have_in_common_is_told(root):
     table = tables_of(root)["provenance"]
     assert list(table["quantity"]) == [
-        *["code", "python", "torch", "transformers", "trl"],
+        *["code", "surrounding code", "python", "torch", "transformers", "trl"],
         *["machine", "CPUs", "GPUs", "processes"],
     ]
     assert not table["mixed"].any()
@@ -92,6 +96,13 @@ def test_what_differs_is_told_with_its_runs_and_arms(root):
         "GPUs 1 x NVIDIA H200 (6 runs: all arms), 1 x NVIDIA A100 (1 run: third). "
         "The same for all: code c0de, python 3.11.7, transformers 5.17.0, trl 1.16.0, x86_64"
     )
+
+
+def test_code_that_decides_no_number_is_told_as_well(root):
+    edit(root, 1, 0, other_surroundings)
+    table = tables_of(root)["provenance"]
+    assert list(table.loc[table["mixed"], "quantity"].unique()) == ["surrounding code"]
+    assert list(table.loc[table["mixed"], "runs"]) == [5, 1]
 
 
 def test_a_comparison_says_in_what_its_runs_differ(root):

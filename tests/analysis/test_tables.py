@@ -65,7 +65,7 @@ def test_rows_are_as_many_as_the_study_has(tables):
     rows = {name: pq.read_metadata(tables / f"{name}.parquet").num_rows for name in IN_PARQUET}
     assert rows == {
         "runs": 4 * 2,
-        "provenance": 9,  # code, four packages, machine, CPUs, GPUs, processes: one value each
+        "provenance": 10,  # code and surrounding code, four packages, machine, CPUs, GPUs, processes: one value each
         "evaluation_by_run": (4 * 2 + 1) * (9 + 12),  # runs, base model; metrics, sampled also pass@1, pass@2, maj@2
         "evaluation_by_arm": 5 * (9 + 12),  # arms and the base model
         "paired_differences": 3 * (9 + 12),

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
 import pytest
 
 from reward_ablation.analysis.registry import RULES
 from reward_ablation.figures.catalogue import FIGURES
 from reward_ablation.figures.catalogue import module_of as figure_module
 from reward_ablation.study.code_digest import import_closure
-
-LIBRARY = Path(__file__).parents[2] / "workflow" / "reward_ablation"
 
 #: What each rule of tables, each figure, the file of all figures and the summary run, as their rules say.
 STAGES = {
@@ -67,25 +62,3 @@ def test_an_edit_changes_the_digest_of_what_runs_the_module_and_of_nothing_else(
 @pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "tables_cost"])
 def test_only_the_table_of_costs_runs_code_of_the_cluster(stage):
     assert not [name for name in modules_of(stage) if name.startswith("reward_ablation.cluster")]
-
-
-#: Packages from the lowest to the highest; packages of one level may import one another.
-LEVELS = [
-    *(["system"], ["config"], ["rewards"], ["sampling"], ["study"], ["gram"], ["data"], ["models"], ["cluster"]),
-    *(["training", "sft"], ["evaluation"], ["analysis"], ["cost"], ["summary"], ["figures", "exports"], ["start"]),
-]
-
-
-def test_no_package_of_the_results_imports_a_higher_one():
-    level = {package: place for place, packages in enumerate(LEVELS) for package in packages}
-    upward = []
-    for path in sorted(LIBRARY.rglob("*.py")):
-        own = path.relative_to(LIBRARY).parts[0]
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            for name in names:
-                other = name.removeprefix("reward_ablation.").split(".")[0]
-                if name.startswith("reward_ablation.") and level.get(other, 0) > level.get(own, len(LEVELS)):
-                    upward.append(f"{path.relative_to(LIBRARY)} imports {name}")
-    assert upward == []

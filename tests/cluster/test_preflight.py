@@ -1,12 +1,21 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from reward_ablation.cluster.preflight import check_dry_run, check_jobs, requests_of
+from reward_ablation.cluster.partitions import Node, Partition
+from reward_ablation.cluster.preflight import check_dry_run, offer, refusal, requests_of, within_limits
+from reward_ablation.cluster.request import Request
 from reward_ablation.cluster.site import Site
 from reward_ablation.system.errors import StudyError
 
-from .test_fit import CLUSTER
+NODES = [Node("g1", 32, 128_000, {"h200": 4}), Node("g2", 64, 256_000, {"a100": 8})]
+CLUSTER = {
+    "gpu": Partition("gpu", default=True, up=True, max_minutes=1440, nodes=NODES),
+    "old": Partition("old", default=False, up=False, max_minutes=None, nodes=NODES),
+    "cpu": Partition("cpu", default=False, up=True, max_minutes=None, nodes=[Node("c1", 8, 16_000, {})]),
+}
+REQUEST = Request("train", None, "gpu", None, None, 1, 8, 64_000, 1440, 1, None)
 
 SITE = Site.model_validate({"train": {"hours": 1, "mem_gb": 1}, "evaluate": {"hours": 1, "mem_gb": 1}})
 
@@ -27,9 +36,36 @@ def test_jobs_that_ask_for_the_same_are_one_request():
     assert [request.kind for request in requests_of(jobs, SITE)] == ["evaluate", "train", "train"]
 
 
-def test_a_request_that_does_not_fit_is_told_with_the_site_file(site_file):
-    with pytest.raises(StudyError, match=r"site\.yaml: train: 7 nodes; partition gpu has 2"):
-        check_jobs([job("train", nodes=7)], SITE, site_file, CLUSTER)
+@pytest.mark.parametrize(
+    ("partition", "offered"),
+    [
+        (
+            "gpu",
+            "partition gpu gives a job at most 24 hours (training that is not done by then goes on in the next job) on "
+            "2 nodes, a node having at most 64 CPUs, 256000 MB of memory, 8 GPUs of type a100, 4 GPUs of type h200",
+        ),
+        (None, "partition gpu gives a job"),
+        ("cpu", "at most any time"),
+        ("cpu", "on 1 nodes, a node having at most 8 CPUs, 16000 MB of memory, no GPU"),
+        ("gpuu", "partitions here: cpu, gpu, old"),
+        ("cpu,gpu", "partitions here: cpu, gpu, old"),
+    ],
+)
+def test_what_a_refusal_says_that_a_job_can_have(partition, offered):
+    assert offered in offer(replace(REQUEST, partition=partition), CLUSTER)
+
+
+def test_a_partition_that_is_down_is_refused_without_asking_slurm(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert refusal(replace(REQUEST, partition="old"), "gpus", CLUSTER) == (
+        "train: partition old is down; name another, or wait: `sinfo` shows their states"
+    )
+
+
+def test_a_later_attempt_asks_for_no_more_than_there_is():
+    request = within_limits(replace(REQUEST, minutes=4320, mem_mb=512_000), CLUSTER)
+    assert (request.minutes, request.mem_mb) == (1440, 256_000)
+    assert within_limits(REQUEST, CLUSTER) == REQUEST
 
 
 def test_a_dry_run_without_slurm_says_what_is_not_checked(monkeypatch, site_file):

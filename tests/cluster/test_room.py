@@ -2,8 +2,10 @@ import json
 import shutil
 
 from reward_ablation.cluster.room import bytes_to_come, no_room
+from reward_ablation.study.run_spec import ArmSpec
+from specs import arm_spec
 
-FULL = {"training": {}, "lora": None}
+FULL = ArmSpec.read(arm_spec())
 
 
 def test_models_of_all_runs_and_checkpoints_of_those_that_run_at_once():
@@ -12,20 +14,21 @@ def test_models_of_all_runs_and_checkpoints_of_those_that_run_at_once():
 
 
 def test_half_precision_halves_it_and_fewer_checkpoints_are_less():
-    half = {"training": {"model_init_kwargs": {"dtype": "bfloat16"}}, "lora": None}
+    half = ArmSpec.read(arm_spec(training={"model_init_kwargs": {"dtype": "bfloat16"}}))
     assert bytes_to_come(1000, [half], 1) == bytes_to_come(1000, [FULL], 1) // 2
-    one = {"training": {"save_total_limit": 1}, "lora": None}
+    one = ArmSpec.read(arm_spec(training={"save_total_limit": 1}))
     assert bytes_to_come(1000, [one], 1) == 4000 + 2 * 12000
 
 
 def test_kept_models_count():
-    kept = FULL | {"training": {"max_steps": 10}, "keep_models": 3}  # after steps 3, 6 and 9; the final one
+    kept = ArmSpec.read(arm_spec(training={"max_steps": 10}, keep_models=3))  # after steps 3, 6 and 9; the final one
     more = bytes_to_come(1000, [kept], 1) - bytes_to_come(1000, [FULL], 1)
     assert more == 3 * 4000
 
 
 def test_adapters_are_small():
-    assert bytes_to_come(1000, [{"training": {}, "lora": {"r": 16}}], 1) * 10 < bytes_to_come(1000, [FULL], 1)
+    adapters = ArmSpec.read(arm_spec(lora={"r": 16}))
+    assert bytes_to_come(1000, [adapters], 1) * 10 < bytes_to_come(1000, [FULL], 1)
 
 
 def test_too_little_room_is_told_with_what_to_do(tmp_path):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from reward_ablation.study.resolve import resolve
-from reward_ablation.study.spec import server_gpus_of
+from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import StudyError
 
 COLOCATE, SERVER = {"mode": "colocate"}, {"mode": "server"}
@@ -234,7 +234,8 @@ def spec_of(config, launch):
 def test_the_layout_in_the_spec(config, launch, spec, gpus):
     found = spec_of(config, launch)
     assert {name: found[name] for name in ("gpus", "processes", "strategy", "vllm") if name in found} == spec
-    assert found["gpus"] + server_gpus_of(found) == gpus
+    layout = RunSpec.read(found)
+    assert layout.gpus + layout.server_gpus == gpus
 
 
 def test_a_spec_of_before_there_were_layouts_is_as_it_was(config):

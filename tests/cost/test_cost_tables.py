@@ -18,8 +18,9 @@ from reward_ablation.cost.clocks import lost_seconds, lost_steps
 from reward_ablation.cost.schemas import COUNTS, TIMES
 from reward_ablation.cost.table import sentence
 from reward_ablation.cost.tables import cost_by_arm, cost_of_run, runs_table
+from specs import arm_spec
 
-RUN = StudyRun(arm="a", key="00000000", seed=0, folder="runs/a-00000000/seed0", spec={})
+RUN = StudyRun(arm="a", key="00000000", seed=0, folder="runs/a-00000000/seed0", spec=arm_spec())
 NAME = "study-1f2e3d.train.a-00000000_seed0"
 HARDWARE = {"machine": "x86_64", "cpus": 16, "gpus": ["NVIDIA H200"] * 2, "processes": 2}
 JOB = {"id": "12", "name": NAME, "cluster": "c", "gpus": 2, "cpus": 8, "start": 1000.0, "seconds_before": 100.0}

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.__main__ import main
 from reward_ablation.evaluation.score import SCHEMA
 from reward_ablation.study.core_digest import deciding_digest
@@ -17,10 +18,9 @@ from reward_ablation.system.locks import take
 from stand_in_gpus import Machine
 from storage import fill, small_disk
 
-SPEC = {
-    "evaluation": {"answer_format": "hash", "samples": 2, "max_new_tokens": 16, "batch_size": 4},
-    "prompt": {"template": "{question}\n", "chat": False},
-}
+EVALUATION = Evaluation(answer_format="hash", samples=2, max_new_tokens=16, batch_size=4).model_dump()
+PROMPT = {"system": None, "template": "{question}\n", "chat": False}
+SPEC = {"evaluation": EVALUATION, "prompt": PROMPT, "device": "cpu"}
 
 
 @pytest.fixture
@@ -86,9 +86,9 @@ def test_an_adapter_needs_its_base(evaluate, adapter):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("{", "--spec: config: "),
+        ("{", "--spec: not JSON "),
         ({"evaluation": {"answer_format": "hash", "sample": 2}}, "--spec: evaluation: unknown key 'sample'"),
-        ({"evaluation": {"answer_format": "hash", "greedy": False}}, "nothing to evaluate"),
+        ({"evaluation": {**EVALUATION, "samples": 0, "greedy": False}}, "nothing to evaluate"),
     ],
 )
 def test_a_bad_spec_is_told_by_its_key(evaluate, spec, message):
@@ -288,8 +288,12 @@ def test_the_chat_template_s_kwargs_reach_the_prompts(evaluate, model_folder, tm
     shutil.copytree(model_folder, model)
     template = "{% if short %}{{ messages[-1]['content'][:1] }}{% else %}{{ messages[-1]['content'] }}{% endif %}="
     (model / "chat_template.jinja").write_text(template)
-    spec = {**SPEC, "prompt": {"chat": True}, "chat_template_kwargs": {"short": True}}
-    plain = {**SPEC, "prompt": {"chat": False, "template": "{question}="}}
+    spec = {
+        **SPEC,
+        "prompt": {**PROMPT, "template": "{question}", "chat": True},
+        "chat_template_kwargs": {"short": True},
+    }
+    plain = {**SPEC, "prompt": {**PROMPT, "template": "{question}="}}
     short = pd.read_parquet(evaluate("short", model=model, spec=json.dumps(spec)))
     whole = pd.read_parquet(evaluate("whole", model=model, spec=json.dumps({**spec, "chat_template_kwargs": {}})))
     expected = pd.read_parquet(evaluate("plain", model=model, spec=json.dumps(plain)))

@@ -11,8 +11,10 @@ import pytest
 from reward_ablation.exports.__main__ import main
 from reward_ablation.exports.prompts import prompt_texts
 from reward_ablation.models.demo import build_tokenizer
+from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
+from specs import arm_spec
 
 from . import as_published
 from .conftest import change_record
@@ -104,11 +106,11 @@ def test_a_prompt_is_what_the_chat_template_makes_of_it(tmp_path):
         "{% if add_generation_prompt %}[assistant]{% if brief %} briefly:{% endif %}{% endif %}"
     )
     tokenizer.save_pretrained(tmp_path)
-    spec = {
-        "prompt": {"chat": True, "template": "{question}", "system": "Be right."},
-        "training": {"chat_template_kwargs": {"brief": True}},
-    }
-    assert prompt_texts({"a": "9 x 8?"}, spec, tmp_path) == {
+    spec = arm_spec(
+        prompt={"chat": True, "template": "{question}", "system": "Be right."},
+        training={"chat_template_kwargs": {"brief": True}},
+    )
+    assert prompt_texts({"a": "9 x 8?"}, ArmSpec.read(spec), tmp_path) == {
         "a": "[system] Be right.\n[user] 9 x 8?\n[assistant] briefly:"
     }
 

@@ -19,10 +19,6 @@ THREE = ["correctness", "format", "length"]
 GRID = [(a / 2, b / 2, (2 - a - b) / 2) for a in range(3) for b in range(3 - a)]
 LONG = "with_a_name_as_long_as_names_may_be_" + "x" * 40
 
-TWELVE = {
-    f"arm_{n}_{LONG}"[: 78 if n % 3 == 0 else 9]: dict(zip(THREE, (1, n / 12, 0), strict=True)) for n in range(12)
-}
-
 STUDIES = {
     "four arms": MadeUpStudy(steps=8, rollouts=8, problems=2, constant_from=6, sample_grams=True),
     "twelve arms": MadeUpStudy(

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.analysis.registry import TABLES
-from reward_ablation.figures.__main__ import draw
 from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of
 
 CAPTIONS = Path(__file__).parents[2] / "workflow" / "report"
@@ -25,13 +24,6 @@ def test_a_figure_has_a_function_of_its_tables_and_a_caption(name):
 
 def test_titles_are_told_apart():
     assert len({entry.title for entry in FIGURES.values()}) == len(FIGURES)
-
-
-@pytest.mark.parametrize("study", ["four arms", "one of everything"])
-@pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_is_headed_by_its_title(made_up, name, study):
-    tables = [made_up(study).tables[table] for table in FIGURES[name].tables]
-    assert draw(module_of(name), tables, made_up(study).study).get_suptitle() == FIGURES[name].title
 
 
 def test_times_are_read_from_csv():

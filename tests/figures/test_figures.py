@@ -1,3 +1,4 @@
+from functools import cache
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -24,9 +25,13 @@ from reward_ablation.figures.gradients.similarity_parts import similarity_parts
 from reward_ablation.figures.gradients.similarity_steps import similarity_steps
 from reward_ablation.figures.title_page import title_page
 from reward_ablation.figures.training.rewards import rewards
+from reward_ablation.study.run_spec import ArmSpec
+from specs import arm_spec
 
 
+@cache
 def draw(made_up, name: str, figure: str) -> Figure:
+    """A figure of a study, drawn once for all tests: they look and change nothing."""
     if figure == "title":
         return title_page(made_up(name).study, made_up(name).tables["provenance"])
     given = made_up(name)
@@ -65,8 +70,11 @@ def line(axes, arm: str):
 
 @pytest.mark.parametrize("figure", ["title", *FIGURES])
 @pytest.mark.parametrize("name", ["four arms", "twelve arms", "one of everything"])
-def test_no_text_is_cut_off_or_written_over_another(made_up, name, figure):
-    check_texts(draw(made_up, name, figure))
+def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(made_up, name, figure):
+    drawn = draw(made_up, name, figure)
+    check_texts(drawn)
+    if figure != "title":
+        assert drawn.get_suptitle() == FIGURES[figure].title
 
 
 @pytest.mark.parametrize(("name", "figure"), [("simplex", "arms"), ("many layers", "similarity_layers")])
@@ -401,6 +409,6 @@ def test_figures_leave_matplotlibs_settings_alone(made_up):
 def test_precision_is_said(gpus, training, words):
     from reward_ablation.figures.gradients.similarity_steps import precision_note
 
-    spec = {"gpus": gpus, "training": training}
+    spec = ArmSpec.read(arm_spec(gpus=gpus, training=training))
     study = SimpleNamespace(runs=[SimpleNamespace(spec=spec)])
     assert precision_note(study) == f"Gradients computed in {words}."

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from models.conftest import tiny_model  # noqa: F401
+from reward_ablation.study.run_spec import SftSpec
+from specs import ARM
 from training.conftest import make_model, make_problems
 
 SPEC = {
     "completion": ["{solution}", "so {answer}"],
     "training": {"max_steps": 4, "per_device_train_batch_size": 16, "learning_rate": 1e-3, "save_strategy": "no"},
-    "prompt": {"system": None, "template": "{question}\n", "chat": False},
+    "data": ARM["data"],
+    "prompt": ARM["prompt"],
     "lora": None,
     "seed": 0,
     "device": "cpu",
@@ -41,10 +44,11 @@ def start(demo_model, problems, tmp_path):
         spec = copy.deepcopy(SPEC)
         for key, value in changes.items():
             spec[key] = {**spec[key], **value} if key == "training" else value
+        whole = SftSpec.read(spec)
         folder = tmp_path / name / "base-01234567"
         work = tmp_path / name / "work"
-        demonstrations = read_demonstrations(problems, spec)
-        fine_tune(spec, demo_model, problems, demonstrations, work, folder / "model.json", tuple(callbacks))
+        demonstrations = read_demonstrations(problems, whole)
+        fine_tune(whole, demo_model, problems, demonstrations, work, folder / "model.json", tuple(callbacks))
         return folder
 
     return run

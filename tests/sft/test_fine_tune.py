@@ -15,6 +15,7 @@ from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.__main__ import main
 from reward_ablation.sft.demonstrations import read_demonstrations, tokenized
 from reward_ablation.sft.settings import sft_config
+from reward_ablation.study.run_spec import SftSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around.interruption import Stopped
@@ -36,7 +37,7 @@ def loss_of(folder, problems):
     """Mean negative log-likelihood of the demonstrations' completions."""
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     losses = []
-    for row in tokenized(*read_demonstrations(problems, SPEC), tokenizer):
+    for row in tokenized(*read_demonstrations(problems, SftSpec.read(SPEC)), tokenizer):
         ids = torch.tensor([row["input_ids"]])
         labels = torch.where(torch.tensor([row["completion_mask"]]) == 1, ids, -100)
         losses.append(model(input_ids=ids, labels=labels).loss.item())
@@ -66,8 +67,8 @@ def test_only_completions_are_learnt(start, problems, demo_model):
     """TRL makes the labels: the prompt's tokens have none, the end token has one."""
     from reward_ablation.sft.fine_tune import build_trainer
 
-    demonstrations = read_demonstrations(problems, SPEC)
-    trainer = build_trainer(SPEC, demo_model, demonstrations, demo_model.parent / "unused")
+    demonstrations = read_demonstrations(problems, SftSpec.read(SPEC))
+    trainer = build_trainer(SftSpec.read(SPEC), demo_model, demonstrations, demo_model.parent / "unused")
     rows = tokenized(*demonstrations, trainer.processing_class)
     for made, row in zip(trainer.train_dataset, rows, strict=True):
         assert made["input_ids"] == row["input_ids"]

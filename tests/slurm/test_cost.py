@@ -11,6 +11,7 @@ from reward_ablation.analysis.study_file import StudyRun
 from reward_ablation.cluster.command import SlurmError
 from reward_ablation.cost.accounting import allocations
 from reward_ablation.cost.tables import cost_of_run
+from specs import arm_spec
 
 from .cluster import Cluster
 from .studies import ClusterStudy
@@ -76,7 +77,7 @@ def test_a_run_through_the_profile_has_the_hours_of_its_own_job(undisturbed: Clu
         [attempt] = written["attempts"]
         job = attempt["slurm"]
         [path] = undisturbed.results.glob(f"runs/{arm}-*/seed0")
-        run = StudyRun(arm=arm, key="", seed=0, folder=str(path.relative_to(undisturbed.results)), spec={})
+        run = StudyRun(arm=arm, key="", seed=0, folder=str(path.relative_to(undisturbed.results)), spec=arm_spec())
         cost = cost_of_run(run, RunRecord.model_validate(written), {})
         hours = job["cpus"] * (job["seconds_before"] + attempt["wall_seconds"]) / 3600
         assert cost["cpu_hours_of_jobs"] == pytest.approx(hours, abs=1e-4)

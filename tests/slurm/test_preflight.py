@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.cluster.fit import refusal
 from reward_ablation.cluster.partitions import partitions
+from reward_ablation.cluster.preflight import refusal
 from reward_ablation.cluster.request import request_of
 from reward_ablation.cluster.site import Site
 
@@ -83,11 +83,17 @@ def test_slurm_takes_the_beginning_of_a_name(there, cluster, option):
 @pytest.mark.parametrize(
     ("resources", "told"),
     [
-        ({"slurm_partition": "none"}, "no partition 'none'"),
-        ({"runtime": 2000}, "more than partition gpu allows"),
-        ({"gpu": 3}, "at most 2 on a node"),
-        ({"mem_mb": 17000}, "most there: 16000"),
-        ({"constraint": "infiniband"}, "Slurm refuses such a job"),
+        ({"slurm_partition": "none"}, "invalid partition specified: none"),
+        ({"slurm_partition": "none"}, "; partitions here: cpu, gpu, high, low_cancel, short ("),
+        ({"runtime": 2000}, "Requested time limit is invalid"),
+        ({"runtime": 2000}, "partition gpu gives a job at most 24 hours (training that is not done by then goes on"),
+        ({"gpu": 3}, "at most 8 CPUs, 16000 MB of memory, 2 GPUs of type h200"),
+        ({"gpu": 1, "gpu_model": "h100"}, "Requested node configuration is not available"),
+        ({"mem_mb": 17000}, "at most 8 CPUs, 16000 MB of memory"),
+        ({"cpus_per_task": 9}, "at most 8 CPUs"),
+        ({"nodes": 3}, "Node count specification invalid"),
+        ({"nodes": 3}, "on 2 nodes"),
+        ({"constraint": "infiniband"}, "Slurm refuses such a job: sbatch: allocation failure: Invalid feature"),
         ({"slurm_extra": "--mail-type=NONSENSE"}, "--mail-type"),
     ],
 )
@@ -100,8 +106,11 @@ def test_what_does_not_fit_is_told(there, resources, told):
 @pytest.mark.parametrize(
     ("site", "told"),
     [
-        ({"partition": "gpuu"}, "site.yaml: train: no partition 'gpuu' on this cluster"),
-        ({"train": {"hours": 48, "mem_gb": 1}}, "site.yaml: train: 48 hours are more than partition gpu allows"),
+        (
+            {"partition": "gpuu"},
+            "site.yaml: train: Slurm refuses such a job: sbatch: invalid partition",
+        ),
+        ({"train": {"hours": 48, "mem_gb": 1}}, "; partition gpu gives a job at most 24 hours"),
         ({"trian": {}}, "unknown key 'trian'; did you mean train?"),
     ],
 )
@@ -126,9 +135,9 @@ def test_a_dry_run_checks_what_a_start_would(study: ClusterStudy, cluster: Clust
     study.site["partition"] = "gpuu"
     status, said = study.run("--dry-run")
     assert status == 1
-    assert said.strip().splitlines()[-1] == (
-        "error: site.yaml: evaluate: no partition 'gpuu' on this cluster; there are: cpu, gpu, high, low_cancel, short"
-    )
+    last_line = said.strip().splitlines()[-1]
+    assert last_line.startswith("error: site.yaml: evaluate: Slurm refuses such a job: sbatch: invalid partition")
+    assert "; partitions here: cpu, gpu, high, low_cancel, short (" in last_line
     (study.folder / "slurm.conf").touch()
     study.environment["SLURM_CONF"] = str(study.folder / "slurm.conf")
     status, said = study.run("--dry-run")
@@ -146,7 +155,7 @@ def test_variables_that_do_nothing_here_are_told(study: ClusterStudy):
     status, said = study.train()
     assert status == 1
     assert "warning: SBATCH_ARRAY_INX, SNAKEMAKE_SLURM_PARTITIONS: not read; the site file says" in said
-    assert "no partition 'gpuu'" in said.strip().splitlines()[-1]
+    assert "invalid partition specified: gpuu" in said.strip().splitlines()[-1]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from reward_ablation.start.ask_trl import as_one_process
 
 def check(settings, gpus):
     command = [sys.executable, "-m", "reward_ablation.start.ask_trl"]
-    run = {"training": settings, "gpus": gpus, "processes": max(1, gpus)}
+    run = {"training": settings, "layout": {"gpus": gpus}}
     return subprocess.run(command, input=json.dumps(run), capture_output=True, text=True)
 
 

@@ -210,7 +210,11 @@ def measured_step(run: Run, folder: Path, *launcher: str, **environment: str) ->
     result = folder / "measured.json"
     command = [sys.executable, *launcher, str(WORKER), "--shape", json.dumps(asdict(SMALL))]
     command += ["--layout", json.dumps(asdict(run)), "--json", str(result)]
-    paths = [str(WORKER.parents[1]), *([str(DEEPSPEED)] if run.zero else [])]
+    paths = [
+        str(WORKER.parents[1]),
+        *([str(DEEPSPEED)] if run.zero else []),
+        *filter(None, [os.environ.get("PYTHONPATH")]),
+    ]
     settings = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths), **environment}
     done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]

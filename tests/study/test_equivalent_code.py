@@ -42,7 +42,7 @@ def test_the_code_of_a_class_makes_the_same_bytes(name):
 def test_the_present_code_is_in_a_class(name):
     now = present_digest(name)
     assert first_of_class(name, now) != now, (
-        f"{name}: the code has the digest {now}, which is in no class of study/equivalent_code.json. Where the code "
-        "makes the same bytes as before, show that it does and add the digest to the class; where it does not, studies are "
-        "made again: say so in CHANGELOG.md, and put the old class and its row of this table away"
+        f"{name}: the code has the digest {now}, which is in no class of study/equivalent_code.json. Where the code"
+        " makes the same bytes as before, show so and add the digest to the class. Where it does not, studies are "
+        "made again: say so in CHANGELOG.md, and remove the old class and its row of this table"
     )

@@ -89,8 +89,12 @@ def test_statuses(status, permanent):
     [
         ("StudyError('data: nothing there')", 1, "error: data: nothing there\n"),
         ("PassingError('server: gone')", GOES_ON, "error: server: gone\n"),
-        ("ConnectionResetError('gone')", GOES_ON, "Traceback"),  # of which nothing is known: all of it is shown
-        ("ZeroDivisionError", 1, "Traceback"),
+        (
+            "ConnectionResetError('gone')",
+            GOES_ON,
+            "failed: ConnectionResetError: gone\nTraceback",
+        ),  # of which nothing is known: all of it is shown
+        ("ZeroDivisionError", 1, "failed: ZeroDivisionError\nTraceback"),
     ],
 )
 def test_a_command_ends_with_the_status_of_its_error(raised, status, told):

@@ -16,6 +16,7 @@ from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.core_digest import training_digest
+from specs import arm_spec
 
 from . import given
 
@@ -34,22 +35,16 @@ SPEC = {
         "learning_rate": 1e-3,
         "save_strategy": "no",
     },
-    "prompt": {"system": None, "template": "{question}\n", "chat": False},
-    "lora": None,
-    "gradients": {"every": 1, "whole": []},
-    "gpus": 0,
     "seed": 0,
 }
 
 
 def spec_with(**changes) -> dict:
     """The spec with keys replaced; a dict is merged into the one that is there."""
-    spec = copy.deepcopy(SPEC)
+    spec = arm_spec(**copy.deepcopy(SPEC))
     for key, value in changes.items():
         spec[key] = {**spec[key], **value} if isinstance(value, dict) and isinstance(spec.get(key), dict) else value
-    for component in spec["components"].values():
-        component.setdefault("placement", "all_tokens")
-    return spec
+    return arm_spec(**spec)
 
 
 def training_command(spec: dict, run: Path, model: Path, problems: Path) -> list[str]:

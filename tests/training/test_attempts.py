@@ -6,6 +6,7 @@ import time
 import pytest
 import torch
 
+from reward_ablation.study.run_spec import Layout
 from reward_ablation.training.around.attempts import Attempt
 from reward_ablation.training.around.record import run_record
 
@@ -43,7 +44,7 @@ def test_each_attempt_has_its_own_times(train):
 
 
 def test_hours_are_of_all_gpus_and_of_all_threads(tmp_path):
-    attempt = Attempt(tmp_path, 0, time.perf_counter(), {"gpus": 2}).record
+    attempt = Attempt(tmp_path, 0, time.perf_counter(), Layout(gpus=2)).record
     assert attempt["threads"] == torch.get_num_threads()
     attempt |= {"wall_seconds": 3600.0, "peak_memory_mb": 1, "ended": "done", "threads": 3}
     attempt["hardware"] = {**attempt["hardware"], "gpus": ["H200"] * 4, "processes": 4}

@@ -12,7 +12,6 @@ there,
 
 import asyncio
 import contextlib
-import json
 import os
 import shlex
 import sys
@@ -27,13 +26,12 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 
 from reward_ablation.cluster.command import SlurmError, ask
-from reward_ablation.cluster.fit import within_limits
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.jobs import digest_of, live_jobs, params_in
 from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
 from reward_ablation.cluster.partitions import partitions
-from reward_ablation.cluster.preflight import check_jobs
+from reward_ablation.cluster.preflight import check_jobs, within_limits
 from reward_ablation.cluster.reminder import Reminder
 from reward_ablation.cluster.request import Request, arguments, request_of
 from reward_ablation.cluster.room import no_room
@@ -341,7 +339,7 @@ class Executor(slurm_plugin.Executor):
         study = self.study
         results = study.root / study.config.root
         runs = [job.wildcards.run for job in needed_jobs(self.workflow) if job.rule.name == "train"]
-        specs = [json.loads(study.runs[run].spec) for run in runs if run in study.runs]
+        specs = [study.runs[run].arm_spec for run in runs if run in study.runs]
         return no_room((results / study.model_file).parent, results, specs, self.workflow.nodes)
 
     def _request(self, job: JobExecutorInterface) -> Request:

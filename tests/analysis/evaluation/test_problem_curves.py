@@ -7,6 +7,7 @@ from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import joined
 from reward_ablation.system.files import sha256, write_json, write_parquet
+from specs import COMPONENT
 
 
 def seen(*rows):
@@ -76,7 +77,7 @@ def test_evaluated_problems_have_a_row_an_arm_and_step(kept):
 def test_problems_that_training_met_again(kept):
     """The made-up runs train on one problem at each step."""
     study, steps, root = kept
-    components = {"correctness": {"function": "correctness", "parameters": {}}}
+    components = {"correctness": COMPONENT | {"function": "correctness"}}
     written = study.model_dump()
     for run in written["runs"]:
         run["spec"]["components"] = components

@@ -17,6 +17,7 @@ from reward_ablation.gram.similarity import SCHEMA
 from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json, write_parquet
+from specs import arm_spec
 
 NAMES = ["correctness", "format", "length"]
 OWN = {"correctness": 1.0, "format": 0.0, "length": 0.5}  # format is ablated
@@ -94,7 +95,7 @@ def make_run(folder: Path, group: int = 8, blocks: int = 1, seed: int = 0, gaps:
     rollouts = rollouts.assign(**{f"advantage_{name}": shares[:, k] for k, name in enumerate(NAMES)})
     other = rollouts.assign(step=8)
     write_parquet(pd.concat([rollouts, other]).sample(frac=1, random_state=0), folder / "rollouts.parquet")
-    write_json({"spec": {"weights": OWN, "training": training}}, folder / "run.json")
+    write_json({"spec": arm_spec(weights=OWN, training=training)}, folder / "run.json")
     tables = []
     order = rng.permutation(size)
     for block in range(blocks):

@@ -6,6 +6,7 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.correct_completions import correctness_component
 from reward_ablation.analysis.reward_hacking.tables import number, reward_hacking
 from reward_ablation.analysis.study_file import StudyFile
+from specs import COMPONENT
 
 ARMS = {
     "form_only": {"right": 0.0, "form": 1.0},
@@ -110,10 +111,12 @@ def test_the_component_that_scores_the_answer_is_found_by_its_function():
     assert correctness_component(StudyFile.model_validate(plan)) == ("a", 1.0)
     for run in plan["runs"]:
         run["spec"]["components"] = {
-            "a": {"function": "cosine_length"},
-            "b": {"function": "three_way_verifier", "parameters": {"correct": 2}},
+            "a": COMPONENT | {"function": "cosine_length"},
+            "b": COMPONENT | {"function": "three_way_verifier", "parameters": {"correct": 2}},
         }
     assert correctness_component(StudyFile.model_validate(plan)) == ("b", 2.0)
     for run in plan["runs"]:
-        run["spec"]["components"] = {"a": {"function": "cosine_length"}, "b": {"function": "token_length"}}
+        run["spec"]["components"] = {
+            name: COMPONENT | {"function": f"{kind}_length"} for name, kind in (("a", "cosine"), ("b", "token"))
+        }
     assert correctness_component(StudyFile.model_validate(plan)) is None

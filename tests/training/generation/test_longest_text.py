@@ -9,6 +9,7 @@ from trl import GRPOConfig
 
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.longest_text import longest_text
 
@@ -27,17 +28,17 @@ def test_the_default_is_trls():
 
 
 def test_the_longest_prompt_and_a_whole_completion_have_room(demo_model, problems, longest):
-    assert longest_text(spec_with(), demo_model, problems) == longest + 16
-    spec = spec_with(training={"vllm_max_model_length": 200})
+    assert longest_text(RunSpec.read(spec_with()), demo_model, problems) == longest + 16
+    spec = RunSpec.read(spec_with(training={"vllm_max_model_length": 200}))
     assert longest_text(spec, demo_model, problems) == 200
 
 
 def test_less_room_than_that_is_refused(demo_model, problems, longest, tmp_path):
-    spec = spec_with(training={"vllm_max_model_length": longest + 15})
+    spec = RunSpec.read(spec_with(training={"vllm_max_model_length": longest + 15}))
     with pytest.raises(StudyError, match=rf"training\.vllm_max_model_length has room for {longest + 15} tokens, and"):
         longest_text(spec, demo_model, problems)
     small = shutil.copytree(demo_model, tmp_path / "small")
     config = json.loads((small / "config.json").read_text())
     (small / "config.json").write_text(json.dumps({**config, "max_position_embeddings": longest}))
     with pytest.raises(StudyError, match=f"the model has room for {longest} tokens"):
-        longest_text(spec_with(), small, problems)
+        longest_text(RunSpec.read(spec_with()), small, problems)

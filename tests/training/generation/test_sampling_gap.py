@@ -1,11 +1,11 @@
 """The gap of each completion, what the correction cuts off, and the gap that ends a run."""
 
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
 
+from reward_ablation.study.run_spec import VllmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.gap_watch import GapWatch
 from reward_ablation.training.core.generation.sampling_gap import sampling_gap
@@ -84,7 +84,7 @@ def test_where_vllm_samples_from_a_cut_distribution_no_gap_ends_a_run(setting):
 @pytest.mark.parametrize(("mode", "by_length"), [("token_truncate", False), ("sequence_mask", True)])
 def test_the_default_correction_does_not_favour_short_completions(tmp_path, mode, by_length):
     """Errors of .1 a token, independent: how much of completions of 16 and of 1024 tokens is not trained on in full."""
-    default = grpo_config({}, tmp_path, 0, on_cpu=True, vllm=SimpleNamespace(mode="colocate", tensor_parallel_size=1))
+    default = grpo_config({}, tmp_path, 0, on_cpu=True, vllm=VllmSpec(mode="colocate", tensor_parallel_size=1))
     assert default.vllm_importance_sampling_mode == "token_truncate"
     torch.manual_seed(0)
     shares = []

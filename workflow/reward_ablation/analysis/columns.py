@@ -7,9 +7,13 @@ import pyarrow as pa
 TEXT, COUNT, NUMBER, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
 #: Columns of an estimate with its interval.
-ESTIMATE = {"estimate": NUMBER, "low": NUMBER, "high": NUMBER, "seeds": COUNT, "questions": COUNT}
+ESTIMATE = ((NUMBER, "estimate low high"), (COUNT, "seeds questions"))
 
 
-def columns(**types: pa.DataType) -> pa.Schema:
-    """Columns of a table, in their order. Numbers may be null: some components cannot score some completions."""
-    return pa.schema(types)
+def columns(*groups: tuple[pa.DataType, str]) -> pa.Schema:
+    """Columns of a table in their order, as groups of one type. Numbers may be null, as some cannot be known.
+
+    >>> columns((TEXT, "arm"), (COUNT, "seed step")).names
+    ['arm', 'seed', 'step']
+    """
+    return pa.schema([(name, kind) for kind, names in groups for name in names.split()])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reward_ablation.analysis.study_file import StudyFile
 
 #: Functions that score the answer alone, and the score of a right one; `three_way_verifier` has it as a parameter.
@@ -16,9 +14,9 @@ def correctness_component(study: StudyFile) -> tuple[str, float] | None:
     The functions are looked for in the order of `RIGHT_ANSWER`. A component that mixes correctness with something
     else, such as `cosine_length` or `final_line`, is none. None where the study has no such component.
     """
-    components: dict[str, Any] = study.runs[0].spec.get("components", {}) if study.runs else {}
+    components = study.runs[0].spec.components if study.runs else {}
     for function, right in RIGHT_ANSWER.items():
         for name, component in components.items():
-            if component["function"] == function and name in study.components:
-                return name, float(component.get("parameters", {}).get("correct", right))
+            if component.function == function and name in study.components:
+                return name, float(component.parameters.get("correct", right))
     return None

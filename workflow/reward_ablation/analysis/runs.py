@@ -65,6 +65,7 @@ class RunRecord(Section):
     """
 
     code: str
+    modules: dict[str, str] = Field(default_factory=dict)
     inputs: dict[str, str]
     steps: int
     attempts: list[Attempt] = Field(min_length=1)
@@ -117,9 +118,8 @@ def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
             f"{folder / RECORD}: there is no such file, so the run is not finished; run the workflow again"
         )
     written = read_object(folder / RECORD, rerun)
-    difference = first_difference(
-        {"spec": written.get("spec"), "seed": written.get("seed")}, {"spec": run.spec, "seed": run.seed}, "run"
-    )
+    planned = {"spec": run.spec.content(), "seed": run.seed}
+    difference = first_difference({name: written.get(name) for name in planned}, planned, "run")
     if difference is not None:
         raise StudyError(f"{folder}: trained under another config: {difference}; {rerun}")
     try:

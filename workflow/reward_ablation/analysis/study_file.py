@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
 
 #: Name of all arms together in tables; no arm's name has a blank.
@@ -33,7 +33,7 @@ class StudyRun(Section):
     key: str
     seed: int
     folder: str
-    spec: dict[str, Any]
+    spec: ArmSpec
 
     @property
     def name(self) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.cluster.command import SlurmError
-from reward_ablation.cluster.fit import refusal
-from reward_ablation.cluster.partitions import Partition, partitions
-from reward_ablation.cluster.request import Request, request_of
+from reward_ablation.cluster.command import SlurmError, ask
+from reward_ablation.cluster.partitions import Node, Partition, partitions
+from reward_ablation.cluster.request import Request, arguments, request_of
 from reward_ablation.cluster.site import Site, read_site
+from reward_ablation.cluster.submission import may_come_later
 from reward_ablation.system.errors import StudyError
 
 
@@ -77,3 +78,78 @@ def check_dry_run(jobs: list[Any], site_file: Path) -> str:
         return f"{site_file}: not checked whether Slurm takes these jobs: {unknown}"
     kinds = dict.fromkeys(request.kind for request in requests)
     return f"{site_file}: Slurm takes these jobs ({', '.join(kinds)})"
+
+
+def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:
+    """The request with no more time and memory than its partition ever gives.
+
+    A later attempt asks for more than the first one, which was checked; it must not be refused for that.
+    """
+    partition = _partition(request, cluster)
+    if partition is None:
+        return request
+    minutes = min(request.minutes, partition.max_minutes or request.minutes)
+    most = max((node.mem_mb for node in partition.nodes), default=request.mem_mb)
+    return replace(request, minutes=minutes, mem_mb=min(request.mem_mb, most))
+
+
+def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) -> str | None:
+    """Why Slurm would not run such a job ever; None where it would.
+
+    `sbatch --test-only` says so. Slurm's words name neither the partitions that there are nor a partition's limits:
+    the message adds them. A partition that is down is refused here, since Slurm takes jobs for it.
+
+    Raises
+    ------
+    SlurmError
+        Slurm cannot say now: no answer, or the limit on the number of jobs is reached.
+    """
+    partition = _partition(request, cluster)
+    if partition and not partition.up:
+        return f"{request.kind}: partition {partition.name} is down; name another, or wait: `sinfo` shows their states"
+    options = arguments(request, gpus_by)
+    try:
+        ask("sbatch", "--test-only", *options, "--wrap=true")
+    except SlurmError as error:
+        if may_come_later(str(error)):
+            raise
+        if "node configuration is not available" in str(error) and _waits_for_nodes(request, partition):
+            return None
+        return f"{request.kind}: Slurm refuses such a job: {error}; {offer(request, cluster)} ({' '.join(options)})"
+    return None
+
+
+def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
+    """What a job can have at most in the request's partition, or the partitions that there are."""
+    partition = _partition(request, cluster)
+    if partition is None or not partition.nodes:
+        return f"partitions here: {', '.join(sorted(cluster))}"
+    nodes = partition.nodes
+    largest = f"{max(node.cpus for node in nodes)} CPUs, {max(node.mem_mb for node in nodes)} MB of memory"
+    gpus = {kind: max(node.gpus.get(kind, 0) for node in nodes) for node in nodes for kind in node.gpus}
+    kinds = [f"{number} GPUs" + (f" of type {kind}" if kind else "") for kind, number in sorted(gpus.items())]
+    most = ", ".join([largest, *(kinds or ["no GPU"])])
+    hours = "any time" if partition.max_minutes is None else f"{partition.max_minutes / 60:g} hours"
+    return (
+        f"partition {partition.name} gives a job at most {hours} (training that is not done by then goes on in the "
+        f"next job) on {len(nodes)} nodes, a node having at most {most}"
+    )
+
+
+def _waits_for_nodes(request: Request, partition: Partition | None) -> bool:
+    """Whether enough nodes can run the request once those are up that are down now; `sbatch` takes such a job."""
+    if partition is None or all(node.up for node in partition.nodes):
+        return False
+    return sum(_can_run(node, request) for node in partition.nodes) >= request.nodes
+
+
+def _can_run(node: Node, request: Request) -> bool:
+    gpus = sum(node.gpus.values()) if request.gpu_type is None else node.gpus.get(request.gpu_type, 0)
+    return node.cpus >= request.cpus and node.mem_mb >= request.mem_mb and gpus >= request.gpus_per_node
+
+
+def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition | None:
+    """The request's partition, or the default one; None where there is none, or the request names several."""
+    if request.partition:
+        return cluster.get(request.partition)
+    return next((partition for partition in cluster.values() if partition.default), None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from reward_ablation.models.verify import FETCHED
+from reward_ablation.study.run_spec import ArmSpec
 
 #: Of a parameter: its weight, and Adam's two moments.
 _COPIES_IN_A_CHECKPOINT = 3
@@ -17,23 +18,23 @@ _CHECKPOINTS_KEPT = 2
 _ADAPTER = 0.05
 
 
-def bytes_to_come(parameters: int, specs: list[dict[str, Any]], at_once: int) -> int:
+def bytes_to_come(parameters: int, specs: Sequence[ArmSpec], at_once: int) -> int:
     """Bytes that runs will write at most: all their models, and the checkpoints of those that run at once.
 
     Parameters
     ----------
     parameters : int
         Of the base model.
-    specs : list of dict
+    specs : sequence of ArmSpec
         Of the runs.
     at_once : int
         Runs at a time; the most demanding ones are taken.
     """
     models, work = [], []
     for spec in specs:
-        settings = spec["training"]
+        settings = spec.training
         width = 2 if "16" in str((settings.get("model_init_kwargs") or {}).get("dtype", "float32")) else 4
-        model = round(parameters * width * (_ADAPTER if spec["lora"] else 1))
+        model = round(parameters * width * (_ADAPTER if spec.lora else 1))
         # One more than are kept is there while the oldest is about to go.
         checkpoints = (settings.get("save_total_limit") or _CHECKPOINTS_KEPT) + 1
         models.append(model * (1 + models_kept(spec)))
@@ -41,13 +42,13 @@ def bytes_to_come(parameters: int, specs: list[dict[str, Any]], at_once: int) ->
     return sum(models) + sum(sorted(work, reverse=True)[:at_once])
 
 
-def models_kept(spec: dict[str, Any]) -> int:
+def models_kept(spec: ArmSpec) -> int:
     """Models that a run keeps beside the final one; 0 where its number of steps is not known before it starts."""
-    steps, every = spec["training"].get("max_steps", -1), spec.get("keep_models", 0)
+    steps, every = spec.training.get("max_steps", -1), spec.keep_models
     return (steps - 1) // every if every and steps > 0 else 0
 
 
-def no_room(model: Path, results: Path, specs: list[dict[str, Any]], at_once: int) -> str | None:
+def no_room(model: Path, results: Path, specs: Sequence[ArmSpec], at_once: int) -> str | None:
     """What is missing of the room that runs need; None where there is enough, or where nothing can be said.
 
     Parameters

@@ -25,18 +25,18 @@ def read_spec(text: str) -> Any:
         raise StudyError(f"--spec: not JSON ({error})") from error
 
 
-def validate_spec(kind: Any, written: Any) -> Any:
-    """A stage's spec as its model, or as one of a union of models.
+def validate_spec(kind: Any, written: Any, where: str = "--spec") -> Any:
+    """A spec as its model, or as one of a union of models.
 
     Raises
     ------
     StudyError
-        `--spec: key: what is wrong; what is allowed`.
+        `where: key: what is wrong; what is allowed`.
     """
     try:
         return TypeAdapter(kind).validate_python(written)
     except ValidationError as error:
-        raise StudyError(f"--spec: {describe(error, written)}") from error
+        raise StudyError(f"{where}: {describe(error, written)}") from error
 
 
 def describe(error: ValidationError, config: Any) -> str:

@@ -20,15 +20,7 @@ _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 
 class Setting(NamedTuple):
-    """A key that a variable has set.
-
-    Attributes
-    ----------
-    variable : str
-    path : tuple of str
-        The key's place in the config.
-    value : Any
-    """
+    """A key of the config that a variable sets, by its path."""
 
     variable: str
     path: tuple[str, ...]
@@ -41,18 +33,21 @@ def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
     Raises
     ------
     StudyError
-        One has a single underscore before a section's name: it would set nothing, and nobody would know.
+        A variable has a single underscore before a section's name: it would set nothing, and nobody would know.
     """
+    one = PREFIX.removesuffix("_")
+    for name in sorted(name for name in environment if name.startswith(one) and not name.startswith(PREFIX)):
+        rest = name.removeprefix(one)
+        for section in StudyConfig.model_fields:
+            if f"{rest.lower()}_".startswith(f"{section}_"):
+                meant = "__".join(filter(None, [section.upper(), rest[len(section) :].lstrip("_")]))
+                raise StudyError(f"{name}: sets nothing; {section} is set by {PREFIX}{meant}, with two underscores")
     names = sorted(name for name in environment if name.startswith(PREFIX))
-    for name in sorted(environment):
-        section, rest = _missed(name)
-        if section:
-            raise StudyError(f"{name}: sets nothing; {section} is set by {PREFIX}{rest}, with two underscores")
-    return {name: environment[name] for name in sorted(names, key=lambda name: len(_parts(name)))}
+    return {name: environment[name] for name in sorted(names, key=lambda name: name.removeprefix(PREFIX).count("__"))}
 
 
 def override(config: dict[str, Any], variables: Mapping[str, str]) -> list[Setting]:
-    """Set the keys of a config, in place, that variables name; a mapping takes the place of what is there.
+    """Set the keys of a config, in place, that variables name; a mapping replaces what is there.
 
     Parameters
     ----------
@@ -66,13 +61,14 @@ def override(config: dict[str, Any], variables: Mapping[str, str]) -> list[Setti
     StudyError
         A value is no YAML, a path leads through something that is no mapping, or two variables set one key.
     """
-    values = {name: _read(name, text) for name, text in variables.items()}
-    settings = [Setting(name, _set(config, name, deepcopy(value)), value) for name, value in values.items()]
-    by_path: dict[tuple[str, ...], str] = {}
-    for variable, path, _ in settings:
-        if (other := by_path.setdefault(path, variable)) != variable:
-            raise StudyError(f"{other} and {variable} both set {'.'.join(path)}; leave one of them")
-    return settings
+    settings: dict[tuple[str, ...], Setting] = {}
+    for name, text in variables.items():
+        value = _read(name, text)
+        path = _set(config, name, deepcopy(value))
+        if other := settings.get(path):
+            raise StudyError(f"{other.variable} and {name} both set {'.'.join(path)}; leave one of them")
+        settings[path] = Setting(name, path, value)
+    return list(settings.values())
 
 
 def value_at(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
@@ -81,21 +77,6 @@ def value_at(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
-
-
-def _missed(name: str) -> tuple[str, str]:
-    """The section that a variable means, and its name in full, where it has but one underscore; else empty."""
-    one = PREFIX.removesuffix("_")
-    rest = "" if name.startswith(PREFIX) or not name.startswith(one) else name.removeprefix(one)
-    for section in StudyConfig.model_fields:
-        if rest.lower() == section or rest.lower().startswith(f"{section}_"):
-            below = rest[len(section) :].lstrip("_")
-            return section, "__".join(filter(None, [section.upper(), below]))
-    return "", ""
-
-
-def _parts(name: str) -> list[str]:
-    return name.removeprefix(PREFIX).split("__")
 
 
 def _read(name: str, text: str) -> Any:
@@ -109,27 +90,22 @@ def _read(name: str, text: str) -> Any:
 
 
 def _set(config: dict[str, Any], name: str, value: Any) -> tuple[str, ...]:
-    """Set one key; the path to it."""
+    """Set one key, and make the sections above it where there are none; the path to the key."""
     path: list[str] = []
     section = config
-    for part in _parts(name):
+    for part in name.removeprefix(PREFIX).split("__"):
         if not part:
             raise StudyError(f"{name}: a part of the path is empty; between two parts stand two underscores")
         if path:
-            section = _section(section, path[-1], path, name)
+            if section.get(path[-1]) is None:
+                section[path[-1]] = {}
+            section = section[path[-1]]
+            if not isinstance(section, dict):
+                whole = PREFIX + "__".join(path).upper()
+                raise StudyError(f"{name}: {'.'.join(path)} is {section!r}, no mapping; set all of it by {whole}")
         path.append(_key(section, part, name))
     section[path[-1]] = value
     return tuple(path)
-
-
-def _section(parent: dict[str, Any], key: str, path: list[str], name: str) -> dict[str, Any]:
-    """The mapping below a key, made where there is none."""
-    if parent.get(key) is None:
-        parent[key] = {}
-    if not isinstance(parent[key], dict):
-        whole = PREFIX + "__".join(path).upper()
-        raise StudyError(f"{name}: {'.'.join(path)} is {parent[key]!r}, no mapping; set all of it by {whole}")
-    return parent[key]
 
 
 def _key(section: dict[str, Any], part: str, name: str) -> str:

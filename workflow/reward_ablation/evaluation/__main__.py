@@ -9,9 +9,9 @@ import pandas as pd
 
 from reward_ablation.evaluation.kept import kept_models
 from reward_ablation.evaluation.record import Clock
-from reward_ablation.evaluation.spec import parse_spec
 from reward_ablation.models.load import whole_model
 from reward_ablation.models.verify import verify_model
+from reward_ablation.study.run_spec import EvaluateSpec
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import write_json, write_parquet
 from reward_ablation.system.gpus import claim_gpus
@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Parse the command line and evaluate."""
     clock = Clock()
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.evaluation", description=__doc__)
-    parser.add_argument("--spec", required=True, help='JSON: {"evaluation": as in the config, "prompt": the same}')
+    parser.add_argument("--spec", required=True, help="JSON of how models are judged, and on which prompts")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--model", type=Path, help="folder of a model, or of a LoRA adapter")
     which.add_argument("--kept", type=Path, help="folder of a run: the models that it kept on the way")
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", required=True, type=Path, help="Parquet file of answers")
     parser.add_argument("--record", type=Path, help="JSON file: by what the answers were made, and in which time")
     args = parser.parse_args(arguments)
-    spec = parse_spec(args.spec)
+    spec = EvaluateSpec.parse(args.spec)
     problems = read_problems(args.problems)
     kept = kept_models(args.kept) if args.kept else {}
     models = list(kept.values()) if args.kept else [args.model]

@@ -14,11 +14,11 @@ from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers, generate_vllm
 from reward_ablation.evaluation.requests import Completion, Request, list_requests
 from reward_ablation.evaluation.score import SCHEMA, score
-from reward_ablation.evaluation.spec import EvaluateSpec
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.load import load_model, whole_model
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.study.run_spec import EvaluateSpec
 from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.exports import rldynamics, simple_grpo
 from reward_ablation.exports.prompts import prompt_texts
 from reward_ablation.exports.runs import read_finished
+from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import one_line_errors, storage_errors
 from reward_ablation.system.files import sha256, write_json
 
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def export_simple_grpo(options: argparse.Namespace) -> None:
     """Rollouts, answers before and after, and last their summary."""
-    spec = read_finished(options.run_dir)["spec"]
+    spec = ArmSpec.read(read_finished(options.run_dir)["spec"], f"{options.run_dir}/run.json: spec")
     problems = read_problems(options.problems)
     simple_grpo.export_rollouts(
         options.run_dir,

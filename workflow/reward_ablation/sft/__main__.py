@@ -10,12 +10,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from reward_ablation.config.config_errors import read_spec
 from reward_ablation.config.trl_settings import check_version
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.verify import verify_model
 from reward_ablation.sft.demonstrations import read_demonstrations
 from reward_ablation.study.run_folder import LOCK, SFT_WORK, WORK
+from reward_ablation.study.run_spec import SftSpec
 from reward_ablation.system.errors import one_line_errors, storage_errors
 from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.gpus import claim_gpus
@@ -32,14 +32,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", required=True, type=Path, help="model.json; its folder becomes the model's")
     args = parser.parse_args(arguments)
     check_version()
-    spec = read_spec(args.spec)
+    spec = SftSpec.parse(args.spec)
     verify_problems(args.problems)
     verify_model(args.model)
     demonstrations = read_demonstrations(args.problems, spec)
     folder = args.output.resolve().parent
     place = folder.with_name(f".{folder.name}{SFT_WORK}")
     with storage_errors(folder), wait_for(place / LOCK, "sft"):
-        if spec["device"] == "cuda":
+        if spec.device == "cuda":
             claim_gpus(1, "sft")
 
         with large_imports():  # not before the demonstrations are known good

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reward_ablation.config.sections.prompt import Prompt
 from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
+from reward_ablation.study.run_spec import SftSpec
 from reward_ablation.system.errors import StudyError
 
 if TYPE_CHECKING:
@@ -17,21 +17,19 @@ if TYPE_CHECKING:
 Problem = dict[str, Any]
 
 
-def read_demonstrations(problems: Path, spec: dict[str, Any]) -> tuple[list[str | Messages], list[str]]:
+def read_demonstrations(problems: Path, spec: SftSpec) -> tuple[list[str | Messages], list[str]]:
     """Prompts and completions of a prepared set.
 
     Parameters
     ----------
     problems : Path
         Parquet of the problem schema.
-    spec : dict
-        Of the supervised start.
+    spec : SftSpec
     """
     import pyarrow.parquet as pq
 
     rows = pq.read_table(problems, columns=["id", "question", "answer", "solution"]).to_pylist()
-    prompt = Prompt.model_validate(spec["prompt"])
-    return [render_prompt(row["question"], prompt) for row in rows], completions_of(rows, spec["completion"])
+    return [render_prompt(row["question"], spec.prompt) for row in rows], completions_of(rows, spec.completion)
 
 
 def completions_of(rows: Sequence[Problem], templates: Sequence[str]) -> list[str]:

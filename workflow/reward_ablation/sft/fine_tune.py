@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import torch
 from datasets import Dataset, disable_progress_bars
@@ -21,6 +20,7 @@ from reward_ablation.sft.settings import sft_config
 from reward_ablation.sft.trainer import Progress, StartTrainer
 from reward_ablation.study.code_digest import module_digests
 from reward_ablation.study.core_digest import AROUND, STAGES, deciding_digest
+from reward_ablation.study.run_spec import SftSpec
 from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -32,7 +32,7 @@ Demonstrations = tuple[list[str | Messages], list[str]]
 
 
 def fine_tune(
-    spec: dict[str, Any],
+    spec: SftSpec,
     model: Path,
     problems: Path,
     demonstrations: Demonstrations,
@@ -44,7 +44,7 @@ def fine_tune(
 
     Parameters
     ----------
-    spec : dict
+    spec : SftSpec
         All that decides the result but the model.
     model : Path
         Folder of the model to start from.
@@ -67,7 +67,8 @@ def fine_tune(
     """
     inputs = {"model": sha256(model / FETCHED), "problems": sha256(problems)}
     code = deciding_digest("sft")
-    claim(work, {"spec": spec, "code": code, "inputs": inputs}, module_digests(STAGES["sft"], without=AROUND))
+    modules = module_digests(STAGES["sft"], without=AROUND)
+    claim(work, {"spec": spec.content(), "code": code, "inputs": inputs}, modules)
     trainer = build_trainer(spec, model, demonstrations, work)
     learn(trainer, resume_point(work), callbacks)
     origin = read_object(model / FETCHED, f"delete {model} and run the workflow again")
@@ -80,11 +81,11 @@ def fine_tune(
         )
 
 
-def build_trainer(spec: dict[str, Any], model: Path, demonstrations: Demonstrations, work: Path) -> StartTrainer:
+def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, work: Path) -> StartTrainer:
     """The trainer of a supervised start, ready to train."""
     tokenizer = load_tokenizer(model)
-    rows = tokenized(*demonstrations, tokenizer, spec.get("chat_template_kwargs"))
-    config = sft_config(spec["training"], work, spec["seed"], on_cpu=spec["device"] == "cpu")
+    rows = tokenized(*demonstrations, tokenizer, spec.chat_template_kwargs)
+    config = sft_config(spec.training, work, spec.seed, on_cpu=spec.device == "cpu")
     check_lengths(rows, config.max_length)
     disable_progress_bars()  # the log has a line for each step
     try:
@@ -93,7 +94,7 @@ def build_trainer(spec: dict[str, Any], model: Path, demonstrations: Demonstrati
             args=config,
             train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
-            peft_config=lora_config(spec["lora"]),
+            peft_config=lora_config(spec.lora and spec.lora.model_dump()),
             callbacks=[Progress()],
         )
     except ValueError as error:

@@ -1,7 +1,7 @@
 """Let TRL check training settings before any job starts.
 
-One JSON object a line on stdin, with what of a run's spec TRL looks at: its settings `training`, its number of `gpus`
-and of `processes`, and `vllm` and `strategy` where it has them; of a supervised start, its settings `sft` and `gpus`.
+One JSON object a line on stdin, with what of a run's spec TRL looks at: its settings `training` and its `layout`; of a
+supervised start, its settings `sft` and `gpus`.
 
 python -m reward_ablation.start.ask_trl
 """
@@ -13,10 +13,10 @@ import json
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.sft.settings import sft_config
+from reward_ablation.study.run_spec import Layout
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.training.around.launch.processes import check_installed
 from reward_ablation.training.core.settings import grpo_config
@@ -53,10 +53,10 @@ def main() -> None:
             sft_config(as_one_process(run["sft"], run["gpus"], 1), Path("unused"), seed=0, on_cpu=run["gpus"] == 0)
             continue
         check_trackers(run["training"].get("report_to"))
-        check_installed(run)
-        settings = as_one_process(run["training"], run["gpus"], run["processes"])
-        vllm: Any = SimpleNamespace(**run["vllm"]) if run.get("vllm") else None
-        grpo_config(settings, Path("unused"), seed=0, on_cpu=run["gpus"] == 0, vllm=vllm)
+        layout = Layout.read(run["layout"], "layout")
+        check_installed(layout)
+        settings = as_one_process(run["training"], layout.gpus, layout.process_count)
+        grpo_config(settings, Path("unused"), seed=0, on_cpu=layout.gpus == 0, vllm=layout.vllm)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from reward_ablation.start.history import History
-from reward_ablation.study.canonical import canonical
-from reward_ablation.study.spec import processes_spec
-from reward_ablation.study.study import Run
+from pydantic import ValidationError
 
-#: Device and number of a run's processes, as its spec has them.
-Processes = str
+from reward_ablation.start.history import History
+from reward_ablation.study.run_spec import Layout
+from reward_ablation.study.spec import layout_of
+from reward_ablation.study.study import Run
 
 
 @dataclass(frozen=True)
@@ -49,25 +48,26 @@ class Pace:
     """
 
     def __init__(self, history: History):
-        self.records: dict[Processes, dict[str, list[dict[str, Any]]]] = {}
+        self.records: dict[Layout, dict[str, list[dict[str, Any]]]] = {}
         for arm, records in history.arms.items():
             for record in records.values():
-                alike = self.records.setdefault(_processes(record.get("spec", {})), {})
-                alike.setdefault(arm, []).append(record)
-        self.seconds = cache(lambda arm, processes: self._median(arm, processes, seconds_per_step))
-        self.steps = cache(lambda arm, processes: self._median(arm, processes, lambda record: record.get("steps")))
+                layout = layout_in(record.get("spec"))
+                if layout is not None:
+                    self.records.setdefault(layout, {}).setdefault(arm, []).append(record)
+        self.seconds = cache(lambda arm, layout: self._median(arm, layout, seconds_per_step))
+        self.steps = cache(lambda arm, layout: self._median(arm, layout, lambda record: record.get("steps")))
 
-    def _median(self, arm: str, processes: Processes, of_record: Any) -> float | None:
-        alike = self.records.get(processes, {})
+    def _median(self, arm: str, layout: Layout, of_record: Any) -> float | None:
+        alike = self.records.get(layout, {})
         values = [of_record(record) for record in alike.get(arm, [])]
         values = values or [of_record(record) for records in alike.values() for record in records]
         known = [value for value in values if value is not None]
         return statistics.median(known) if known else None
 
-    def steps_of(self, run: Run, spec: dict[str, Any]) -> int | None:
+    def steps_of(self, run: Run) -> int | None:
         """Optimiser steps of a run: `max_steps`, else what earlier runs have made."""
-        told = spec["training"].get("max_steps", -1)
-        made = told if told > 0 else self.steps(run.arm, _processes(spec))
+        told = run.arm_spec.training.get("max_steps", -1)
+        made = told if told > 0 else self.steps(run.arm, layout_of(run.launch))
         return None if made is None else round(made)
 
     def estimate(self, runs: Iterable[tuple[Run, int | None]]) -> Estimate:
@@ -75,9 +75,9 @@ class Pace:
         hours, device_hours, steps, unknown = 0.0, 0.0, 0, 0
         kinds = set()
         for run, left in runs:
-            processes = _processes(processes_spec(run.launch))
-            kinds.add(processes)
-            seconds = self.seconds(run.arm, processes)
+            layout = layout_of(run.launch)
+            kinds.add(layout)
+            seconds = self.seconds(run.arm, layout)
             if left is None or seconds is None:
                 unknown += 1
             else:
@@ -88,8 +88,12 @@ class Pace:
         return Estimate(hours, device_hours, steps, unknown, earlier)
 
 
-def _processes(spec: dict[str, Any]) -> Processes:
-    return canonical({name: spec.get(name) for name in ("gpus", "processes", "strategy", "vllm")})
+def layout_in(spec: Any) -> Layout | None:
+    """The layout of a record's spec; None where the spec cannot be read: another version may have written it."""
+    try:
+        return Layout.model_validate({name: spec[name] for name in Layout.model_fields if name in spec})
+    except (TypeError, ValidationError):
+        return None
 
 
 def _devices(run: Run) -> int:

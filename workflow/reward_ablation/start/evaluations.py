@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import Counter
 from collections.abc import Iterable
@@ -113,7 +112,7 @@ def _models(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
     if evaluation.rule != KEPT:
         return 1
     run = study.runs[evaluation.run]
-    steps = pace.steps_of(run, json.loads(run.spec))
+    steps = pace.steps_of(run)
     return None if steps is None else (steps - 1) // study.config.keep_models
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit
-from reward_ablation.study.spec import server_gpus_of
+from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import gpus_here, too_few
 
@@ -45,4 +44,4 @@ def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
 
 def _of_server(job: Any) -> int:
     """How many of a job's GPUs are for the vLLM server of the run that it trains."""
-    return server_gpus_of({"gpus": 0, **json.loads(job.params.get("spec") or "{}")})
+    return RunSpec.parse(job.params.spec).server_gpus if job.rule.name == "train" else 0

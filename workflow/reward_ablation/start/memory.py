@@ -91,19 +91,19 @@ def shape_of(study: Study) -> Shape | None:
 
 def layout_of(run: StudyRun) -> Run:
     """What decides the memory of a study's run; defaults are TRL's. Prompts are taken to have 256 tokens."""
-    spec, launch, vllm = json.loads(run.spec), run.launch, run.launch.vllm
-    training = spec["training"]
+    spec, launch, vllm = run.arm_spec, run.launch, run.launch.vllm
+    training = spec.training
     accumulation = training.get("gradient_accumulation_steps", 1)
     return Run(
         micro_batch=training.get("per_device_train_batch_size", 8),
         micro_batches=max(accumulation, training.get("steps_per_generation") or accumulation),
         completion=training.get("max_completion_length") or 256,
-        lora=(spec.get("lora") or {}).get("r", 0),
+        lora=spec.lora.r if spec.lora else 0,
         bf16=training.get("bf16", True) is not False,
         checkpointing=training.get("gradient_checkpointing", True),
         reference=training.get("beta", 0.0) > 0,
-        components=sum(weight != 0 for weight in spec["weights"].values()),
-        measured=bool(spec["gradients"]["every"]),
+        components=sum(weight != 0 for weight in spec.weights.values()),
+        measured=bool(spec.gradients.every),
         strategy=launch.strategy,
         processes=launch.process_count,
         vllm=vllm.mode if vllm else "",

@@ -12,6 +12,7 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from snakemake.utils import update_config
@@ -32,15 +33,7 @@ GPUS = ("launch", "gpus")
 
 @dataclass(frozen=True)
 class Settled:
-    """What is to be known of the config that counts, beside it.
-
-    Attributes
-    ----------
-    source : str
-        Where it is from, for messages.
-    auto : bool
-        Whether the number of GPUs is what is on this machine.
-    """
+    """Where the config that counts is from, for messages, and whether its number of GPUs is what this machine has."""
 
     source: str
     auto: bool
@@ -92,14 +85,10 @@ def settle(
         hand_to_jobs(workflow, f"{HANDED}={encoded(start)}")
         for variable, path, value in settings:
             wins = "" if path == GPUS or value_at(config, path) == value else "; --config says otherwise, and counts"
-            shown = value_at(without_secrets(nested(path, value)), path)
+            nested = reduce(lambda below, key: {key: below}, reversed(path), value)
+            shown = value_at(without_secrets(nested), path)
             tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{wins}"))
     return Settled(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
-
-
-def nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    """A config with one value."""
-    return {path[0]: nested(path[1:], value) if path[1:] else value}
 
 
 def encoded(values: Any) -> str:

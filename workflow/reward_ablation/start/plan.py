@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from reward_ablation.start.damage import Damage
 from reward_ablation.start.differences import differences
@@ -152,37 +150,36 @@ class _Planner:
             damaged = self.damage.of_run(run.name, set_aside, with_models=True)
             if damaged is None:
                 return PlannedRun(run, False, PUT_BACK)
-        spec = json.loads(run.spec)
-        steps = self.pace.steps_of(run, spec)
+        steps = self.pace.steps_of(run)
         if damaged is not None and not (record and stale and self.code_counts):
-            hours = (record or set_aside or {}).get("gpu_hours" if spec["gpus"] else "cpu_hours")
+            hours = (record or set_aside or {}).get("gpu_hours" if run.arm_spec.gpus else "cpu_hours")
             return PlannedRun(run, True, DAMAGED, steps, damaged, hours)
         if stale is not None:
             return PlannedRun(run, True, stale, steps)
         work = self.history.interrupted.get(run.name)
-        if work is not None and goes_on(work, spec, self.present) and (work.step or work.running):
+        if work is not None and goes_on(work, run, self.present) and (work.step or work.running):
             at = f"at step {work.step}{f' of {steps}' if steps else ''}"
             why = f"is being trained now, {at}" if work.running else f"interrupted {at}, goes on from there"
             return PlannedRun(run, True, why, None if steps is None else max(steps - work.step, 0))
         if run.folder not in self.not_there:
-            self.not_there[run.folder] = _why_new(run, spec, self.history)
+            self.not_there[run.folder] = _why_new(run, self.history)
         return PlannedRun(run, True, self.not_there[run.folder], steps)
 
 
-def goes_on(work: Interrupted, spec: dict[str, Any], present: Present) -> bool:
-    """Whether unfinished work is of this very spec, code and data; any other is wiped."""
+def goes_on(work: Interrupted, run: Run, present: Present) -> bool:
+    """Whether unfinished work is of this run's spec, code and data; any other is wiped."""
     same_inputs = all(work.inputs.get(name) == digest for name, digest in present.inputs.items())
-    return work.spec == spec and work.code == present.code and same_inputs
+    return work.spec == {**run.arm_spec.content(), "seed": run.seed} and work.code == present.code and same_inputs
 
 
-def _why_new(run: Run, spec: dict[str, Any], history: History) -> str:
+def _why_new(run: Run, history: History) -> str:
     """Why there is no result of a run: by the nearest earlier spec of the same arm."""
     if not history.arms:
         return "not trained yet"
     trained_as = arm_of(run.name)
     if any(name.startswith(f"{run.folder}/") for name in history.arms.get(trained_as, {})):
         return "new seed"
-    after = {key: value for key, value in spec.items() if key != "seed"}
+    after = run.arm_spec.content()
     earlier = {name.partition("/")[0]: record for name, record in history.arms.get(run.arm, {}).items()}
     told = [differences(record["spec"], after) for record in earlier.values() if isinstance(record.get("spec"), dict)]
     return ", ".join(sorted(told, key=len)[0]) if told else "new arm"
@@ -196,7 +193,7 @@ def _notes(study: Study) -> list[str]:
         trained_as = study.folders[key].rpartition("-")[0]
         if key in first:
             notes.append(f"arm {arm}: same runs as arm {first[key]}, their specs are equal")
-        elif trained_as not in [name for name, other in study.keys.items() if other == key]:
+        elif study.keys.get(trained_as) != key:
             notes.append(f"arm {arm}: its runs are those in runs/{study.folders[key]}, of the same spec")
         first.setdefault(key, arm)
     return notes

@@ -116,8 +116,8 @@ class Look:
         record = self.history.records.get(run.name)
         record = record or self.history.set_aside.get(run.name, record)
         recorded = None if record is None else _changed(folder / RECORD) or _changed(folder / HIDDEN_RECORD)
-        spec = json.loads(run.spec)
-        hours = hours_of((record or {}).get("attempts") or [], spec)
+        on_gpus = run.arm_spec.gpus > 0
+        hours = hours_of((record or {}).get("attempts") or [], on_gpus)
         if not planned.trains:
             why = "" if planned.why == DONE else planned.why
             return RunStatus(run, State.DONE, hours=hours, finished=recorded, why=why)
@@ -139,8 +139,8 @@ class Look:
             host=_holder(folder / LOCK) if held else None,
             held=held,
             attempts=(len(spent) + (not begun)) if spent else None,
-            goes_on_from=work.step if work and goes_on(work, spec, self.present) else 0,
-            hours=hours + hours_of(spent, spec),
+            goes_on_from=work.step if work and goes_on(work, run, self.present) else 0,
+            hours=hours + hours_of(spent, on_gpus),
             why=planned.damage or (stale_because(record, run, self.present) or "" if record is not None else ""),
         )
 
@@ -181,13 +181,13 @@ def _ended_it(job: SlurmJob, signs: Signs, state: State) -> bool:
     return not signs.at or job.end is None or signs.at <= job.end + BRIEF
 
 
-def hours_of(attempts: list[dict[str, Any]], spec: dict[str, Any]) -> float:
-    """GPU hours of a run's attempts, or CPU hours where its spec has no GPU."""
+def hours_of(attempts: list[dict[str, Any]], on_gpus: bool) -> float:
+    """GPU hours of a run's attempts, or CPU hours of a run without a GPU."""
     seconds = 0.0
     for attempt in attempts:
         hardware = attempt.get("hardware", {})
         on_cpu = hardware.get("processes", 1) * attempt.get("threads", 1)
-        seconds += attempt.get("wall_seconds", 0) * (len(hardware.get("gpus", [])) if spec["gpus"] else on_cpu)
+        seconds += attempt.get("wall_seconds", 0) * (len(hardware.get("gpus", [])) if on_gpus else on_cpu)
     return seconds / 3600
 
 

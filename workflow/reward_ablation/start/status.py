@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -109,7 +108,7 @@ def read_status(
         evaluations=(len(study.runs) + 1 + len(study.keeping_runs)) * len(study.datasets),
         damaged_answers=damaged,
         failed_jobs=list(_failed_jobs([*_preparations(study), *answers], root, study.config.root)),
-        on_gpus=any(json.loads(run.spec)["gpus"] for run in study.runs.values()),
+        on_gpus=any(run.arm_spec.gpus for run in study.runs.values()),
     )
 
 

@@ -28,6 +28,7 @@ STAGES = {
     "sft": f"{PACKAGE}.sft.fine_tune",
     "word_problems": f"{PACKAGE}.data.word_problems",
 }
+_COMPONENTS = f"{PACKAGE}.rewards.components"
 _FILE = "equivalent_code.json"
 
 
@@ -44,9 +45,14 @@ def deciding_digest(name: str) -> str:
 
 
 def present_digest(name: str) -> str:
-    """Digest of the code behind some results as the code is now, without regard to equivalent digests."""
+    """Digest of the code behind some results as the code is now, without regard to equivalent digests.
+
+    A component's digest is over what the core does not have.
+    """
     if name == "core":
         return code_digest(*core_modules(), without=AROUND)
+    if name.startswith(f"{_COMPONENTS}."):
+        return _digest({module: digest for module, digest in _modules_of(name).items() if module not in _core()})
     return code_digest(STAGES.get(name, name), without=AROUND)
 
 
@@ -63,18 +69,17 @@ def training_digest(functions: Iterable[str]) -> str:
     str
         16 hex digits.
     """
-    digests = {name: deciding_digest(name) for name in ("core", *component_modules(functions))}
-    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]
+    return _digest({name: deciding_digest(name) for name in ("core", *component_modules(functions))})
 
 
 def training_modules(functions: Iterable[str]) -> dict[str, str]:
     """Digest of each module that `training_digest` is over."""
-    return module_digests(*core_modules(), *component_modules(functions), without=AROUND)
+    return _modules_of(*core_modules(), *component_modules(functions))
 
 
 def component_modules(functions: Iterable[str]) -> list[str]:
     """Modules of the built-in components among these functions."""
-    return [f"{PACKAGE}.rewards.components.{name}" for name in sorted(set(functions)) if ":" not in name]
+    return [f"{_COMPONENTS}.{name}" for name in sorted(set(functions)) if ":" not in name]
 
 
 def core_modules() -> list[str]:
@@ -82,6 +87,20 @@ def core_modules() -> list[str]:
     folder = PACKAGE_ROOT.joinpath(*CORE.split("."))
     paths = [path.relative_to(PACKAGE_ROOT).with_suffix("") for path in folder.rglob("*.py")]
     return sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
+
+
+@cache
+def _core() -> dict[str, str]:
+    """Digest of each module of the core's digest; what components share with the core counts there."""
+    return _modules_of(*core_modules())
+
+
+def _modules_of(*names: str) -> dict[str, str]:
+    return module_digests(*names, without=AROUND)
+
+
+def _digest(digests: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def is_around(module: str) -> bool:

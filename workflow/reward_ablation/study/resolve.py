@@ -71,12 +71,13 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     except ValueError as error:  # StudyError included
         raise StudyError(f"{file}: {error}") from None
     specs = {name: arm_spec(shared, arm, launches[name]) for name, arm in arms.items()}
-    keys = {name: key_of(spec) for name, spec in specs.items()}
+    contents = {name: spec.content() for name, spec in specs.items()}
+    keys = {name: key_of(content) for name, content in contents.items()}
     folders = folders_of(keys, _names_in(root / study.root / "runs"))
     functions = [component.function for component in study.components.values()]
     first_arms = {key: arm for arm, key in reversed(keys.items())}
     runs = [
-        Run(arm, key, seed, dump({**specs[arm], "seed": seed}), folders[key], launches[arm])
+        Run(arm, key, seed, dump({**contents[arm], "seed": seed}), specs[arm], folders[key], launches[arm])
         for arm, key in keys.items()
         if first_arms[key] == arm
         for seed in study.seeds
@@ -89,7 +90,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         folders=folders,
         runs={run.name: run for run in runs},
         train_code=training_digest(functions),
-        warnings=[*trained_on_test(study.data), *same_arms(specs, keys)],
+        warnings=[*trained_on_test(study.data), *same_arms(contents, keys)],
     )
     try:
         check_lengths(resolved, config)

@@ -1,4 +1,4 @@
-"""Specs and keys: everything that decides a run's result, as canonical JSON, and its digest."""
+"""From a config to specs: everything that decides a result, with digests of local content."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.sections.data import Data, ProblemSource, WordProblems
@@ -17,13 +19,15 @@ from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.reward_files import file_digest
+from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, SftSpec, StudySpec, VllmSpec
+from reward_ablation.study.spec_parts import ComponentSpec, DataSpec, ModelSpec, TrainDataSpec, without_defaults
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
 
-def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
-    """What decides the results of all runs alike, normalised: all but weights, overrides, processes and seed.
+def study_spec(study: StudyConfig, root: Path) -> StudySpec:
+    """What decides the results of all runs alike: all but weights, overrides, processes and seed.
 
     Parameters
     ----------
@@ -33,67 +37,46 @@ def study_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
     """
     shared = {
         "model": _without_place(model_spec(study.model, root)),
-        "data": _without_place(train_data_spec(study, root)),
+        "data": _without_place(train_data_spec(study, root).content()),
         "prompt": study.prompt.model_dump(),
-        "components": {name: component_spec(component, root) for name, component in study.components.items()},
+        "components": {
+            name: without_defaults(component_spec(component, root)) for name, component in study.components.items()
+        },
         "training": without_tracking(study.training),
         "lora": study.lora.model_dump() if study.lora else None,
-        "gradients": study.gradients.spec(),
+        "gradients": study.gradients.model_dump(),
+        "keep_models": study.keep_models,
+        "sft": _without_place(sft_spec(study, root).content()) if study.sft else None,
     }
-    if study.keep_models:  # runs that keep none have the key that they had before there was the setting
-        shared["keep_models"] = study.keep_models
-    if study.sft:
-        shared["sft"] = _without_place(sft_spec(study, root))
-    return normalised(shared)
+    return StudySpec.model_validate(normalised(shared))
 
 
-def arm_spec(shared: dict[str, Any], arm: Arm, launch: Launch) -> dict[str, Any]:
-    """The study's spec with one arm's weights, overrides and processes, normalised; the seed is not part of it."""
-    training = {**shared["training"], **normalised(without_tracking(arm.training))}
-    return {**shared, "weights": normalised(arm.weights), "training": training, **processes_spec(launch)}
+def arm_spec(shared: StudySpec, arm: Arm, launch: Launch) -> ArmSpec:
+    """The study's spec with one arm's weights, overrides and processes; the seed is not part of it."""
+    training = {**shared.training, **normalised(without_tracking(arm.training))}
+    parts = {**dict(shared), **dict(layout_of(launch)), "training": training, "weights": normalised(arm.weights)}
+    return ArmSpec.model_validate(parts)
 
 
-def processes_spec(launch: Launch) -> dict[str, Any]:
-    """The device of a run, its processes and what samples for it; nodes, threads and resources do not change a result.
-
-    What is left at its default has no entry, so that runs of before there was the setting keep their keys.
-    """
-    spec: dict[str, Any] = {"gpus": launch.gpus}
-    if not launch.gpus and launch.process_count > 1:
-        spec["processes"] = launch.process_count
-    if launch.strategy != "ddp":
-        spec["strategy"] = launch.strategy
-    if launch.vllm:
-        own = {"gpus": launch.vllm.server_gpus} if launch.vllm.mode == "server" else {}
-        spec["vllm"] = {"mode": launch.vllm.mode, **own, "tensor_parallel_size": launch.vllm.tensor_parallel_size}
-    return spec
+def layout_of(launch: Launch) -> Layout:
+    """The device of a run, its processes and what samples for it."""
+    vllm = launch.vllm and VllmSpec(
+        mode=launch.vllm.mode, tensor_parallel_size=launch.vllm.tensor_parallel_size, gpus=launch.vllm.server_gpus
+    )
+    processes = 1 if launch.gpus else launch.process_count
+    return Layout(gpus=launch.gpus, processes=processes, strategy=launch.strategy, vllm=vllm)
 
 
-def processes_of(spec: dict[str, Any]) -> int:
-    """How many processes train a run: one a GPU, or as many as its spec says on the CPU."""
-    return spec["gpus"] or spec.get("processes", 1)
-
-
-def launch_packages(spec: dict[str, Any]) -> list[str]:
-    """Packages that a run's layout takes beside those of every run."""
-    return (["vllm"] if "vllm" in spec else []) + (["deepspeed"] if spec.get("strategy", "ddp") != "ddp" else [])
-
-
-def server_gpus_of(spec: dict[str, Any]) -> int:
-    """GPUs of a run's vLLM server, beside those that it trains on; none where the run is on the CPU."""
-    return spec.get("vllm", {}).get("gpus", 0) if spec["gpus"] else 0
-
-
-def evaluation_spec(study: StudyConfig) -> dict[str, Any]:
-    """What decides the answers of a model: how it is judged, and on which prompts, normalised."""
-    spec: dict[str, Any] = {
-        "evaluation": study.evaluation.model_dump(),
-        "prompt": study.prompt.model_dump(),
-        "device": "cuda" if study.launch.gpus else "cpu",
-    }
-    if study.training.get("chat_template_kwargs"):  # without: the key that answers had before they were passed on
-        spec["chat_template_kwargs"] = study.training["chat_template_kwargs"]
-    return normalised(spec)
+def evaluation_spec(study: StudyConfig) -> EvaluateSpec:
+    """What decides the answers of a model: how it is judged, and on which prompts."""
+    return EvaluateSpec.model_validate(
+        {
+            "evaluation": study.evaluation.model_dump(),
+            "prompt": study.prompt.model_dump(),
+            "device": "cuda" if study.launch.gpus else "cpu",
+            "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
+        }
+    )
 
 
 def _without_place(spec: Any) -> Any:
@@ -112,10 +95,10 @@ def model_spec(model: Model, root: Path) -> dict[str, Any]:
         spec["content"] = folder_fingerprint(root / model.path)
     elif isinstance(model, DemoModel):
         spec["content"] = deciding_digest("demo_model")
-    return spec
+    return without_defaults(TypeAdapter(ModelSpec).validate_python(spec))
 
 
-def data_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
+def source_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
     """A data source, and a digest of its content where no revision says it: a local file, the generator's code."""
     spec = source.model_dump()
     if isinstance(source, WordProblems):
@@ -125,54 +108,57 @@ def data_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
     return spec
 
 
-def train_data_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
+def data_spec(data: Data, source: ProblemSource, root: Path) -> DataSpec:
+    """An evaluation set's source and check."""
+    return DataSpec.model_validate({"source": source_spec(source, root), "duplicates": data.duplicates})
+
+
+def train_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
     """The training set's source and checks."""
     return checked_data_spec(study.data, study.data.train, root)
 
 
-def checked_data_spec(data: Data, source: ProblemSource, root: Path) -> dict[str, Any]:
-    """What is trained on, and the checks that it is held apart from the evaluation sets by, normalised.
+def checked_data_spec(data: Data, source: ProblemSource, root: Path) -> TrainDataSpec:
+    """What is trained on, and the checks that it is held apart from the evaluation sets by.
 
     The evaluation sets count only where their questions are dropped from training.
     """
-    spec: dict[str, Any] = {
-        "source": data_spec(source, root),
-        "duplicates": data.duplicates,
-        "overlap": data.overlap,
-    }
-    if data.overlap == "drop":
-        spec["apart_from"] = [data_spec(source, root) for source in data.evaluation.values()]
-    return normalised(spec)
+    others = data.evaluation.values() if data.overlap == "drop" else []
+    return TrainDataSpec.model_validate(
+        {
+            "source": source_spec(source, root),
+            "duplicates": data.duplicates,
+            "overlap": data.overlap,
+            "apart_from": [source_spec(other, root) for other in others],
+        }
+    )
 
 
-def sft_data_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
+def sft_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
     """The demonstrations' source and checks, which are those of the training set."""
     assert study.sft
     return checked_data_spec(study.data, study.sft.data, root)
 
 
-def sft_spec(study: StudyConfig, root: Path) -> dict[str, Any]:
-    """What decides the supervised start, but for the model that it starts from, normalised."""
+def sft_spec(study: StudyConfig, root: Path) -> SftSpec:
+    """What decides the supervised start, but for the model that it starts from."""
     assert study.sft
-    spec: dict[str, Any] = {
-        **study.sft.model_dump(exclude={"data", "completion"}),
-        "completion": study.sft.templates,
-        "data": sft_data_spec(study, root),
-        "prompt": study.prompt.model_dump(),
-        "device": "cuda" if study.launch.gpus else "cpu",
-    }
-    if study.training.get("chat_template_kwargs"):
-        spec["chat_template_kwargs"] = study.training["chat_template_kwargs"]
-    return normalised(spec)
+    return SftSpec.model_validate(
+        {
+            **study.sft.model_dump(exclude={"data", "completion"}),
+            "completion": study.sft.templates,
+            "data": sft_data_spec(study, root).content(),
+            "prompt": study.prompt.model_dump(),
+            "device": "cuda" if study.launch.gpus else "cpu",
+            "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
+        }
+    )
 
 
-def component_spec(component: Component, root: Path) -> dict[str, Any]:
+def component_spec(component: Component, root: Path) -> ComponentSpec:
     """A component; a user's file counts by the digest of its syntax tree and of those that it imports."""
-    spec = component.model_dump()
-    file, separator, _ = component.function.partition(":")
-    if separator:
-        spec["code"] = file_digest(root / file, root)
-    return spec
+    spec = ComponentSpec.model_validate(component.model_dump())
+    return spec.model_copy(update={"code": file_digest(root / spec.file, root)}) if spec.file else spec
 
 
 @cache

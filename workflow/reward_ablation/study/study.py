@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shlex
 from collections.abc import Callable, Iterable
@@ -17,18 +16,20 @@ from reward_ablation.config.designs import Arm
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
-from reward_ablation.study.canonical import canonical, dump, key_of, normalised
+from reward_ablation.study.canonical import canonical, dump, key_of
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.core_digest import STAGES, deciding_digest, training_modules
+from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, SftSpec
 from reward_ablation.study.spec import (
     data_spec,
     evaluation_spec,
+    layout_of,
     model_spec,
-    processes_of,
     sft_data_spec,
     sft_spec,
     train_data_spec,
 )
+from reward_ablation.study.spec_parts import TrainDataSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
@@ -47,6 +48,10 @@ class Run:
     ----------
     arm : str
         The first arm of its spec.
+    spec : str
+        Canonical JSON of the run's spec, as the rule's param has it.
+    arm_spec : ArmSpec
+        The same but for the seed.
     folder : str
         `{arm}-{key}`; of another arm, where the runs of this spec were trained under its name.
     launch : Launch
@@ -57,6 +62,7 @@ class Run:
     key: str
     seed: int
     spec: str
+    arm_spec: ArmSpec
     folder: str
     launch: Launch
 
@@ -143,34 +149,31 @@ class Study:
         """The base model's record, which all runs start from: the fetched one's, or that of the supervised start."""
         if self.config.sft is None:
             return self.fetched_file
-        return f"models/base-{key_of({'model': self._model_spec, 'sft': self._sft_spec})}/model.json"
+        return f"models/base-{key_of({'model': self._model_spec, 'sft': self._sft_spec.content()})}/model.json"
 
     @cached_property
     def demonstrations_file(self) -> str | None:
         """The prepared demonstrations of the supervised start, where the study has one."""
         if self.config.sft is None:
             return None
-        return f"data/sft-{key_of(sft_data_spec(self.config, self.root))}.parquet"
+        return f"data/sft-{sft_data_spec(self.config, self.root).key}.parquet"
 
     @cached_property
     def problems_file(self) -> str:
         """The prepared training set."""
-        return f"data/train-{key_of(self._train_data_spec)}.parquet"
+        return f"data/train-{self._train_data_spec.key}.parquet"
 
     @cached_property
     def datasets(self) -> dict[str, str]:
         """Evaluation sets by `name-key`, with their specs."""
         data = self.config.data
-        specs = {
-            name: normalised({"source": data_spec(source, self.root), "duplicates": data.duplicates})
-            for name, source in data.evaluation.items()
-        }
-        return {f"{name}-{key_of(spec)}": dump(spec) for name, spec in specs.items()}
+        specs = {name: data_spec(data, source, self.root) for name, source in data.evaluation.items()}
+        return {f"{name}-{spec.key}": spec.text for name, spec in specs.items()}
 
     @cached_property
     def answers_folder(self) -> str:
         """Answers under the present evaluation settings: those under other settings stay beside them."""
-        return f"evaluation/{key_of(self._evaluation_spec)}"
+        return f"evaluation/{self._evaluation_spec.key}"
 
     @cached_property
     def keeping_runs(self) -> list[str]:
@@ -264,15 +267,15 @@ class Study:
 
     def sft_spec(self, wildcards: Any) -> str:
         """Spec of the supervised start."""
-        return dump(self._sft_spec)
+        return self._sft_spec.text
 
     def sft_data_spec(self, wildcards: Any) -> str:
         """Spec of the demonstrations."""
-        return dump(sft_data_spec(self.config, self.root))
+        return sft_data_spec(self.config, self.root).text
 
     def train_data_spec(self, wildcards: Any) -> str:
         """Spec of the training set."""
-        return dump(self._train_data_spec)
+        return self._train_data_spec.text
 
     def evaluation_data_spec(self, wildcards: Any) -> str:
         """Spec of the evaluation set that the wildcard dataset names."""
@@ -289,23 +292,23 @@ class Study:
 
     @cached_property
     def _model_spec(self) -> dict[str, Any]:
-        return normalised(model_spec(self.config.model, self.root))
+        return model_spec(self.config.model, self.root)
 
     @cached_property
-    def _sft_spec(self) -> dict[str, Any]:
+    def _sft_spec(self) -> SftSpec:
         return sft_spec(self.config, self.root)
 
     @cached_property
-    def _train_data_spec(self) -> dict[str, Any]:
+    def _train_data_spec(self) -> TrainDataSpec:
         return train_data_spec(self.config, self.root)
 
     @cached_property
-    def _evaluation_spec(self) -> dict[str, Any]:
+    def _evaluation_spec(self) -> EvaluateSpec:
         return evaluation_spec(self.config)
 
     @cached_property
     def _evaluation_text(self) -> str:
-        return dump(self._evaluation_spec)
+        return self._evaluation_spec.text
 
     def code_of(self, *stages: str) -> str:
         """Digest of the code of a stage, and of what else the stage is named with.
@@ -354,9 +357,9 @@ class Study:
         """Write `study.json`: the summary, and each run of each arm with its spec; to the log what to expect."""
         runs = []
         for arm, key in self.keys.items():
+            spec = self.runs[f"{self.folders[key]}/seed{self.config.seeds[0]}"].arm_spec.content()
             for seed in self.config.seeds:
                 run = self.runs[f"{self.folders[key]}/seed{seed}"]
-                spec = {name: value for name, value in json.loads(run.spec).items() if name != "seed"}
                 runs.append({"arm": arm, "key": key, "seed": seed, "folder": f"runs/{run.name}", "spec": spec})
         write_json({**self.summary, "runs": runs}, path)
         lines = [f"arms: {len(self.arms)}, runs: {len(self.runs)}", *self.warnings]
@@ -365,17 +368,14 @@ class Study:
     @property
     def training_settings(self) -> list[str]:
         """Canonical JSON of each distinct set of settings, for `reward_ablation.training.around.check`."""
-        specs = [(json.loads(run.spec), self._tracking(run)) for run in self.runs.values()]
         settings = {
             canonical(
                 {
-                    "training": {**spec["training"], **tracking},
-                    "gpus": spec["gpus"],
-                    "processes": processes_of(spec),
-                    **{name: spec[name] for name in ("strategy", "vllm") if name in spec},
+                    "training": {**run.arm_spec.training, **self._tracking(run)},
+                    "layout": layout_of(run.launch).content(),
                 }
             )
-            for spec, tracking in specs
+            for run in self.runs.values()
         }
         if self.config.sft:
             settings.add(canonical({"sft": self.config.sft.training, "gpus": self.config.launch.gpus}))

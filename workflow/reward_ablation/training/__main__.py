@@ -10,12 +10,12 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from reward_ablation.config.trl_settings import check_version
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.heartbeat import STARTING, STOPPED, beat
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, WORK
+from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.files import sha256
@@ -23,27 +23,26 @@ from reward_ablation.system.imports import large_imports
 from reward_ablation.system.locks import wait_for
 from reward_ablation.training.around.launch import zero
 from reward_ablation.training.around.launch.engine import Engine
-from reward_ablation.training.around.launch.processes import is_served, lay_out_processes
+from reward_ablation.training.around.launch.processes import lay_out_processes
 from reward_ablation.training.around.launch.worker import is_worker, refuse_other_launchers
 
 STARTED = time.perf_counter()
 
 
-def check_code(spec: dict[str, Any], code: str) -> None:
+def check_code(spec: RunSpec, code: str) -> None:
     """Refuse to train by other code than the run is to be recorded with."""
-    functions = [component["function"] for component in spec["components"].values()]
-    if training_digest(functions) != code:
+    if training_digest(spec.functions) != code:
         raise StudyError("the training code has changed since the workflow was started; start it again")
 
 
-def is_finished(arguments: argparse.Namespace, spec: dict[str, Any]) -> bool:
+def is_finished(arguments: argparse.Namespace, spec: RunSpec) -> bool:
     """Whether the whole result is there: no server is loaded for a run that needs none."""
     if not (arguments.run_dir / HIDDEN_RECORD).is_file():
         return False
     from reward_ablation.training.around.finish import finished  # imports transformers
 
     inputs = {"model": sha256(arguments.model / "model.json"), "problems": sha256(arguments.problems)}
-    return finished(arguments.run_dir, {"spec": spec, "code": arguments.code, "inputs": inputs})
+    return finished(arguments.run_dir, {"spec": spec.content(), "code": arguments.code, "inputs": inputs})
 
 
 def main() -> None:
@@ -58,7 +57,7 @@ def main() -> None:
     parser.add_argument("--vllm-sleep", default=0, type=int, choices=(0, 1), help="free it while the model is trained")
     parser.add_argument("--tracking", default={}, type=json.loads, help="JSON of what experiment trackers are told")
     arguments = parser.parse_args()
-    spec = json.loads(arguments.spec)
+    spec = RunSpec.parse(arguments.spec)
     engine = Engine.from_options(arguments.vllm_memory_percent, bool(arguments.vllm_sleep))
     status = train(arguments, spec, engine)
     if zero.is_zero_worker():
@@ -66,20 +65,20 @@ def main() -> None:
     sys.exit(status)
 
 
-def train(arguments: argparse.Namespace, spec: dict[str, Any], engine: Engine) -> int:
+def train(arguments: argparse.Namespace, spec: RunSpec, engine: Engine) -> int:
     """Train the run, or leave that to the processes that do; the exit status."""
     refuse_other_launchers()
     check_version()
     # The processes of one run share its lock with each other, and with nobody else.
     with wait_for(arguments.run_dir / LOCK, "train", shared=is_worker()) as lock:
         check_code(spec, arguments.code)
-        if is_served(spec) and not is_worker() and is_finished(arguments, spec):
+        if spec.has_server and not is_worker() and is_finished(arguments, spec):
             print(f"train: {arguments.run_dir} is trained already; to train it again, delete the folder", flush=True)
             return 0
         if not is_worker():
             beat(arguments.run_dir / WORK, STARTING)
         lay_out_processes(spec, arguments.nodes, [lock], arguments.model, arguments.problems, arguments.run_dir, engine)
-        if zero.is_zero_worker() and spec["gpus"] == 0:
+        if zero.is_zero_worker() and spec.gpus == 0:
             zero.need_no_compiler()
 
         with large_imports():  # not before the processes are laid out

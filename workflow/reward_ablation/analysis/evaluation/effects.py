@@ -11,7 +11,7 @@ from reward_ablation.analysis.evaluation.answers import Answered, distribution_o
 from reward_ablation.analysis.statistics.contrasts import BASE, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.study.canonical import canonical
+from reward_ablation.study.canonical import dump
 
 #: Designs whose weights have more values than on and off.
 REGRESSED = {"simplex", "list"}
@@ -24,7 +24,7 @@ def alike(study: StudyFile) -> list[str]:
     """Arms that differ in their weights alone: the largest group with equal specs but for these."""
     specs = {}
     for run in study.runs:
-        specs[run.arm] = canonical({key: value for key, value in run.spec.items() if key != "weights"})
+        specs[run.arm] = dump(run.spec.model_copy(update={"weights": {}}).content())
     kinds = Counter(specs[arm] for arm in study.arm_names)
     most = kinds.most_common(1)[0][0]
     return [arm for arm in study.arm_names if specs[arm] == most]

@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
+from reward_ablation.analysis.gradients.schemas import SCHEMAS
+
 #: Columns of a run's gradients that the table has too.
-GRADIENT_COLUMNS = [
-    "step",
-    "layer",
-    "component_a",
-    "component_b",
-    "definition",
-    "dot",
-    "cosine",
-    "cosine_low",
-    "cosine_high",
-    "norm_a",
-    "norm_b",
-    "self",
-    "same_prompt",
-    "cross_prompt",
-    "across_blocks",
-    "folding_error",
-]
+GRADIENT_COLUMNS = [name for name in SCHEMAS["similarity_by_step"].names if name not in ("arm", "seed")]
 
 #: Those that runs of earlier versions do not have; their values are null.
 LATER_COLUMNS = ["folding_error"]

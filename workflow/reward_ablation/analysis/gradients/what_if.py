@@ -32,6 +32,7 @@ from reward_ablation.gram.similarity import (
     without_each_prompt,
 )
 from reward_ablation.gram.store import StoredBlock, read_grams
+from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
 
 #: Name of the gradient that all shares add up to; no component may be called so.
@@ -140,16 +141,16 @@ def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
             f"{folder}: step {step} has gradients of {', '.join(families)}; other weights can be asked about only "
             f"where every gradient is one of {ALL_TOKENS}"
         )
-    spec = json.loads((folder / "run.json").read_text())["spec"]
-    training = spec["training"]
+    record = folder / "run.json"
+    spec = ArmSpec.read(json.loads(record.read_text())["spec"], f"{record}: spec")
     generation_steps = sorted(set().union(*(block.rows["generation_step"] for block in blocks)))
     measured = MeasuredStep(
         step=step,
-        weights=spec["weights"],
-        scale_rewards=training.get("scale_rewards", "group"),
-        aggregation=training.get("multi_objective_aggregation", "sum_then_normalize"),
+        weights=spec.weights,
+        scale_rewards=spec.training.get("scale_rewards", "group"),
+        aggregation=spec.training.get("multi_objective_aggregation", "sum_then_normalize"),
         blocks=blocks,
-        rollouts=read_rollouts(folder / "rollouts.parquet", generation_steps, list(spec["weights"])),
+        rollouts=read_rollouts(folder / "rollouts.parquet", generation_steps, list(spec.weights)),
     )
     stored = np.concatenate([advantages for advantages, _ in measured.by_group("advantage_")])
     if not np.allclose(measured.shares(measured.weights), stored, rtol=1e-3, atol=1e-3):

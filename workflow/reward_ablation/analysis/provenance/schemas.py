@@ -5,5 +5,5 @@ from __future__ import annotations
 from reward_ablation.analysis.columns import COUNT, FLAG, TEXT, columns
 
 SCHEMAS = {
-    "provenance": columns(quantity=TEXT, value=TEXT, mixed=FLAG, runs=COUNT, split_runs=COUNT, arms=TEXT),
+    "provenance": columns((TEXT, "quantity value"), (FLAG, "mixed"), (COUNT, "runs split_runs"), (TEXT, "arms")),
 }

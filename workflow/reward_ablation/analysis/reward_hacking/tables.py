@@ -7,33 +7,13 @@ import pandas as pd
 from scipy.stats import norm
 
 from reward_ablation.analysis.correct_completions import correctness_component
+from reward_ablation.analysis.reward_hacking.schemas import SCHEMAS
 from reward_ablation.analysis.reward_hacking.turns import Turn, last_fall, rise_between, segment_points, segments_of
 from reward_ablation.analysis.study_file import StudyArm, StudyFile
 
 #: The accuracy that is looked at on evaluation sets: the strict one rises and falls with the form of an answer.
 #: And the modes in which it may be known: samples are what is trained.
 METRIC, MODES = "accuracy_lenient", ["sampled", "greedy"]
-
-COLUMNS = [
-    "arm",
-    "component",
-    "measure",
-    "sign",
-    "turned_at",
-    "rise",
-    "rise_low",
-    "rise_high",
-    "fall",
-    "fall_low",
-    "fall_high",
-    "component_before",
-    "component_after",
-    "accuracy_before",
-    "accuracy_after",
-    "seeds",
-    "points",
-    "sentence",
-]
 
 
 def curves(rewards_by_step: pd.DataFrame, arm: str, quantity: str) -> tuple[np.ndarray, np.ndarray]:
@@ -165,26 +145,34 @@ def reward_hacking(
                 continue
             for component in trained:
                 rise = component_rise(rewards_by_step, arm, component, int(steps[fall.place]), 1 - study.confidence)
-                sign = fall.beyond_noise and rise.beyond_noise
-                down = arm.weights[component] < 0
-                words = sentence(arm.name, component, measure, rise, fall, steps, down)
-                rows.append(
-                    {
-                        "arm": arm.name,
-                        "component": component,
-                        "measure": measure,
-                        "sign": sign,
-                        "turned_at": int(steps[fall.place]) if fall.beyond_noise else None,
-                        **{"rise": rise.fall, "rise_low": rise.low, "rise_high": rise.high},
-                        **{"fall": fall.fall, "fall_low": fall.low, "fall_high": fall.high},
-                        **{
-                            "component_before": (-1) ** down * rise.before,
-                            "component_after": (-1) ** down * rise.after,
-                        },
-                        **{"accuracy_before": fall.before, "accuracy_after": fall.after},
-                        "seeds": len(study.runs_of(arm.name)),
-                        "points": len(steps),
-                        "sentence": words if sign else f"{arm.name}: no sign of {component} against {measure}",
-                    }
-                )
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"turned_at": "Int64", "sign": bool})
+                rows.append(row(arm, component, measure, rise, fall, steps) | {"seeds": len(study.runs_of(arm.name))})
+    return pd.DataFrame(rows, columns=SCHEMAS["reward_hacking"].names).astype({"turned_at": "Int64", "sign": bool})
+
+
+def row(
+    arm: StudyArm, component: str, measure: str, rise: Turn, fall: Turn, steps: np.ndarray
+) -> dict[str, str | bool | int | float | None]:
+    """The row of one arm, component and accuracy, without the number of seeds."""
+    sign = fall.beyond_noise and rise.beyond_noise
+    down = arm.weights[component] < 0
+    return {
+        "arm": arm.name,
+        "component": component,
+        "measure": measure,
+        "sign": sign,
+        "turned_at": int(steps[fall.place]) if fall.beyond_noise else None,
+        "rise": rise.fall,
+        "rise_low": rise.low,
+        "rise_high": rise.high,
+        "fall": fall.fall,
+        "fall_low": fall.low,
+        "fall_high": fall.high,
+        "component_before": (-1) ** down * rise.before,
+        "component_after": (-1) ** down * rise.after,
+        "accuracy_before": fall.before,
+        "accuracy_after": fall.after,
+        "points": len(steps),
+        "sentence": sentence(arm.name, component, measure, rise, fall, steps, down)
+        if sign
+        else f"{arm.name}: no sign of {component} against {measure}",
+    }

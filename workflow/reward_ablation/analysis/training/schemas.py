@@ -6,13 +6,11 @@ from reward_ablation.analysis.columns import COUNT, NUMBER, TEXT, columns
 
 SCHEMAS = {
     "rewards_by_step": columns(
-        arm=TEXT, seed=COUNT, step=COUNT, quantity=TEXT, mean=NUMBER, std=NUMBER, rollouts=COUNT, unscored=COUNT
+        (TEXT, "arm"), (COUNT, "seed step"), (TEXT, "quantity"), (NUMBER, "mean std"), (COUNT, "rollouts unscored")
     ),
-    "signals_by_step": columns(arm=TEXT, seed=COUNT, step=COUNT, quantity=TEXT, component=TEXT, value=NUMBER),
+    "signals_by_step": columns((TEXT, "arm"), (COUNT, "seed step"), (TEXT, "quantity component"), (NUMBER, "value")),
     "component_correlations": columns(
-        arm=TEXT, component_a=TEXT, component_b=TEXT, estimate=NUMBER, low=NUMBER, high=NUMBER, seeds=COUNT, steps=COUNT
+        (TEXT, "arm component_a component_b"), (NUMBER, "estimate low high"), (COUNT, "seeds steps")
     ),
-    "sampling_gaps": columns(
-        arm=TEXT, seed=COUNT, over=COUNT, up_to=COUNT, completions=COUNT, gap=NUMBER, corrected=NUMBER
-    ),
+    "sampling_gaps": columns((TEXT, "arm"), (COUNT, "seed over up_to completions"), (NUMBER, "gap corrected")),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
@@ -18,6 +20,9 @@ ALIKE = 1e-9
 
 #: Quantity and component ("" for all) of a column.
 COLUMNS = ["quantity", "component"]
+
+#: Values by step, of a quantity and component.
+Signals = dict[tuple[str, str], np.ndarray]
 
 
 def step_signals(
@@ -65,50 +70,116 @@ def step_signals(
         A row per step in ascending order; columns `COLUMNS`, component "" for all components. NaN where nothing is
         known: no group with two scores, no advantage, no right completion.
     """
-    step_values, step = np.unique(rollouts["step"].to_numpy(), return_inverse=True)
-    group = groups_of(rollouts, step, single)
-    steps, groups = len(step_values), int(group.max(initial=-1)) + 1
-    step_of_group = np.zeros(groups, dtype=np.int64)
-    step_of_group[group] = step
-
-    def over_groups(values: np.ndarray) -> np.ndarray:
-        return means_by(values, step_of_group, steps)
-
-    def over_completions(values: np.ndarray) -> np.ndarray:
-        return means_by(values, step, steps)
-
+    places = Places.of(rollouts, single)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in weights}
-    total, advantage = (rollouts[name].to_numpy(dtype=float) for name in ("total", "advantage"))
-    alike = {name: all_alike(values, group, groups) for name, values in scores.items()}
-    weighted = [alike[name] for name, weight in weights.items() if weight]
-    if aggregation == "sum_then_normalize":
-        weighted = [all_alike(total, group, groups)]
-    sizes = np.array(
-        [over_completions(np.abs(rollouts[f"advantage_{name}"].to_numpy(dtype=float))) for name in weights]
-    )
-    all_sizes = sizes.sum(axis=0)
-    without = over_groups(np.logical_and.reduce(weighted).astype(float) if weighted else np.ones(groups))
-    columns: dict[tuple[str, str], np.ndarray] = {
-        ("no_signal", ""): over_completions((advantage == 0).astype(float)) if single else without,
-        ("variance", ""): over_groups(covariances(total, total, group, groups)),
-    }
-    for place, (name, values) in enumerate(scores.items()):
-        of_component = {
-            "score": over_completions(values),
-            "variance": over_groups(covariances(values, values, group, groups)),
-            "alike": over_groups(alike[name].astype(float)),
-            "advantage_share": np.divide(sizes[place], all_sizes, out=np.full(steps, np.nan), where=all_sizes > 0),
-            "covariance": over_groups(covariances(values, total, group, groups)),
-            "covariance_with_advantage": over_groups(covariances(values, advantage, group, groups)),
-        }
-        columns |= {(quantity, name): of_component[quantity] for quantity in OF_COMPONENTS}
+    alike = {name: all_alike(values, places.group, places.groups) for name, values in scores.items()}
+    columns = signals_of_all(rollouts, places, [alike[name] for name in weights if weights[name]], aggregation, single)
+    shares = advantage_shares(rollouts, places, list(weights))
+    for name, values in scores.items():
+        columns |= signals_of_component(rollouts, places, name, values, alike[name], shares[name])
     if correctness is not None:
         name, right = correctness
         tokens = rollouts["tokens"].to_numpy(dtype=float)
-        columns["tokens_correct", name] = over_completions(np.where(scores[name] >= right, tokens, np.nan))
-        columns["tokens_wrong", name] = over_completions(np.where(scores[name] < right, tokens, np.nan))
+        columns["tokens_correct", name] = places.over_completions(np.where(scores[name] >= right, tokens, np.nan))
+        columns["tokens_wrong", name] = places.over_completions(np.where(scores[name] < right, tokens, np.nan))
     names = pd.MultiIndex.from_tuples(list(columns), names=COLUMNS)
-    return pd.DataFrame(np.array(list(columns.values())).T, index=pd.Index(step_values, name="step"), columns=names)
+    return pd.DataFrame(np.array(list(columns.values())).T, index=pd.Index(places.steps, name="step"), columns=names)
+
+
+def signals_of_all(
+    rollouts: pd.DataFrame, places: Places, weighted: list[np.ndarray], aggregation: str, single: bool
+) -> Signals:
+    """Signals of all components together: `OF_ALL`.
+
+    Parameters
+    ----------
+    weighted : list of bool arrays
+        By component of non-zero weight: in which groups all its scores are alike.
+    """
+    total, advantage = (rollouts[name].to_numpy(dtype=float) for name in ("total", "advantage"))
+    if aggregation == "sum_then_normalize":
+        weighted = [all_alike(total, places.group, places.groups)]
+    without = np.logical_and.reduce(weighted).astype(float) if weighted else np.ones(places.groups)
+    return {
+        ("no_signal", ""): places.over_completions((advantage == 0).astype(float))
+        if single
+        else places.over_groups(without),
+        ("variance", ""): places.covariance(total, total),
+    }
+
+
+def advantage_shares(rollouts: pd.DataFrame, places: Places, components: list[str]) -> dict[str, np.ndarray]:
+    """Share of each component in the size of the advantages, by step; NaN where no completion has an advantage."""
+    parts = [np.abs(rollouts[f"advantage_{name}"].to_numpy(dtype=float)) for name in components]
+    sizes = np.array([places.over_completions(values) for values in parts])
+    together = sizes.sum(axis=0)
+    unknown = np.full(len(places.steps), np.nan)
+    return {
+        name: np.divide(own, together, out=unknown.copy(), where=together > 0)
+        for name, own in zip(components, sizes, strict=True)
+    }
+
+
+def signals_of_component(
+    rollouts: pd.DataFrame, places: Places, name: str, scores: np.ndarray, alike: np.ndarray, share: np.ndarray
+) -> Signals:
+    """Signals of one component: `OF_COMPONENTS`."""
+    total, advantage = (rollouts[column].to_numpy(dtype=float) for column in ("total", "advantage"))
+    of_component = {
+        "score": places.over_completions(scores),
+        "variance": places.covariance(scores, scores),
+        "alike": places.over_groups(alike.astype(float)),
+        "advantage_share": share,
+        "covariance": places.covariance(scores, total),
+        "covariance_with_advantage": places.covariance(scores, advantage),
+    }
+    return {(quantity, name): of_component[quantity] for quantity in OF_COMPONENTS}
+
+
+@dataclass(frozen=True)
+class Places:
+    """The step and the group of each completion of a run.
+
+    Attributes
+    ----------
+    steps : (T,) array
+        Steps in ascending order.
+    step, group : (N,) arrays of int
+        Place of each completion's step in `steps`, and number of its group.
+    step_of_group : (G,) array of int
+        Place of each group's step in `steps`.
+    """
+
+    steps: np.ndarray
+    step: np.ndarray
+    group: np.ndarray
+    step_of_group: np.ndarray
+
+    @classmethod
+    def of(cls, rollouts: pd.DataFrame, single: bool) -> Places:
+        """Places of a run's completions; with one rollout a problem the completions of a step are a group."""
+        steps, step = np.unique(rollouts["step"].to_numpy(), return_inverse=True)
+        group = groups_of(rollouts, step, single)
+        step_of_group = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
+        step_of_group[group] = step
+        return cls(steps, step, group, step_of_group)
+
+    @property
+    def groups(self) -> int:
+        """Number of groups."""
+        return len(self.step_of_group)
+
+    def over_groups(self, values: np.ndarray) -> np.ndarray:
+        """Means of the groups' values by step."""
+        return means_by(values, self.step_of_group, len(self.steps))
+
+    def over_completions(self, values: np.ndarray) -> np.ndarray:
+        """Means of the completions' values by step."""
+        return means_by(values, self.step, len(self.steps))
+
+    def covariance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Covariance within groups, averaged over the groups of each step."""
+        return self.over_groups(covariances(first, second, self.group, self.groups))
 
 
 def groups_of(rollouts: pd.DataFrame, step: np.ndarray, single: bool) -> np.ndarray:

@@ -33,13 +33,13 @@ def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     sums: dict[str, dict[int, pd.DataFrame]] = {}
     for run in study.runs:
         rollouts = read_parquet(root / run.folder / "rollouts.parquet", columns)
-        weights = {name: run.spec["weights"][name] for name in names}
-        aggregation = run.spec["training"].get("multi_objective_aggregation", "sum_then_normalize")
-        single = run.spec["training"].get("num_generations") == 1
+        weights = {name: run.spec.weights[name] for name in names}
+        aggregation = run.spec.training.get("multi_objective_aggregation", "sum_then_normalize")
+        single = run.spec.training.get("num_generations") == 1
         of_run = thinned(step_signals(rollouts, weights, aggregation, correctness, single))
         rewards.append(rewards_by_step(rollouts, names).assign(arm=run.arm, seed=run.seed))
         signals.append(signal_rows(of_run).assign(arm=run.arm, seed=run.seed))
-        longest = run.spec["training"].get("max_completion_length", COMPLETION_LENGTH)
+        longest = run.spec.training.get("max_completion_length", COMPLETION_LENGTH)
         gaps.append(sampling_gaps(rollouts, longest).assign(arm=run.arm, seed=run.seed))
         sums.setdefault(run.arm, {})[run.seed] = pair_sums(rollouts, names, single)
     correlations = [

@@ -57,6 +57,9 @@ def _no_fsdp(strategy: Any) -> Any:
     return strategy
 
 
+#: The strategy without DeepSpeed.
+DDP: Literal["ddp"] = "ddp"
+
 #: What the processes of a run share: ddp nothing, zero2 gradients and optimiser, zero3 the weights too.
 Strategy = Annotated[Literal["ddp", "zero2", "zero3"], BeforeValidator(_no_fsdp)]
 
@@ -98,7 +101,7 @@ class Launch(Section):
     )
     nodes: PositiveInt = Field(1, description="Nodes of one run, with as many of its processes each.")
     processes: PositiveInt | None = Field(None, description="Processes of one run on the CPU; default 1.")
-    strategy: Strategy = Field("ddp", description="What the processes share: ddp, or DeepSpeed's zero2 or zero3.")
+    strategy: Strategy = Field(DDP, description="What the processes share: ddp, or DeepSpeed's zero2 or zero3.")
     vllm: Vllm | None = Field(None, description="Rollouts by vLLM; default: by transformers' generate.")
     threads: PositiveInt = Field(1, description="CPU threads of a process.")
     resources: Resources = Field(
@@ -161,7 +164,7 @@ def _check_processes(launch: Launch) -> None:
     if launch.process_count % launch.nodes:
         each = f"each node has as many of a run's {'GPUs' if launch.gpus else name}"
         raise ValueError(f"nodes: {launch.nodes} does not divide {name}: {launch.process_count}; {each}")
-    if launch.strategy != "ddp" and launch.process_count == 1:
+    if launch.strategy != DDP and launch.process_count == 1:
         raise ValueError(
             f"strategy: {launch.strategy} spreads a model over a run's processes, and this run has one; "
             f"set {name} to 2 or more, or leave strategy out"

@@ -78,7 +78,3 @@ class Gradients(Section):
             name = "every" if self.every else "whole"
             raise ValueError(f"{name}: backward: trl measures nothing; leave {name} out, or backward")
         return self
-
-    def spec(self) -> dict[str, Any]:
-        """What decides a run; the default pass has no entry, so that runs from before the setting keep their keys."""
-        return self.model_dump(exclude={"backward"} if self.backward == BY_COMPLETION else None)

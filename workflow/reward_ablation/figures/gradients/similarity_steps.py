@@ -54,10 +54,10 @@ def cosine_axis(axes: Axes) -> None:
 
 def switched_off(study: StudyFile) -> str:
     """Say by which setting no gradients of a study were measured; empty where some were to be."""
-    sections = [run.spec.get("gradients", {}) for run in study.runs]
-    if any(section.get("backward") == BY_TRL for section in sections):
+    sections = [run.spec.gradients for run in study.runs]
+    if any(section.backward == BY_TRL for section in sections):
         return "not measured: gradients.backward is trl"
-    return "" if any(section.get("every", 0) for section in sections) else "not measured: gradients.every is 0"
+    return "" if any(section.every for section in sections) else "not measured: gradients.every is 0"
 
 
 def why_not_measured(study: StudyFile) -> str:
@@ -69,7 +69,7 @@ def why_not_measured(study: StudyFile) -> str:
 
 def precision_note(study: StudyFile) -> str:
     """Say in which precision gradients were computed: TRL trains in bfloat16 on a GPU unless told otherwise."""
-    rough = {run.spec["training"].get("bf16", run.spec["gpus"] > 0) for run in study.runs}
+    rough = {run.spec.training.get("bf16", run.spec.gpus > 0) for run in study.runs}
     names = ["float32"] * (False in rough) + ["bfloat16"] * (True in rough)
     return f"Gradients computed in {' and '.join(names)}."
 

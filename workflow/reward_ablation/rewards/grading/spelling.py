@@ -110,14 +110,12 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"\\\\ ?\[\d+(?:pt|em|ex|mm)\]", r"\\\\"),
         (r"\\+$", ""),
         (rf"{TEXT_COMMAND} ?\{{ ?{_PERCENT} ?\}}|(?<![A-Za-z]){_PERCENT}(?![A-Za-z])|\\%", "%"),
-        (r" +%", "%"),
         (r"\\degrees?(?![a-zA-Z])|(?<=\d)\^ ?\{? ?o ?\}?(?![a-zA-Z])|\\text ?\{ ?\^\\circ ?\}", r"^\\circ"),
         (r"\^ ?\{ ?(?:\\text ?\{)?(?:st|nd|rd|th)\}?\}", ""),
         # dots and congruences
         (r"(\d\.\d*?)(\d)\2{2,}(?: ?\.\.\.| ?\\[lc]?dots)$", r"\1\\overline{\2}"),
         (r"\.\.\.|\\[lc]?dots[bc]?(?![a-zA-Z])", r"\\ldots "),
         (r"\(? ?\\[pb]?mod(?![a-zA-Z]) ?\{? ?([\da-z]+) ?\}? ?\)?", r" mod \1"),
-        (r"\((?:\\text ?\{)? ?mod ?\}? ?(\w+)\)", r" mod \1"),
         (r"(\d\.\d*)(?:\\(?:bar|dot) ?\{? ?(\d+) ?\}?|\((\d+)\)$)", r"\1\\overline{\2\3}"),
         # plain text that means mathematics
         (r"^\*+|\*+$", ""),
@@ -126,7 +124,6 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z])", r"\\infty "),
         (rf"(?<![\\A-Za-z])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 "),
         (r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),
-        (r"\^ ?\(([^()]*)\)", r"^{\1}"),
         (r"\^ ?(-?\d+)", r"^{\1}"),
         # arguments without braces
         (rf"\\frac ?({_ARGUMENT}) ?({_ARGUMENT})", r"\\frac{\1}{\2}"),

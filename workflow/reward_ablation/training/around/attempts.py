@@ -18,7 +18,7 @@ from transformers import TrainerCallback
 
 from reward_ablation.models.device import gpu_name
 from reward_ablation.study.run_folder import ATTEMPTS
-from reward_ablation.study.spec import launch_packages, server_gpus_of
+from reward_ablation.study.run_spec import Layout
 from reward_ablation.system.files import write_json
 from reward_ablation.training.around.checkpoints import read_json
 from reward_ablation.training.around.slurm_job import slurm_job
@@ -94,19 +94,19 @@ class Attempt(TrainerCallback):
         Optimiser steps that were there before.
     started : float
         `time.perf_counter()` at the start of the process.
-    spec : dict
+    layout : Layout
         The run's: it says what is beside the processes.
     """
 
-    def __init__(self, work: Path, from_step: int, started: float, spec: dict[str, Any]):
+    def __init__(self, work: Path, from_step: int, started: float, layout: Layout):
         self.path = work / ATTEMPTS
         self.started = started
         self._written = started
         self.before = read_attempts(work)
         for attempt in self.before:
             attempt.setdefault("ended", "killed")
-        gpus = gpus_of_run(server_gpus_of(spec))
-        self.record = _record(from_step, gpus, launch_packages(spec))
+        gpus = gpus_of_run(layout.server_gpus)
+        self.record = _record(from_step, gpus, layout.packages)
         began = time.time() - (time.perf_counter() - started)
         if PartialState().is_main_process and (job := slurm_job(os.environ, began)):
             self.record["slurm"] = job

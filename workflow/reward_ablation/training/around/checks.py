@@ -10,7 +10,9 @@ from peft.tuners.lora import LoraLayer
 from trl import GRPOConfig
 
 from reward_ablation.config.checks import second_pass
+from reward_ablation.config.sections.launch import DDP
 from reward_ablation.study.reward_files import file_digest
+from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.launch.engine import Engine
 from reward_ablation.training.core.trainer import AblationTrainer
@@ -25,10 +27,10 @@ def check_processes(there: int, asked: int) -> None:
         )
 
 
-def check_unchanged(component: dict[str, Any]) -> None:
+def check_unchanged(component: ComponentSpec) -> None:
     """Refuse a user's file that is no longer the one that the run's spec has the digest of."""
-    file, separator, _ = component["function"].partition(":")
-    if separator and "code" in component and file_digest(Path(file), Path.cwd()) != component["code"]:
+    file = component.file
+    if file and component.code and file_digest(Path(file), Path.cwd()) != component.code:
         raise StudyError(f"{file}: has changed, or what it imports, since the workflow was started; start it again")
 
 
@@ -70,7 +72,7 @@ def check_server(trainer: AblationTrainer, engine: Engine) -> None:
 def check_strategy(trainer: AblationTrainer, strategy: str) -> None:
     """Refuse to train by another strategy than the run's: accelerate can leave DeepSpeed out without a word."""
     plugin = trainer.accelerator.state.deepspeed_plugin
-    found = f"zero{plugin.zero_stage}" if plugin else "ddp"
+    found = f"zero{plugin.zero_stage}" if plugin else DDP
     if found != strategy:
         raise StudyError(
             f"launch.strategy: the run's is {strategy}, and its processes were started with {found}; start the "

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -16,7 +14,6 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
-from reward_ablation.config.sections.training import BY_COMPLETION
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.verify import verify_model
@@ -25,7 +22,7 @@ from reward_ablation.study.code_digest import module_digests
 from reward_ablation.study.core_digest import component_modules
 from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import WORK
-from reward_ablation.study.spec import processes_of
+from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around.attempts import Attempt
@@ -52,7 +49,6 @@ from reward_ablation.training.around.resumed_state import load_state
 from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core
-from reward_ablation.training.core.run_settings import RunSettings
 
 
 @dataclass(frozen=True)
@@ -107,11 +103,11 @@ def train_run(
     """
     started = time.perf_counter() if started is None else started
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
-    parsed = json.loads(spec)
-    if parsed["gpus"] and gpu_kind() is None:
+    parsed = RunSpec.parse(spec)
+    if parsed.gpus and gpu_kind() is None:
         raise PassingError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to train on the CPU")
-    process = PartialState(cpu=parsed["gpus"] == 0)
-    check_processes(process.num_processes, processes_of(parsed))
+    process = PartialState(cpu=parsed.gpus == 0)
+    check_processes(process.num_processes, parsed.process_count)
     with storage_errors(run_dir):
         found = [prepare(run_dir, parsed, code, model, problems) if process.is_main_process else Start()]
         start: Start = broadcast_object_list(found)[0]
@@ -125,18 +121,17 @@ def train_run(
     process.wait_for_everyone()
 
 
-def prepare(run_dir: Path, spec: dict[str, Any], code: str, model: Path, problems: Path) -> Start:
+def prepare(run_dir: Path, spec: RunSpec, code: str, model: Path, problems: Path) -> Start:
     """Find out what earlier attempts have left, and make the run's folder ready to go on."""
     verify_problems(problems)
     inputs = {"model": sha256(model / "model.json"), "problems": sha256(problems)}
-    owner = {"spec": spec, "code": code, "inputs": inputs}
+    owner = {"spec": spec.content(), "code": code, "inputs": inputs}
     if finished(run_dir, owner):
         print(f"train: {run_dir} is trained already; to train it again, delete the folder", flush=True)
         return Start(finished=True)
     work = run_dir / WORK
     verify_model(model)
-    functions = [component["function"] for component in spec["components"].values()]
-    claim(work, owner, module_digests("reward_ablation.training", *component_modules(functions)))
+    claim(work, owner, module_digests("reward_ablation.training", *component_modules(spec.functions)))
     clear_outputs(run_dir)
     if trained(work):
         return Start(trained=True)
@@ -144,7 +139,7 @@ def prepare(run_dir: Path, spec: dict[str, Any], code: str, model: Path, problem
 
 
 def train(
-    spec: dict[str, Any],
+    spec: RunSpec,
     model: Path,
     problems: Path,
     run_dir: Path,
@@ -164,7 +159,7 @@ def train(
             beat(work, "loading the model")
             prepare_wandb(tracking, run_dir)
         trainer = build_trainer(spec, model, problems, work, tracker_settings(tracking), engine)
-        for callback in (KeepModels(trainer, spec.get("keep_models", 0)), attempt, interruption, *callbacks):
+        for callback in (KeepModels(trainer, spec.keep_models), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
             load_state(trainer, checkpoint)
@@ -173,7 +168,7 @@ def train(
         except torch.OutOfMemoryError as error:
             if trainer.accelerator.is_main_process:
                 attempt.write(ended="out of memory", to_step=trainer.state.global_step)
-            micro_batch = halve(work, spec["training"], times)
+            micro_batch = halve(work, spec.training, times)
             raise Stopped(
                 f"a GPU ran out of memory; the next attempt takes micro batches of {micro_batch}",
                 trainer.state.global_step,
@@ -193,24 +188,8 @@ def train(
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
 
 
-def settings_of(spec: dict[str, Any]) -> RunSettings:
-    """What the core reads of a run's spec."""
-    settings: Any = SimpleNamespace(
-        seed=spec["seed"],
-        gpus=spec["gpus"],
-        prompt=SimpleNamespace(**spec["prompt"]),
-        components={name: SimpleNamespace(**component) for name, component in spec["components"].items()},
-        weights=spec["weights"],
-        training=spec["training"],
-        lora=spec["lora"],
-        gradients=SimpleNamespace(**{"backward": BY_COMPLETION, **spec["gradients"]}),
-        vllm=SimpleNamespace(**spec["vllm"]) if "vllm" in spec else None,
-    )
-    return settings
-
-
 def build_trainer(
-    spec: dict[str, Any],
+    spec: RunSpec,
     model: Path,
     problems: Path,
     work: Path,
@@ -221,8 +200,8 @@ def build_trainer(
 
     Parameters
     ----------
-    spec : dict
-        The run's spec with its seed; components in alphabetical order, as canonical JSON has them.
+    spec : RunSpec
+        The run's; components in alphabetical order, as canonical JSON has them.
     work : Path
         Folder for checkpoints and parts.
     trackers : dict, optional
@@ -231,22 +210,21 @@ def build_trainer(
         How vLLM runs beside the run, where the spec has it.
     """
     components = {}
-    for name, component in spec["components"].items():
-        components[name] = load_component(component["function"], component["parameters"], Path.cwd(), name)
+    for name, component in spec.components.items():
+        components[name] = load_component(component.function, component.parameters, Path.cwd(), name)
         check_unchanged(component)
     surroundings = {"save_total_limit": KEPT_CHECKPOINTS, **(trackers or {})}
-    if vllm := spec.get("vllm"):
-        surroundings |= engine.settings(vllm["mode"])
-        if vllm["mode"] == "colocate":  # a server was started with it
+    if spec.vllm:
+        surroundings |= engine.settings(spec.vllm.mode)
+        if not spec.has_server:  # a server was started with it
             surroundings["vllm_max_model_length"] = longest_text(spec, model, problems)
-    settings = settings_of(spec)
-    config = core.build_config(settings, work, surroundings, halvings(work))
+    config = core.build_config(spec, work, surroundings, halvings(work))
     sink = PartWriter(work / "parts", config.process_index)
     progress = ProgressCallback(list(components), work)
     with client_with(engine.key):
-        trainer = core.build_trainer(SavingTrainer, settings, components, model, problems, config, sink, [progress])
+        trainer = core.build_trainer(SavingTrainer, spec, components, model, problems, config, sink, [progress])
     check_passes(trainer)
-    check_strategy(trainer, spec.get("strategy", "ddp"))
+    check_strategy(trainer, spec.strategy)
     check_server(trainer, engine)
     if config.use_vllm:
         check_for_vllm(trainer)

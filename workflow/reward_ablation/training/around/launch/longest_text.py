@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
-from reward_ablation.config.sections.prompt import Prompt
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import StudyError
 
 
-def longest_text(spec: dict[str, Any], model: Path, problems: Path) -> int:
+def longest_text(spec: RunSpec, model: Path, problems: Path) -> int:
     """Tokens that vLLM makes room for: what the settings say, or the longest prompt and a completion of full length.
 
     Parameters
     ----------
-    spec : dict
-        The run's.
+    spec : RunSpec
     model : Path
         Folder of the base model.
     problems : Path
@@ -32,9 +30,8 @@ def longest_text(spec: dict[str, Any], model: Path, problems: Path) -> int:
     StudyError
         The settings, or the model, have less room than that: vLLM would cut completions of long prompts short.
     """
-    training = spec["training"]
-    prompt = Prompt.model_validate(spec["prompt"])
-    prompts = [render_prompt(question, prompt) for question in pq.read_table(problems)["question"].to_pylist()]
+    training = spec.training
+    prompts = [render_prompt(question, spec.prompt) for question in pq.read_table(problems)["question"].to_pylist()]
     tokens = tokenize_prompts(prompts, load_tokenizer(model), training.get("chat_template_kwargs"))
     longest = max(map(len, tokens))
     needed = longest + training.get("max_completion_length", COMPLETION_LENGTH)

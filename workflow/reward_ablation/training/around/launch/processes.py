@@ -10,12 +10,12 @@ import uuid
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
+from reward_ablation.config.sections.launch import DDP
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import VLLM_LOG, WORK
-from reward_ablation.study.spec import launch_packages, processes_of, server_gpus_of
+from reward_ablation.study.run_spec import Layout, RunSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.locks import Lock
@@ -27,7 +27,7 @@ from reward_ablation.training.around.launch.worker import ERROR_STAYS, is_worker
 
 
 def lay_out_processes(
-    spec: dict[str, Any], nodes: int, locks: list[Lock], model: Path, problems: Path, run_dir: Path, engine: Engine
+    spec: RunSpec, nodes: int, locks: list[Lock], model: Path, problems: Path, run_dir: Path, engine: Engine
 ) -> None:
     """Have a run trained by the processes that its spec asks for; return where this is the only one, or one of them.
 
@@ -39,8 +39,7 @@ def lay_out_processes(
 
     Parameters
     ----------
-    spec : dict
-        The run's.
+    spec : RunSpec
     nodes : int
         How many nodes share its processes; on more than one, this is started by the batch script of a Slurm job.
     locks : list of Lock
@@ -58,14 +57,14 @@ def lay_out_processes(
         There are not so many nodes, a package is not installed, or the server does not start or ends too early.
     """
     check_installed(spec)
-    serves = is_served(spec) and not is_worker()
+    serves = spec.has_server and not is_worker()
     # On several nodes the GPUs are those that Slurm gave the job.
-    server = server_gpus_of(spec) if serves else 0
-    gpus = spec["gpus"] + server if nodes == 1 else 0
+    server = spec.server_gpus if serves else 0
+    gpus = spec.gpus + server if nodes == 1 else 0
     locks = [*locks, *(claim_gpus(gpus, "train", server) if gpus else [])]
-    if is_worker() or (processes_of(spec) == 1 and not serves):
+    if is_worker() or (spec.process_count == 1 and not serves):
         return
-    if spec["gpus"] == 0 and spec.get("strategy", "ddp") == "ddp":  # with it accelerate forgets DeepSpeed
+    if spec.gpus == 0 and spec.strategy == DDP:  # with it accelerate forgets DeepSpeed
         os.environ["ACCELERATE_USE_CPU"] = "true"
     for lock in locks:
         lock.share()  # with the processes that are started here
@@ -76,13 +75,13 @@ def lay_out_processes(
         keep = [lock.descriptor for lock in locks if lock.descriptor is not None]
         plan = server_plan(spec, model, problems, run_dir, engine)
         beat(run_dir / WORK, "starting the vLLM server")
-        sys.exit(train_beside_server(plan, training_command(spec), os.environ, spec["gpus"], keep))
+        sys.exit(train_beside_server(plan, training_command(spec), os.environ, spec.gpus, keep))
     for lock in locks:
         lock.keep_over_exec()
     os.execv(sys.executable, training_command(spec))  # a signal to the job reaches the launcher
 
 
-def training_command(spec: dict[str, Any], *more: str) -> list[str]:
+def training_command(layout: Layout, *more: str) -> list[str]:
     """The command that starts a run's processes of one node, each by the options of this one.
 
     Parameters
@@ -90,48 +89,38 @@ def training_command(spec: dict[str, Any], *more: str) -> list[str]:
     more : str
         More options of the launcher of several.
     """
-    if processes_of(spec) == 1:
+    if layout.process_count == 1:
         return [sys.executable, "-m", "reward_ablation.training", *sys.argv[1:]]
     launcher = [sys.executable, "-m", "reward_ablation.training.around.launch.launcher"]
-    launcher += ["--processes", str(processes_of(spec)), "--strategy", spec.get("strategy", "ddp"), *more]
+    launcher += ["--processes", str(layout.process_count), "--strategy", layout.strategy, *more]
     return [*launcher, "--", *sys.argv[1:]]
 
 
-def server_plan(spec: dict[str, Any], model: Path, problems: Path, run_dir: Path, engine: Engine) -> ServerPlan:
+def server_plan(spec: RunSpec, model: Path, problems: Path, run_dir: Path, engine: Engine) -> ServerPlan:
     """How the server of a run is started."""
     from reward_ablation.training.around.launch.longest_text import longest_text  # imports transformers
 
     verify_problems(problems)
-    vllm = spec["vllm"]
+    assert spec.vllm
     return ServerPlan(
         model=model,
         log=run_dir / VLLM_LOG,
-        gpus=vllm["gpus"],
-        tensor_parallel_size=vllm["tensor_parallel_size"],
+        gpus=spec.vllm.gpus,
+        tensor_parallel_size=spec.vllm.tensor_parallel_size,
         memory=engine.memory,
         max_model_length=longest_text(spec, model, problems),
-        model_impl=spec["training"].get("vllm_model_impl"),
+        model_impl=spec.training.get("vllm_model_impl"),
     )
 
 
-def is_served(spec: dict[str, Any]) -> bool:
-    """Whether a run has a vLLM server of its own."""
-    return spec.get("vllm", {}).get("mode") == "server"
-
-
-def check_installed(spec: dict[str, Any]) -> None:
-    """Refuse a run whose packages are not installed here.
-
-    Parameters
-    ----------
-    spec : dict
-        The run's, or as much of it as says so.
+def check_installed(layout: Layout) -> None:
+    """Refuse a layout whose packages are not installed here.
 
     Raises
     ------
     StudyError
     """
-    for package in launch_packages(spec):
+    for package in layout.packages:
         if find_spec(package) is None:
             key = "vllm" if package == "vllm" else "strategy"
             raise StudyError(

@@ -1,0 +1,204 @@
+"""Parts of specs: what of each section of the config decides a result.
+
+One rule says what a spec's JSON holds. A field without a default has been in all specs since the first version and is
+always written. A later field has a default, and is left out where it has its default: runs from before the field keep
+their keys. A default that changes would change what a written spec means; `tests/study/pinned_keys.json` holds them.
+
+A part that inherits from a section of the config gets the section's later fields with their defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field
+
+from reward_ablation.config.base import Line, Section
+from reward_ablation.config.config_errors import read_spec, validate_spec
+from reward_ablation.config.sections.data import HubData, WordProblems
+from reward_ablation.config.sections.evaluation import Evaluation
+from reward_ablation.config.sections.model import DemoModel, HubModel
+from reward_ablation.config.sections.prompt import Prompt
+from reward_ablation.config.sections.training import Component, Gradients, Lora
+from reward_ablation.study.canonical import dump, key_of, normalised
+
+#: Canonical JSON writes 1.0 as 1, and a spec keeps a number as it is written.
+Number = int | float
+Switch = Literal["refuse", "drop"]
+
+
+class Spec(Section):
+    """A whole spec: what decides a result, as one JSON text with a key."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The spec of a stage's command line.
+
+        Raises
+        ------
+        StudyError
+            `--spec: key: what is wrong; what is allowed`.
+        """
+        return cls.read(read_spec(text))
+
+    @classmethod
+    def read(cls, written: Any, where: str = "--spec") -> Self:
+        """The spec of a JSON value.
+
+        Raises
+        ------
+        StudyError
+            `where: key: what is wrong; what is allowed`.
+        """
+        spec: Self = validate_spec(cls, written, where)
+        return spec
+
+    def content(self) -> dict[str, Any]:
+        """The spec as a JSON value, without defaults, with one spelling for equal numbers."""
+        return without_defaults(self)
+
+    @property
+    def text(self) -> str:
+        """Canonical JSON."""
+        return dump(self.content())
+
+    @property
+    def key(self) -> str:
+        """First 8 hex digits of the text's digest."""
+        return key_of(self.content())
+
+
+def without_defaults(part: Section) -> dict[str, Any]:
+    """A spec, or a part of one, as a JSON value."""
+    value: dict[str, Any] = normalised(part.model_dump(exclude_defaults=True))
+    return value
+
+
+class PromptSpec(Prompt):
+    """How a question becomes a prompt."""
+
+    system: str | None
+    template: str
+    chat: bool
+
+
+class ComponentSpec(Component):
+    """A component; `code` is the digest of a user's file and of the files that it imports."""
+
+    parameters: dict[str, Any]
+    placement: Literal["all_tokens", "last_token", "answer_span"]
+    code: str | None = None
+
+    @property
+    def file(self) -> str | None:
+        """The user's file of the function; None where the function is one of the package."""
+        file, separator, _ = self.function.partition(":")
+        return file if separator else None
+
+
+class LoraSpec(Lora):
+    """Low-rank adapters."""
+
+    r: int
+    lora_alpha: Number
+    lora_dropout: Number
+    target_modules: Line | list[Line]
+
+
+class GradientsSpec(Gradients):
+    """Which steps are measured, and by which backward pass."""
+
+    every: int
+    whole: list[int]
+
+
+class EvaluationSpec(Evaluation):
+    """How models are judged."""
+
+    greedy: bool
+    samples: int
+    temperature: float
+    top_p: float
+    max_new_tokens: int
+    batch_size: int
+    seed: int
+    backend: Literal["auto", "transformers", "vllm"]
+
+
+class HubModelSpec(HubModel):
+    """A snapshot from the hub."""
+
+    source: Literal["hub"]
+
+
+class LocalModelSpec(Section):
+    """A local folder, which counts by its content; where the folder lies is no part of a run's spec."""
+
+    source: Literal["local"]
+    content: str
+    path: Line | None = None
+
+
+class DemoModelSpec(DemoModel):
+    """The demo's model; `content` is the digest of the code that makes it."""
+
+    source: Literal["demo"]
+    seed: int
+    samples: int
+    steps: int
+    content: str
+
+
+class HubDataSpec(HubData):
+    """A known data set from the hub."""
+
+    limit: int | None
+    revision: str | None
+    path: None
+
+
+class LocalCopySpec(Section):
+    """A known data set from a local file, which counts by its content."""
+
+    source: Literal["gsm8k", "math", "math500"]
+    split: Literal["train", "test"]
+    limit: int | None
+    revision: str | None
+    content: str
+    path: Line | None = None
+
+
+class FileDataSpec(Section):
+    """A user's own problems, which count by their content."""
+
+    source: Literal["file"]
+    limit: int | None
+    columns: dict[str, Line]
+    content: str
+    path: Line | None = None
+
+
+class WordProblemsSpec(WordProblems):
+    """The demo's problems; `content` is the digest of the code that makes them."""
+
+    limit: int | None
+    seed: int
+    content: str
+
+
+ModelSpec = HubModelSpec | LocalModelSpec | DemoModelSpec
+SourceSpec = HubDataSpec | LocalCopySpec | FileDataSpec | WordProblemsSpec
+
+
+class DataSpec(Spec):
+    """A prepared set of problems."""
+
+    source: SourceSpec
+    duplicates: Switch
+
+
+class TrainDataSpec(DataSpec):
+    """What is trained on; `apart_from` are the sets whose questions are dropped from training."""
+
+    overlap: Switch
+    apart_from: list[SourceSpec] = Field(default_factory=list)
