@@ -1,7 +1,7 @@
 """TRL's GRPOTrainer with a backward pass that sees single completions, and component gradients taken from it.
 
-With `trainer.py` and `gradients/lm_head.py` the only module that overrides or reads TRL's private parts;
-`tests/training/test_trl.py` pins them.
+Overrides and reads TRL's private parts, as `trainer.py` and `gradients/lm_head.py` do, and around the core
+`saving_trainer.py` and `resumed_state.py`; `tests/training/test_trl.py` pins them.
 """
 
 from __future__ import annotations
