@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -162,3 +163,16 @@ def test_attempts_are_counted(root):
     edit(root, 2, 1, moved)
     write_tables(root)
     assert list(pd.read_csv(root / "tables" / "runs.csv")["attempts"]) == [1, 1, 1, 1, 1, 2]
+
+
+def test_the_digests_of_the_runs_change_with_any_record(root):
+    """By them the other tables are made again, also where the table of provenance stays as it was."""
+    write_tables(root)
+    tables = root / "tables"
+    before = (tables / "runs.sha256").read_text()
+    subprocess.run(["sha256sum", "--check", "runs.sha256"], cwd=tables, check=True, stdout=subprocess.DEVNULL)
+    provenance = (tables / "provenance.parquet").read_bytes()
+    edit(root, 1, 0, lambda record: record.update(wall_seconds=record["wall_seconds"] + 1))
+    write_tables(root)
+    assert (tables / "provenance.parquet").read_bytes() == provenance
+    assert (tables / "runs.sha256").read_text() != before

@@ -29,13 +29,15 @@ rule describe:
 rule tables_provenance:
     """What trained the runs; runs that differ are refused where the config says so.
 
-    The other rules of tables take this table for all runs. Edges to each run would make planning slow.
+    The other rules of tables take `runs.sha256` for all runs: it changes with each record of a run. Edges to each run
+    would make planning slow.
     """
     input:
         study="<results>/study.json",
         runs=expand("<results>/runs/{run}/run.json", run=study.runs),
     output:
         tables=expand("<results>/tables/{file}", file=files_of("provenance")),
+        runs="<results>/tables/runs.sha256",
         page=report(
             "<results>/tables/provenance.html",
             category="Provenance",
@@ -61,7 +63,7 @@ rule tables_training:
     """Rewards and training signals of all runs, by step."""
     input:
         study="<results>/study.json",
-        runs="<results>/tables/provenance.parquet",
+        runs="<results>/tables/runs.sha256",
     output:
         tables=expand("<results>/tables/{file}", file=files_of("training")),
     log:
@@ -82,7 +84,7 @@ rule tables_gradients:
     """Similarities of the components' gradients, maps over weights, and what predicts later change."""
     input:
         study="<results>/study.json",
-        runs="<results>/tables/provenance.parquet",
+        runs="<results>/tables/runs.sha256",
         rewards="<results>/tables/rewards_by_step.parquet",
         signals="<results>/tables/signals_by_step.parquet",
     output:
@@ -105,7 +107,7 @@ rule tables_evaluation:
     """Evaluated models: estimates with intervals, differences, effects, curves and examples."""
     input:
         study="<results>/study.json",
-        runs="<results>/tables/provenance.parquet",
+        runs="<results>/tables/runs.sha256",
         answers=ANSWERS,
         problems=expand(
             "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
@@ -159,7 +161,7 @@ rule tables_cost:
     """What the runs and their evaluations cost, by their own clocks and by Slurm's accounting."""
     input:
         study="<results>/study.json",
-        runs="<results>/tables/provenance.parquet",
+        runs="<results>/tables/runs.sha256",
         answers=ANSWERS,
     output:
         tables=expand("<results>/tables/{file}", file=files_of("cost")),

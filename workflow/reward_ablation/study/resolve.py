@@ -74,7 +74,6 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     contents = {name: spec.content() for name, spec in specs.items()}
     keys = {name: key_of(content) for name, content in contents.items()}
     folders = folders_of(keys, _names_in(root / study.root / "runs"))
-    functions = [component.function for component in study.components.values()]
     first_arms = {key: arm for arm, key in reversed(keys.items())}
     runs = [
         Run(arm, key, seed, dump({**contents[arm], "seed": seed}), specs[arm], folders[key], launches[arm])
@@ -89,7 +88,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         keys=keys,
         folders=folders,
         runs={run.name: run for run in runs},
-        train_code=training_digest(functions),
+        train_code=training_digest(component.function for component in study.components.values()),
         warnings=[*trained_on_test(study.data), *same_arms(contents, keys)],
     )
     try:

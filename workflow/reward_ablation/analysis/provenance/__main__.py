@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reward_ablation.analysis.provenance.schemas import SCHEMAS
-from reward_ablation.analysis.provenance.tables import check_not_mixed, provenance, write_page
+from reward_ablation.analysis.provenance.tables import check_not_mixed, provenance, write_digests, write_page
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import table_parser, write_tables
@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             check_not_mixed(table)
         write_tables({"provenance": table}, SCHEMAS, options.output)
         write_page(table, study, options.output / "provenance.html")
+        write_digests(records, options.study.parent, options.output / "runs.sha256")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -10,8 +11,9 @@ import pandas as pd
 from reward_ablation.analysis.provenance.words import sentence
 from reward_ablation.analysis.study_file import ALL_ARMS, StudyFile
 from reward_ablation.study.provenance import SURROUNDING, Quantities
+from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.files import atomic_path
+from reward_ablation.system.files import atomic_path, sha256
 from reward_ablation.system.html_page import PAGE
 
 
@@ -67,6 +69,23 @@ def check_not_mixed(table: pd.DataFrame) -> None:
             f"runs of different provenance ({sentence(table)}); delete the runs that are to be trained again, or set "
             "mixed_provenance: tell"
         )
+
+
+def write_digests(folders: Iterable[str], root: Path, path: Path) -> None:
+    """Write the digest of each run's record, as `sha256sum` writes them: `sha256sum --check` compares them again.
+
+    Parameters
+    ----------
+    folders : iterable of str
+        Folders of the runs, below the results folder.
+    root : Path
+        The results folder.
+    path : Path
+        The file to write, in a folder of the results folder.
+    """
+    lines = [f"{sha256(root / folder / RECORD)}  ../{folder}/{RECORD}" for folder in sorted(folders)]
+    with atomic_path(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n")
 
 
 def write_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
