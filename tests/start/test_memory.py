@@ -139,7 +139,8 @@ def study(config, tmp_path):
     (tmp_path / "model" / "config.json").write_text(json.dumps(QWEN_CONFIG))
     config["model"] = {"source": "local", "path": "model"}
     config["launch"] = {"gpus": 2, "resources": {"gpu_model": "t4"}}
-    training = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "max_completion_length": 512}
+    training = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
+    config["training"].pop("max_completion_length", None)  # TRL's default: 512
     config["training"] |= {"max_steps": 4, "num_generations": 8, "bf16": True, **training}
     larger = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1}
     config["arms"]["arms"]["b"]["training"] = larger

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.cluster.site import Site
+from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.start import memory_terms as terms
 from reward_ablation.start.memory_terms import Run, Shape
 from reward_ablation.study.study import Run as StudyRun
@@ -97,7 +98,7 @@ def layout_of(run: StudyRun) -> Run:
     return Run(
         micro_batch=training.get("per_device_train_batch_size", 8),
         micro_batches=max(accumulation, training.get("steps_per_generation") or accumulation),
-        completion=training.get("max_completion_length") or 256,
+        completion=training.get("max_completion_length", COMPLETION_LENGTH),
         lora=spec.lora.r if spec.lora else 0,
         bf16=training.get("bf16", True) is not False,
         checkpointing=training.get("gradient_checkpointing", True),
