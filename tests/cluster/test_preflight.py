@@ -62,6 +62,18 @@ def test_a_partition_that_is_down_is_refused_without_asking_slurm(monkeypatch):
     )
 
 
+def test_a_time_that_the_partition_never_gives_is_refused_without_asking_slurm(monkeypatch):
+    """By default Slurm takes such a job, and never runs it."""
+    monkeypatch.setenv("PATH", "")
+    refused = refusal(replace(REQUEST, minutes=2880), "gpus", CLUSTER)
+    assert refused.startswith("train: asks for 48 hours; partition gpu gives a job at most 24 hours")
+
+
+def test_a_partition_that_gives_fewer_nodes_than_it_has_says_so():
+    cluster = {"gpu": replace(CLUSTER["gpu"], max_nodes=1)}
+    assert "on 1 nodes" in offer(REQUEST, cluster)
+
+
 def test_a_later_attempt_asks_for_no_more_than_there_is():
     request = within_limits(replace(REQUEST, minutes=4320, mem_mb=512_000), CLUSTER)
     assert (request.minutes, request.mem_mb) == (1440, 256_000)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.start.stale import Present
 from reward_ablation.study.heartbeat import FILE as HEARTBEAT
 from reward_ablation.study.heartbeat import STOPPED, TRAINING, Heartbeat
 from reward_ablation.study.run_folder import LOCK, OWNER, RECORD, SEAL, WORK
@@ -108,7 +109,8 @@ class LeftBehind:
     def work(self, run: Run, *attempts: dict[str, Any], checkpoint: int = 0, **changes: Any) -> None:
         """Unfinished work, with a sealed checkpoint."""
         work = self.folder(run) / WORK
-        owner = {"spec": json.loads(run.spec), "code": self.study.train_code, "inputs": {}, "modules": {}}
+        owner = {"spec": json.loads(run.spec), "code": self.study.train_code, "inputs": {}}
+        owner["modules"] = Present(self.study).checkpoint_modules
         write_json(owner | changes, work / OWNER)
         write_json(list(attempts), work / "attempts.json")
         if checkpoint:

@@ -26,6 +26,10 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "run.py", line 3, in tra
         ("failed: ValueError: real\nfailed: RuntimeError: Connection closed by peer\n[rank1]: ValueError: real\n",
          "ValueError: real", True, "real"),
         ("error: process 0 of the run was killed\n" + STEP, "error: process 0 of the run was killed", False, "left"),
+        # what was said before an orderly stop, or caught while training went on, ended nothing
+        ("error: judge answered 503, trying again\n" + STEP + "train: stopped at step 3: SIGTERM\n", "", False, "TERM"),
+        (TRACEBACK + "ValueError: caught\n" + STEP, "", False, "left"),
+        ("train: stopped at step 3 of 40\nerror: disk: full\n", "error: disk: full", False, "full"),
         # before a command has begun, or by an older version
         (TRACEBACK + "ModuleNotFoundError: No module named 'trl'\n", "ModuleNotFoundError: No module", True, "'trl'"),
         # what a model writes into a log moves no cursor

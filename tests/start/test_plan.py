@@ -161,10 +161,11 @@ def test_a_run_of_other_code_or_inputs_is_trained_again(config, tmp_path, change
 
 def test_changed_modules_are_named(config, tmp_path):
     study = finish(config, tmp_path, "a")
-    modules = study.train_modules | {f"reward_ablation.training.gone_{number}": "0" for number in range(4)}
+    modules = study.train_modules | {f"reward_ablation.training.core.gone_{number}": "0" for number in range(4)}
+    modules["reward_ablation.rewards.load"] = "0"  # decides no number
     finish(config, tmp_path, "a", code="0" * 16, modules=modules)
     assert plan_for(config, tmp_path).runs[0].why == (
-        "training code changed: training/gone_0.py, training/gone_1.py, training/gone_2.py and 1 more"
+        "training code changed: training/core/gone_0.py, training/core/gone_1.py, training/core/gone_2.py and 1 more"
     )
 
 
@@ -190,15 +191,19 @@ def test_an_interrupted_run_goes_on_from_its_last_whole_checkpoint_under_the_sam
         (work / f"checkpoint-{step}").mkdir(parents=True)
         if step < 10:  # that one was being written
             (work / f"checkpoint-{step}" / "checksums.json").write_text("{}")
-    owner = {"spec": json.loads(run.spec), "code": study.train_code, "inputs": {}}
+    modules = Present(study).checkpoint_modules
+    owner = {"spec": json.loads(run.spec), "code": study.train_code, "inputs": {}, "modules": modules}
     (work / "owner.json").write_text(json.dumps(owner))
     [first, second] = plan_for(config, tmp_path).training
     assert first.why == "interrupted at step 9 of 10, goes on from there"
     assert (first.steps_left, second.steps_left) == (1, 10)
     with take(work.with_name(".lock")):
         assert plan_for(config, tmp_path).training[0].why == "is being trained now, at step 9 of 10"
-    (work / "owner.json").write_text(json.dumps({**owner, "code": "0" * 16}))
-    assert plan_for(config, tmp_path).training[0].why == "new arm"
+    for other in ({"code": "0" * 16}, {"modules": {**modules, "reward_ablation.training.around.parts": "0"}}):
+        (work / "owner.json").write_text(json.dumps({**owner, **other}))
+        assert plan_for(config, tmp_path).training[0].why == (
+            "interrupted at step 9 under other code or data, begins anew"
+        )
 
 
 def test_runs_behind_a_link_are_there(config, tmp_path):

@@ -115,10 +115,10 @@ def test_a_record_that_is_put_back_is_a_finished_run(left, run):
 
 
 def test_a_run_of_other_code_is_out_of_date_and_says_why(left, run):
-    left.finish(run, attempt(1800), code="0" * 16, modules={**left.study.train_modules, "reward_ablation.x": "0"})
+    left.finish(run, attempt(1800), code="0" * 16, modules={**left.study.train_modules, "reward_ablation.gram.x": "0"})
     left.log(run, LAST_STEP, age=3700)
     found = look(left)
-    assert (found.state, found.why, found.hours) == (State.STALE, "training code changed: x.py", 1)
+    assert (found.state, found.why, found.hours) == (State.STALE, "training code changed: gram/x.py", 1)
     assert look(left, code_counts=False).state is State.DONE  # it is kept
     left.log(run, KILLED, age=3700)  # the attempt before the one that was finished
     assert look(left).state is State.STALE

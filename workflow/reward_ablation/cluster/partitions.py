@@ -29,13 +29,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition; `max_minutes` of one job is None where it has no such limit."""
+    """A partition; `max_minutes` and `max_nodes` of one job are None where it has no such limit."""
 
     name: str
     default: bool
     up: bool
     max_minutes: int | None
     nodes: list[Node]
+    max_nodes: int | None = None
 
 
 def partitions() -> dict[str, Partition]:
@@ -59,6 +60,7 @@ def partitions() -> dict[str, Partition]:
             default=told.get("Default") == "YES",
             up=told.get("State") == "UP",
             max_minutes=minutes_of(told.get("MaxTime", "UNLIMITED")),
+            max_nodes=None if told.get("MaxNodes", "UNLIMITED") == "UNLIMITED" else int(told["MaxNodes"]),
             nodes=nodes.get(name, []),
         )
     return found

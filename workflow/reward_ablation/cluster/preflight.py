@@ -97,7 +97,8 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
     """Why Slurm would not run such a job ever; None where it would.
 
     `sbatch --test-only` says so. Slurm's words name neither the partitions that there are nor a partition's limits:
-    the message adds them. A partition that is down is refused here, since Slurm takes jobs for it.
+    the message adds them. A partition that is down and a time beyond the partition's limit are refused here: Slurm may
+    take such jobs.
 
     Raises
     ------
@@ -107,6 +108,9 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
     partition = _partition(request, cluster)
     if partition and not partition.up:
         return f"{request.kind}: partition {partition.name} is down; name another, or wait: `sinfo` shows their states"
+    if partition and partition.max_minutes is not None and request.minutes > partition.max_minutes:
+        hours = f"{request.minutes / 60:g} hours"  # by default Slurm takes such a job, and never runs it
+        return f"{request.kind}: asks for {hours}; {offer(request, cluster)}"
     options = arguments(request, gpus_by)
     try:
         ask("sbatch", "--test-only", *options, "--wrap=true")
@@ -132,15 +136,19 @@ def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
     hours = "any time" if partition.max_minutes is None else f"{partition.max_minutes / 60:g} hours"
     return (
         f"partition {partition.name} gives a job at most {hours} (training that is not done by then goes on in the "
-        f"next job) on {len(nodes)} nodes, a node having at most {most}"
+        f"next job) on {_most_nodes(partition)} nodes, a node having at most {most}"
     )
 
 
 def _waits_for_nodes(request: Request, partition: Partition | None) -> bool:
     """Whether enough nodes can run the request once those are up that are down now; `sbatch` takes such a job."""
-    if partition is None or all(node.up for node in partition.nodes):
+    if partition is None or all(node.up for node in partition.nodes) or request.nodes > _most_nodes(partition):
         return False
     return sum(_can_run(node, request) for node in partition.nodes) >= request.nodes
+
+
+def _most_nodes(partition: Partition) -> int:
+    return min(len(partition.nodes), partition.max_nodes or len(partition.nodes))
 
 
 def _can_run(node: Node, request: Request) -> bool:

@@ -19,7 +19,7 @@ from reward_ablation.sft.demonstrations import tokenized
 from reward_ablation.sft.settings import sft_config
 from reward_ablation.sft.trainer import Progress, StartTrainer
 from reward_ablation.study.code_digest import module_digests
-from reward_ablation.study.core_digest import AROUND, STAGES, deciding_digest
+from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.run_spec import SftSpec
 from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import StudyError
@@ -67,7 +67,7 @@ def fine_tune(
     """
     inputs = {"model": sha256(model / FETCHED), "problems": sha256(problems)}
     code = deciding_digest("sft")
-    modules = module_digests(STAGES["sft"], without=AROUND)
+    modules = module_digests("reward_ablation.sft")
     claim(work, {"spec": spec.content(), "code": code, "inputs": inputs}, modules)
     trainer = build_trainer(spec, model, demonstrations, work)
     learn(trainer, resume_point(work), callbacks)

@@ -24,7 +24,7 @@ class Interrupted:
 
     Attributes
     ----------
-    spec, code, inputs : dict, str, dict
+    spec, code, inputs, modules : dict, str, dict, dict
         Whose work it is.
     step : int
         The last step that can be gone on from; 0 for none.
@@ -35,6 +35,7 @@ class Interrupted:
     spec: dict[str, Any]
     code: str
     inputs: dict[str, str]
+    modules: dict[str, str]
     step: int
     running: bool
 
@@ -109,7 +110,7 @@ def read_interrupted(run: Path) -> Interrupted | None:
     try:
         owner = json.loads((work / OWNER).read_bytes())
         steps = [step_of_checkpoint(name) for name in os.listdir(work) if (work / name / SEAL).is_file()]
-        whose = (owner["spec"], owner["code"], owner["inputs"])
+        whose = (owner["spec"], owner["code"], owner["inputs"], owner["modules"])
         return Interrupted(*whose, step=max(steps, default=0), running=is_held(run / LOCK) is True)
     except (OSError, ValueError, TypeError, KeyError):
         return None

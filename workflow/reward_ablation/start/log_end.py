@@ -24,6 +24,8 @@ class LogEnd:
         The error that the command ended with; empty where the log has none.
     unexpected : bool
         Whether that is an exception that the command did not foresee.
+    stopped : bool
+        Whether the training said that it had stopped in order. Errors before that line do not count.
     last : str
         The last line with a letter or digit in it.
     """
@@ -31,6 +33,7 @@ class LogEnd:
     changed: float
     error: str = ""
     unexpected: bool = False
+    stopped: bool = False
     last: str = ""
 
 
@@ -47,9 +50,17 @@ def read_log_end(path: Path) -> LogEnd | None:
     shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
     printable = ["".join(char if char.isprintable() else " " for char in line).rstrip() for line in shown]
     lines = [line for line in printable if any(char.isalnum() for char in line)]
-    told = [line for line in lines if line.startswith(ERROR)]
-    error = told[-1] if told else _unexpected(lines)
-    return LogEnd(status.st_mtime, error, not told and bool(error), lines[-1].strip() if lines else "")
+    stopped = _after(lines, "train: stopped")
+    counted = lines[stopped:]
+    errors = [line for line in counted if line.startswith(ERROR)]
+    error = errors[-1] if errors else _unexpected(counted)
+    last = lines[-1].strip() if lines else ""
+    return LogEnd(status.st_mtime, error, not errors and bool(error), stopped > 0, last)
+
+
+def _after(lines: list[str], *starts: str) -> int:
+    """Number of the line behind the last one that starts so; 0 where none does."""
+    return max((number for number, line in enumerate(lines, 1) if line.startswith(starts)), default=0)
 
 
 def _unexpected(lines: list[str]) -> str:
@@ -57,4 +68,6 @@ def _unexpected(lines: list[str]) -> str:
     if found := [line.removeprefix(UNEXPECTED) for line in lines if line.startswith(UNEXPECTED)]:
         return found[0]
     # Python failed before the command began, or an older version of this workflow wrote the log.
-    return lines[-1] if any("Traceback (most recent call last)" in line for line in lines) else ""
+    # Where training went on, somebody has caught the exception.
+    later = lines[_after(lines, "step ", "train: ") :]
+    return later[-1] if any("Traceback (most recent call last)" in line for line in later) else ""

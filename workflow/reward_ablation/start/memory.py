@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 from collections.abc import Iterable
@@ -95,9 +96,13 @@ def layout_of(run: StudyRun) -> Run:
     spec, launch, vllm = run.arm_spec, run.launch, run.launch.vllm
     training = spec.training
     accumulation = training.get("gradient_accumulation_steps", 1)
+    micro_batch = training.get("per_device_train_batch_size", 8)
+    generated = training.get("steps_per_generation") or accumulation
+    if batch := training.get("generation_batch_size"):
+        generated = math.ceil(batch / (micro_batch * launch.process_count))
     return Run(
-        micro_batch=training.get("per_device_train_batch_size", 8),
-        micro_batches=max(accumulation, training.get("steps_per_generation") or accumulation),
+        micro_batch=micro_batch,
+        micro_batches=max(accumulation, generated),
         completion=training.get("max_completion_length", COMPLETION_LENGTH),
         lora=spec.lora.r if spec.lora else 0,
         bf16=training.get("bf16", True) is not False,

@@ -11,6 +11,7 @@ from reward_ablation.start.estimates import Estimate, Pace
 from reward_ablation.start.evaluations import Evaluation, Evaluations, estimated
 from reward_ablation.start.history import History, Interrupted, arm_of
 from reward_ablation.start.stale import Present, stale_because
+from reward_ablation.study.core_digest import of_checkpoints
 from reward_ablation.study.study import Run, Study
 
 DONE = "trained"
@@ -161,6 +162,10 @@ class _Planner:
             at = f"at step {work.step}{f' of {steps}' if steps else ''}"
             why = f"is being trained now, {at}" if work.running else f"interrupted {at}, goes on from there"
             return PlannedRun(run, True, why, None if steps is None else max(steps - work.step, 0))
+        if work is not None and work.step:
+            return PlannedRun(
+                run, True, f"interrupted at step {work.step} under other code or data, begins anew", steps
+            )
         if run.folder not in self.not_there:
             self.not_there[run.folder] = _why_new(run, self.history)
         return PlannedRun(run, True, self.not_there[run.folder], steps)
@@ -169,7 +174,9 @@ class _Planner:
 def goes_on(work: Interrupted, run: Run, present: Present) -> bool:
     """Whether unfinished work is of this run's spec, code and data; any other is wiped."""
     same_inputs = all(work.inputs.get(name) == digest for name, digest in present.inputs.items())
-    return work.spec == {**run.arm_spec.content(), "seed": run.seed} and work.code == present.code and same_inputs
+    same_spec = work.spec == {**run.arm_spec.content(), "seed": run.seed}
+    same_code = work.code == present.code and of_checkpoints(work.modules) == present.checkpoint_modules
+    return same_spec and same_code and same_inputs
 
 
 def _why_new(run: Run, history: History) -> str:

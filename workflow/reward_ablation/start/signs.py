@@ -43,9 +43,11 @@ class Signs:
         """The error that the process ended with; empty where there is none."""
         if self.log is None:
             return ""
-        # Where one process of a run stops in order, the others may fail for want of it.
-        follows = self.beat is not None and self.beat.stopped and self.log.changed - self.beat.at < BRIEF
-        return "" if follows and self.log.unexpected else self.log.error
+        # When one process stops on purpose, the others may crash because they lost it. That is not the run's error.
+        lost_a_peer = self.log.stopped or (
+            self.stopped and self.log.changed - (self.beat.at if self.beat else 0.0) < BRIEF
+        )
+        return "" if lost_a_peer and self.log.unexpected else self.log.error
 
     @property
     def last_line(self) -> str:

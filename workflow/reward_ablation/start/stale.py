@@ -8,7 +8,7 @@ from typing import Any
 
 from reward_ablation.start.history import digest_where_present, read_record
 from reward_ablation.study.canonical import key_of
-from reward_ablation.study.core_digest import is_around
+from reward_ablation.study.core_digest import command_modules, is_around, of_checkpoints
 from reward_ablation.study.study import Run, Study
 
 #: Names of changed modules that are told before "and n more".
@@ -35,6 +35,12 @@ class Present:
     def modules(self) -> dict[str, str]:
         """Digest of each of the modules that decide a run's numbers."""
         return self.study.train_modules
+
+    @cached_property
+    def checkpoint_modules(self) -> dict[str, str]:
+        """Digest of each of the modules that checkpoints depend on."""
+        functions = [component.function for component in self.study.config.components.values()]
+        return of_checkpoints(command_modules(functions))
 
     @cached_property
     def inputs(self) -> dict[str, str]:

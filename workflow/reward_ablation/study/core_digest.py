@@ -17,16 +17,36 @@ from reward_ablation.study.code_digest import PACKAGE, PACKAGE_ROOT, code_digest
 
 #: Packages whose code surrounds what decides results: it says, starts, locks, checks and records.
 AROUND = tuple(f"{PACKAGE}.{name}" for name in ("config", "study", "system", "cluster", "start", "training.around"))
-#: What decides the numbers of a run, beside the components in use.
+#: What decides the numbers of a run: packages and modules, with what is in them.
+DECIDING = tuple(
+    f"{PACKAGE}.{name}"
+    for name in (
+        "training.core",
+        "sampling",
+        "gram",
+        "rewards.arguments",
+        "rewards.completions",
+        "rewards.components",
+        "rewards.grading",
+        "rewards.scoring",
+    )
+)
+#: Packages on the way to these. Nothing but names is in them.
+_PARENTS = {PACKAGE, f"{PACKAGE}.training", f"{PACKAGE}.rewards"}
+#: Modules that write and read checkpoints, beside the core. Where one has changed, old checkpoints are of no use.
+_CHECKPOINT_MODULES = tuple(
+    f"{PACKAGE}.training.around.{name}" for name in ("checkpoints", "parts", "resumed_state", "saving_trainer")
+)
+#: The package whose modules all count.
 CORE = f"{PACKAGE}.training.core"
-#: The module that starts each stage whose results cost GPU hours or decide what is trained on.
+#: Modules behind each stage whose results cost GPU hours or decide what is trained on.
 STAGES = {
-    "data": f"{PACKAGE}.data.problems",
-    "demo_model": f"{PACKAGE}.models.demo",
-    "evaluation": f"{PACKAGE}.evaluation.evaluate",
-    "models": f"{PACKAGE}.models.fetch",
-    "sft": f"{PACKAGE}.sft.fine_tune",
-    "word_problems": f"{PACKAGE}.data.word_problems",
+    "data": (f"{PACKAGE}.data.problems",),
+    "demo_model": (f"{PACKAGE}.models.demo",),
+    "evaluation": (f"{PACKAGE}.evaluation.evaluate", f"{PACKAGE}.evaluation.kept"),
+    "models": (f"{PACKAGE}.models.fetch",),
+    "sft": (f"{PACKAGE}.sft.fine_tune",),
+    "word_problems": (f"{PACKAGE}.data.word_problems",),
 }
 _COMPONENTS = f"{PACKAGE}.rewards.components"
 _FILE = "equivalent_code.json"
@@ -47,13 +67,13 @@ def deciding_digest(name: str) -> str:
 def present_digest(name: str) -> str:
     """Digest of the code behind some results as the code is now, without regard to equivalent digests.
 
-    A component's digest is over what the core does not have.
+    A component's digest leaves out modules that the core imports: the core's digest covers them already.
     """
     if name == "core":
         return code_digest(*core_modules(), without=AROUND)
     if name.startswith(f"{_COMPONENTS}."):
         return _digest({module: digest for module, digest in _modules_of(name).items() if module not in _core()})
-    return code_digest(STAGES.get(name, name), without=AROUND)
+    return code_digest(*STAGES.get(name, (name,)), without=AROUND)
 
 
 def training_digest(functions: Iterable[str]) -> str:
@@ -75,6 +95,11 @@ def training_digest(functions: Iterable[str]) -> str:
 def training_modules(functions: Iterable[str]) -> dict[str, str]:
     """Digest of each module that `training_digest` is over."""
     return _modules_of(*core_modules(), *component_modules(functions))
+
+
+def command_modules(functions: Iterable[str]) -> dict[str, str]:
+    """Digest of each module of the training command, also of those that only surround what decides numbers."""
+    return module_digests(f"{PACKAGE}.training", *component_modules(functions))
 
 
 def component_modules(functions: Iterable[str]) -> list[str]:
@@ -104,8 +129,17 @@ def _digest(digests: dict[str, str]) -> str:
 
 
 def is_around(module: str) -> bool:
-    """Whether a module, by its dotted name, only surrounds what decides results."""
-    return any(module == name or module.startswith(f"{name}.") for name in (*AROUND, f"{PACKAGE}.training.__main__"))
+    """Whether a module of the training command, by its dotted name, only surrounds what decides numbers."""
+    return module not in _PARENTS and not _is_in(module, DECIDING)
+
+
+def of_checkpoints(modules: dict[str, str]) -> dict[str, str]:
+    """Of the digests of all modules of the training command, those that checkpoints depend on."""
+    return {name: digest for name, digest in modules.items() if _is_in(name, (CORE, *_CHECKPOINT_MODULES))}
+
+
+def _is_in(module: str, names: tuple[str, ...]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in names)
 
 
 def first_of_class(name: str, digest: str) -> str:

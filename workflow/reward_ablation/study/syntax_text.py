@@ -70,14 +70,14 @@ def imported_names(path: Path, package: str, messages: bool) -> frozenset[str]:
 
 
 def _cut_messages(tree: ast.Module) -> None:
-    """Take the messages out of a tree: arguments with text of raised exceptions, and all arguments of `print`.
+    """Take the messages out of a tree: arguments with text of raised exceptions, and what is printed to the log.
 
-    An exception's other arguments stay: code that catches the exception may use them.
+    Other arguments of an exception stay, since code that catches the exception may use them.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             node.exc.args = [value for value in node.exc.args if not _has_text(value)]
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_print(node.value.func):
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_message(node.value):
             node.value.args, node.value.keywords = [], []
 
 
@@ -85,8 +85,10 @@ def _has_text(node: ast.AST) -> bool:
     return any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in ast.walk(node))
 
 
-def _is_print(function: ast.expr) -> bool:
-    return isinstance(function, ast.Name) and function.id == "print"
+def _is_message(call: ast.Call) -> bool:
+    """Whether a call prints to the log; what is printed into a file may be read by a program."""
+    is_print = isinstance(call.func, ast.Name) and call.func.id == "print"
+    return is_print and all(keyword.arg != "file" for keyword in call.keywords)
 
 
 def _text(node: Any, imports: list[tuple[str, int, list[str]]]) -> str:

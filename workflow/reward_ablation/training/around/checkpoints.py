@@ -16,17 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.study.canonical import dump
+from reward_ablation.study.core_digest import of_checkpoints
 from reward_ablation.study.run_folder import OWNER, SEAL, step_of_checkpoint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import flush_to_disk, sha256, write_json
 from reward_ablation.training.around.parts import drop_parts_after, parts_until
 
 SET_ASIDE = "set_aside"
-#: Modules that decide what is in a checkpoint, beside those of the packages: checkpoints of another form are of no use.
-FORM = tuple(
-    f"reward_ablation.training.{name}"
-    for name in ("core.", "around.checkpoints", "around.parts", "around.resumed_state", "around.saving_trainer")
-)
 #: The last one, and the one before in case that is damaged: disks are small. A study may set another number.
 KEPT_CHECKPOINTS = 2
 
@@ -65,9 +61,8 @@ def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
 
 
 def _whose(record: dict[str, Any]) -> dict[str, Any]:
-    """What two attempts must agree in for one to go on from the other's checkpoints: what reads them, too."""
-    kept = {name: digest for name, digest in record["modules"].items() if name.startswith(FORM)}
-    return {**record, "modules": kept}
+    """The part of an owner record that must be equal before an attempt may use the checkpoints of an earlier one."""
+    return {**record, "modules": of_checkpoints(record["modules"])}
 
 
 def read_json(path: Path) -> Any:

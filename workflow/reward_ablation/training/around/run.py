@@ -18,8 +18,7 @@ from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.load import load_component
-from reward_ablation.study.code_digest import module_digests
-from reward_ablation.study.core_digest import component_modules
+from reward_ablation.study.core_digest import command_modules
 from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.run_spec import RunSpec
@@ -131,7 +130,7 @@ def prepare(run_dir: Path, spec: RunSpec, code: str, model: Path, problems: Path
         return Start(finished=True)
     work = run_dir / WORK
     verify_model(model)
-    claim(work, owner, module_digests("reward_ablation.training", *component_modules(spec.functions)))
+    claim(work, owner, command_modules(spec.functions))
     clear_outputs(run_dir)
     if trained(work):
         return Start(trained=True)
