@@ -1,6 +1,6 @@
 """Damaged results of finished runs and evaluations, found by the sizes of their files and without reading them.
 
-`snakemake verify` reads the files as well: `planning.verify`.
+`snakemake verify` reads the files as well: `start.verify`.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def unneeded(study: Study) -> list[Leftover]:
 
 
 def needed_paths(study: Study) -> set[str]:
-    """Paths below the results folder that the study names, of all kinds of which there can be leftovers."""
+    """Every path that the study needs, relative to the results folder."""
     answers = [f"{model}/{data}" for model in ("base", *study.runs) for data in study.datasets]
     answers += [f"{run}/{data}.steps" for run in study.keeping_runs for data in study.datasets]
     sets = [study.problems_file, *(f"data/evaluation/{name}.parquet" for name in study.datasets)]

@@ -66,7 +66,8 @@ class RunStatus:
     finished : float or None
         When, in seconds since 1970.
     why : str
-        Why a finished run is trained again, or not, where that needs a word; of a damaged run, what is damaged.
+        For a finished run: the reason why it is trained again, or is kept although its code or data differ. For a
+        damaged run: what is damaged.
     """
 
     run: Run
@@ -91,8 +92,8 @@ class Look:
     root : Path
         The results folder.
     held : dict of str to bool or None
-        Whether a process holds the lock of a run, looked at before the history was read: a run whose lock was free is
-        on record where it was finished.
+        Whether a process holds the lock of a run, read before the records: a run that finishes in between
+        counts as running, and never as failed.
     history : History
     present : Present
         Code and inputs as they are now.
@@ -145,7 +146,7 @@ class Look:
         )
 
     def _at_work(self, signs: Signs, job: SlurmJob | None, held: bool | None, there: bool) -> State | None:
-        """Whether a run, whose folder may be there, is running or queued; None where it is neither, as far as known."""
+        """RUNNING or QUEUED; None where nothing shows that a process or a Slurm job is there."""
         if held or (job is not None and job.state in _RUNS):
             return State.RUNNING
         if job is not None and job.live and not job.ending:

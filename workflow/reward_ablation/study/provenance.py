@@ -20,7 +20,8 @@ Quantities = dict[str, list[str]]
 def quantities(record: dict[str, Any]) -> Quantities:
     """Provenance of a run, from its `run.json`.
 
-    The code is one: an interrupted run is not gone on with by other code.
+    The code that decides numbers is one, since an interrupted run does not go on under other such code. The surrounding
+    code is that of the first attempt.
     """
     values: Quantities = {"code": [record["code"]], SURROUNDING: [_surroundings(record.get("modules", {}))]}
     for attempt in lasting_attempts(record["attempts"]):

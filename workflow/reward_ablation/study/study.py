@@ -313,7 +313,7 @@ class Study:
     def code_of(self, *stages: str) -> str:
         """Digest of the code of a stage, and of what else the stage is named with.
 
-        Of a stage whose results are dear, only the code counts that decides the results.
+        For stages that cost GPU hours, the digest covers the code that decides results, and no launching or logging.
         """
         if stages[0] in STAGES:
             return deciding_digest(*stages)
@@ -367,7 +367,7 @@ class Study:
 
     @property
     def training_settings(self) -> list[str]:
-        """Canonical JSON of each distinct set of settings, for `reward_ablation.training.around.check`."""
+        """Canonical JSON of each distinct set of settings, for `reward_ablation.start.ask_trl`."""
         settings = {
             canonical(
                 {
