@@ -15,7 +15,7 @@ Seen = dict[str, tuple[str, str]]
 
 
 def check_before_training(study: Study, code_counts: bool = True) -> None:
-    """Under `mixed_provenance: refuse`, refuse before any job what the rule `tables_provenance` would refuse after all of them.
+    """Under `mixed_provenance: refuse`, refuse before any job what the rule `tables_provenance` would refuse.
 
     What hardware the coming runs get is not known yet.
 
@@ -36,7 +36,7 @@ def check_before_training(study: Study, code_counts: bool = True) -> None:
         record = read_record(study.root / study.config.root / "runs" / name)
         if not record or (code_counts and record.get("code") != study.train_code):
             to_train = True
-        elif "attempts" in record:  # else of an older version of this workflow; the rule `tables_provenance` says so
+        elif "attempts" in record:  # else of an older version, which the tables tell
             _compare(seen, quantities(record), f"runs/{name}", study)
     if to_train and seen:
         _compare(seen, _of_this_environment(study.train_code, seen), "the runs to be trained now", study)
