@@ -61,7 +61,7 @@ def test_what_the_commands_write_is_in_the_registry(folder):
     for path in folder.glob("*.csv"):
         assert path.stem in TABLES, f"table {path.stem} is written, and no rule declares it: add it to {REGISTRY}"
     declared = {file for rule in RULES for file in files_of(rule)}
-    assert {path.name for path in folder.iterdir() if path.suffix != ".html"} == declared
+    assert {path.name for path in folder.iterdir() if path.suffix != ".html"} == declared | {"runs.sha256"}
 
 
 @pytest.mark.parametrize("rule", RULES)
