@@ -23,7 +23,7 @@ from reward_ablation.system.html_page import PAGE
 
 
 def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
-    """What trained each run, and what it and its evaluations cost."""
+    """What trained each run, and what the run and its evaluations cost."""
     records = read_runs(study, root)
     accounting = ask_accounting(study, records)
     rows = []

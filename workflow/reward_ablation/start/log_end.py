@@ -64,7 +64,7 @@ def _after(lines: list[str], *starts: str) -> int:
 
 
 def _unexpected(lines: list[str]) -> str:
-    """The first unexpected error: other processes of a run fail later, for want of their peer."""
+    """The first unexpected error: the other processes of a run fail later, since they have lost a peer."""
     if found := [line.removeprefix(UNEXPECTED) for line in lines if line.startswith(UNEXPECTED)]:
         return found[0]
     # Python failed before the command began, or an older version of this workflow wrote the log.

@@ -1,4 +1,4 @@
-"""Digest of a user's reward file: its syntax tree, and those of the files that it imports."""
+"""Digest of a user's reward file and of every file that the reward file imports, by their syntax trees."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from reward_ablation.system.exit_status import GOES_ON, may_pass
 from reward_ablation.system.plain_values import printable
 
-#: How the line begins that tells an error: one that a user can mend, and any other one. `status` looks for these lines.
+#: First words of an error line, for which `status` looks: `ERROR` where a user can mend the error, else `UNEXPECTED`.
 ERROR, UNEXPECTED = "error: ", "failed: "
 
 _ELSEWHERE = "or give the study another folder with the key results"
