@@ -1,9 +1,10 @@
-"""Whether two checkouts of this repository train the same bytes: rollouts, gradients, metrics and model weights.
+"""Whether two checkouts of this repository make the same bytes: rollouts, gradients, metrics, weights and answers.
 
     python benchmarks/same_bytes.py OLD_CHECKOUT NEW_CHECKOUT
 
 Trains some tiny variants of the demo with the code of each checkout, on the CPU and offline. Both get the same spec,
-base model and problems, which the new checkout makes. Prints the SHA-256 of each file of each run; the exit status is
+base model and problems, which the new checkout makes. Then the commands of the other stages run: data, the demo model,
+a supervised start, and evaluations of all trained models. Prints the SHA-256 of each file of each run; the exit status is
 1 where one differs.
 """
 
@@ -43,6 +44,14 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+#: A supervised start of two steps.
+SFT = {
+    "data": {"source": "word_problems", "count": 16, "split": "train"},
+    "training": {"max_steps": 2, "per_device_train_batch_size": 4},
+    "lora": {**LORA, "lora_dropout": 0.0},
+}
+
+
 def in_checkout(checkout: Path, *arguments: str) -> None:
     """Run the worker by the code of a checkout.
 
@@ -70,7 +79,7 @@ def compared(old: dict[str, dict[str, str]], new: dict[str, dict[str, str]]) -> 
         SHA-256 of each file, by the case's name and the file's path.
     """
     lines, all_same = [], True
-    for case in CASES:
+    for case in old:
         for name in sorted({*old[case], *new[case]}):
             first, second = old[case].get(name, "no such file"), new[case].get(name, "no such file")
             all_same &= first == second
@@ -85,7 +94,7 @@ def main() -> None:
     parser.add_argument("new", type=Path, help="checkout of the code after it")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "cases.json").write_text(json.dumps({"training": TINY, "cases": CASES}))
+        (Path(folder) / "cases.json").write_text(json.dumps({"training": TINY, "cases": CASES, "sft": SFT}))
         in_checkout(arguments.new, "make", folder)
         digests = []
         for number, checkout in enumerate((arguments.old, arguments.new)):

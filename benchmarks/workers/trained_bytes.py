@@ -2,14 +2,18 @@
 
 python trained_bytes.py make FOLDER
 python trained_bytes.py train FOLDER NUMBER
+
+`train` also runs the stages around the runs: data, the demo model, a supervised start, evaluations.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +60,15 @@ def make(folder: Path) -> None:
         case.mkdir()
         prepare(PrepareSpec.model_validate_json(study.train_data_spec(None)), "train", case / "train.parquet")
         (case / "spec.json").write_text(next(iter(study.runs.values())).spec)
+    study = resolve(merged(demo, {"sft": given["sft"], "evaluation": {"samples": 2}}), "demo.yaml", Path.cwd())
+    specs = {
+        "test": next(iter(study.datasets.values())),
+        "train": study.train_data_spec(None),
+        "model": study.model_spec(None),
+        "sft": study.sft_spec(None),
+        "evaluation": study.evaluation_spec(None),
+    }
+    (folder / "stages.json").write_text(json.dumps(specs))
 
 
 def train_run() -> Callable[..., None]:
@@ -83,7 +96,44 @@ def train(folder: Path, number: str) -> None:
                     raise
         train_one(*inputs)
         digests[name] = json.loads((run / "run.json").read_text())["files"]
+    runs = folder / f"runs{number}"
+    digests["the stages around the runs"] = stages(folder, runs / "stages", runs)
     (folder / f"digests{number}.json").write_text(json.dumps(digests))
+
+
+def stages(folder: Path, made: Path, runs: Path) -> dict[str, str]:
+    """Run the commands of the other stages, and give the digests of what they make.
+
+    Parameters
+    ----------
+    folder : Path
+        With the base model and the stages' specs.
+    made : Path
+        Where the files go.
+    runs : Path
+        With the trained cases. The last case has no adapter; the one with LoRA has.
+    """
+    specs = json.loads((folder / "stages.json").read_text())
+
+    def stage(module: str, spec: str, *options: str | Path) -> None:
+        command = [sys.executable, "-P", "-m", f"reward_ablation.{module}", "--spec", specs[spec], *map(str, options)]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+
+    base, problems = folder / "model", made / "test.parquet"
+    made.mkdir(parents=True)
+    stage("data", "test", "--name", "test", "--output", problems)
+    stage("data", "train", "--name", "train", "--output", made / "train.parquet", "--apart-from", problems)
+    stage("models", "model", "--output", made / "model" / "model.json")
+    demonstrations = ("--problems", folder / "case0" / "train.parquet")
+    stage("sft", "sft", "--model", base, *demonstrations, "--output", made / "start" / "model.json")
+    models = {"base": base} | {case.name: case / "seed0" / "model" for case in sorted(runs.glob("case*"))}
+    for name, model in models.items():
+        options = ("--problems", problems, "--output", made / "answers" / f"{name}.parquet")
+        stage("evaluation", "evaluation", "--model", model, "--base", base, *options)
+    kept = ("--kept", runs / "case0" / "seed0", "--base", base, "--problems", problems)
+    stage("evaluation", "evaluation", *kept, "--output", made / "answers" / "kept.parquet")
+    files = (path for path in sorted(made.rglob("*")) if path.is_file() and path.name != "model.json")
+    return {str(file.relative_to(made)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 if __name__ == "__main__":

@@ -238,12 +238,13 @@ def test_a_run_that_kept_none_has_a_table_without_rows(model_folder, problems_fi
     assert rows.columns.tolist() == ["step", *SCHEMA.names]
 
 
-def test_the_record_says_what_made_the_answers(evaluate, model_folder, tmp_path):
+def test_the_record_says_what_made_the_answers(evaluate, model_folder, problems_file, tmp_path):
     answers = evaluate(record=tmp_path / "answers.json")
     rows = pd.read_parquet(answers)
     record = json.loads((tmp_path / "answers.json").read_text())
     assert (record["size"], record["sha256"]) == (answers.stat().st_size, sha256(answers))
     assert record["code"] == deciding_digest("evaluation")
+    assert record["inputs"] == {"problems": sha256(problems_file)}  # and the base model's record, where there is one
     assert record["spec"]["evaluation"]["samples"] == 2
     assert record["models"] == [model_folder.name]
     assert (record["answers"], record["tokens"]) == (len(rows), rows["tokens"].sum())

@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 from types import SimpleNamespace
 
+import pytest
 from snakemake.io import is_flagged
 from snakemake.rules import Rule
 
 from reward_ablation.start.internals import per_job
 from reward_ablation.start.reruns import Reruns
+from reward_ablation.start.stale import Present, are_stale
+from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.resolve import resolve
+from reward_ablation.system.files import sha256
 
 
 def test_a_wrapped_function_has_the_signature_and_the_result_of_its_own(config, tmp_path):
@@ -43,9 +47,59 @@ def test_inputs_are_ancient_to_a_trained_run_only(config, tmp_path):
     folder = tmp_path / root / "runs" / trained
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}")
-    reruns = Reruns(None, study)
+    reruns = Reruns(SimpleNamespace(is_main_process=False), study)
     files = {"model": f"{root}/{study.model_file}", "problems": f"{root}/{study.problems_file}"}
     for name, is_trained in ((trained, True), (other, False)):
         inputs = reruns.inputs_of_run(SimpleNamespace(run=name))
         assert inputs == files
         assert [is_flagged(file, "ancient") for file in inputs.values()] == [is_trained, is_trained]
+
+
+@pytest.fixture
+def evaluated(config, tmp_path):
+    """A study with a base model and an evaluation set, and the record of answers to these."""
+    study = resolve(config, "study.yaml", tmp_path)
+    [dataset] = study.datasets
+    files = {"model": study.model_file, "problems": f"data/evaluation/{dataset}.parquet"}
+    for name, file in files.items():
+        path = tmp_path / study.config.root / file
+        path.parent.mkdir(parents=True)
+        path.write_text(name)
+        files[name] = path
+    inputs = {name: sha256(path) for name, path in files.items()}
+    return study, dataset, files, {"code": deciding_digest("evaluation"), "inputs": inputs}
+
+
+def test_answers_of_what_is_there_are_not_stale(evaluated):
+    study, dataset, _, record = evaluated
+    for of_base in (True, False):
+        assert not are_stale(record, of_base, dataset, Present(study))
+        assert not are_stale({}, of_base, dataset, Present(study))  # of an older version
+
+
+@pytest.mark.parametrize(("changed", "of_run"), [("problems", True), ("model", False)])
+def test_answers_to_other_problems_or_of_another_base_model_are_stale(evaluated, changed, of_run):
+    study, dataset, files, record = evaluated
+    files[changed].write_text("other")
+    assert are_stale(record, True, dataset, Present(study))
+    assert are_stale(record, False, dataset, Present(study)) == of_run
+    files[changed].unlink()  # nothing to compare with
+    assert not are_stale(record, True, dataset, Present(study))
+
+
+def test_answers_of_other_code_are_stale(evaluated):
+    study, dataset, _, record = evaluated
+    assert are_stale({**record, "code": "other"}, False, dataset, Present(study))
+
+
+def test_inputs_of_the_base_models_answers_are_ancient_once_these_are_there(evaluated, tmp_path):
+    study, dataset, files, _ = evaluated
+    reruns = Reruns(SimpleNamespace(is_main_process=False), study)
+    paths = {name: str(path.relative_to(tmp_path)) for name, path in files.items()}
+    for there in (False, True):
+        inputs = reruns.inputs_of_base_answers(SimpleNamespace(dataset=dataset))
+        assert inputs == paths
+        assert [is_flagged(file, "ancient") for file in inputs.values()] == [there, there]
+        answers = tmp_path / study.config.root / study.answers_folder / "base" / f"{dataset}.parquet"
+        answers.parent.mkdir(parents=True, exist_ok=True)
+        answers.touch()

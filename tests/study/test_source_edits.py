@@ -130,7 +130,10 @@ SAMPLES = "train|evaluation|sft"
         ("rewards/components/tag_count.py", function, NOTHING),  # not in use
         # Data, models, answers.
         ("data/word_problems.py", message, NOTHING),
-        ("data/word_problems.py", constant, "data|word_problems|demo_model|models|sft"),
+        ("data/word_problems.py", constant, "data|word_problems|demo_model"),
+        ("models/hub.py", constant, NOTHING),
+        ("models/check.py", function, NOTHING),
+        ("models/demo.py", constant, "demo_model"),
         ("evaluation/generate.py", function, "evaluation"),
         # Tables and figures: each rule by its own code.
         ("analysis/gradients/what_if.py", function, "tables_gradients"),

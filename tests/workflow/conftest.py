@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,16 +85,34 @@ def study(tmp_path):
     return Study(tmp_path, TINY)
 
 
+def made_once(tmp_path_factory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that one of all test processes fills; each process has a copy, file times included."""
+    base = tmp_path_factory.getbasetemp()
+    original = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with wait_for(original / ".lock", name):
+        if not (original / "made").exists():
+            assert not (original / "begun").exists(), f"{name}: failed in another test process"
+            (original / "begun").touch()
+            make(original / "files")
+            (original / "made").touch()
+        copy = tmp_path_factory.mktemp(name) / "files"
+        shutil.copytree(original / "files", copy)
+    return copy
+
+
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """The tiny study after a whole run: it runs once for all test processes, and each has a copy."""
-    base = tmp_path_factory.getbasetemp()
-    original = Study((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished" / "study", TINY)
-    with wait_for(original.folder.parent / ".lock", "the finished study"):
-        if not original.results.exists():
-            result = original.snakemake()
-            assert result.returncode == 0, result.stdout + result.stderr
-        assert (original.results / "figures" / "all.pdf").is_file(), "it failed in another test process"
-        copy = Study(tmp_path_factory.mktemp("finished") / "study", TINY)
-        shutil.copytree(original.folder, copy.folder)
-    return copy
+    """The tiny study after a whole run."""
+
+    def make(folder: Path) -> None:
+        result = Study(folder, TINY).snakemake()
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    return Study(made_once(tmp_path_factory, "finished", make), TINY)
+
+
+def with_inputs_of(finished: Study, study: Study) -> Study:
+    """A study whose base model and data are those of a finished one, which has the same."""
+    for made in ("models", "data"):
+        shutil.copytree(finished.results / made, study.results / made)
+    return study

@@ -91,7 +91,7 @@ class Bench:
     def new(cls, place: Path) -> Bench:
         """One that has not been started."""
         bench = cls(place / "study", copy_of_the_code(place / "code"), EDITED)
-        bench.folder.mkdir()
+        bench.folder.mkdir(parents=True)
         (bench.folder / "my_rewards.py").write_text(REWARDS)
         (bench.folder / "my_helpers.py").write_text(HELPERS)
         rows = [json.dumps({name: row[name] for name in ("question", "answer")}) for row in generate(64, 0, "train")]

@@ -14,13 +14,14 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from reward_ablation.study.code_digest import module_digests
 
-from .conftest import ROOT
-from .edits import Bench
+from .conftest import ROOT, made_once
+from .edits import EDITED, Bench
 
 pytestmark = pytest.mark.slow
 
@@ -208,15 +209,19 @@ TABLE = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def trained(tmp_path_factory) -> Bench:
     """The study after all of its runs were trained."""
-    bench = Bench.new(tmp_path_factory.mktemp("trained"))
-    plan = bench.plan()
-    assert plan.startswith("study tiny: 4 of 4 runs to train")
-    assert "not trained yet" in plan
-    assert len(bench.train()) == 4
-    return bench
+
+    def make(place: Path) -> None:
+        bench = Bench.new(place)
+        plan = bench.plan()
+        assert plan.startswith("study tiny: 4 of 4 runs to train")
+        assert "not trained yet" in plan
+        assert len(bench.train()) == 4
+
+    place = made_once(tmp_path_factory, "trained", make)
+    return Bench(place / "study", place / "code", EDITED)
 
 
 def without_keys(names: set[str]) -> set[str]:

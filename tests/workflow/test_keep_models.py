@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from .conftest import TINY, Study
+from .conftest import TINY, Study, with_inputs_of
 
 pytestmark = pytest.mark.slow
 
@@ -14,10 +14,11 @@ FIGURES = ("results/tiny/figures/learning_curves.pdf", "results/tiny/figures/exa
 
 
 @pytest.fixture(scope="module")
-def keeping(tmp_path_factory):
+def keeping(finished, tmp_path_factory):
     """A run of the tiny study, as far as the figures of kept models: three steps, of which two leave a model."""
     arms = {"design": "list", "arms": {"mixed": TINY["arms"]["arms"]["mixed"]}}
-    study = Study(tmp_path_factory.mktemp("keeping"), {**TINY, "seeds": [0], "arms": arms, "keep_models": 1})
+    config = {**TINY, "seeds": [0], "arms": arms, "keep_models": 1}
+    study = with_inputs_of(finished, Study(tmp_path_factory.mktemp("keeping"), config))
     result = study.snakemake("--", *FIGURES)
     assert result.returncode == 0, result.stdout + result.stderr
     return study

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import shutil
 
 import pytest
 
-from .conftest import TINY, Study
+from .conftest import TINY, Study, with_inputs_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.spread]
 
@@ -46,9 +45,7 @@ def test_only_a_run_that_was_killed_is_trained_again(finished, tmp_path, errors)
     config["seeds"] = list(range(len(errors) + 1))
     config["components"] = {"troubled": {"function": "troubled.py:troubled"}}
     config["arms"]["arms"] = {"one": {"weights": {"troubled": 1}}}
-    study = Study(tmp_path / "study", config)
-    for made in ("models", "data"):
-        shutil.copytree(finished.results / made, study.results / made)
+    study = with_inputs_of(finished, Study(tmp_path / "study", config))
     ways = [*errors, "kill", "score", "one too many", "two too many"]
     (study.folder / "troubled.py").write_text(REWARDS.replace("WAYS", repr(ways)))
     result = study.snakemake("--until", "train")

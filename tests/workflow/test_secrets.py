@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from .conftest import with_inputs_of
 from .test_config import errors_of
 
 pytestmark = pytest.mark.slow
@@ -18,7 +19,8 @@ def judge(completions, *, api_key: str, **columns):
 """
 
 
-def test_the_value_of_a_secret_is_nowhere(study, monkeypatch):
+def test_the_value_of_a_secret_is_nowhere(finished, study, monkeypatch):
+    with_inputs_of(finished, study)
     study.config["seeds"] = [0]
     study.config["components"]["judge"] = {
         "function": "rewards/judge.py:judge",
@@ -37,7 +39,7 @@ def test_the_value_of_a_secret_is_nowhere(study, monkeypatch):
         "error: components.judge.parameters: the environment variable JUDGE_API_KEY is not set; set it with `export "
         "JUDGE_API_KEY=...`, then run the same command again"
     ]
-    assert not list(study.results.rglob("*.json"))  # no job has run
+    assert not (study.results / "study.json").exists()  # no job has run
 
     monkeypatch.setenv("JUDGE_API_KEY", SECRET)
     result = study.snakemake(*targets)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .conftest import TINY, Study
+from .conftest import TINY, Study, with_inputs_of
 
 pytestmark = pytest.mark.slow
 
@@ -17,8 +17,8 @@ SFT = {
 }
 
 
-def test_a_start_is_learnt_again_for_other_demonstrations_and_for_no_evaluation_set(tmp_path):
-    study = Study(tmp_path, {**TINY, "sft": SFT})
+def test_a_start_is_learnt_again_for_other_demonstrations_and_for_no_evaluation_set(finished, tmp_path):
+    study = with_inputs_of(finished, Study(tmp_path, {**TINY, "sft": SFT}))
     result = study.snakemake("--until", "sft")
     assert result.returncode == 0, result.stdout + result.stderr
     (start,) = [path for path in study.results.glob("models/*/model.json") if "inputs" in json.loads(path.read_text())]

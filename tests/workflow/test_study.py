@@ -26,6 +26,8 @@ pytestmark = pytest.mark.slow
 TABLES = {f"tables_{rule}": 1 for rule in RULES} | {"summary": 1}
 #: Tables that need the answers of evaluated models.
 OF_ANSWERS = {f"tables_{rule}": 1 for rule in ("evaluation", "reward_hacking", "cost")} | {"summary": 1}
+#: Tables that need the evaluation sets.
+OF_PROBLEMS = {f"tables_{rule}": 1 for rule in ("evaluation", "reward_hacking")} | {"summary": 1}
 DESCRIBED = {"describe": 1}
 ANSWERS = {"evaluate": 4, "evaluate_base": 1}
 FIGURES = {"all_figures": 1} | {f"figure_{name}": 1 for name in CATALOGUE}
@@ -96,6 +98,19 @@ MADE_AGAIN = {
         lambda bench: bench.append("analysis/gradients/measured_tables.py", "edited = 1\n"),
         {"tables_gradients": 1} | drawn_from("gradients") | PAGES,
     ),
+    "code that prepares data": (
+        lambda bench: bench.append("data/problems.py", "edited = 1\n"),
+        {"prepare_train": 1, "prepare_evaluation": 1} | OF_PROBLEMS | drawn_from("evaluation") | PAGES,
+    ),
+    "code that decides runs, and that data are prepared with": (
+        lambda bench: bench.append("rewards/grading/units.py", "edited = 1\n"),
+        {"train": 4, "prepare_train": 1, "prepare_evaluation": 1} | ANSWERS | TABLES | FIGURES | PAGES,
+    ),
+    "code that answers are made with, and data prepared": (
+        lambda bench: [bench.append(f"{name}.py", "edited = 1\n") for name in ("data/problems", "evaluation/score")],
+        {"prepare_train": 1, "prepare_evaluation": 1} | ANSWERS | OF_ANSWERS | drawn_from("evaluation", "cost") | PAGES,
+    ),
+    "code that fetches a model": (lambda bench: bench.append("models/hub.py", "edited = 1\n"), {}),
     "code that asks Slurm for jobs": (lambda bench: bench.append("cluster/slurm.py", "edited = 1\n"), {}),
     "resamples": (lambda bench: bench.set("bootstrap", 300), DESCRIBED | TABLES | FIGURES | PAGES),
     "a seed removed": (lambda bench: bench.set("seeds", [0]), DESCRIBED | TABLES | FIGURES | PAGES),
@@ -122,6 +137,31 @@ def test_only_what_depends_on_an_edit_is_made_again_and_the_plan_says_so(finishe
     assert re.fullmatch(rf"study tiny: {stages.get('train', 0)} of [24] runs to train{told}", plan[0])
     if evaluations:
         assert re.search(rf"^{evaluations} evaluations to make: .* CPU hours, from \d+ earlier evaluations$", plan[-1])
+
+
+def test_answers_of_other_code_or_problems_are_made_again_without_snakemakes_records(finished, tmp_path):
+    bench = Bench.of(finished, tmp_path)
+    with bench.without_records():
+        assert bench.dry_run("--until", "evaluate", "evaluate_base") == {}
+        bench.append("evaluation/score.py", "edited = 1\n")
+        assert bench.dry_run("--until", "evaluate", "evaluate_base") == ANSWERS
+        assert bench.dry_run("--until", "evaluate", "evaluate_base", "--rerun-triggers", "mtime") == {}
+        [problems] = bench.results.glob("data/evaluation/test-*.parquet")
+        bench.replace("workflow/reward_ablation/evaluation/score.py", "edited = 1\n", "")
+        problems.write_bytes(problems.read_bytes() + b" ")
+        [train] = bench.results.glob("data/train-*.parquet")
+        train.touch()  # as if it were made after the other problems
+        assert bench.dry_run("--until", "evaluate", "evaluate_base") == ANSWERS
+
+
+def test_data_that_are_made_again_with_the_same_bytes_are_not_evaluated_again(finished, tmp_path):
+    bench = Bench.of(finished, tmp_path)
+    bench.append("data/problems.py", "edited = 1\n")
+    answers = sorted(bench.results.glob("evaluation/**/*.parquet"))
+    before = [path.stat().st_mtime_ns for path in answers]
+    bench.snakemake("results/tiny/tables/evaluation_by_run.csv")
+    assert [path.stat().st_mtime_ns for path in answers] == before
+    assert bench.dry_run("results/tiny/tables/evaluation_by_run.csv") == {}
 
 
 def test_damaged_results_are_told_and_made_again_before_any_table_is_touched(finished, tmp_path):

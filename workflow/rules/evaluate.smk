@@ -1,8 +1,11 @@
 rule evaluate_base:
-    """The base model's answers to one evaluation set."""
+    """The base model's answers to one evaluation set.
+
+    Model and problems count by the digests that the answers' record has of them, not by file times; those of the
+    rules below, too.
+    """
     input:
-        model=f"<results>/{study.model_file}",
-        problems="<results>/data/evaluation/{dataset}.parquet",
+        unpack(reruns.inputs_of_base_answers),
     output:
         answers=f"<results>/{study.answers_folder}/base/{{dataset}}.parquet",
         record=f"<results>/{study.answers_folder}/base/{{dataset}}.json",
@@ -31,7 +34,7 @@ rule evaluate:
     input:
         run="<results>/runs/{run}/run.json",
         base=ancient(f"<results>/{study.model_file}"),
-        problems="<results>/data/evaluation/{dataset}.parquet",
+        problems=reruns.problems_of_answers(),
     output:
         answers=f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.parquet",
         record=f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.json",
@@ -56,7 +59,7 @@ rule evaluate_kept:
     input:
         run="<results>/runs/{run}/run.json",
         base=ancient(f"<results>/{study.model_file}"),
-        problems="<results>/data/evaluation/{dataset}.parquet",
+        problems=reruns.problems_of_answers(".steps"),
     output:
         answers=f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.steps.parquet",
         record=f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.steps.json",

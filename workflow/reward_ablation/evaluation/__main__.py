@@ -10,10 +10,10 @@ import pandas as pd
 from reward_ablation.evaluation.kept import kept_models
 from reward_ablation.evaluation.record import Clock
 from reward_ablation.models.load import whole_model
-from reward_ablation.models.verify import verify_model
+from reward_ablation.models.verify import FETCHED, verify_model
 from reward_ablation.study.run_spec import EvaluateSpec
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
-from reward_ablation.system.files import write_json, write_parquet
+from reward_ablation.system.files import sha256, write_json, write_parquet
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.imports import large_imports
 
@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     spec = EvaluateSpec.parse(args.spec)
     problems = read_problems(args.problems)
+    inputs = digests_of({"problems": args.problems, "model": args.model / FETCHED if args.model else None})
     kept = kept_models(args.kept) if args.kept else {}
     models = list(kept.values()) if args.kept else [args.model]
     for folder in {folder for model in models for folder in (model, whole_model(model, args.base))}:
@@ -50,7 +51,12 @@ def main(arguments: list[str] | None = None) -> None:
             answers = evaluate(spec, args.model, args.base, problems)
         write_parquet(answers, args.output)
         if args.record:
-            write_json(clock.record(spec, models, answers, args.output), args.record)
+            write_json(clock.record(spec, inputs, models, answers, args.output), args.record)
+
+
+def digests_of(files: dict[str, Path | None]) -> dict[str, str]:
+    """SHA-256 of those of the files that are there, by name."""
+    return {name: sha256(path) for name, path in files.items() if path is not None and path.is_file()}
 
 
 def read_problems(path: Path) -> pd.DataFrame:

@@ -27,11 +27,15 @@ class Clock:
     def __init__(self) -> None:
         self.started = time.perf_counter()
 
-    def record(self, spec: EvaluateSpec, models: Sequence[Path], answers: pa.Table, output: Path) -> dict[str, Any]:
+    def record(
+        self, spec: EvaluateSpec, inputs: dict[str, str], models: Sequence[Path], answers: pa.Table, output: Path
+    ) -> dict[str, Any]:
         """What is to be known of an evaluation that has ended.
 
         Parameters
         ----------
+        inputs : dict of str to str
+            SHA-256 of the problems, and of the record of the base model where the base model was evaluated.
         models : sequence of Path
             Folders of the models that were evaluated.
         answers : Table
@@ -55,6 +59,7 @@ class Clock:
         return {
             "spec": spec.model_dump(mode="json"),
             "code": deciding_digest("evaluation"),
+            "inputs": inputs,
             "backend": choose_backend(spec.evaluation.backend, spec.device),
             "packages": {"python": platform.python_version(), **installed()},
             "hardware": {

@@ -1,4 +1,4 @@
-"""Whether a finished run is what the study would train today, by the run's own record."""
+"""Whether a finished run, or a file of answers, is what the study would make today, by its own record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from reward_ablation.start.history import digest_where_present, read_record
 from reward_ablation.study.canonical import key_of
-from reward_ablation.study.core_digest import command_modules, is_around, of_checkpoints
+from reward_ablation.study.core_digest import command_modules, deciding_digest, is_around, of_checkpoints
 from reward_ablation.study.study import Run, Study
 
 #: Names of changed modules that are told before "and n more".
@@ -48,6 +48,16 @@ class Present:
         return self._digests({"model": self.study.model_file, "problems": self.study.problems_file})
 
     @cached_property
+    def base(self) -> str | None:
+        """Digest of the base model's record, where there is one."""
+        return digest_where_present(self._root / self.study.model_file)
+
+    @cached_property
+    def evaluation_sets(self) -> dict[str, str]:
+        """Digest of each prepared evaluation set by its name and key, where the set is there."""
+        return self._digests({name: f"data/evaluation/{name}.parquet" for name in self.study.datasets})
+
+    @cached_property
     def start_changed(self) -> bool:
         """Whether the supervised start that is there was made of another model or of other demonstrations."""
         demonstrations = self.study.demonstrations_file
@@ -79,6 +89,28 @@ def stale_because(record: dict[str, Any], run: Run, present: Present) -> str | N
     trained_on = record.get("inputs", {})
     changed = [_INPUTS[name] for name, digest in present.inputs.items() if trained_on.get(name, digest) != digest]
     return f"its {' and its '.join(changed)} changed" if changed else None
+
+
+def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: Present) -> bool:
+    """Whether answers must be made again: other code, problems or base model than today's made them.
+
+    Snakemake looks after the answers of a run that is trained again.
+
+    Parameters
+    ----------
+    answers : dict
+        The record beside the answers. What the record of an older version does not say counts as unchanged.
+    of_base : bool
+        The base model's answers, not those of a run.
+    dataset : str
+        Name and key of the evaluation set.
+    """
+    today = {"problems": present.evaluation_sets.get(dataset), "model": present.base if of_base else None}
+    made_of = answers.get("inputs", {})
+    code = deciding_digest("evaluation")
+    return answers.get("code", code) != code or any(
+        digest is not None and made_of.get(name, digest) != digest for name, digest in today.items()
+    )
 
 
 def _which(before: dict[str, str], after: dict[str, str]) -> str:

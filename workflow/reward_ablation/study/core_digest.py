@@ -15,8 +15,14 @@ from typing import Any
 
 from reward_ablation.study.code_digest import PACKAGE, PACKAGE_ROOT, code_digest, module_digests
 
-#: Packages whose code surrounds what decides results: it says, starts, locks, checks and records.
-AROUND = tuple(f"{PACKAGE}.{name}" for name in ("config", "study", "system", "cluster", "start", "training.around"))
+#: Packages and modules whose code surrounds what decides results: it says, starts, fetches, locks, checks and records.
+AROUND = tuple(
+    f"{PACKAGE}.{name}"
+    for name in (
+        *("config", "study", "system", "cluster", "start", "training.around"),
+        *("models.check", "models.fetch", "models.hub", "models.verify"),
+    )
+)
 #: What decides the numbers of a run: packages and modules, with what is in them.
 DECIDING = tuple(
     f"{PACKAGE}.{name}"
@@ -39,12 +45,13 @@ _CHECKPOINT_MODULES = tuple(
 )
 #: The package whose modules all count.
 CORE = f"{PACKAGE}.training.core"
-#: Modules behind each stage whose results cost GPU hours or decide what is trained on.
+#: Modules behind each stage whose results cost GPU hours or decide what is trained on. A model that is fetched is the
+#: same whatever code fetches it: the spec has its revision, or a digest of its content or of the demo model's code.
 STAGES = {
     "data": (f"{PACKAGE}.data.problems",),
     "demo_model": (f"{PACKAGE}.models.demo",),
     "evaluation": (f"{PACKAGE}.evaluation.evaluate", f"{PACKAGE}.evaluation.kept"),
-    "models": (f"{PACKAGE}.models.fetch",),
+    "models": (),
     "sft": (f"{PACKAGE}.sft.fine_tune",),
     "word_problems": (f"{PACKAGE}.data.word_problems",),
 }
