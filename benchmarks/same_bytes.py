@@ -4,8 +4,8 @@
 
 Trains some tiny variants of the demo with the code of each checkout, on the CPU and offline. Both get the same spec,
 base model and problems, which the new checkout makes. Then the commands of the other stages run: data, the demo model,
-a supervised start, and evaluations of all trained models. Prints the SHA-256 of each file of each run; the exit status is
-1 where one differs.
+a supervised start, and evaluations of all trained models. Prints the SHA-256 of each file; the exit status is 1 where
+one differs.
 """
 
 from __future__ import annotations

@@ -17,6 +17,10 @@ from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256
 
 
+#: What is asked of Snakemake's workflow in a job.
+IN_A_JOB = SimpleNamespace(is_main_process=False, dag_settings=SimpleNamespace(rerun_triggers=["params"]))
+
+
 def test_a_wrapped_function_has_the_signature_and_the_result_of_its_own(config, tmp_path):
     study = resolve(config, "study.yaml", tmp_path)
     spec = per_job(study.spec_of_run)
@@ -47,7 +51,7 @@ def test_inputs_are_ancient_to_a_trained_run_only(config, tmp_path):
     folder = tmp_path / root / "runs" / trained
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}")
-    reruns = Reruns(SimpleNamespace(is_main_process=False), study)
+    reruns = Reruns(IN_A_JOB, study)
     files = {"model": f"{root}/{study.model_file}", "problems": f"{root}/{study.problems_file}"}
     for name, is_trained in ((trained, True), (other, False)):
         inputs = reruns.inputs_of_run(SimpleNamespace(run=name))
@@ -94,7 +98,7 @@ def test_answers_of_other_code_are_stale(evaluated):
 
 def test_inputs_of_the_base_models_answers_are_ancient_once_these_are_there(evaluated, tmp_path):
     study, dataset, files, _ = evaluated
-    reruns = Reruns(SimpleNamespace(is_main_process=False), study)
+    reruns = Reruns(IN_A_JOB, study)
     paths = {name: str(path.relative_to(tmp_path)) for name, path in files.items()}
     for there in (False, True):
         inputs = reruns.inputs_of_base_answers(SimpleNamespace(dataset=dataset))

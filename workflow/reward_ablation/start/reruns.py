@@ -3,8 +3,10 @@
 Snakemake compares params with its records in `.snakemake/`. Where those are gone, or the results were moved to
 another machine without them, a run that other code trained looks up to date to Snakemake. The run's own record says
 what trained the run, and the record beside answers says what made the answers. Where data or the base model are made
-again with the same bytes, these records save the evaluations, which Snakemake alone would make again. Damaged results are made again too: Snakemake knows of a run's files only `run.json`, and does not look at
-the sizes of answers.
+again with the same bytes, these records save the evaluations, which Snakemake alone would make again.
+
+Damaged results are made again, too: Snakemake knows of a run's files only `run.json`, and does not look at the sizes
+of answers.
 """
 
 from __future__ import annotations
