@@ -16,7 +16,6 @@ from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256
 
-
 #: What is asked of Snakemake's workflow in a job.
 IN_A_JOB = SimpleNamespace(is_main_process=False, dag_settings=SimpleNamespace(rerun_triggers=["params"]))
 
