@@ -1,6 +1,5 @@
 from functools import cache
 from itertools import combinations
-from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -17,15 +16,12 @@ from reward_ablation.figures.__main__ import draw as draw_from
 from reward_ablation.figures.catalogue import FIGURES, module_of
 from reward_ablation.figures.elements.curves import MOST_POINTS, thinned
 from reward_ablation.figures.elements.style import COLOURS, STYLE, looks, wrapped
-from reward_ablation.figures.elements.weights import positions
 from reward_ablation.figures.evaluation.arms import arms
 from reward_ablation.figures.evaluation.evaluation import evaluation
 from reward_ablation.figures.front import title_page
 from reward_ablation.figures.gradients.similarity_layers import layer_places, layers_in_order, similarity_layers
 from reward_ablation.figures.gradients.similarity_parts import similarity_parts
-from reward_ablation.figures.gradients.similarity_steps import exactness_note, similarity_steps
-from reward_ablation.study.run_spec import ArmSpec
-from specs import arm_spec
+from reward_ablation.figures.gradients.similarity_steps import similarity_steps
 
 
 @cache
@@ -222,13 +218,6 @@ def test_simplex_colours_the_estimates_at_their_weights(made_up):
     assert list(points.get_array()) == list(rows.loc[made_up("simplex").study.arm_names, "estimate"])
 
 
-def test_corners_and_centre_of_the_simplex():
-    weights = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
-    # An equilateral triangle of side 1: top, lower left, lower right, and the centre at a third of its height.
-    height = 3**0.5 / 2
-    np.testing.assert_allclose(positions(weights), [[0.5, height], [0, 0], [1, 0], [0.5, height / 3]], atol=1e-12)
-
-
 @pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers"])
 def test_cosines_have_their_whole_range(made_up, figure):
     assert len(draw(made_up, "four arms", figure).axes) == 3
@@ -402,13 +391,3 @@ def test_figures_leave_matplotlibs_settings_alone(made_up):
     drawn_with(made_up("four arms"), "rewards")
     drawn_with(made_up("four arms"), "evaluation")
     assert dict(matplotlib.rcParams) == before
-
-
-@pytest.mark.parametrize(
-    ("gpus", "training", "words"),
-    [(0, {}, "float32"), (1, {}, "bfloat16"), (1, {"bf16": False}, "float32"), (0, {"bf16": True}, "bfloat16")],
-)
-def test_precision_is_said(gpus, training, words):
-    spec = ArmSpec.read(arm_spec(gpus=gpus, training=training))
-    study = SimpleNamespace(runs=[SimpleNamespace(spec=spec)])
-    assert exactness_note(study, pd.Series([0.0])) == f"Gradients computed in {words}."
