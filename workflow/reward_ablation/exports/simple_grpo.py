@@ -72,8 +72,9 @@ def export(
 
 def prompts_and_golds(path: Path, spec: ArmSpec, model: Path) -> tuple[Texts, Texts]:
     """Prompts and golds of a prepared set, by problem id."""
-    problems = read_parquet(path, ["id", "question", "answer"]).set_index("id")
-    return prompt_texts(problems["question"].to_dict(), spec, model), problems["answer"].to_dict()
+    problems = read_parquet(path, ["id", "question", "answer"])
+    questions = dict(zip(problems["id"], problems["question"], strict=True))
+    return prompt_texts(questions, spec, model), dict(zip(problems["id"], problems["answer"], strict=True))
 
 
 def prompt_texts(questions: Texts, spec: ArmSpec, model: Path) -> Texts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib import rc_context
@@ -64,7 +64,7 @@ def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
     rest.set_axis_off()
     weight_matrix(weights, study, study.arm_names)
     for place, look in enumerate(looks(study).values()):
-        style = {"color": look.colour, "linestyle": look.dashes, "marker": look.marker}
+        style: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "marker": look.marker}
         samples.plot([0, 0.5, 1], [place] * 3, markevery=[1], **style)
     samples.set_ylim(weights.get_ylim())
     samples.set_axis_off()
@@ -79,7 +79,7 @@ class Line(NamedTuple):
 
 
 @rc_context(STYLE)
-def contents(lines: Sequence[Line]) -> tuple[Figure, list[list[float]]]:
+def contents(lines: Sequence[Line]) -> tuple[Figure, list[tuple[float, float, float, float]]]:
     """Draw the contents; return the page and each line's box: left, bottom, right, top, in points."""
     height = ABOVE + LINE * (len(lines) + 0.5)
     figure = Figure(figsize=(WIDTH, height))
@@ -88,7 +88,7 @@ def contents(lines: Sequence[Line]) -> tuple[Figure, list[list[float]]]:
     boxes = []
     for place, line in enumerate(lines):
         bottom = height - ABOVE - LINE * (place + 1)
-        boxes.append([72 * inches for inches in (MARGIN, bottom, WIDTH - MARGIN, bottom + LINE)])
+        boxes.append((72 * MARGIN, 72 * bottom, 72 * (WIDTH - MARGIN), 72 * (bottom + LINE)))
         middle = (bottom + LINE / 2) / height
         if line.page is None:
             figure.text(left, middle, line.words, va="center", weight="bold")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -19,7 +20,7 @@ from reward_ablation.figures.elements.style import ONE_COLUMN, legend_below, loo
 OTHER_CLOCKS = {"_of_jobs": ("|", "clocks of the Slurm jobs"), "_accounted": ("d", "Slurm's accounting")}
 
 #: Look of hours that were lost.
-LOST = {"facecolor": "#303030", "hatch": "////", "edgecolor": "white"}
+LOST: dict[str, Any] = {"facecolor": "#303030", "hatch": "////", "edgecolor": "white"}
 
 #: Hours by the start of their columns' names, with the name of the axis.
 UNITS = {"gpu": "GPU hours", "cpu": "CPU thread hours", "wall": "wall hours"}
@@ -50,7 +51,12 @@ def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
         other = hours.get(f"{unit}_hours{ending}")
         if other is not None and other.notna().any():
             axes.plot(other, rows, marker, color="black", markersize=6, markerfacecolor="white")
-            style = {"color": "black", "marker": marker, "linestyle": "none", "markerfacecolor": "white"}
+            style: dict[str, Any] = {
+                "color": "black",
+                "marker": marker,
+                "linestyle": "none",
+                "markerfacecolor": "white",
+            }
             handles.append(Line2D([], [], **style, label=label))
     name_rows(axes, arms)
     axes.set_ylim(len(arms) - 0.5, -0.5)

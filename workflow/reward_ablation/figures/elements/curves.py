@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import ceil
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,11 +69,11 @@ def curve_panels(
     groups, quantities = arm_groups(study), len(titles)
     if len(groups) > 1:
         figure = Figure(figsize=(WIDTH, quantities * height + 0.4))
-        grid = figure.subplots(quantities, len(groups), squeeze=False, sharex=True, sharey="row")
+        grid = figure.subplots(quantities, len(groups), squeeze=False, sharex=True, sharey="row").tolist()
     else:
         columns = 2 if quantities == 4 else min(quantities, 3)
         figure = Figure(figsize=(WIDTH, ceil(quantities / columns) * height + 0.4))
-        grid = np.reshape(panel_grid(figure, quantities, columns), (quantities, 1))
+        grid = [[panel] for panel in panel_grid(figure, quantities, columns)]
     rows = [list(zip(panels, groups, strict=True)) for panels in grid]
     for row, name, label in zip(
         rows, titles, [labels] * quantities if isinstance(labels, str) else labels, strict=True
@@ -159,7 +160,7 @@ def draw_curves(axes: Axes, curves: pd.DataFrame, study: StudyFile, arms: list[s
             continue
         every = max(1, len(curve) // 10)
         alone = mean.notna() & mean.shift().isna() & mean.shift(-1).isna()
-        band = {"alpha": 0.2 if few else 0.12, "linewidth": 0}
+        band: dict[str, Any] = {"alpha": 0.2 if few else 0.12, "linewidth": 0}
         axes.fill_between(x, curve["low"], curve["high"], color=colour, label=arm, **band)
         axes.plot(
             x,

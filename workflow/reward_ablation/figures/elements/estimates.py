@@ -79,7 +79,7 @@ def draw_side_by_side(
         rows = table[table["arm"] == arm].set_index(by).reindex(kinds)
         values, *ends = rows[["estimate", "low", "high"]].to_numpy(dtype=float).T
         x = np.arange(len(kinds)) + SPREAD * ((place + 0.5) / len(arms) - 0.5)
-        style = {"markersize": size, "linestyle": "none", "elinewidth": 1.0}
+        style: dict[str, Any] = {"markersize": size, "linestyle": "none", "elinewidth": 1.0}
         draw_points(axes, look[arm], x, values, along=ends, label=arm, **style)
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")

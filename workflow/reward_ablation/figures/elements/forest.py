@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -97,7 +97,7 @@ def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, level: float)
             continue
         estimate, low, high, p, unseen = numbers.get(row.key, [np.nan] * len(NUMBERS))
         if np.isnan(estimate):
-            beside = {"textcoords": "offset points", "va": "center", "fontsize": 6, "color": "#808080"}
+            beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 6, "color": "#808080"}
             axes.annotate("no estimate", (0, place), (4, 0), **beside)
             continue
         if np.isfinite(unseen):

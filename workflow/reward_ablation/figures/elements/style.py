@@ -126,7 +126,7 @@ def draw_points(
         return None if ends is None else np.maximum([np.atleast_1d(value - ends[0]), np.atleast_1d(ends[1] - value)], 0)
 
     face = "white" if hollow else look.colour
-    bars = {"xerr": lengths(x, across), "yerr": lengths(y, along)}
+    bars: dict[str, Any] = {"xerr": lengths(x, across), "yerr": lengths(y, along)}
     axes.errorbar(x, y, **bars, color=look.colour, marker=look.marker, markerfacecolor=face, **style)
 
 

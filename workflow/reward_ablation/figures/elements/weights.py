@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -56,8 +58,14 @@ def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollect
     )
     if len(places) <= MOST_NUMBERS:
         for place, estimate in zip(places, estimates, strict=True):
-            below = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": 6, "zorder": 2}
-            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
+            below: dict[str, Any] = {
+                "textcoords": "offset points",
+                "ha": "center",
+                "va": "top",
+                "fontsize": 6,
+                "zorder": 2,
+            }
+            box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
             axes.annotate(f"{estimate:.2f}", place, (0, -6), bbox=box, **below)
     return points
 

@@ -53,7 +53,7 @@ def examples(table: pd.DataFrame, study: StudyFile) -> Figure:
     lines = [line for problem in shown for line in problem] + notes
     height = LINE_HEIGHT * (len(lines) + 1) + 0.4
     figure = Figure(figsize=(WIDTH, height))
-    style = {"family": MONOSPACED, "fontsize": SIZE, "parse_math": False}
+    style: dict[str, Any] = {"family": MONOSPACED, "fontsize": SIZE, "parse_math": False}
     for place, line in enumerate(lines):
         y = 1 - (0.4 + LINE_HEIGHT * (place + 1)) / height
         if line.text:
@@ -68,7 +68,7 @@ def lines_of(problem_id: str, rows: pd.DataFrame, study: StudyFile) -> list[Line
     lines = [Line(f"{name(first['dataset'])}: {name(problem_id)} ({first['chosen']}, {first['mode']})", 0.1, bold)]
     lines += [Line(text) for text in text_of(first["question"])]
     lines += [Line(f"right answer: {name(first['gold'])}")]
-    colours = {"base": BASE_COLOUR, **{arm: look.colour for arm, look in looks(study).items()}}
+    colours: dict[str, Any] = {"base": BASE_COLOUR, **{arm: look.colour for arm, look in looks(study).items()}}
     for _, row in rows.head(MOST_ARMS + 1).iterrows():
         who = "base model" if row["model"] == "base" else f"{name(row['arm'])}, seed {row['seed']:.0f}"
         lines.append(Line(f"{who}: {verdict(row)}", 0.15, bold | {"color": colours[row["arm"]]}))

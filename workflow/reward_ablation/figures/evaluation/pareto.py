@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ from reward_ablation.figures.elements.style import (
 BASE = Look(BASE_COLOUR, "dashed", "x")
 
 #: The front is a broad light line behind the points: their intervals hide a thin one.
-FRONT = {"color": "#d9d9d9", "linewidth": 4}
+FRONT: dict[str, Any] = {"color": "#d9d9d9", "linewidth": 4}
 
 
 def front(tokens: np.ndarray, accuracy: np.ndarray) -> np.ndarray:
@@ -57,7 +58,7 @@ def draw_panel(axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, da
     estimates = tokens["estimate"].to_numpy(), accuracy["estimate"].to_numpy()
     corners = [values[front(*estimates)] for values in estimates]
     axes.plot(*corners, drawstyle="steps-post", solid_joinstyle="round", zorder=1, label="front", **FRONT)
-    style = {"markersize": 5, "elinewidth": 0.8, "capsize": 1.2, "linestyle": "none"}
+    style: dict[str, Any] = {"markersize": 5, "elinewidth": 0.8, "capsize": 1.2, "linestyle": "none"}
     for arm, look in arms.items():
         (x, *across), (y, *along) = interval(tokens, arm), interval(accuracy, arm)
         draw_points(axes, look, x, y, across=across, along=along, label=arm, **style)

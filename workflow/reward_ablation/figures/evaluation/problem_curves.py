@@ -48,7 +48,7 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
     for axes, ((source, problem), rows) in zip(panel_grid(figure, len(problems), COLUMNS), problems, strict=True):
         draw_curves(axes, rows.rename(columns={"step": "x", "estimate": "mean"}), study, arms)
         question = rows["question"].iloc[0]
-        words = heading(source, str(problem if pd.isna(question) else question))
+        words = heading(str(source), str(problem if pd.isna(question) else question))
         axes.set_title(words, loc="left", fontsize=TITLE_SIZE, parse_math=False)
         axes.set_ylim(-0.04, 1.04)
         axes.set_ylabel("accuracy")

@@ -97,13 +97,13 @@ def draw_map(
     known = effects["effect"].notna().to_numpy()
     shapes = Triangulation(*places.T)
     shapes.set_mask((~known[shapes.triangles]).any(axis=1))
-    colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+    colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
     filled = axes.tripcolor(shapes, effects["effect"].fillna(0.0), shading="gouraud", zorder=0, **colours)
     unsure = ((effects["low"] <= 0) & (effects["high"] >= 0)).to_numpy() & known
     axes.plot(*places[unsure].T, linestyle="none", marker=".", markersize=1.5, color="#303030", zorder=1)
     draw_triangle(axes, study.components)
     look = looks(study)
-    style = {"edgecolor": "black", "linewidth": 0.6, "zorder": 4, "clip_on": False}
+    style: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6, "zorder": 4, "clip_on": False}
     for arm, vector in arms.items():
         x, y = positions(vector[None])[0]
         axes.scatter(x, y, 45, color=look[arm].colour, marker=MARKS[seen.get(arm, 0)][0], **style)
@@ -118,8 +118,8 @@ def what_if(
         return page_of_words("nothing to choose: the study has one component")
     if what_if["effect"].notna().sum() == 0:
         return page_of_words(why_no_map(study))
-    weights = what_if_points.pivot(index="point", columns="component", values="weight")
-    weights = weights[study.components].to_numpy(dtype=float)
+    by_point = what_if_points.pivot(index="point", columns="component", values="weight")
+    weights = by_point[study.components].to_numpy(dtype=float)
     signs = np.where(weights.sum(axis=0) < 0, -1.0, 1.0)
     shares, arms = weights * signs, arm_weights(study, signs)
     kinds = len(study.components)
