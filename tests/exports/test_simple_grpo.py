@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from reward_ablation.exports.__main__ import main
-from reward_ablation.exports.prompts import prompt_texts
+from reward_ablation.exports.simple_grpo import prompt_texts
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError

@@ -3,7 +3,7 @@ from matplotlib.colors import to_hex
 
 from reward_ablation.analysis.tables import write_csv
 from reward_ablation.cost.table import read_cost
-from reward_ablation.figures.cost import cost, unit_of
+from reward_ablation.figures.cost.cost import cost, unit_of
 from reward_ablation.figures.elements.style import looks
 from reward_ablation.system.errors import StudyError
 

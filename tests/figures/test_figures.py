@@ -1,6 +1,5 @@
 from functools import cache
 from itertools import combinations
-from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -16,26 +15,26 @@ from matplotlib.transforms import Bbox
 from reward_ablation.figures.__main__ import draw as draw_from
 from reward_ablation.figures.catalogue import FIGURES, module_of
 from reward_ablation.figures.elements.curves import MOST_POINTS, thinned
-from reward_ablation.figures.elements.simplex import positions
 from reward_ablation.figures.elements.style import COLOURS, STYLE, looks, wrapped
 from reward_ablation.figures.evaluation.arms import arms
 from reward_ablation.figures.evaluation.evaluation import evaluation
+from reward_ablation.figures.front import title_page
 from reward_ablation.figures.gradients.similarity_layers import layer_places, layers_in_order, similarity_layers
 from reward_ablation.figures.gradients.similarity_parts import similarity_parts
 from reward_ablation.figures.gradients.similarity_steps import similarity_steps
-from reward_ablation.figures.title_page import title_page
-from reward_ablation.figures.training.rewards import rewards
-from reward_ablation.study.run_spec import ArmSpec
-from specs import arm_spec
 
 
 @cache
 def draw(made_up, name: str, figure: str) -> Figure:
     """A figure of a study, drawn once for all tests: they look and change nothing."""
-    if figure == "title":
-        return title_page(made_up(name).study, made_up(name).tables["provenance"])
     given = made_up(name)
-    return draw_from(module_of(figure), [given.tables[table] for table in FIGURES[figure].tables], given.study)
+    return title_page(given.study, given.tables["provenance"]) if figure == "title" else drawn_with(given, figure)
+
+
+def drawn_with(given, figure: str, **columns) -> Figure:
+    """A figure of a study, with other values in some columns of its tables."""
+    tables = [given.tables[name].assign(**columns) for name in FIGURES[figure].tables]
+    return draw_from(module_of(figure), FIGURES[figure].title, tables, given.study)
 
 
 def tick_labels(figure: Figure, *, drawn: bool) -> set[int]:
@@ -219,18 +218,10 @@ def test_simplex_colours_the_estimates_at_their_weights(made_up):
     assert list(points.get_array()) == list(rows.loc[made_up("simplex").study.arm_names, "estimate"])
 
 
-def test_corners_and_centre_of_the_simplex():
-    weights = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
-    # An equilateral triangle of side 1: top, lower left, lower right, and the centre at a third of its height.
-    height = 3**0.5 / 2
-    np.testing.assert_allclose(positions(weights), [[0.5, height], [0, 0], [1, 0], [0.5, height / 3]], atol=1e-12)
-
-
 @pytest.mark.parametrize("figure", ["similarity_steps", "similarity_layers"])
 def test_cosines_have_their_whole_range(made_up, figure):
-    axes = draw(made_up, "four arms", figure).axes
-    assert len(axes) == 3
-    for panel in axes:
+    assert len(draw(made_up, "four arms", figure).axes) == 3
+    for panel in draw(made_up, "four arms", figure).axes:
         assert panel.get_ylim() == (-1, 1)
         assert any(list(drawn.get_ydata()) == [0, 0] for drawn in panel.get_lines())
 
@@ -318,9 +309,11 @@ def test_similarity_parts_shows_estimates_and_intervals(made_up):
 
 
 def test_terms_between_batches_are_shown_where_there_are_some(made_up):
-    rows = made_up("four arms").tables["similarity_by_arm"].copy()
-    rows.loc[rows["part"] == "across_blocks", ["estimate", "low", "high"]] = (0.3, 0.2, 0.4)
-    figure = similarity_parts(rows, made_up("four arms").study)
+    given = made_up("four arms")
+    across = given.tables["similarity_by_arm"]["part"] == "across_blocks"
+    ends = {"estimate": 0.3, "low": 0.2, "high": 0.4}
+    columns = {name: given.tables["similarity_by_arm"][name].mask(across, end) for name, end in ends.items()}
+    figure = drawn_with(given, "similarity_parts", **columns)
     assert figure.axes[0].get_xticklabels()[4].get_text() == "between batches"
     assert "between micro-batches" in figure.legends[0].get_title().get_text().replace("\n", " ")
     check_texts(figure)
@@ -329,9 +322,7 @@ def test_terms_between_batches_are_shown_where_there_are_some(made_up):
 @pytest.mark.parametrize("figure", [name for name in FIGURES if name.startswith("similarity")])
 def test_captions_say_how_exact_folded_cosines_are(made_up, figure):
     def caption(error: float) -> str:
-        given = made_up("four arms")
-        tables = [given.tables[name].assign(folding_error=error) for name in FIGURES[figure].tables]
-        drawn = draw_from(module_of(figure), tables, given.study)
+        drawn = drawn_with(made_up("four arms"), figure, folding_error=error)
         return " ".join(text.get_text().replace("\n", " ") for text in drawn.findobj(Text))
 
     assert "has a standard error of at most 0.002 from that" in caption(0.0018)
@@ -350,7 +341,7 @@ def test_layers_are_in_model_order():
     assert sorted(layer_places(layers).values()) == list(layer_places(layers).values())
 
 
-OF_GRADIENTS = ["signals", "predictors", *(name for name, entry in FIGURES.items() if entry.room == "gradients")]
+OF_GRADIENTS = ["signals", "predictors", *(name for name, entry in FIGURES.items() if entry.category == "Gradients")]
 
 
 @pytest.mark.parametrize("figure", OF_GRADIENTS)
@@ -397,18 +388,6 @@ def test_names_break_after_underscores():
 
 def test_figures_leave_matplotlibs_settings_alone(made_up):
     before = dict(matplotlib.rcParams)
-    rewards(made_up("four arms").tables["rewards_by_step"], made_up("four arms").study)
-    evaluation(made_up("four arms").tables["evaluation_by_arm"], made_up("four arms").study)
+    drawn_with(made_up("four arms"), "rewards")
+    drawn_with(made_up("four arms"), "evaluation")
     assert dict(matplotlib.rcParams) == before
-
-
-@pytest.mark.parametrize(
-    ("gpus", "training", "words"),
-    [(0, {}, "float32"), (1, {}, "bfloat16"), (1, {"bf16": False}, "float32"), (0, {"bf16": True}, "bfloat16")],
-)
-def test_precision_is_said(gpus, training, words):
-    from reward_ablation.figures.gradients.similarity_steps import precision_note
-
-    spec = ArmSpec.read(arm_spec(gpus=gpus, training=training))
-    study = SimpleNamespace(runs=[SimpleNamespace(spec=spec)])
-    assert precision_note(study) == f"Gradients computed in {words}."

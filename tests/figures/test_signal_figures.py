@@ -1,5 +1,7 @@
 """What the figures of the training signal and of other weights show."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,11 +11,15 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.gradients.weight_grid import weight_grid
 from reward_ablation.analysis.gradients.what_if_map import point_table
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.weights import positions
 from reward_ablation.figures.gradients.similarity_heatmap import binned, cells, similarity_heatmap
+from reward_ablation.figures.gradients.similarity_steps import exactness_note
 from reward_ablation.figures.gradients.what_if import arm_weights, directions, what_if
 from reward_ablation.figures.gradients.what_if_check import agreement, what_if_check
 from reward_ablation.figures.training.predictors import predictors
 from reward_ablation.figures.training.signals import signals
+from reward_ablation.study.run_spec import ArmSpec
+from specs import arm_spec
 
 THREE = ["correctness", "format", "length"]
 
@@ -205,3 +211,20 @@ def test_agreement_is_told_in_words():
     assert agreement(check) == (
         "Of 2 changes with both directions beyond noise (of 3) 1 went as predicted; rank correlation over all 3: 0.87."
     )
+
+
+def test_corners_and_centre_of_the_simplex():
+    weights = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
+    # An equilateral triangle of side 1: top, lower left, lower right, and the centre at a third of its height.
+    height = 3**0.5 / 2
+    np.testing.assert_allclose(positions(weights), [[0.5, height], [0, 0], [1, 0], [0.5, height / 3]], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "training", "words"),
+    [(0, {}, "float32"), (1, {}, "bfloat16"), (1, {"bf16": False}, "float32"), (0, {"bf16": True}, "bfloat16")],
+)
+def test_precision_is_said(gpus, training, words):
+    spec = ArmSpec.read(arm_spec(gpus=gpus, training=training))
+    study = SimpleNamespace(runs=[SimpleNamespace(spec=spec)])
+    assert exactness_note(study, pd.Series([0.0])) == f"Gradients computed in {words}."

@@ -83,12 +83,7 @@ class Executor(slurm_plugin.Executor):
             self._check()
 
     def _check(self) -> None:
-        """All that can be known to go wrong before the first submission.
-
-        Raises
-        ------
-        StudyError
-        """
+        """Refuse all that can be known to go wrong before the first submission."""
         check_passed_on(passed_on_as_text(self.workflow), sys.executable)
         self.study = variable(self.workflow, "study")
         self.of_study = prefix(self.study.config.name, self.study.root / self.study.config.root)
@@ -343,14 +338,8 @@ class Executor(slurm_plugin.Executor):
         return no_room((results / study.model_file).parent, results, specs, self.workflow.nodes)
 
     def _request(self, job: JobExecutorInterface) -> Request:
-        return request_of(
-            self.site,
-            job.rule.name,
-            job.resources,
-            job.threads,
-            job.attempt,
-            self.memory_factors.get(self._name(job), 1),
-        )
+        factor = self.memory_factors.get(self._name(job), 1)
+        return request_of(self.site, job.rule.name, job.resources, job.threads, job.attempt, factor)
 
     def _name(self, job: JobExecutorInterface) -> str:
         return job_name(self.of_study, job.rule.name, "_".join(job.wildcards))

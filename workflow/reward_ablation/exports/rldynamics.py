@@ -36,24 +36,27 @@ def export(run: Path, metadata: Mapping[str, str], output: Path) -> None:
     record = read_finished(run)
     link_gradients(run, record, output.parent)
     began, ended = clock_times(record["attempts"])
-    told = {
-        "created_at": began,
-        "model": metadata["model"],
-        "dataset": metadata["dataset"],
-        "last_saved": ended,
-    }
+    head = {"created_at": began, "model": metadata["model"], "dataset": metadata["dataset"], "last_saved": ended}
     with atomic_path(output) as temporary, temporary.open("w", encoding="utf-8") as file:
-        file.write(f'{{\n"metadata": {json.dumps(told)},\n"steps": [')
+        file.write(f'{{\n"metadata": {json.dumps(head)},\n"steps": [')
         for number, step in enumerate(steps_of(run)):
             file.write(("," if number else "") + "\n" + json.dumps(step, allow_nan=False))
         file.write("\n]\n}\n")
 
 
 def steps_of(run: Path) -> Iterator[dict[str, Any]]:
-    """The entries of `steps`; when a step was made is not kept, so that its `timestamp` is null."""
+    """The entries of `steps`; when a step was made is not kept, so that its `timestamp` is null.
+
+    A sample has raw scores, null where a component gave none, and its length in characters.
+    """
     columns = ["completion", *(f"score_{component}" for component in SCORES.values())]
     for step, rows in rollouts_by_step(run, columns):
-        samples = [sample(idx, row) for idx, row in enumerate(rows)]
+        samples = [
+            {"idx": idx}
+            | {name: row[f"score_{component}"] for name, component in SCORES.items()}
+            | {"actual_length": len(row["completion"])}
+            for idx, row in enumerate(rows)
+        ]
         yield {
             "step": step - 1,
             "timestamp": None,
@@ -61,12 +64,6 @@ def steps_of(run: Path) -> Iterator[dict[str, Any]]:
             "statistics": statistics(samples),
             "samples": samples,
         }
-
-
-def sample(idx: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    """One completion: raw scores (null where a component gave none), and its length in characters."""
-    scores = {name: row[f"score_{component}"] for name, component in SCORES.items()}
-    return {"idx": idx, **scores, "actual_length": len(row["completion"])}
 
 
 def statistics(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -85,10 +82,8 @@ def clock_times(attempts: Sequence[Mapping[str, Any]]) -> tuple[str | None, str 
 
     Only Slurm's jobs have a time of day on record; None for an attempt outside of Slurm.
     """
-    began = [began_at(attempt) for attempt in attempts]
-    last = attempts[-1]
-    ended = None if began[-1] is None else began[-1] + last["wall_seconds"]
-    return _as_text(began[0]), _as_text(ended)
+    began, last = began_at(attempts[0]), began_at(attempts[-1])
+    return as_text(began), as_text(None if last is None else last + attempts[-1]["wall_seconds"])
 
 
 def began_at(attempt: Mapping[str, Any]) -> float | None:
@@ -98,7 +93,8 @@ def began_at(attempt: Mapping[str, Any]) -> float | None:
     return None if start is None else start + (job.get("seconds_before") or 0.0)
 
 
-def _as_text(seconds: float | None) -> str | None:
+def as_text(seconds: float | None) -> str | None:
+    """Seconds since 1970 as date and time."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 

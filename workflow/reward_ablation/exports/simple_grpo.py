@@ -7,40 +7,97 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.exports.runs import read_finished, rollouts_by_step
 from reward_ablation.rewards import grade_batch
+from reward_ablation.sampling.prompts import render_prompt
+from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.files import atomic_path
+from reward_ablation.system.files import atomic_path, sha256, write_json
 
-ROLLOUTS = "rollouts.jsonl"
-EVALUATION = "evaluation.json"
-
-Prompts = Mapping[str, str]
-Lines = Iterable[Mapping[str, Any]]
+#: Prompts and golds, or other texts, by problem id.
+Texts = Mapping[str, str]
 
 
-def evaluation_file(moment: str, dataset: str) -> str:
-    """Name of the file of answers to a data set; the moment is before or after training."""
-    return f"eval_{moment}_{dataset}.jsonl"
-
-
-def rollout_lines(run: Path, prompts: Prompts, golds: Mapping[str, str], answer_format: str) -> Iterator[dict]:
-    """The lines of `rollouts.jsonl`, in the order of `rollouts.parquet`.
+def export(
+    run: Path,
+    model: Path,
+    problems: Path,
+    answers: Sequence[tuple[Path, Path, Path]],
+    answer_format: str,
+    output: Path,
+) -> None:
+    """Write rollouts, answers before and after training, and last their summary.
 
     Parameters
     ----------
     run : Path
         Folder of a finished run.
-    prompts, golds : mapping of str to str
-        By problem id, of the training set.
+    model : Path
+        Folder of the base model, with its tokenizer.
+    problems : Path
+        Prepared training set.
+    answers : sequence of three Paths
+        For each data set its questions, and the answers of the base model and of the run.
     answer_format : str
-        Where strict accuracy looks for the answer; it is graded here, whatever the run was trained on.
+        Where strict accuracy looks for the answer; rollouts are graded here, whatever the run was trained on.
+    output : Path
+        Folder of the files.
+
+    Raises
+    ------
+    StudyError
+        The run is not finished, or was trained on other problems than these.
     """
+    record = read_finished(run)
+    spec = ArmSpec.read(record["spec"], f"{run}/run.json: spec")
+    prompts, golds = prompts_and_golds(problems, spec, model)
+    if record["inputs"].get("problems") != sha256(problems):
+        raise StudyError(f"{run}: trained on another version of its problems; run the workflow again")
+    write_lines(rollout_lines(run, prompts, golds, answer_format), output / "rollouts.jsonl")
+    summary: dict[str, dict[str, dict[str, float]]] = {"before": {}, "after": {}}
+    for questions, *files in answers:
+        dataset = questions.stem.rpartition("-")[0]
+        prompts, golds = prompts_and_golds(questions, spec, model)
+        for moment, file in zip(summary, files, strict=True):
+            lines, summary[moment][dataset] = answer_lines(file, prompts, golds)
+            write_lines(lines, output / f"eval_{moment}_{dataset}.jsonl")
+    write_json(summary, output / "evaluation.json")
+
+
+def prompts_and_golds(path: Path, spec: ArmSpec, model: Path) -> tuple[Texts, Texts]:
+    """Prompts and golds of a prepared set, by problem id."""
+    problems = read_parquet(path, ["id", "question", "answer"])
+    questions = dict(zip(problems["id"], problems["question"], strict=True))
+    return prompt_texts(questions, spec, model), dict(zip(problems["id"], problems["answer"], strict=True))
+
+
+def prompt_texts(questions: Texts, spec: ArmSpec, model: Path) -> Texts:
+    """The text that a model got for each problem, chat template and all: the tokenizer alone is loaded, no model.
+
+    Parameters
+    ----------
+    spec : ArmSpec
+        A run's: its prompt, and the variables of the chat template among its training settings.
+    """
+    rendered: dict[str, Any] = {problem: render_prompt(text, spec.prompt) for problem, text in questions.items()}
+    if not spec.prompt.chat:
+        return rendered
+    tokenizer = load_tokenizer(model)
+    variables = spec.training.get("chat_template_kwargs") or {}
+    return {
+        problem: str(tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False, **variables))
+        for problem, chat in rendered.items()
+    }
+
+
+def rollout_lines(run: Path, prompts: Texts, golds: Texts, answer_format: str) -> Iterator[dict]:
+    """The lines of `rollouts.jsonl`, in the order of `rollouts.parquet`."""
     for step, rows in rollouts_by_step(run, ["problem_id", "completion", "total"]):
         gold_of_row = [golds[row["problem_id"]] for row in rows]
         grades = grade_batch([row["completion"] for row in rows], gold_of_row, answer_format)
@@ -48,7 +105,7 @@ def rollout_lines(run: Path, prompts: Prompts, golds: Mapping[str, str], answer_
             prompt = prompts[row["problem_id"]]
             yield {
                 "step": step - 1,
-                "prompt_id": prompt_id(prompt),
+                "prompt_id": hashlib.sha1(prompt.encode(), usedforsecurity=False).hexdigest()[:12],
                 "prompt": prompt,
                 "completion": row["completion"],
                 "prediction": grade.answer,
@@ -58,28 +115,7 @@ def rollout_lines(run: Path, prompts: Prompts, golds: Mapping[str, str], answer_
             }
 
 
-def prompt_id(prompt: str) -> str:
-    """The id of a prompt as simple_grpo has it: the first 12 hex digits of its SHA-1."""
-    return hashlib.sha1(prompt.encode(), usedforsecurity=False).hexdigest()[:12]
-
-
-def export_rollouts(
-    run: Path, prompts: Prompts, golds: Mapping[str, str], problems_digest: str, answer_format: str, output: Path
-) -> None:
-    """Write `rollouts.jsonl`.
-
-    Raises
-    ------
-    StudyError
-        The run was trained on other problems than these.
-    """
-    record = read_finished(run)
-    if record["inputs"].get("problems") != problems_digest:
-        raise StudyError(f"{run}: trained on another version of its problems; run the workflow again")
-    write_lines(rollout_lines(run, prompts, golds, answer_format), output)
-
-
-def answer_lines(answers: Path, prompts: Prompts, golds: Mapping[str, str]) -> tuple[list[dict], dict[str, float]]:
+def answer_lines(answers: Path, prompts: Texts, golds: Texts) -> tuple[list[dict], dict[str, float]]:
     """Lines of a file of greedy answers, and their summary.
 
     Returns
@@ -107,7 +143,7 @@ def answer_lines(answers: Path, prompts: Prompts, golds: Mapping[str, str]) -> t
     }
 
 
-def write_lines(lines: Lines, output: Path) -> None:
+def write_lines(lines: Iterable[Mapping[str, Any]], output: Path) -> None:
     """Write JSON Lines, in one move."""
     with atomic_path(output) as temporary, temporary.open("w", encoding="utf-8") as file:
         for line in lines:

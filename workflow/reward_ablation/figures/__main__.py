@@ -11,47 +11,48 @@ from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import StudyFile, read_study
-from reward_ablation.figures.files import save_pdf, save_png
+from reward_ablation.figures.elements.style import STYLE, save_pdf, save_png, title
 from reward_ablation.system.errors import one_line_errors, storage_errors
-
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(prog="python -m reward_ablation.figures", description=main.__doc__)
-    parser.add_argument("module", help="module that draws the figure, such as figures.training.rewards")
-    parser.add_argument("--title", required=True, help="title of the figure in the PDF's metadata")
-    parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
-    parser.add_argument("--tables", type=Path, nargs="+", required=True, help="files of the tables, in order")
-    parser.add_argument("--output", type=Path, required=True, help="the PDF to write, and a PNG beside it")
-    return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Draw one figure."""
-    options = parse(arguments)
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.figures", description=main.__doc__)
+    parser.add_argument("module", help="module that draws the figure, such as figures.training.rewards")
+    parser.add_argument("--title", required=True, help="title of the figure, on the page and in the PDF's metadata")
+    parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
+    parser.add_argument("--tables", type=Path, nargs="+", required=True, help="files of the tables, in order")
+    parser.add_argument("--output", type=Path, required=True, help="the PDF to write, and a PNG beside it")
+    options = parser.parse_args(arguments)
     with storage_errors(options.output):
         study = read_study(options.study)
-        figure = draw(options.module, [read_table(file) for file in options.tables], study)
+        figure = draw(options.module, options.title, [read_table(file) for file in options.tables], study)
         save_pdf(figure, options.output, f"{study.name}: {options.title}")
         save_png(figure, options.output.with_suffix(".png"))
 
 
-def draw(module: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
-    """Draw a figure from its tables.
+@rc_context(STYLE)
+def draw(module: str, heading: str, tables: Sequence[pd.DataFrame], study: StudyFile) -> Figure:
+    """Draw a figure from its tables, in the style of all figures.
 
     Parameters
     ----------
     module : str
         Module below this package. The function that draws the figure has the module's name.
+    heading : str
+        Title of the figure.
     tables : sequence of DataFrame
         The tables in the order of the function's parameters.
     """
     function: Callable[..., Figure] = getattr(import_module(f"reward_ablation.{module}"), module.rpartition(".")[2])
-    return function(*tables, study)
+    figure = function(*tables, study)
+    title(figure, heading)
+    return figure
 
 
 if __name__ == "__main__":

@@ -14,10 +14,8 @@ from pypdf.errors import PyPdfError
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.figures.catalogue import FIGURES
-from reward_ablation.figures.contents import Line
-from reward_ablation.figures.contents import contents as draw_contents
-from reward_ablation.figures.files import save_pdf
-from reward_ablation.figures.title_page import title_page
+from reward_ablation.figures.elements.style import save_pdf
+from reward_ablation.figures.front import Line, contents, title_page
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 
@@ -51,24 +49,24 @@ def contents_of(pages: Sequence[Path]) -> list[Line]:
     return lines
 
 
-def bind(pages: Sequence[tuple[str, Path]], contents: Sequence[Line], path: Path) -> None:
+def bind(pages: Sequence[tuple[str, Path]], lines: Sequence[Line], path: Path) -> None:
     """Join the study's page, a page of contents and all figures into one file, with a bookmark each.
 
     Parameters
     ----------
     pages : sequence of (str, Path)
         Name and PDF file of the study's page and of each figure, in order.
-    contents : sequence of Line
+    lines : sequence of Line
         What the page of contents says; pages count from 1.
     """
-    figure, boxes = draw_contents(contents)
-    (first, *_), writer = pages, PdfWriter()
+    figure, boxes = contents(lines)
+    (first, *others), writer = pages, PdfWriter()
     with TemporaryDirectory() as folder:
         page = Path(folder) / "contents.pdf"
         save_pdf(figure, page, "Figures")
-        for name, file in [first, ("Figures", page), *pages[1:]]:
+        for name, file in (first, ("Figures", page), *others):
             writer.append(file, outline_item=name)
-    for line, box in zip(contents, boxes, strict=True):
+    for line, box in zip(lines, boxes, strict=True):
         if line.page is not None:
             writer.add_annotation(1, Link(rect=box, target_page_index=line.page - 1, border=[0, 0, 0]))
     with atomic_path(path) as temporary, open(temporary, "wb") as target:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.style import BASE_COLOUR, looks, wrapped
+from reward_ablation.figures.elements.style import BASE_COLOUR, draw_points, legend_below, looks, round_ticks, wrapped
+
+#: Metrics that have a panel each, with the names of the axes.
+METRICS = {"accuracy_strict": "strict accuracy", "format": "format adherence", "tokens": "completion tokens"}
 
 #: Longest line of an arm's name beside its row.
 NAME_WIDTH = 30
+
+#: How the point of a row is drawn.
+POINT: dict[str, Any] = {"markersize": 4.5, "capsize": 1.5, "elinewidth": 1.1}
+
+#: Share of the room of a kind of estimate that the points of its arms take.
+SPREAD = 0.7
 
 
 def select(evaluation_by_arm: pd.DataFrame, dataset: str, mode: str, metric: str) -> pd.DataFrame:
@@ -31,41 +41,22 @@ def interval(rows: pd.DataFrame, arm: str) -> tuple[float, float, float]:
     return estimate, low, high
 
 
-def draw_points(
+def draw_rows(
     axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str], hollow: bool = False, shift: float = 0.0
 ) -> None:
-    """Draw each arm's estimate and interval in its row, and the base model's behind them.
+    """Draw estimates and intervals, one arm a row from top to bottom, and those of the base model behind them.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        estimate, low, high by arm, and "base".
-    arms : list of str
-        From top to bottom.
-    hollow, shift : bool, float
-        How a second metric in the same panel is told apart: hollow points, rows lower by `shift`.
+    A second metric in the same panel has hollow points, and its rows are lower by `shift`.
     """
     estimate, low, high = interval(rows, "base")
     axes.axvspan(low, high, color=BASE_COLOUR, alpha=0.1 if hollow else 0.2, linewidth=0, zorder=0.5)
     axes.axvline(estimate, color=BASE_COLOUR, linestyle="dotted" if hollow else "dashed", zorder=0.6)
     look = looks(study)
     for place, arm in enumerate(arms):
-        estimate, low, high = interval(rows, arm)
-        axes.errorbar(
-            estimate,
-            place + shift,
-            # An estimate may lie outside a percentile interval by a rounding error.
-            xerr=[[max(0.0, estimate - low)], [max(0.0, high - estimate)]],
-            color=look[arm].colour,
-            marker=look[arm].marker,
-            markerfacecolor="white" if hollow else look[arm].colour,
-            markersize=4.5,
-            capsize=1.5,
-            elinewidth=1.1,
-            label=arm,
-        )
+        estimate, *ends = interval(rows, arm)
+        draw_points(axes, look[arm], estimate, place + shift, across=ends, hollow=hollow, label=arm, **POINT)
     axes.set_ylim(len(arms) - 0.5, -0.5)
-    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    round_ticks(axes.xaxis, 4)
 
 
 def draw_accuracies(
@@ -74,8 +65,25 @@ def draw_accuracies(
     """Draw strict accuracy filled, and lenient accuracy hollow a little below it."""
     lenient = select(evaluation_by_arm, dataset, mode, "accuracy_lenient")
     strict = select(evaluation_by_arm, dataset, mode, "accuracy_strict")
-    draw_points(axes, lenient, study, arms, hollow=True, shift=0.17)
-    draw_points(axes, strict, study, arms, shift=-0.17)
+    draw_rows(axes, lenient, study, arms, hollow=True, shift=0.17)
+    draw_rows(axes, strict, study, arms, shift=-0.17)
+
+
+def draw_side_by_side(
+    axes: Axes, table: pd.DataFrame, study: StudyFile, arms: list[str], by: str, kinds: list[str]
+) -> None:
+    """Draw kinds of estimates, told by column `by`, from left to right: at each the points of the arms side by side."""
+    look = looks(study)
+    size = 3.5 if len(arms) <= 4 else 2.8
+    for place, arm in enumerate(arms):
+        rows = table[table["arm"] == arm].set_index(by).reindex(kinds)
+        values, *ends = rows[["estimate", "low", "high"]].to_numpy(dtype=float).T
+        x = np.arange(len(kinds)) + SPREAD * ((place + 0.5) / len(arms) - 0.5)
+        style: dict[str, Any] = {"markersize": size, "linestyle": "none", "elinewidth": 1.0}
+        draw_points(axes, look[arm], x, values, along=ends, label=arm, **style)
+    axes.tick_params(axis="x", length=0)
+    axes.grid(visible=False, axis="x")
+    axes.set_xlim(-0.5, len(kinds) - 0.5)
 
 
 def share_axis(axes: Axes) -> None:
@@ -99,40 +107,44 @@ def row_height(arms: list[str]) -> float:
     return max(0.22, 0.12 * lines + 0.06)
 
 
-def kinds(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> list[tuple[str, str, int]]:
-    """Every data set and mode with its number of questions, in the study's order."""
-    table = evaluation_by_arm.groupby(["dataset", "mode"])["questions"].first()
-    return [
-        (dataset, mode, int(table[dataset, mode]))
-        for dataset in study.datasets
-        for mode in ("greedy", "sampled")
-        if (dataset, mode) in table.index
-    ]
+def kinds(table: pd.DataFrame, study: StudyFile) -> list[tuple[str, str, int]]:
+    """Every data set and mode that has rows, with its number of questions, in the study's order."""
+    questions = table.groupby(["dataset", "mode"])["questions"].max()
+    every = [(dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled")]
+    return [(*kind, int(questions[kind])) for kind in every if kind in questions.index]
 
 
-def base_handles() -> list[Artist]:
-    """Legend entries of the base model."""
-    return [
-        Line2D([], [], color=BASE_COLOUR, linestyle="dashed", label="base model"),
-        Patch(facecolor=BASE_COLOUR, alpha=0.2, label="interval of the base model"),
-    ]
-
-
-def accuracy_handles() -> list[Artist]:
-    """Legend entries of the two accuracies and the base model."""
+def dot_handles(filled: str, hollow: str) -> list[Artist]:
+    """Legend entries of filled and of hollow points."""
     black: dict[str, Any] = {"color": "black", "marker": "o", "markersize": 4.5, "linestyle": "none"}
     return [
-        Line2D([], [], **black, label="filled: strict accuracy"),
-        Line2D([], [], **black, markerfacecolor="white", label="hollow: lenient accuracy"),
-        *base_handles(),
-        Line2D([], [], color=BASE_COLOUR, linestyle="dotted", label="base model, lenient accuracy"),
+        Line2D([], [], **black, label=f"filled: {filled}"),
+        Line2D([], [], **black, markerfacecolor="white", label=f"hollow: {hollow}"),
     ]
 
 
-def interval_note(study: StudyFile) -> str:
-    """Say what points and intervals are."""
+def accuracy_legend(figure: Figure, study: StudyFile, before: str = "") -> None:
+    """Put the legend of the two accuracies and the base model below the panels; the note begins with `before`."""
+    handles = [
+        *dot_handles("strict accuracy", "lenient accuracy"),
+        Line2D([], [], color=BASE_COLOUR, linestyle="dashed", label="base model"),
+        Patch(facecolor=BASE_COLOUR, alpha=0.2, label="interval of the base model"),
+        Line2D([], [], color=BASE_COLOUR, linestyle="dotted", label="base model, lenient accuracy"),
+    ]
+    legend_below(figure, handles, before + base_note(study))
+
+
+def interval_note(
+    study: StudyFile, means: str = "Points", intervals: str = "Bars", of_all: str = "", detail: str = ""
+) -> str:
+    """Say what shows means and what intervals; several seeds: more of means (`of_all`) and of intervals (`detail`)."""
     seeds = len(study.seeds)
     level = f"{100 * study.confidence:g} % intervals"
     if seeds == 1:
-        return f"Points: the one seed. Bars: {level} over questions only; nothing is known of other seeds."
-    return f"Points: mean over {seeds} seeds. Bars: {level} over seeds and questions; base model: over questions."
+        return f"{means}: the one seed. {intervals}: {level} over questions only; nothing is known of other seeds."
+    return f"{means}: mean over {seeds} seeds{of_all}. {intervals}: {level} over seeds and questions{detail}."
+
+
+def base_note(study: StudyFile) -> str:
+    """Say what points and intervals are where the base model is shown, too."""
+    return interval_note(study, detail="; base model: over questions")

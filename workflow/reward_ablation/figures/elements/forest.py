@@ -7,19 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.estimates import NAME_WIDTH
-from reward_ablation.figures.elements.style import WIDTH, Look, wrapped
-
-#: Metrics that get a panel each, with the axes' names.
-METRICS = {"accuracy_strict": "strict accuracy", "format": "format adherence", "tokens": "completion tokens"}
+from reward_ablation.figures.elements.estimates import (
+    METRICS,
+    POINT,
+    dot_handles,
+    interval_note,
+    kinds,
+    name_rows,
+    row_height,
+)
+from reward_ablation.figures.elements.style import WIDTH, Look, draw_points, legend_below, round_ticks, zero_line
 
 #: What is drawn of an effect.
 NUMBERS = ["estimate", "low", "high", "p_holm", "smallest_effect"]
@@ -36,40 +38,41 @@ class Row(NamedTuple):
     key: str = ""
 
 
-def kinds_of(table: pd.DataFrame, study: StudyFile) -> list[tuple[str, str]]:
-    """Every data set and mode that has rows, in the study's order."""
-    present = set(zip(table["dataset"], table["mode"], strict=True))
-    return [
-        (dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled") if (dataset, mode) in present
-    ]
-
-
-def forest_panels(table: pd.DataFrame, study: StudyFile, rows: Sequence[Row], height: float, label: str) -> Figure:
+def forest_panels(
+    table: pd.DataFrame, study: StudyFile, rows: Sequence[Row], label: str, family: str, before: str = ""
+) -> Figure:
     """Make a figure with a row of panels per data set and mode, and in it a panel per metric.
 
     Parameters
     ----------
     table : DataFrame
-        dataset, mode, metric, key, questions, and what `forest` draws.
-    height : float
-        Inches of a row.
+        dataset, mode, metric, key, questions, and the `NUMBERS` of each effect.
     label : str
         What stands before a metric's name below its panel.
+    family, before : str
+        What Holm's correction is over, and what the legend says first.
     """
-    kinds = kinds_of(table, study)
-    figure = Figure(figsize=(WIDTH, len(kinds) * (height * len(rows) + 0.75) + 0.4))
-    grid = figure.subplots(len(kinds), len(METRICS), squeeze=False, sharey="row", sharex="col")
-    for panel, metric in zip(grid[0], METRICS, strict=True):
-        panel.set_xlim(limits(table[table["metric"] == metric]))
-    for panels, (dataset, mode) in zip(grid, kinds, strict=True):
+    names = [row.label for row in rows]
+    of_kinds = kinds(table, study)
+    figure = Figure(figsize=(WIDTH, len(of_kinds) * (row_height(names) * len(rows) + 0.75) + 0.4))
+    grid = figure.subplots(len(of_kinds), len(METRICS), squeeze=False, sharey="row", sharex="col")
+    level = round(1 - study.confidence, 9)  # 1 − 0.95 is a little more than 0.05 to a computer
+    for panels, (dataset, mode, questions) in zip(grid, of_kinds, strict=True):
         of_kind = table[(table["dataset"] == dataset) & (table["mode"] == mode)]
         for panel, (metric, name) in zip(panels, METRICS.items(), strict=True):
-            forest(panel, rows, of_kind[of_kind["metric"] == metric].set_index("key"), study.confidence)
+            panel.set_xlim(limits(table[table["metric"] == metric]))
+            forest(panel, rows, of_kind[of_kind["metric"] == metric].set_index("key"), level)
             panel.set_xlabel(f"{label}\n{name}")
             panel.tick_params(axis="x", labelbottom=True)
             panel.tick_params(axis="y", length=0)
-        name_forest(panels[0], rows)
-        panels[0].set_title(f"{dataset}, {mode}: {int(of_kind['questions'].max()):,} questions", loc="left")
+        name_rows(panels[0], names)
+        for text, row in zip(panels[0].get_yticklabels(), rows, strict=True):
+            text.set_fontweight("bold" if row.look is None else "normal")
+        panels[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
+    handles = dot_handles(f"Holm p < {level:g}", "not significant, or no test")
+    handles.append(Patch(facecolor=UNSEEN_COLOUR, label="too small for this study to detect"))
+    points = interval_note(study, of_all=" and all questions", detail=", uncorrected")
+    legend_below(figure, handles, f"{before}{points} Holm's correction: over {family}.")
     return figure
 
 
@@ -81,80 +84,25 @@ def limits(effects: pd.DataFrame) -> tuple[float, float]:
     return float(low - room), float(high + room)
 
 
-def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, confidence: float) -> None:
+def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, level: float) -> None:
     """Draw the effects, one a row: filled where significant after Holm's correction, behind them what cannot be seen.
 
-    Parameters
-    ----------
-    rows : sequence of Row
-        From top to bottom.
-    effects : DataFrame
-        estimate, low, high, p_holm and smallest_effect by the rows' keys. A row without an estimate stays empty and
-        says so.
-    confidence : float
-        1 − the level below which a corrected p counts as significant.
+    Effects have the rows' keys; a row without an estimate stays empty and says so. A corrected p below `level` is
+    significant.
     """
-    axes.axvline(0, color="black", linewidth=0.8, zorder=1)
+    zero_line(axes, vertical=True)
     numbers = dict(zip(effects.index, effects[NUMBERS].to_numpy(float), strict=True))
     for place, row in enumerate(rows):
         if row.look is None:
             continue
-        effect = numbers.get(row.key)
-        if effect is None or np.isnan(effect[0]):
-            axes.annotate(
-                "no estimate", (0, place), (4, 0), textcoords="offset points", va="center", fontsize=6, color="#808080"
-            )
-        else:
-            draw_effect(axes, place, effect, row.look, confidence)
+        estimate, low, high, p, unseen = numbers.get(row.key, [np.nan] * len(NUMBERS))
+        if np.isnan(estimate):
+            beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 6, "color": "#808080"}
+            axes.annotate("no estimate", (0, place), (4, 0), **beside)
+            continue
+        if np.isfinite(unseen):
+            axes.barh(place, 2 * unseen, left=-unseen, height=0.82, color=UNSEEN_COLOUR, linewidth=0, zorder=0.5)
+        ends = None if np.isnan([low, high]).any() else (low, high)
+        draw_points(axes, row.look, estimate, place, across=ends, hollow=not p < level, **POINT)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-
-
-def level(confidence: float) -> float:
-    """Level of a test; 1 − 0.95 is a little more than 0.05 to a computer."""
-    return round(1 - confidence, 9)
-
-
-def draw_effect(axes: Axes, place: float, effect: np.ndarray, look: Look, confidence: float) -> None:
-    """Draw one effect, the `NUMBERS` of it, in its row."""
-    estimate, low, high, p, unseen = effect
-    if np.isfinite(unseen):
-        axes.barh(place, 2 * unseen, left=-unseen, height=0.82, color=UNSEEN_COLOUR, linewidth=0, zorder=0.5)
-    ends = None if np.isnan([low, high]).any() else [[max(0.0, estimate - low)], [max(0.0, high - estimate)]]
-    axes.errorbar(
-        estimate,
-        place,
-        xerr=ends,
-        color=look.colour,
-        marker=look.marker,
-        markerfacecolor=look.colour if p < level(confidence) else "white",
-        markersize=4.5,
-        capsize=1.5,
-        elinewidth=1.1,
-    )
-
-
-def name_forest(axes: Axes, rows: Sequence[Row]) -> None:
-    """Write the names of rows beside them, headings in bold."""
-    axes.set_yticks(range(len(rows)), [wrapped(row.label, NAME_WIDTH) for row in rows])
-    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
-        label.set_fontweight("bold" if row.look is None else "normal")
-
-
-def forest_handles(confidence: float) -> list[Artist]:
-    """Legend entries of a forest plot."""
-    black: dict[str, Any] = {"color": "black", "marker": "o", "markersize": 4.5, "linestyle": "none"}
-    return [
-        Line2D([], [], **black, label=f"filled: Holm p < {level(confidence):g}"),
-        Line2D([], [], **black, markerfacecolor="white", label="hollow: not significant, or no test"),
-        Patch(facecolor=UNSEEN_COLOUR, label="too small for this study to detect"),
-    ]
-
-
-def forest_note(study: StudyFile) -> str:
-    """Say what points and bars are."""
-    seeds = len(study.seeds)
-    bars = f"Bars: {100 * study.confidence:g} % intervals"
-    if seeds == 1:
-        return f"Points: the one seed. {bars} over questions only; nothing is known of other seeds."
-    return f"Points: mean over {seeds} seeds and all questions. {bars} over seeds and questions, uncorrected."
+    round_ticks(axes.xaxis, 5)

@@ -1,17 +1,27 @@
-"""What all figures share: fonts, widths, and a look per arm that stays the same everywhere."""
+"""What all figures share: fonts, widths, a look per arm that stays the same everywhere, legends, and their files."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
+import unicodedata
+from functools import cache
 from math import ceil
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+from matplotlib import rc_context
 from matplotlib.artist import Artist
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.font_manager import findfont, get_font
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.system.files import atomic_path
 
 #: Width of a figure that spans both columns of a paper, in inches.
 WIDTH = 7.2
@@ -60,12 +70,14 @@ COLOURS = ["#0072B2", "#E69F00", "#009E73", "#882255", "#56B4E9", "#D55E00", "#C
 DASHES = ["solid", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2, 3, 2))]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 
+#: Stands for a character that cannot be drawn.
+NO_GLYPH = "\u25a1"
+
 #: The base model: a reference, not an arm.
 BASE_COLOUR = "#606060"
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """How an arm is drawn."""
 
     colour: str
@@ -91,9 +103,63 @@ def wrapped(name: str, width: int) -> str:
     return "\n".join(piece for line in lines for piece in textwrap.wrap(line, width))
 
 
-def title(figure: Figure, text: str) -> None:
-    """Put the title at the upper left."""
-    figure.suptitle(text, x=0.012, ha="left", weight="bold")
+@cache
+def _glyphs(family: str) -> frozenset[int]:
+    return frozenset(get_font(findfont(family)).get_charmap())
+
+
+def drawable(text: str, family: str = STYLE["font.family"]) -> str:
+    """The text with a box for each character that the font lacks, or that is drawn onto its neighbour."""
+    return "".join(
+        each if ord(each) in _glyphs(family) and unicodedata.category(each) not in ("Mn", "Me") else NO_GLYPH
+        for each in unicodedata.normalize("NFC", text)
+    )
+
+
+def draw_points(
+    axes: Axes, look: Look, x: Any, y: Any, *, across: Any = None, along: Any = None, hollow: bool = False, **style: Any
+) -> None:
+    """Draw one or several points in a look, with the ends of their intervals `across` (of x) and `along` (of y)."""
+
+    def lengths(value: Any, ends: Any) -> np.ndarray | None:
+        # A mean may lie outside its percentile interval by a rounding error.
+        return None if ends is None else np.maximum([np.atleast_1d(value - ends[0]), np.atleast_1d(ends[1] - value)], 0)
+
+    face = "white" if hollow else look.colour
+    bars: dict[str, Any] = {"xerr": lengths(x, across), "yerr": lengths(y, along)}
+    axes.errorbar(x, y, **bars, color=look.colour, marker=look.marker, markerfacecolor=face, **style)
+
+
+def zero_line(axes: Axes, vertical: bool = False) -> None:
+    """Draw a line at zero."""
+    (axes.axvline if vertical else axes.axhline)(0, color="black", linewidth=0.8, zorder=1)
+
+
+def round_ticks(axis: Axis, most: int, **settings: Any) -> None:
+    """Put at most so many intervals between the ticks of an axis, at round numbers."""
+    axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], **settings))
+
+
+def panel_grid(figure: Figure | SubFigure, panels: int, columns: int) -> list[Axes]:
+    """Make so many panels, row by row; the last row may have fewer than `columns`."""
+    grid = list(figure.subplots(ceil(panels / columns), columns, squeeze=False).flat)
+    for spare in grid[panels:]:
+        spare.remove()
+    return grid[:panels]
+
+
+def title(figure: Figure, text: str, **style: Any) -> None:
+    """Put the title at the upper left, in the file before all other text."""
+    figure.suptitle(text, x=0.012, ha="left", weight="bold", zorder=2.9, **style)
+
+
+def arm_handles(study: StudyFile, arms: list[str] | None = None) -> list[Artist]:
+    """Legend entries of the lines of some arms, or of all."""
+    return [
+        Line2D([], [], color=look.colour, linestyle=look.dashes, marker=look.marker, label=arm)
+        for arm, look in looks(study).items()
+        if arms is None or arm in arms
+    ]
 
 
 def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns: int = 6) -> None:
@@ -116,9 +182,22 @@ def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns:
     legend.get_title().set_color("#404040")
 
 
-def page_of_words(heading: str, words: str) -> Figure:
+def page_of_words(words: str) -> Figure:
     """Stand in for a figure that has nothing to show, and say why."""
     figure = Figure(figsize=(WIDTH, 1.6))
-    title(figure, heading)
     figure.text(0.5, 0.4, words, ha="center", va="center", color="#404040")
     return figure
+
+
+@rc_context(STYLE)
+def save_pdf(figure: Figure, path: Path, name: str) -> None:
+    """Write a figure as PDF with embedded fonts and without a date: the same bytes each time."""
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="pdf", metadata={"CreationDate": None, "Title": name})
+
+
+@rc_context(STYLE)
+def save_png(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG."""
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=200)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.estimates import row_height
-from reward_ablation.figures.elements.forest import METRICS, Row, forest_handles, forest_note, forest_panels
-from reward_ablation.figures.elements.style import STYLE, Look, legend_below, page_of_words, title
-
-HEADING = "Effects of the components"
+from reward_ablation.figures.elements.forest import METRICS, Row, forest_panels
+from reward_ablation.figures.elements.style import Look, page_of_words
 
 #: Methods from top to bottom, with their names in the figure.
 METHODS = {
@@ -40,19 +36,11 @@ def rows_of(table: pd.DataFrame, study: StudyFile) -> list[Row]:
     return rows
 
 
-@rc_context(STYLE)
 def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
     """One row of panels per data set and mode: effect of each component on accuracy, format and tokens, by method."""
     table = component_effects[component_effects["metric"].isin(METRICS)]
     if table.empty:
-        words = "none: no two arms differ in one component alone, and weights cannot be regressed on"
-        return page_of_words(HEADING, words)
-    rows = rows_of(table, study)
-    height = row_height([row.label for row in rows])
-    figure = forest_panels(
-        table.assign(key=table["method"] + " " + table["component"]), study, rows, height, "effect on"
-    )
-    title(figure, HEADING)
-    note = f"{forest_note(study)} Holm's correction: over the components of a method in a panel."
-    legend_below(figure, forest_handles(study.confidence), note)
-    return figure
+        return page_of_words("none: no two arms differ in one component alone, and weights cannot be regressed on")
+    table = table.assign(key=table["method"] + " " + table["component"])
+    family = "the components of a method in a panel"
+    return forest_panels(table, study, rows_of(table, study), "effect on", family)

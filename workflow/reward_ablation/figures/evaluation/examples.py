@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any, NamedTuple
 
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.example_text import RULE, cut, printable, verdict
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.style import BASE_COLOUR, STYLE, WIDTH, looks, page_of_words, title
-from reward_ablation.figures.elements.text import MONOSPACED, block, drawable
+from reward_ablation.figures.elements.style import BASE_COLOUR, WIDTH, drawable, looks, page_of_words
 
-HEADING = "Examples of answers"
+MONOSPACED = "DejaVu Sans Mono"
+
+#: Stands for the end of a line within a text.
+LINE_END = "\u21b5 "
 
 #: Characters of a completion and of a question, and of a line at this size.
 MOST_CHARACTERS, LINE, SIZE = 310, 118, 6.5
@@ -36,30 +38,26 @@ class Line(NamedTuple):
     look: dict[str, Any] | None = None
 
 
-@rc_context(STYLE)
 def examples(table: pd.DataFrame, study: StudyFile) -> Figure:
     """Each problem's question and right answer, and below them the answers of the base model and of the arms."""
     if table.empty:
-        return page_of_words(HEADING, "No answers to show.")
-    problems = [
-        lines_of(str(problem), rows, study)
-        for (_, problem), rows in table.groupby(["dataset", "problem_id"], sort=False)
-    ]
+        return page_of_words("No answers to show.")
+    by_problem = table.groupby(["dataset", "problem_id"], sort=False)
+    problems = [lines_of(str(problem), rows, study) for (_, problem), rows in by_problem]
     shown = problems[:1]
     for lines in problems[1:]:
         if sum(map(len, [*shown, lines])) * LINE_HEIGHT > MOST_INCHES:
             break
         shown.append(lines)
-    notes = [Line(text, 0.1, {"color": "#404040"}) for text in block(note(study, len(problems) - len(shown)), LINE)]
+    notes = [Line(text, 0.1, {"color": "#404040"}) for text in block(note(study, len(problems) - len(shown)))]
     lines = [line for problem in shown for line in problem] + notes
     height = LINE_HEIGHT * (len(lines) + 1) + 0.4
     figure = Figure(figsize=(WIDTH, height))
-    title(figure, HEADING)
+    style: dict[str, Any] = {"family": MONOSPACED, "fontsize": SIZE, "parse_math": False}
     for place, line in enumerate(lines):
         y = 1 - (0.4 + LINE_HEIGHT * (place + 1)) / height
-        style = {"family": MONOSPACED, "fontsize": SIZE, "parse_math": False, **(line.look or {})}
         if line.text:
-            figure.text(line.indent / WIDTH, y, line.text, **style)
+            figure.text(line.indent / WIDTH, y, line.text, **style, **(line.look or {}))
     return figure
 
 
@@ -70,7 +68,7 @@ def lines_of(problem_id: str, rows: pd.DataFrame, study: StudyFile) -> list[Line
     lines = [Line(f"{name(first['dataset'])}: {name(problem_id)} ({first['chosen']}, {first['mode']})", 0.1, bold)]
     lines += [Line(text) for text in text_of(first["question"])]
     lines += [Line(f"right answer: {name(first['gold'])}")]
-    colours = {"base": BASE_COLOUR, **{arm: look.colour for arm, look in looks(study).items()}}
+    colours: dict[str, Any] = {"base": BASE_COLOUR, **{arm: look.colour for arm, look in looks(study).items()}}
     for _, row in rows.head(MOST_ARMS + 1).iterrows():
         who = "base model" if row["model"] == "base" else f"{name(row['arm'])}, seed {row['seed']:.0f}"
         lines.append(Line(f"{who}: {verdict(row)}", 0.15, bold | {"color": colours[row["arm"]]}))
@@ -80,7 +78,13 @@ def lines_of(problem_id: str, rows: pd.DataFrame, study: StudyFile) -> list[Line
 
 def text_of(text: str) -> list[str]:
     """A model's text as lines, cut."""
-    return block(cut(printable(text), MOST_CHARACTERS), LINE)
+    return block(cut(printable(text), MOST_CHARACTERS))
+
+
+def block(text: str) -> list[str]:
+    """A printable text in lines; its line ends become marks, and words that are too long are broken."""
+    marked = LINE_END.join(line.rstrip() for line in text.strip("\n").split("\n"))
+    return textwrap.wrap(drawable(marked, MONOSPACED), LINE) or ["(nothing)"]
 
 
 def name(text: str) -> str:

@@ -6,17 +6,19 @@ import textwrap
 from math import ceil
 
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.example_text import printable
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import step_axis
-from reward_ablation.figures.elements.style import STYLE, WIDTH, legend_below, page_of_words, title
-from reward_ablation.figures.elements.text import drawable
-from reward_ablation.figures.evaluation.learning_curves import arm_handles, draw_arms
-
-HEADING = "Accuracy over steps for single problems"
+from reward_ablation.figures.elements.curves import draw_curves, step_axis
+from reward_ablation.figures.elements.style import (
+    WIDTH,
+    arm_handles,
+    drawable,
+    legend_below,
+    page_of_words,
+    panel_grid,
+)
 
 #: Arms whose curves can be told apart in a small panel.
 MOST_ARMS = 6
@@ -25,7 +27,6 @@ MOST_ARMS = 6
 COLUMNS, TITLE_SIZE, TITLE_WIDTH, TITLE_LINES = 3, 7, 32, 3
 
 
-@rc_context(STYLE)
 def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
     """A panel a problem, with a line and band an arm: problems that training met again, then evaluated ones.
 
@@ -37,28 +38,22 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
         evaluated = (table["source"] == "evaluation") & (table["dataset"] == study.datasets[0])
         shown = pd.concat([shown, table[evaluated]])
     if shown.empty:
-        words = (
+        return page_of_words(
             "Training met no problem twice, or has no component that scores the answer alone,\n"
             "and no models were kept during training (keep_models)."
         )
-        return page_of_words(HEADING, words)
     arms = study.arm_names[:MOST_ARMS]
-    grouped = shown.groupby(["source", "problem_id"], sort=False)
-    panels = [(str(source), str(problem), rows) for (source, problem), rows in grouped]
-    figure = Figure(figsize=(WIDTH, 1.95 * ceil(len(panels) / COLUMNS) + 0.4))
-    grid = list(figure.subplots(ceil(len(panels) / COLUMNS), COLUMNS, squeeze=False).flat)
-    for axes, (source, problem, rows) in zip(grid, panels, strict=False):
-        draw_arms(axes, rows, study, arms)
+    problems = shown.groupby(["source", "problem_id"], sort=False)
+    figure = Figure(figsize=(WIDTH, 1.95 * ceil(len(problems) / COLUMNS) + 0.4))
+    for axes, ((source, problem), rows) in zip(panel_grid(figure, len(problems), COLUMNS), problems, strict=True):
+        draw_curves(axes, rows.rename(columns={"step": "x", "estimate": "mean"}), study, arms)
         question = rows["question"].iloc[0]
-        words = heading(source, problem if pd.isna(question) else str(question))
+        words = heading(str(source), str(problem if pd.isna(question) else question))
         axes.set_title(words, loc="left", fontsize=TITLE_SIZE, parse_math=False)
         axes.set_ylim(-0.04, 1.04)
         axes.set_ylabel("accuracy")
         step_axis(axes, rows["step"])
-    for spare in grid[len(panels) :]:
-        spare.remove()
-    title(figure, HEADING)
-    legend_below(figure, arm_handles(study, arms), note(study, {source for source, _, _ in panels}))
+    legend_below(figure, arm_handles(study, arms), note(study, set(shown["source"])))
     return figure
 
 
@@ -77,10 +72,9 @@ def note(study: StudyFile, sources: set[str]) -> str:
             "model, ties by id; step 0 is the base model."
         ),
     }
-    told = [rules[source] for source in rules if source in sources]
     band = (
         f"Band: {100 * study.confidence:g} % Wilson intervals over the answers of all seeds together; they say nothing "
         "of other seeds."
     )
     some = f"Shown are the first {MOST_ARMS} of {len(study.arms)} arms." if len(study.arms) > MOST_ARMS else ""
-    return " ".join([*told, band, some]).strip()
+    return " ".join([*(rules[source] for source in rules if source in sources), band, some]).strip()

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from math import ceil
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from scipy.stats import t as student
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import TITLE_WIDTH, arm_groups
-from reward_ablation.figures.elements.style import STYLE, WIDTH, legend_below, page_of_words, title, wrapped
+from reward_ablation.figures.elements.curves import TITLE_WIDTH, arm_groups, numbers_of
+from reward_ablation.figures.elements.style import WIDTH, legend_below, page_of_words, wrapped
 from reward_ablation.figures.gradients.similarity_layers import layers_in_order
-from reward_ablation.figures.gradients.similarity_steps import (
-    alone,
-    folding_note,
-    of_pair,
-    precision_note,
-    why_not_measured,
-)
+from reward_ablation.figures.gradients.similarity_steps import alone, exactness_note, of_pair, why_not_measured
 from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: Most columns and rows of cells in a panel: neighbouring steps and layers are averaged.
@@ -45,9 +39,7 @@ def binned(values: list, most: int) -> dict:
 def cells(table: pd.DataFrame, layers: dict[str, int], steps: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Mean cosine of each cell, and whether it is told from 0 by a t interval over the cell's values.
 
-    Returns
-    -------
-    (rows, columns) arrays; NaN and False where there is no cosine.
+    Both are (rows, columns) arrays; NaN and False where there is no cosine.
     """
     shape = max(layers.values()) + 1, max(steps.values()) + 1
     means, told = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
@@ -75,23 +67,18 @@ def draw_cells(axes: Axes, table: pd.DataFrame, layers: dict[str, int], steps: d
     return mesh
 
 
-def label_cells(axes: Axes, layers: dict[str, int], steps: dict[int, int], left: bool, bottom: bool) -> None:
-    """Name some of the rows and columns by the first layer and step of each."""
-    for shown, places, axis in ((left, layers, "y"), (bottom, steps, "x")):
-        first = {cell: str(name).removeprefix("layers.") for name, cell in reversed(places.items())}
-        every = ceil(len(first) / (12 if axis == "y" else 5))
-        some = sorted(first)[::every]
-        set_ticks = axes.set_yticks if axis == "y" else axes.set_xticks
-        set_ticks([cell + 0.5 for cell in some], [first[cell] if shown else "" for cell in some])
+def label_cells(set_ticks: Callable[..., object], cell_of: dict, most: int, shown: bool) -> None:
+    """Name at most so many of the rows or columns, each by its first layer or step."""
+    first = {cell: str(name).removeprefix("layers.") for name, cell in reversed(cell_of.items())}
+    some = sorted(first)[:: ceil(len(first) / most)]
+    set_ticks([cell + 0.5 for cell in some], [first[cell] if shown else "" for cell in some])
 
 
-@rc_context(STYLE)
 def similarity_heatmap(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figure:
     """A row of panels for each pair of components, a column for each arm or group of arms: cosine by layer and step."""
-    heading = "Gradient similarity of components by layer and step"
     table = alone(similarity_by_step[similarity_by_step["layer"] != ALL_LAYERS])
     if table.empty:
-        return page_of_words(heading, why_not_measured(study))
+        return page_of_words(why_not_measured(study))
     layers = binned(layers_in_order(list(table["layer"].unique())), MOST_LAYERS)
     steps = binned(sorted(table["step"].unique()), MOST_STEPS)
     few = len(study.arms) <= MOST_ALONE
@@ -101,26 +88,23 @@ def similarity_heatmap(similarity_by_step: pd.DataFrame, study: StudyFile) -> Fi
     figure = Figure(figsize=(WIDTH, len(pairs) * height + 0.7))
     panels = figure.subplots(len(pairs), len(groups), squeeze=False)
     for row, pair in zip(panels, pairs, strict=True):
-        of_two = of_pair(table, *pair)
-        for place, (panel, arms) in enumerate(zip(row, groups, strict=True)):
+        of_two = of_pair(table, pair)
+        for panel, arms in zip(row, groups, strict=True):
             mesh = draw_cells(panel, of_two[of_two["arm"].isin(arms)], layers, steps)
-            label_cells(panel, layers, steps, place == 0, pair == pairs[-1])
-            if pair == pairs[0]:
-                first = study.arm_names.index(arms[0]) + 1
-                name = arms[0] if few else f"arms {first} to {first + len(arms) - 1}, mean"
-                panel.set_title(wrapped(name, TITLE_WIDTH * 3 // (len(groups) + 2)), loc="left")
-            if pair == pairs[-1]:
-                panel.set_xlabel("optimizer step")
+            label_cells(panel.set_yticks, layers, 12, shown=panel is row[0])
+            label_cells(panel.set_xticks, steps, 5, shown=pair == pairs[-1])
         row[0].set_ylabel(wrapped(" · ".join(pair), max(12, int(height / 0.075))))
+    for top, bottom, arms in zip(panels[0], panels[-1], groups, strict=True):
+        name = arms[0] if few else f"{numbers_of(arms, study)}, mean"
+        top.set_title(wrapped(name, TITLE_WIDTH * 3 // (len(groups) + 2)), loc="left")
+        bottom.set_xlabel("optimizer step")
     bar = figure.colorbar(mesh, ax=panels, shrink=min(1.0, 2.0 / (len(pairs) * height) + 0.3), aspect=25)
     bar.set_label("cosine of gradients")
-    title(figure, heading)
     seeds = "the one seed" if len(study.seeds) == 1 else f"{len(study.seeds)} seeds"
     note = (
         f"Mean over {seeds}, and over neighbouring steps and layers where they share a cell. Input on top. Dot: the "
         "95\u00a0% interval (Student's t over the cell's values, taken as independent) holds 0, or there is one value "
-        f"only. Grey: one of the gradients is zero. {precision_note(study)}"
-        f"{folding_note(table['folding_error'])}"
+        f"only. Grey: one of the gradients is zero. {exactness_note(study, table['folding_error'])}"
     )
     legend_below(figure, [], note)
     return figure

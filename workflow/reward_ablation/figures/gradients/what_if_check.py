@@ -4,54 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import arm_groups, curve_panels, finish, panel_title
-from reward_ablation.figures.elements.style import STYLE, looks, page_of_words
+from reward_ablation.figures.elements.curves import curve_panels, finish
+from reward_ablation.figures.elements.style import draw_points, looks, page_of_words, zero_line
 from reward_ablation.figures.gradients.what_if import why_no_map
 
+#: What is drawn of an arm: the prediction and the observed change, each with its interval.
+NUMBERS = ["predicted", "predicted_low", "predicted_high", "observed", "low", "high"]
 
-@rc_context(STYLE)
+
 def what_if_check(what_if_check: pd.DataFrame, study: StudyFile) -> Figure:
     """A panel for each component: predicted effect and observed change of each arm, with both intervals."""
-    heading = "Predicted and observed changes of the components"
     if what_if_check["predicted"].notna().sum() == 0:
         few = len(study.arms) < 2 and "nothing to compare: predictions come from other arms' runs, and there is one arm"
-        return page_of_words(heading, few or why_no_map(study))
+        return page_of_words(few or why_no_map(study))
     look = looks(study)
-    figure, rows = curve_panels(study, len(study.components), height=2.4)
+    figure, rows = curve_panels(study, study.components, "change of the score in training", height=2.4)
     for row, component in zip(rows, study.components, strict=True):
         of_component = what_if_check[what_if_check["component"] == component].set_index("arm")
-        for panel, arms in zip(row, arm_groups(study), strict=True):
-            for arm in arms:
-                if arm not in of_component.index:
-                    continue
-                names = ["predicted", "predicted_low", "predicted_high", "observed", "low", "high"]
-                x, *ends_x, y, low, high = of_component.loc[arm, names].to_numpy(dtype=float)
-                panel.errorbar(
-                    x,
-                    y,
-                    xerr=np.maximum([[x - ends_x[0]], [ends_x[1] - x]], 0.0),
-                    yerr=np.maximum([[y - low], [high - y]], 0.0),
-                    color=look[arm].colour,
-                    marker=look[arm].marker,
-                    elinewidth=0.9,
-                    label=arm,
-                )
-            panel.axhline(0, color="black", linewidth=0.8, zorder=1)
-            panel.axvline(0, color="black", linewidth=0.8, zorder=1)
-            panel_title(panel, component, study, arms)
+        for panel, arms in row:
+            for arm in [arm for arm in arms if arm in of_component.index]:
+                x, *across, y, low, high = of_component.loc[arm, NUMBERS].to_numpy(dtype=float)
+                draw_points(panel, look[arm], x, y, across=across, along=(low, high), elinewidth=0.9, label=arm)
+            zero_line(panel)
+            zero_line(panel, vertical=True)
             panel.set_xlabel("predicted, per unit of step length")
-        row[0].set_ylabel("change of the score in training")
     level = f"{100 * study.confidence:g}\u00a0%"
     note = (
         "Predicted: first-order effect of the arm's weights at early steps of the other arms' runs. Observed: last "
         f"tenth of the steps less the first. Bars: {level} bootstrap intervals over seeds and steps. "
         f"{agreement(what_if_check)}"
     )
-    finish(figure, study, heading, note)
+    finish(figure, study, note)
     return figure
 
 
