@@ -26,18 +26,17 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 
 from reward_ablation.cluster.command import SlurmError, ask
-from reward_ablation.cluster.job_names import job_name, prefix
-from reward_ablation.cluster.jobs import digest_of, live_jobs, params_in
+from reward_ablation.cluster.job_names import digest_of, job_name, params_in, prefix
 from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
 from reward_ablation.cluster.partitions import partitions
 from reward_ablation.cluster.preflight import check_jobs, within_limits
-from reward_ablation.cluster.reminder import Reminder
 from reward_ablation.cluster.request import Request, arguments, request_of
 from reward_ablation.cluster.room import no_room
 from reward_ablation.cluster.site import read_site
-from reward_ablation.cluster.slurm import is_live, my_jobs
+from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs
 from reward_ablation.cluster.submission import (
+    Reminder,
     batch_script,
     may_come_later,
     number_in,

@@ -77,7 +77,7 @@ def test_what_the_command_and_the_supervisor_say_of_the_engine():
     assert Engine.from_options(environment={}) == Engine(0.3, False)
     server = Server("http://127.0.0.1:5", 6, "own", 7.5, "secret")
     engine = Engine.from_options(90, True, server.environment())
-    assert engine == Engine(0.9, True, "http://127.0.0.1:5", 6, "own", 7.5, "secret")
+    assert engine == Engine(0.9, True, server)
     assert "secret" not in f"{server} {engine}"
 
 

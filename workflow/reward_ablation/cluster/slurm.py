@@ -1,11 +1,13 @@
-"""This user's jobs, as Slurm lists them."""
+"""This user's jobs, as Slurm lists them: all, those of a study, and the job that this process runs in."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from reward_ablation.cluster.command import ask
+from reward_ablation.cluster.command import SlurmError, ask
+from reward_ablation.cluster.job_names import job_name
 
 #: Fields of `squeue`: job id, state, reason, nodes, start, end, name, comment; what separates them is in no name.
 _FIELDS = "\x1f".join(["%A", "%T", "%r", "%N", "%S", "%e", "%j", "%k"])
@@ -27,11 +29,11 @@ class SlurmJob:
     state : str
         In Slurm's long form, such as PENDING or RUNNING.
     reason : str
-        Why it waits, or why it ended as it did; "None" where Slurm gives none.
+        Why the job waits, or why it ended as it did; "None" where Slurm gives no reason.
     nodes : str
-        As Slurm writes several, such as `n[1-2]`; empty for a job that waits.
+        Such as `n[1-2]`; empty for a job that waits.
     start, end : float or None
-        Seconds since 1970; of a job that waits or runs the end is the one of its time limit.
+        Seconds since 1970; the end of a job that waits or runs is by its time limit.
     """
 
     id: str
@@ -55,12 +57,7 @@ class SlurmJob:
 
 
 def my_jobs(timeout: float = 20.0) -> list[SlurmJob]:
-    """This user's jobs that Slurm still knows: those that wait or run, and those that ended some minutes ago.
-
-    Raises
-    ------
-    SlurmError
-    """
+    """This user's jobs that Slurm still knows: those that wait or run, and those that ended some minutes ago."""
     text = ask("squeue", "--me", "--all", "--states=all", "--noheader", f"--format={_FIELDS}", timeout=timeout)
     return [_job(line) for line in text.splitlines() if line.count("\x1f") == _FIELDS.count("\x1f")]
 
@@ -71,7 +68,7 @@ def is_live(number: str) -> bool:
     Raises
     ------
     SlurmError
-        Slurm does not know it, or does not answer.
+        Slurm does not know the job, or does not answer.
     """
     told = re.search(r"JobState=(\w+)", ask("scontrol", "show", "job", number))
     return told is not None and told[1] in LIVE
@@ -84,3 +81,37 @@ def _job(line: str) -> SlurmJob:
 
 def _seconds(text: str) -> float | None:
     return float(text) if text.isdecimal() else None
+
+
+def live_jobs(of_study: str, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
+    """Jobs of a study that wait or run, by name."""
+    return {job.name: job for job in jobs if job.live and job.name.startswith(f"{of_study}.")}
+
+
+def run_jobs(of_study: str, runs: Iterable[str], jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
+    """Training jobs of a study that wait or run, by the run's name, `{arm}-{key}/seed{seed}`."""
+    live = live_jobs(of_study, jobs)
+    named = {run: job_name(of_study, "train", run) for run in runs}
+    return {run: live[name] for run, name in named.items() if name in live}
+
+
+def start_of_job(environment: Mapping[str, str]) -> int | None:
+    """Start of the present job, in seconds since 1970; None outside a job, or where the start is not known."""
+    return _time(environment, "SLURM_JOB_START_TIME", "%S", "the start of this job is not on record")
+
+
+def end_of_job(environment: Mapping[str, str]) -> int | None:
+    """End of the present job by its time limit, in seconds since 1970; None as for `start_of_job`."""
+    unknown = "the end of this job is not known, and is waited for as a signal"
+    return _time(environment, "SLURM_JOB_END_TIME", "%e", unknown)
+
+
+def _time(environment: Mapping[str, str], variable: str, field: str, unknown: str) -> int | None:
+    """A time that Slurm tells in a variable, and before version 23 in the job's listing alone."""
+    told = environment.get(variable, "")
+    if not told and "SLURM_JOB_ID" in environment:
+        try:
+            told = ask("squeue", "--noheader", f"--jobs={environment['SLURM_JOB_ID']}", f"--format={field}").strip()
+        except SlurmError as error:
+            print(f"warning: {error}: {unknown}", flush=True)
+    return int(told) if told.isdecimal() else None

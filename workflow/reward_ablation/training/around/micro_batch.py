@@ -20,16 +20,15 @@ def halvings(work: Path) -> int:
 
 
 def halve(work: Path, settings: dict[str, Any], times: int) -> int:
-    """Have the next attempt halve the micro batch once more; gives the micro batch that it will have.
+    """Have the next attempt halve the micro batch once more; returns the micro batch of that attempt.
 
     Parameters
     ----------
-    work : Path
-        The run's work folder.
     settings : dict
-        Its training settings.
+        The run's training settings.
     times : int
-        How often it was halved in this attempt, whose processes may all run out of memory.
+        How often the micro batch is halved in this attempt. The file does not say so any more where another process
+        of the run has run out of memory, too.
 
     Raises
     ------

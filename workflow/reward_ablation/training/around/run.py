@@ -26,21 +26,12 @@ from reward_ablation.system.errors import PassingError, StudyError, storage_erro
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around.attempts import Attempt
 from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, resume_point, step_of
-from reward_ablation.training.around.checks import (
-    check_for_vllm,
-    check_passes,
-    check_problems,
-    check_processes,
-    check_server,
-    check_strategy,
-    check_unchanged,
-)
+from reward_ablation.training.around.checks import check_problems, check_processes, check_trainer, check_unchanged
 from reward_ablation.training.around.finish import clear_outputs, finish, finished, trained
 from reward_ablation.training.around.interruption import Interruption, Stopped
-from reward_ablation.training.around.keep_models import KeepModels
 from reward_ablation.training.around.launch.engine import OWN_ENGINE, Engine
+from reward_ablation.training.around.launch.key import client_with
 from reward_ablation.training.around.launch.longest_text import longest_text
-from reward_ablation.training.around.launch.server_client import client_with
 from reward_ablation.training.around.micro_batch import halve, halvings
 from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.around.progress import ProgressCallback
@@ -90,15 +81,14 @@ def train_run(
     callbacks : tuple of TrainerCallback
         More callbacks for the trainer.
     engine : Engine
-        How vLLM runs beside it, where the spec has it.
+        How vLLM runs beside the run, where the spec has vLLM.
     tracking : dict, optional
-        What experiment trackers are told of it: TRL's settings by name, and its `group`; none where there is none.
+        TRL's settings of experiment trackers by name, and `group`; empty or None where there is no tracker.
 
     Raises
     ------
     Stopped
-        A signal, or the end of the Slurm job, stopped it; it has saved a checkpoint.
-    StudyError
+        A signal, or the end of the Slurm job, stopped the run, which has saved a checkpoint.
     """
     started = time.perf_counter() if started is None else started
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
@@ -108,8 +98,8 @@ def train_run(
     process = PartialState(cpu=parsed.gpus == 0)
     check_processes(process.num_processes, parsed.process_count)
     with storage_errors(run_dir):
-        found = [prepare(run_dir, parsed, code, model, problems) if process.is_main_process else Start()]
-        start: Start = broadcast_object_list(found)[0]
+        start = prepare(run_dir, parsed, code, model, problems) if process.is_main_process else Start()
+        start = broadcast_object_list([start])[0]
         if start.finished:
             return
         if not start.trained:
@@ -187,6 +177,21 @@ def train(
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
 
 
+class KeepModels(TrainerCallback):
+    """Keeps the model after each n-th step but the last, whose model is kept anyway; after no step where n is 0.
+
+    transformers saves the checkpoint of a step after this callback, so that the checkpoint includes the kept model.
+    """
+
+    def __init__(self, trainer: SavingTrainer, every: int):
+        self.trainer = trainer
+        self.every = every
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.every and state.global_step % self.every == 0 and state.global_step < state.max_steps:
+            self.trainer.keep_model()
+
+
 def build_trainer(
     spec: RunSpec,
     model: Path,
@@ -200,13 +205,11 @@ def build_trainer(
     Parameters
     ----------
     spec : RunSpec
-        The run's; components in alphabetical order, as canonical JSON has them.
+        Its components are in alphabetical order, as canonical JSON has them.
     work : Path
         Folder for checkpoints and parts.
     trackers : dict, optional
         TRL's settings of experiment trackers.
-    engine : Engine
-        How vLLM runs beside the run, where the spec has it.
     """
     components = {}
     for name, component in spec.components.items():
@@ -220,12 +223,8 @@ def build_trainer(
     config = core.build_config(spec, work, surroundings, halvings(work))
     sink = PartWriter(work / "parts", config.process_index)
     progress = ProgressCallback(list(components), work)
-    with client_with(engine.key):
+    with client_with(engine.server and engine.server.key):
         trainer = core.build_trainer(SavingTrainer, spec, components, model, problems, config, sink, [progress])
-    check_passes(trainer)
-    check_strategy(trainer, spec.strategy)
-    check_server(trainer, engine)
-    if config.use_vllm:
-        check_for_vllm(trainer)
+    check_trainer(trainer, spec.strategy, engine)
     check_problems(config, pq.read_metadata(problems).num_rows, problems)
     return trainer

@@ -1,4 +1,4 @@
-"""How vLLM runs beside a run's training: what the command and the process that serves it say, and the spec does not."""
+"""How vLLM runs beside a run's training: what the command and the server's supervisor say, and the spec does not."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Server:
     group_port : int
         Where server and trainer meet for the weights.
     model_name : str
-        The name that it serves under: a server of somebody else has another one.
+        The name of the model at this server: a server of another run has another name.
     started : float
-        `time.perf_counter()` at the start of the run's first process, which has waited for it.
+        `time.perf_counter()` at the start of the run's first process, which has waited for the server.
     key : str
         What the server asks of each request.
     """
@@ -37,7 +37,7 @@ class Server:
     key: str = field(repr=False)
 
     def environment(self) -> dict[str, str]:
-        """What its run's processes are started with."""
+        """What the run's processes are started with."""
         return {SERVER: json.dumps(asdict(self))}
 
 
@@ -51,30 +51,27 @@ class Engine:
         Share of a GPU's memory, in (0, 1).
     sleep : bool
         Whether vLLM lets go of its memory while the model is trained.
-    url, group_port, model_name, started, key
-        Of the server, as in `Server`; None in colocate mode.
+    server : Server or None
+        The run's server; None in colocate mode.
     """
 
     memory: float = 0.3
     sleep: bool = False
-    url: str | None = None
-    group_port: int | None = None
-    model_name: str | None = None
-    started: float | None = None
-    key: str | None = field(default=None, repr=False)
+    server: Server | None = None
 
     @classmethod
     def from_options(
         cls, memory_percent: int = 30, sleep: bool = False, environment: Mapping[str, str] = os.environ
     ) -> Engine:
-        """By the options of the training command, and by the environment that it was started in."""
-        server = json.loads(environment.get(SERVER, "{}"))
-        return cls(memory_percent / 100, sleep, **server)
+        """By the options of the training command, and by the environment that the command was started in."""
+        server = environment.get(SERVER)
+        return cls(memory_percent / 100, sleep, Server(**json.loads(server)) if server else None)
 
     def settings(self, mode: str) -> dict[str, Any]:
-        """TRL's settings of it, in vLLM's mode; they change no number."""
+        """TRL's settings of vLLM in its mode, "server" or "colocate"; they change no number."""
         if mode == "server":
-            return {"vllm_server_base_url": self.url, "vllm_group_port": self.group_port}
+            assert self.server is not None
+            return {"vllm_server_base_url": self.server.url, "vllm_group_port": self.server.group_port}
         return {"vllm_gpu_memory_utilization": self.memory, "vllm_enable_sleep_mode": self.sleep}
 
 

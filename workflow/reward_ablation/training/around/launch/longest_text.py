@@ -1,4 +1,4 @@
-"""How long a text vLLM must have room for: it would else make room for the longest that the model can read."""
+"""How long a text vLLM must have room for: vLLM would else make room for the longest text that the model can read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,6 @@ from reward_ablation.system.errors import StudyError
 
 def longest_text(spec: RunSpec, model: Path, problems: Path) -> int:
     """Tokens that vLLM makes room for: what the settings say, or the longest prompt and a completion of full length.
-
-    Parameters
-    ----------
-    spec : RunSpec
-    model : Path
-        Folder of the base model.
-    problems : Path
-        Prepared training set.
 
     Raises
     ------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import socket
 import sys
 import time
 import urllib.request
@@ -18,16 +18,17 @@ from typing import Any
 
 from reward_ablation.system.errors import PassingError, StudyError
 from reward_ablation.training.around.launch.engine import Server
-from reward_ablation.training.around.launch.guarded import free_port, guarded
+from reward_ablation.training.around.launch.guardian import guarded
 from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
 from reward_ablation.training.core.options import server_options
 
-#: Seconds between two lines that tell that it is waited for, and after which it is not any more: loading a large
-#: model from a slow disk and compiling it takes many minutes.
-TELL_EVERY, LONGEST_START = 10.0, 3600.0
-#: Seconds between two looks, for an answer to one, and that it gets to end in order.
+#: Seconds between two progress lines while waiting for the server.
+TELL_EVERY = 10.0
+#: Seconds after which we stop waiting: loading a large model from a slow disk and compiling it takes many minutes.
+LONGEST_START = 3600.0
+#: Seconds between two requests to a server that starts, for the answer, and for the server to end in order.
 LOOK_EVERY, ANSWER_WITHIN, PATIENCE = 0.5, 5.0, 5.0
-#: Ports that are tried: one that was free may be taken before the server is at it.
+#: Ports to try: a free port may be taken before the server listens at it.
 PORTS = 3
 
 _LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a site's proxy does not know this machine
@@ -52,9 +53,9 @@ class ServerPlan:
     model : Path
         Folder of the base model.
     log : Path
-        For its output.
+        For the server's output.
     gpus, tensor_parallel_size : int
-        GPUs of its own, and how many of them share one copy of the model.
+        GPUs of the server, and how many of them share one copy of the model.
     memory : float
         Share of a GPU's memory.
     max_model_length : int
@@ -62,7 +63,7 @@ class ServerPlan:
     model_impl : str or None
         vLLM's implementation of the model; None: vLLM's choice.
     started : float
-        `time.perf_counter()` when the run was started: its time is the server's, too.
+        `time.perf_counter()` when the run was started: the run's time includes the server's start.
     """
 
     model: Path
@@ -75,7 +76,7 @@ class ServerPlan:
     started: float = field(default_factory=time.perf_counter)
 
     def command(self, port: int, name: str) -> list[str]:
-        """Of vLLM's own server."""
+        """The command of vLLM's own server."""
         options: dict[str, Any] = {
             "host": "127.0.0.1",
             "port": port,
@@ -94,27 +95,22 @@ class ServerPlan:
 def serving(
     plan: ServerPlan, environment: dict[str, str], keep: Sequence[int], check_stop: Callable[[], None]
 ) -> Iterator[tuple[Popen, Server]]:
-    """A server as long as the block lasts.
+    """Run a server as long as the block lasts; yields its guardian, and what training needs to know of the server.
 
     Parameters
     ----------
     plan : ServerPlan
     environment : dict of str to str
-        Of the server's process; here it gets what vLLM needs beside.
+        For the server; variables that vLLM needs are added here.
     keep : sequence of int
-        Descriptors of locks that hold until it is gone.
+        Descriptors of locks that hold until the server is gone.
     check_stop : function
-        Called while it is waited for; raises where nobody wants it any more.
-
-    Yields
-    ------
-    (Popen, Server)
-        Its guardian, and what the training needs to know of it.
+        Called while the server starts; raises where nobody wants the server any more.
 
     Raises
     ------
     StudyError
-        It ended, or did not begin to serve the model.
+        The server ended, or did not begin to serve the model.
     """
     environment = {
         **environment,
@@ -142,15 +138,7 @@ def serving(
 
 
 def _wait_for(process: Popen, server: Server, plan: ServerPlan, check_stop: Callable[[], None]) -> None:
-    """Return once the server serves the model.
-
-    Raises
-    ------
-    PortTaken
-        Another one does, or has the port.
-    StudyError
-        It ended, serves another model, or takes too long.
-    """
+    """Return once the server serves the model; raises `PortTaken` where another server has the port."""
     started = told = time.monotonic()
     while True:
         check_stop()
@@ -203,14 +191,8 @@ def last_words(log: Path) -> str:
     return f"{line if len(line) <= 300 else line[:297] + '...'}; its log: {log}"
 
 
-def without_proxy(environment: dict[str, str]) -> dict[str, str]:
-    """What to add to a process' environment so that it asks no proxy for this machine."""
-    names = ("no_proxy", "NO_PROXY")
-    given = next((environment[name] for name in names if environment.get(name)), "")
-    return dict.fromkeys(names, ",".join(filter(None, [given, "127.0.0.1"])))
-
-
-def visible(gpus: Sequence[str], environment: dict[str, str] | None = None) -> dict[str, str]:
-    """An environment in which a process sees these GPUs only; nothing is said where there are none."""
-    shown = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
-    return {**(os.environ if environment is None else environment), **shown}
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
