@@ -11,6 +11,11 @@ from reward_ablation.start.internals import in_dry_runs, jobs_to_submit
 from reward_ablation.system.errors import StudyError, one_line_errors
 
 
+def _option(help: str, **more: Any) -> dict[str, Any]:
+    """Metadata of a setting that is an option of the command line, and no environment variable."""
+    return {"help": help, "env_var": False, **more}
+
+
 @dataclass
 class ExecutorSettings(ExecutorSettingsBase):
     """Settings of the executor: its own, and those of the parent plugin that have an effect here.
@@ -21,39 +26,26 @@ class ExecutorSettings(ExecutorSettingsBase):
 
     site: Path = field(
         default=Path("profiles/slurm/site.yaml"),
-        metadata={"help": "Site file: account, partitions, memory and time on this cluster.", "env_var": False},
+        metadata=_option("Site file: account, partitions, memory and time on this cluster."),
     )
-    poll: int = field(
-        default=20, metadata={"help": "Seconds between two looks at the states of all jobs.", "env_var": False}
-    )
+    poll: int = field(default=20, metadata=_option("Seconds between two looks at the states of all jobs."))
     patience: int = field(
         default=60,
-        metadata={
-            "help": "Seconds that Slurm has to start a job again that was preempted or lost its node.",
-            "env_var": False,
-        },
+        metadata=_option("Seconds that Slurm has to start a job again that was preempted or lost its node."),
     )
     requeue: bool = field(
-        default=False,
-        metadata={"help": "Have Slurm start preempted jobs again, and jobs whose node died.", "env_var": False},
+        default=False, metadata=_option("Have Slurm start preempted jobs again, and jobs whose node died.")
     )
     logdir: Path | None = field(
         default=None,
-        metadata={
-            "help": "Folder of Slurm's logs; default: logs/slurm in the study's results.",
-            "env_var": False,
-            "type": Path,
-        },
+        metadata=_option("Folder of Slurm's logs; default: logs/slurm in the study's results.", type=Path),
     )
-    keep_successful_logs: bool = field(
-        default=False, metadata={"help": "Keep Slurm's logs of jobs that ended well.", "env_var": False}
-    )
+    keep_successful_logs: bool = field(default=False, metadata=_option("Keep Slurm's logs of jobs that ended well."))
     delete_logfiles_older_than: int = field(
-        default=10,
-        metadata={"help": "Days after which Slurm's logs of failed jobs are deleted; 0: never.", "env_var": False},
+        default=10, metadata=_option("Days after which Slurm's logs of failed jobs are deleted; 0: never.")
     )
 
-    # What the parent's code reads beside.
+    # More settings that the parent's code reads.
     array_jobs: ClassVar[None] = None
     array_limit: ClassVar[int] = 1000
     efficiency_report: ClassVar[bool] = False

@@ -10,15 +10,7 @@ from reward_ablation.cluster.command import ask
 
 @dataclass(frozen=True)
 class Node:
-    """A node.
-
-    Attributes
-    ----------
-    gpus : dict of str to int
-        Number of its GPUs by type, "" being one without a type.
-    up : bool
-        It is neither down nor on its way there.
-    """
+    """A node; `gpus` are numbers by type ("" for a GPU without a type), and a node that is being drained is not up."""
 
     name: str
     cpus: int
@@ -40,12 +32,7 @@ class Partition:
 
 
 def partitions() -> dict[str, Partition]:
-    """All partitions by name.
-
-    Raises
-    ------
-    SlurmError
-    """
+    """All partitions by name."""
     nodes: dict[str, list[Node]] = {}
     for line in ask("sinfo", "--Node", "--all", "--noheader", "--format=%R|%N|%c|%m|%T|%G").splitlines():
         partition, name, cpus, memory, state, gres = line.split("|", 5)
@@ -67,7 +54,7 @@ def partitions() -> dict[str, Partition]:
 
 
 def minutes_of(text: str) -> int | None:
-    """A limit as `scontrol` writes it, `[days-]hours:minutes:seconds`, in minutes; None for UNLIMITED."""
+    """Minutes of a limit as `scontrol` writes it, `[days-]hours:minutes:seconds`; None for UNLIMITED."""
     if not (match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)):
         return None
     days, hours, minutes, _ = (int(part or 0) for part in match.groups())
@@ -83,5 +70,5 @@ def gpus_of(gres: str) -> dict[str, int]:
 
 
 def _number(text: str) -> int:
-    """A number that Slurm ends with + where nodes of one line differ."""
+    """A number; a + at the end says that nodes of one line differ."""
     return int(text.rstrip("+"))

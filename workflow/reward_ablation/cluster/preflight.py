@@ -16,21 +16,12 @@ from reward_ablation.system.errors import StudyError
 
 
 def check_jobs(jobs: Iterable[Any], site: Site, site_file: Path, cluster: Mapping[str, Partition]) -> str | None:
-    """Refuse jobs that Slurm would never run.
-
-    Parameters
-    ----------
-    jobs : iterable of snakemake.jobs.Job
-    cluster : mapping of str to Partition
+    """Refuse jobs of Snakemake that Slurm would never run, by a StudyError.
 
     Returns
     -------
     str or None
-        Why Slurm cannot say of all of the jobs, such as the limit on the number of jobs that is reached.
-
-    Raises
-    ------
-    StudyError
+        Why Slurm cannot judge all of the jobs now, such as the limit on the number of jobs that is reached.
     """
     unknown = None
     for request in requests_of(jobs, site):
@@ -45,29 +36,13 @@ def check_jobs(jobs: Iterable[Any], site: Site, site_file: Path, cluster: Mappin
 
 
 def requests_of(jobs: Iterable[Any], site: Site) -> list[Request]:
-    """Different requests of jobs, those of a kind of job one after the other.
-
-    Raises
-    ------
-    StudyError
-        A resource of a job is not one that a job can have.
-    """
+    """Different requests of jobs, those of one kind one after the other; StudyError for an impossible resource."""
     requests = (request_of(site, job.rule.name, job.resources, job.threads, job.attempt) for job in jobs)
     return sorted(dict.fromkeys(requests), key=lambda request: request.kind)
 
 
 def check_dry_run(jobs: list[Any], site_file: Path) -> str:
-    """Check jobs that a dry run lists as a start would, where Slurm answers.
-
-    Returns
-    -------
-    str
-        For the user: what Slurm says, or that Slurm does not answer.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Check jobs that a dry run lists as a start would; the line for the user, also where Slurm does not answer."""
     site = read_site(site_file)
     requests = requests_of(jobs, site)
     try:
@@ -83,7 +58,7 @@ def check_dry_run(jobs: list[Any], site_file: Path) -> str:
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:
     """The request with no more time and memory than its partition ever gives.
 
-    A later attempt asks for more than the first one, which was checked; it must not be refused for that.
+    A later attempt asks for more than the first one, which was checked, and must not be refused for that.
     """
     partition = _partition(request, cluster)
     if partition is None:
@@ -94,16 +69,15 @@ def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request
 
 
 def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) -> str | None:
-    """Why Slurm would not run such a job ever; None where it would.
+    """Why Slurm would never run such a job; None where it would.
 
-    `sbatch --test-only` says so. Slurm's words name neither the partitions that there are nor a partition's limits:
-    the message adds them. A partition that is down and a time beyond the partition's limit are refused here: Slurm may
-    take such jobs.
+    `sbatch --test-only` says so; the message adds what the partition offers. A partition that is down and a time
+    beyond the partition's limit are refused here, for Slurm may take such jobs.
 
     Raises
     ------
     SlurmError
-        Slurm cannot say now: no answer, or the limit on the number of jobs is reached.
+        Slurm cannot judge the job now: no answer, or the limit on the number of jobs is reached.
     """
     partition = _partition(request, cluster)
     if partition and not partition.up:
@@ -124,7 +98,7 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
 
 
 def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
-    """What a job can have at most in the request's partition, or the partitions that there are."""
+    """What a job can have at most in the request's partition; where that is unknown, the names of all partitions."""
     partition = _partition(request, cluster)
     if partition is None or not partition.nodes:
         return f"partitions here: {', '.join(sorted(cluster))}"

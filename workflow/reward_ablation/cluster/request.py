@@ -23,7 +23,7 @@ class Request:
     Attributes
     ----------
     kind : str
-        Section of the site file that it follows: train or evaluate.
+        The section of the site file that counts: train or evaluate.
     mem_mb, cpus : int
         On each node.
     minutes : int
@@ -52,7 +52,6 @@ class Request:
 
     @property
     def gpus_per_node(self) -> int:
-        """GPUs on each node."""
         return self.gpus // self.nodes
 
 
@@ -64,11 +63,11 @@ def request_of(
     Parameters
     ----------
     resources : mapping
-        The job's, by Snakemake's names: what stands here wins over the site file.
+        The job's resources by Snakemake's names; they win over the site file.
     threads : int
-        Of the job: it gets no less.
+        The least number of CPUs.
     attempt : int
-        The n-th of an evaluation gets n times its hours: one that hit its limit began anew. Training goes on.
+        The n-th attempt of an evaluation gets n times the hours, since it begins anew. Training goes on.
     memory_factor : int
         More than 1 after attempts that Slurm ended for their memory.
 
@@ -124,13 +123,7 @@ def _text(resources: Mapping[str, Any], name: str, *others: str | None) -> str |
 
 
 def arguments(request: Request, gpus_by: str) -> list[str]:
-    """Options of `sbatch` for a request.
-
-    Parameters
-    ----------
-    gpus_by : str
-        "gpus" or "gres".
-    """
+    """Options of `sbatch` for a request; `gpus_by` as in the site file."""
     options = {
         "account": request.account,
         "partition": request.partition,

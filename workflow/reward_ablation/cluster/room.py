@@ -19,16 +19,14 @@ _ADAPTER = 0.05
 
 
 def bytes_to_come(parameters: int, specs: Sequence[ArmSpec], at_once: int) -> int:
-    """Bytes that runs will write at most: all their models, and the checkpoints of those that run at once.
+    """Bytes that runs will write at most: all their models, and the checkpoints of the largest `at_once` runs.
 
     Parameters
     ----------
     parameters : int
-        Of the base model.
+        Number of parameters of the base model.
     specs : sequence of ArmSpec
-        Of the runs.
-    at_once : int
-        Runs at a time; the most demanding ones are taken.
+        One for each run.
     """
     models, work = [], []
     for spec in specs:
@@ -49,14 +47,12 @@ def models_kept(spec: ArmSpec) -> int:
 
 
 def no_room(model: Path, results: Path, specs: Sequence[ArmSpec], at_once: int) -> str | None:
-    """What is missing of the room that runs need; None where there is enough, or where nothing can be said.
+    """A message where runs need more room than there is; None where there is enough, or where nothing is known.
 
     Parameters
     ----------
-    model : Path
-        The base model's folder.
-    results : Path
-        Where they will write.
+    model, results : Path
+        Folder of the base model, and the folder that the runs write to.
     """
     try:
         parameters = json.loads((model / FETCHED).read_text())["parameters"]

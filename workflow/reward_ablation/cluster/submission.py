@@ -80,7 +80,7 @@ def submission_limit(error: str) -> str | None:
 
 
 def told_of_limit(limit: str, waiting: int) -> str:
-    """What the user is told at a limit, while some submissions wait."""
+    """The message at a limit, while some submissions wait."""
     told = f"Slurm takes no more jobs now ({limit}): {waiting} submissions wait here, and are made as other jobs end"
     if limit == _LIMITS:
         told += "; if none of your jobs is there, the job may ask for more than one job may have"

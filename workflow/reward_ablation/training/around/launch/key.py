@@ -63,7 +63,7 @@ class RequireKey:
 
 @contextmanager
 def client_with(key: str | None) -> Iterator[None]:
-    """Have TRL make clients that show the key with each request, as long as the block lasts; None where none is asked."""
+    """Have TRL make clients that show the key with each request, as long as the block lasts; None: no server."""
     if key is None:
         yield
         return
