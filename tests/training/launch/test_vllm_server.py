@@ -9,8 +9,7 @@ import pytest
 
 from reward_ablation.system.files import sha256, write_json
 from reward_ablation.system.locks import take
-from reward_ablation.training.around.launch.engine import Engine, Server
-from reward_ablation.training.around.launch.vllm_server import ServerPlan, last_words
+from reward_ablation.training.around.launch.vllm_server import Engine, Server, ServerPlan, last_words
 from stand_in_gpus import Machine
 
 from ..conftest import spec_with

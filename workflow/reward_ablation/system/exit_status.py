@@ -30,7 +30,7 @@ PASSING = {
     errno.EHOSTUNREACH,
 }
 
-#: Errors of other packages that come and go, by name: this module imports none of these packages.
+#: Errors of other packages that come and go, by name: this module imports none of the packages.
 PASSING_CLASSES = {
     "aiohttp.client_exceptions.ClientConnectionError",
     "http.client.IncompleteRead",

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from reward_ablation.system.errors import StudyError
@@ -82,9 +81,7 @@ class Lock:
     def __enter__(self) -> Lock:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 
@@ -130,8 +127,8 @@ def when_free(
     line : callable
         The line to print, from what `take` has raised and a text that says how long this has waited.
     tell_every, look_every : float
-        Seconds between two lines, and at most between two calls. Processes that wait call out of step: two that each
-        get one of two locks have to let go of it both.
+        Seconds between two lines, and at most between two calls. Waiting processes keep out of step: where two
+        processes each get one of two locks, both have to let go of it.
     """
     started = time.monotonic()
     told: float | None = None
@@ -148,15 +145,7 @@ def when_free(
 
 
 def take(path: Path, shared: bool = False) -> Lock:
-    """Take a lock at once.
-
-    Raises
-    ------
-    Held
-        Another process has it.
-    OSError
-        The file cannot be made or opened for writing.
-    """
+    """Take a lock at once; raises `Held` where another process has it, and OSError where the file cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         used_before = path.exists()
@@ -186,7 +175,7 @@ def take(path: Path, shared: bool = False) -> Lock:
 
 
 def last_change(path: Path) -> int | None:
-    """When a lock was last taken, or released in order, in nanoseconds; None where it never was."""
+    """When a lock was last taken, or released in order, in nanoseconds; None for a lock that was never taken."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -202,7 +191,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def _write(descriptor: int, text: str) -> None:
-    """Write into the lock's file who holds it; of those that share it, who took it last."""
+    """Write into the lock's file who holds the lock; among several, who took it last."""
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(), 0)
@@ -211,7 +200,7 @@ def _write(descriptor: int, text: str) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """Who holds a lock, as its file says; closes the file."""
+    """The holder of a lock, as the lock's file says; closes the file."""
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
         text = file.read()
     try:

@@ -21,8 +21,8 @@ from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.files import sha256
 from reward_ablation.system.imports import large_imports
 from reward_ablation.system.locks import wait_for
-from reward_ablation.training.around.launch.engine import Engine
 from reward_ablation.training.around.launch.processes import lay_out_processes
+from reward_ablation.training.around.launch.vllm_server import Engine
 from reward_ablation.training.around.launch.worker import (
     is_worker,
     is_zero_worker,

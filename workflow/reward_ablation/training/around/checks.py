@@ -14,7 +14,7 @@ from reward_ablation.config.sections.launch import DDP
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.launch.engine import Engine
+from reward_ablation.training.around.launch.vllm_server import Engine
 from reward_ablation.training.core.trainer import AblationTrainer
 
 

@@ -29,9 +29,9 @@ from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim,
 from reward_ablation.training.around.checks import check_problems, check_processes, check_trainer, check_unchanged
 from reward_ablation.training.around.finish import clear_outputs, finish, finished, trained
 from reward_ablation.training.around.interruption import Interruption, Stopped
-from reward_ablation.training.around.launch.engine import OWN_ENGINE, Engine
 from reward_ablation.training.around.launch.key import client_with
 from reward_ablation.training.around.launch.longest_text import longest_text
+from reward_ablation.training.around.launch.vllm_server import Engine
 from reward_ablation.training.around.micro_batch import halve, halvings
 from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.around.progress import ProgressCallback
@@ -39,6 +39,9 @@ from reward_ablation.training.around.resumed_state import load_state
 from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core
+
+#: Where vLLM has no server.
+OWN_ENGINE = Engine()
 
 
 @dataclass(frozen=True)

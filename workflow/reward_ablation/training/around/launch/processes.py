@@ -20,8 +20,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.locks import Lock
 from reward_ablation.training.around.launch.beside_server import train_beside_server
-from reward_ablation.training.around.launch.engine import Engine
-from reward_ablation.training.around.launch.vllm_server import ServerPlan, free_port
+from reward_ablation.training.around.launch.vllm_server import Engine, ServerPlan, free_port
 from reward_ablation.training.around.launch.worker import ERROR_STAYS, is_worker
 
 
@@ -30,27 +29,18 @@ def lay_out_processes(
 ) -> None:
     """Have a run trained by the processes that its spec asks for; return where this is the only one, or one of them.
 
-    Several are a launcher's, which replaces this process. Where vLLM serves the run, this process stays: it starts the
-    server, then the training, and ends with them.
+    Several processes are started by a launcher, which replaces this process. Where vLLM serves the run, this process
+    stays: it starts the server, then the training, and ends with them.
 
-    A run sees its own GPUs only, which no other run has: TRL would spread the model of one process over all that it
-    sees. The locks on the run and on its GPUs are held until all its processes are gone.
+    A run sees its own GPUs only, which no other run has: TRL would spread the model of one process over all GPUs that
+    it sees. The `locks` on the run, and those on its GPUs, are held until all processes of the run are gone.
 
-    Parameters
-    ----------
-    nodes : int
-        How many nodes share the run's processes; on more than one, this is started by the batch script of a Slurm job.
-    locks : list of Lock
-        Locks on the run.
-    model : Path
-        Folder of the base model.
-    problems : Path
-        Prepared training set.
+    On more than one of `nodes`, the batch script of a Slurm job starts this.
 
     Raises
     ------
     StudyError
-        There are not so many nodes, a package is not installed, or the server does not start or ends too early.
+        There are fewer nodes, a package is not installed, or the server does not start or ends too early.
     """
     check_installed(spec)
     serves = spec.has_server and not is_worker()

@@ -1,27 +1,32 @@
-"""A run's own vLLM server: started, waited for, and told from anybody else's."""
+"""vLLM beside a run's training: what the spec does not say of it, and a server of the run's own.
+
+The server is started, waited for, and told from anybody else's.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import sys
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
 from reward_ablation.system.errors import PassingError, StudyError
-from reward_ablation.training.around.launch.engine import Server
 from reward_ablation.training.around.launch.guardian import guarded
 from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
 from reward_ablation.training.core.options import server_options
 
+#: Variable by which a run's processes find their vLLM server.
+SERVER = "REWARD_ABLATION_VLLM"
 #: Seconds between two progress lines while waiting for the server.
 TELL_EVERY = 10.0
 #: Seconds after which we stop waiting: loading a large model from a slow disk and compiling it takes many minutes.
@@ -42,6 +47,69 @@ _SECOND_HAND = ("See root cause above", "See stack trace for root cause")
 
 class PortTaken(Exception):
     """Somebody else is at the port."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a run's own vLLM server is.
+
+    Attributes
+    ----------
+    url : str
+        Such as http://127.0.0.1:43211.
+    group_port : int
+        Where server and trainer meet for the weights.
+    model_name : str
+        The name of the model at this server: a server of another run has another name.
+    started : float
+        `time.perf_counter()` at the start of the run's first process, which has waited for the server.
+    key : str
+        What the server asks of each request.
+    """
+
+    url: str
+    group_port: int
+    model_name: str
+    started: float
+    key: str = field(repr=False)
+
+    def environment(self) -> dict[str, str]:
+        """What the run's processes are started with."""
+        return {SERVER: json.dumps(asdict(self))}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How vLLM runs beside a run: what does not decide the result.
+
+    Attributes
+    ----------
+    memory : float
+        Share of a GPU's memory, in (0, 1).
+    sleep : bool
+        Whether vLLM lets go of its memory while the model is trained.
+    server : Server or None
+        The run's server; None in colocate mode.
+    """
+
+    memory: float = 0.3
+    sleep: bool = False
+    server: Server | None = None
+
+    @classmethod
+    def from_options(
+        cls, memory_percent: int = 30, sleep: bool = False, environment: Mapping[str, str] = os.environ
+    ) -> Engine:
+        """By the options of the training command, and by the environment that the command was started in."""
+        server = environment.get(SERVER)
+        return cls(memory_percent / 100, sleep, Server(**json.loads(server)) if server else None)
+
+    def settings(self, mode: str) -> dict[str, Any]:
+        """TRL's settings of vLLM in its mode, "server" or "colocate"; they change no number."""
+        if mode == "server":
+            assert self.server is not None
+            return {"vllm_server_base_url": self.server.url, "vllm_group_port": self.server.group_port}
+        return {"vllm_gpu_memory_utilization": self.memory, "vllm_enable_sleep_mode": self.sleep}
 
 
 @dataclass(frozen=True)
