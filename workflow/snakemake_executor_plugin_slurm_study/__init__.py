@@ -29,12 +29,10 @@ from reward_ablation.cluster.command import SlurmError, ask
 from reward_ablation.cluster.job_names import digest_of, job_name, params_in, prefix
 from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
-from reward_ablation.cluster.partitions import partitions
-from reward_ablation.cluster.preflight import check_jobs, within_limits
+from reward_ablation.cluster.preflight import check_jobs, no_room, within_limits
 from reward_ablation.cluster.request import arguments, request_of
-from reward_ablation.cluster.room import no_room
 from reward_ablation.cluster.site import read_site
-from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs
+from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs, partitions
 from reward_ablation.cluster.submission import (
     Reminder,
     batch_script,
@@ -192,9 +190,7 @@ class Executor(slurm_plugin.Executor):
                 if look and (live := self._live(job)):
                     return live, "is the work of"
                 look = True
-                number = number_in(self._submit(job))
-                if number is None:
-                    number = self._live(job)
+                number = number_in(self._submit(job)) or self._live(job)
                 if number is None:
                     raise StudyError("sbatch did not say the number of the job")
                 if self.ending.is_set():
@@ -273,11 +269,9 @@ class Executor(slurm_plugin.Executor):
 
     def _found_out(self, info: SubmittedJobInfo, ended: Ended) -> Ended | None:
         """The end of a job that Slurm lists no more: it may live all the same, or have left its exit status."""
-        try:
+        with contextlib.suppress(SlurmError):  # no longer known at all
             if is_live(info.external_jobid):
                 return None
-        except SlurmError:
-            pass  # no longer known at all
         status = verdict(info.aux["slurm_logfile"].parent, info.external_jobid)
         if status is None:
             return ended

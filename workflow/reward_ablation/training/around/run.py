@@ -23,25 +23,26 @@ from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
-from reward_ablation.system.files import sha256
+from reward_ablation.system.files import sha256, write_json
 from reward_ablation.training.around.attempts import Attempt
-from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, resume_point, step_of
+from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, read_json, resume_point, step_of
 from reward_ablation.training.around.checks import check_problems, check_processes, check_trainer, check_unchanged
 from reward_ablation.training.around.finish import clear_outputs, finish, finished, trained
 from reward_ablation.training.around.interruption import Interruption, Stopped
 from reward_ablation.training.around.launch.key import client_with
-from reward_ablation.training.around.launch.longest_text import longest_text
-from reward_ablation.training.around.launch.vllm_server import Engine
-from reward_ablation.training.around.micro_batch import halve, halvings
+from reward_ablation.training.around.launch.vllm_server import Engine, longest_text
 from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.around.progress import ProgressCallback
 from reward_ablation.training.around.resumed_state import load_state
 from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core
+from reward_ablation.training.core.settings import halved
 
 #: Where vLLM has no server.
 OWN_ENGINE = Engine()
+#: In the work folder, once a GPU has run out of memory: how often the micro batch is halved.
+MICRO_BATCH = "micro_batch.json"
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,44 @@ def train(
         if stopped:
             trainer.accelerator.wait_for_everyone()  # the first process to end has the launcher end the others
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
+
+
+def halvings(work: Path) -> int:
+    """How often earlier attempts of a run have halved its micro batch."""
+    record = read_json(work / MICRO_BATCH)
+    return record["halvings"] if record else 0
+
+
+def halve(work: Path, settings: dict[str, Any], times: int) -> int:
+    """Have the next attempt halve the micro batch once more; returns the micro batch of that attempt.
+
+    Parameters
+    ----------
+    settings : dict
+        The run's training settings.
+    times : int
+        How often the micro batch is halved in this attempt. The file does not say so any more where another process
+        of the run has run out of memory, too.
+
+    Raises
+    ------
+    StudyError
+        The micro batch of this attempt cannot be halved, or half of it is another training.
+    """
+    if settings.get("loss_type") == "bnpo" or settings.get("top_entropy_quantile", 1.0) < 1:
+        raise StudyError(
+            "training: the GPU's memory does not hold the micro batch, and half of it would be another training, for "
+            "loss_type bnpo and top_entropy_quantile are taken over micro batches; lower per_device_train_batch_size "
+            "and raise gradient_accumulation_steps yourself"
+        )
+    micro_batch = halved(settings, times)["per_device_train_batch_size"]
+    if micro_batch % 2:
+        raise StudyError(
+            f"training: the GPU's memory does not hold a micro batch of {micro_batch}, which cannot be halved; lower "
+            "max_completion_length, set gradient_checkpointing, train with lora, or give the run more GPUs"
+        )
+    write_json({"halvings": times + 1}, work / MICRO_BATCH)
+    return micro_batch // 2
 
 
 class KeepModels(TrainerCallback):

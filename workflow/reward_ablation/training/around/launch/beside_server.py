@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from subprocess import Popen
 
 from reward_ablation.study.heartbeat import STOPPED, beat
@@ -126,7 +127,9 @@ def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) ->
         return status
     if signals.asked is not None and (missed is not None or status in (-signals.asked, 128 + signals.asked)):
         return GOES_ON
-    if status is None or _ended_within(server, FOUND_WITHIN):
+    with suppress(subprocess.TimeoutExpired):
+        server.wait(FOUND_WITHIN)
+    if server.returncode is not None:
         raise PassingError(
             f"launch.vllm: {ended('the vLLM server', server.returncode)}, and training with it; the same command goes "
             f"on from the last checkpoint; its last words: {last_words(plan.log)}"
@@ -135,11 +138,3 @@ def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) ->
         error = StudyError if is_permanent(status) else PassingError
         raise error(ended("the training process", status))
     return status
-
-
-def _ended_within(process: Popen, seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True

@@ -20,7 +20,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.locks import Lock
 from reward_ablation.training.around.launch.beside_server import train_beside_server
-from reward_ablation.training.around.launch.vllm_server import Engine, ServerPlan, free_port
+from reward_ablation.training.around.launch.vllm_server import Engine, ServerPlan, free_port, longest_text
 from reward_ablation.training.around.launch.worker import ERROR_STAYS, is_worker
 
 
@@ -77,8 +77,6 @@ def training_command(layout: Layout, *more: str) -> list[str]:
 
 
 def server_plan(spec: RunSpec, model: Path, problems: Path, run_dir: Path, engine: Engine) -> ServerPlan:
-    from reward_ablation.training.around.launch.longest_text import longest_text  # imports transformers
-
     verify_problems(problems)
     assert spec.vllm
     return ServerPlan(
