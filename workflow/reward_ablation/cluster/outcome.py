@@ -41,40 +41,22 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Ended:
-    """A job's end.
+    """A job's end, by Slurm's state; the state is empty where Slurm does not say how the job ended.
 
-    Attributes
-    ----------
-    state : str
-        Slurm's: COMPLETED where the work is done; FAILED where the job's own command failed, and neither a limit nor a
-        node nor anybody else ended it. Empty where Slurm does not say how the job ended.
-    why : str
-        For the user; empty where the work is done.
-    again : bool
-        Another attempt may do better; not where somebody wanted the job to end.
-    may_restart : bool
-        Slurm might start the job again all the same: cancel it before another takes its place.
+    COMPLETED: the work is done. FAILED: the job's own command failed; no limit, no node and nobody else ended it.
     """
 
     state: str
-    why: str = ""
-    again: bool = True
-    may_restart: bool = False
+    why: str = ""  # for the user; empty where the work is done
+    again: bool = True  # another attempt may do better; not where somebody wanted the job to end
+    may_restart: bool = False  # Slurm might start the job again all the same: cancel it before another takes its place
 
 
 @dataclass
 class Outcomes:
-    """Tells ends of jobs, one look after the other.
+    """Tells ends of jobs, one look after the other."""
 
-    Parameters
-    ----------
-    patience : float
-        Seconds until an end that Slurm may take back, or a job that Slurm does not list, counts as an end.
-    clock : callable
-        Seconds, from whenever on.
-    """
-
-    patience: float
+    patience: float  # seconds until an end that Slurm may take back, or a job that Slurm does not list, is an end
     clock: Callable[[], float] = time.monotonic
     _since: dict[str, float] = field(default_factory=dict)
 

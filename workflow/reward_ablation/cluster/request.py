@@ -18,37 +18,21 @@ TRAINING = ("sft", "train")
 
 @dataclass(frozen=True)
 class Request:
-    """A job's request, in Slurm's words.
+    """A job's request, in Slurm's words."""
 
-    Attributes
-    ----------
-    kind : str
-        The section of the site file that counts: train or evaluate.
-    mem_mb, cpus : int
-        On each node.
-    minutes : int
-        Time limit.
-    gpus : int
-        On all nodes together.
-    gres : str or None
-        Generic resources other than GPUs.
-    more : tuple of str
-        More options of sbatch, as words.
-    """
-
-    kind: str
+    kind: str  # the section of the site file that counts: train or evaluate
     account: str | None
     partition: str | None
     qos: str | None
     constraint: str | None
     nodes: int
-    cpus: int
-    mem_mb: int
-    minutes: int
-    gpus: int
+    cpus: int  # on each node
+    mem_mb: int  # on each node
+    minutes: int  # time limit
+    gpus: int  # on all nodes together
     gpu_type: str | None
-    gres: str | None = None
-    more: tuple[str, ...] = ()
+    gres: str | None = None  # generic resources other than GPUs
+    more: tuple[str, ...] = ()  # more options of sbatch, as words
 
     @property
     def gpus_per_node(self) -> int:

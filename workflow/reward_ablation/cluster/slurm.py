@@ -21,28 +21,15 @@ LIVE = frozenset([*WAITING, "RUNNING", "CONFIGURING", "RESIZING", "SIGNALING", *
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job as `squeue` lists it.
-
-    Attributes
-    ----------
-    id, name, comment : str
-    state : str
-        In Slurm's long form, such as PENDING or RUNNING.
-    reason : str
-        Why the job waits, or why it ended as it did; "None" where Slurm gives no reason.
-    nodes : str
-        Such as `n[1-2]`; empty for a job that waits.
-    start, end : float or None
-        Seconds since 1970; the end of a job that waits or runs is by its time limit.
-    """
+    """A job as `squeue` lists it."""
 
     id: str
     name: str
-    state: str
-    reason: str
-    nodes: str
-    start: float | None
-    end: float | None
+    state: str  # in Slurm's long form, such as PENDING or RUNNING
+    reason: str  # why the job waits, or why it ended as it did; "None" where Slurm gives no reason
+    nodes: str  # such as `n[1-2]`; empty for a job that waits
+    start: float | None  # seconds since 1970
+    end: float | None  # seconds since 1970; of a job that waits or runs, by its time limit
     comment: str = ""
 
     @property

@@ -31,18 +31,10 @@ _LOWER = "lower launch.gpus (0 is the CPU)"
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU, or a part of one that NVIDIA's MIG has made.
+    """A GPU, or a part of one that NVIDIA's MIG has made."""
 
-    Attributes
-    ----------
-    name : str
-        As in CUDA_VISIBLE_DEVICES: the number that nvidia-smi gives to the GPU. (vLLM reads no UUIDs there.)
-    identity : str
-        The same in all processes, and of no other GPU of this machine.
-    """
-
-    name: str
-    identity: str
+    name: str  # as in CUDA_VISIBLE_DEVICES: the number that nvidia-smi gives (vLLM reads no UUIDs there)
+    identity: str  # the same in all processes, and of no other GPU of this machine
 
 
 #: The GPU of a Mac, which has no name there.

@@ -35,18 +35,10 @@ class Held(Exception):
 
 @dataclass
 class Lock:
-    """A lock that is held until it is released or the process ends.
+    """A lock that is held until it is released or the process ends."""
 
-    Attributes
-    ----------
-    descriptor : int or None
-        The open file; None where the file system has no locks, and once the lock is released.
-    last_change : int or None
-        What the function `last_change` returned before this holder took the lock.
-    """
-
-    descriptor: int | None
-    last_change: int | None = None
+    descriptor: int | None  # the open file; None where the file system has no locks, and once the lock is released
+    last_change: int | None = None  # what the function `last_change` returned before this holder took the lock
 
     def __post_init__(self) -> None:
         atexit.register(self.release)

@@ -45,7 +45,6 @@ class Attempt(TrainerCallback):
     started : float
         `time.perf_counter()` at the start of the process.
     layout : Layout
-        The run's layout, for its packages and for the GPUs of its vLLM server.
     """
 
     def __init__(self, work: Path, from_step: int, started: float, layout: Layout):

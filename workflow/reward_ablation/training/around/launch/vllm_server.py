@@ -55,27 +55,13 @@ class PortTaken(Exception):
 
 @dataclass(frozen=True)
 class Server:
-    """Where a run's own vLLM server is.
+    """Where a run's own vLLM server is."""
 
-    Attributes
-    ----------
-    url : str
-        Such as http://127.0.0.1:43211.
-    group_port : int
-        Where server and trainer meet for the weights.
-    model_name : str
-        The name of the model at this server: a server of another run has another name.
-    started : float
-        `time.perf_counter()` at the start of the run's first process, which has waited for the server.
-    key : str
-        What the server asks of each request.
-    """
-
-    url: str
-    group_port: int
-    model_name: str
-    started: float
-    key: str = field(repr=False)
+    url: str  # such as http://127.0.0.1:43211
+    group_port: int  # where server and trainer meet for the weights
+    model_name: str  # at this server: a server of another run has another name
+    started: float  # `time.perf_counter()` at the start of the run's first process, which has waited for the server
+    key: str = field(repr=False)  # what the server asks of each request
 
     def environment(self) -> dict[str, str]:
         """What the run's processes are started with."""
@@ -84,21 +70,11 @@ class Server:
 
 @dataclass(frozen=True)
 class Engine:
-    """How vLLM runs beside a run: what does not decide the result.
+    """How vLLM runs beside a run: what does not decide the result."""
 
-    Attributes
-    ----------
-    memory : float
-        Share of a GPU's memory, in (0, 1).
-    sleep : bool
-        Whether vLLM lets go of its memory while the model is trained.
-    server : Server or None
-        The run's server; None in colocate mode.
-    """
-
-    memory: float = 0.3
-    sleep: bool = False
-    server: Server | None = None
+    memory: float = 0.3  # share of a GPU's memory, in (0, 1)
+    sleep: bool = False  # whether vLLM lets go of its memory while the model is trained
+    server: Server | None = None  # None in colocate mode
 
     @classmethod
     def from_options(
@@ -118,34 +94,16 @@ class Engine:
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """How a run's server is started.
+    """How a run's server is started."""
 
-    Attributes
-    ----------
-    model : Path
-        Folder of the base model.
-    log : Path
-        For the server's output.
-    gpus, tensor_parallel_size : int
-        GPUs of the server, and how many of them share one copy of the model.
-    memory : float
-        Share of a GPU's memory.
-    max_model_length : int
-        See `longest_text`.
-    model_impl : str or None
-        vLLM's implementation of the model; None: vLLM's choice.
-    started : float
-        `time.perf_counter()` when the run was started: the run's time includes the server's start.
-    """
-
-    model: Path
-    log: Path
+    model: Path  # folder of the base model
+    log: Path  # for the server's output
     gpus: int
-    tensor_parallel_size: int
-    memory: float
-    max_model_length: int
-    model_impl: str | None = None
-    started: float = field(default_factory=time.perf_counter)
+    tensor_parallel_size: int  # how many of the GPUs share one copy of the model
+    memory: float  # share of a GPU's memory
+    max_model_length: int  # see `longest_text`
+    model_impl: str | None = None  # vLLM's implementation of the model; None: vLLM's choice
+    started: float = field(default_factory=time.perf_counter)  # the run's time includes the server's start
 
     def command(self, port: int, name: str) -> list[str]:
         """The command of vLLM's own server."""
