@@ -20,8 +20,6 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import PassingError, StudyError
@@ -222,6 +220,8 @@ def longest_text(spec: RunSpec, model: Path, problems: Path) -> int:
     StudyError
         The settings, or the model, have less room than that: vLLM would cut completions of long prompts short.
     """
+    import pyarrow.parquet as pq
+
     from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts  # imports transformers
     from reward_ablation.sampling.tokenizer import load_tokenizer
 
