@@ -84,18 +84,14 @@ def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
     The GPUs that Slurm gave a job need no claim where the run takes all of them, nor does Apple's. A process that a
     launcher has started holds the GPUs of its run, too, should the launcher die first.
 
+    The locks hold until this process ends; for a program that replaces this process, hand them over.
+
     Parameters
     ----------
-    count : int
     what : str
         Who waits, for the line on stderr.
     server : int
         How many of the GPUs are for a run's vLLM server.
-
-    Returns
-    -------
-    list of Lock
-        Locks that hold until this process ends; for a program that replaces it, hand them over.
 
     Raises
     ------

@@ -244,14 +244,7 @@ def build_trainer(
 ) -> SavingTrainer:
     """The trainer of one run, ready to train, once all is as the run's spec says.
 
-    Parameters
-    ----------
-    spec : RunSpec
-        Its components are in alphabetical order, as canonical JSON has them.
-    work : Path
-        Folder for checkpoints and parts.
-    trackers : dict, optional
-        TRL's settings of experiment trackers.
+    `work` is the folder for checkpoints and parts, and `trackers` are TRL's settings of experiment trackers.
     """
     components = {}
     for name, component in spec.components.items():

@@ -54,7 +54,6 @@ def train_beside_server(
 
     Parameters
     ----------
-    plan : ServerPlan
     trainer : sequence of str
         The command of the training processes, or of their launcher.
     environment : mapping

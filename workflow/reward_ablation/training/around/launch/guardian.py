@@ -38,10 +38,8 @@ def guarded(
 
     Parameters
     ----------
-    command : sequence of str
     patience : float
         Seconds between SIGTERM and SIGKILL at the end of the block.
-    environment : mapping
     output : file, optional
         For what the command prints; default: where this process prints.
     keep : sequence of int

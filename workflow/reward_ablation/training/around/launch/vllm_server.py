@@ -127,7 +127,6 @@ def serving(
 
     Parameters
     ----------
-    plan : ServerPlan
     environment : dict of str to str
         For the server; variables that vLLM needs are added here.
     keep : sequence of int

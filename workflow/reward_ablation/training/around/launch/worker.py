@@ -20,12 +20,7 @@ def is_worker() -> bool:
 
 
 def refuse_other_launchers() -> None:
-    """Refuse to be one of several processes of a launcher that the run has not started: each would lay it out again.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Refuse to be one of several processes of a launcher that the run has not started: each would lay it out again."""
     if "TORCHELASTIC_RUN_ID" in os.environ and not is_worker():
         raise StudyError(
             "launch: TORCHELASTIC_RUN_ID is set, by torchrun or accelerate; start the training command by no "
