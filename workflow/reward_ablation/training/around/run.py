@@ -258,7 +258,7 @@ def build_trainer(
     config = core.build_config(spec, work, surroundings, halvings(work))
     sink = PartWriter(work / "parts", config.process_index)
     progress = ProgressCallback(list(components), work)
-    with client_with(engine.server and engine.server.key):
+    with client_with(engine.server.key if engine.server else None):
         trainer = core.build_trainer(SavingTrainer, spec, components, model, problems, config, sink, [progress])
     check_trainer(trainer, spec.strategy, engine)
     check_problems(config, pq.read_metadata(problems).num_rows, problems)
