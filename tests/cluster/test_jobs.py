@@ -1,8 +1,7 @@
 from pathlib import Path
 
-from reward_ablation.cluster.job_names import job_name, prefix
-from reward_ablation.cluster.jobs import digest_of, live_jobs, params_in, run_jobs
-from reward_ablation.cluster.slurm import SlurmJob
+from reward_ablation.cluster.job_names import digest_of, job_name, params_in, prefix
+from reward_ablation.cluster.slurm import SlurmJob, live_jobs, run_jobs
 
 RUN = "mixed-1a2b3c4d/seed0"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from reward_ablation.cluster.partitions import gpus_of, minutes_of
+from reward_ablation.cluster.slurm import gpus_of, minutes_of
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from reward_ablation.cluster.partitions import Node, Partition
 from reward_ablation.cluster.preflight import check_dry_run, offer, refusal, requests_of, within_limits
 from reward_ablation.cluster.request import Request
 from reward_ablation.cluster.site import Site
+from reward_ablation.cluster.slurm import Node, Partition
 from reward_ablation.system.errors import StudyError
 
 NODES = [Node("g1", 32, 128_000, {"h200": 4}), Node("g2", 64, 256_000, {"a100": 8})]

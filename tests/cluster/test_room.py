@@ -1,7 +1,7 @@
 import json
 import shutil
 
-from reward_ablation.cluster.room import bytes_to_come, no_room
+from reward_ablation.cluster.preflight import bytes_to_come, no_room
 from reward_ablation.study.run_spec import ArmSpec
 from specs import arm_spec
 

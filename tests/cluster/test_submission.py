@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.cluster.submission import (
+    Reminder,
     batch_script,
     may_come_later,
     number_in,
@@ -112,3 +113,17 @@ def test_a_job_leaves_the_exit_status_of_its_command(tmp_path, folder, snakemake
 
 def test_slurm_puts_nothing_of_its_own_into_a_folders_name():
     assert output_pattern(Path("/home/100%j/a %%x")) == "/home/100%%j/a %%%%x/%j.log"
+
+
+def test_a_message_comes_once_and_again_after_a_while():
+    times = iter([0.0, 20.0, 300.0, 301.0, 320.0])
+    reminder = Reminder(300, lambda: next(times))
+    assert [reminder.due() for _ in range(5)] == [True, False, False, True, False]
+
+
+def test_what_begins_anew_is_told_at_once():
+    reminder = Reminder(300, lambda: 0.0)
+    assert reminder.due()
+    assert not reminder.due()
+    reminder.forget()
+    assert reminder.due()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from reward_ablation.cluster.partitions import partitions
 from reward_ablation.cluster.preflight import refusal
 from reward_ablation.cluster.request import request_of
 from reward_ablation.cluster.site import Site
+from reward_ablation.cluster.slurm import partitions
 
 from .cluster import Cluster, wait_until
 from .studies import SITE, ClusterStudy

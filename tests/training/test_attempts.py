@@ -8,7 +8,7 @@ import torch
 
 from reward_ablation.study.run_spec import Layout
 from reward_ablation.training.around.attempts import Attempt
-from reward_ablation.training.around.record import run_record
+from reward_ablation.training.around.finish import run_record
 
 from .interrupting import SAVING, StopAt
 

@@ -64,7 +64,7 @@ def rename(bench: Bench) -> None:
 def comments(bench: Bench) -> None:
     for file in (bench.code / "workflow").rglob("*.py"):
         file.write_text(file.read_text() + "\n# a comment\n")
-    bench.replace("workflow/reward_ablation/training/around/metrics.py", '"""', '"""Other words. ')
+    bench.replace("workflow/reward_ablation/training/around/finish.py", '"""', '"""Other words. ')
     bench.replace("my_rewards.py", "1 for completions", "One for completions")
     bench.replace("my_helpers.py", "def fits", "# a comment\ndef fits")
 

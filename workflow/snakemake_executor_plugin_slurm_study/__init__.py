@@ -26,18 +26,15 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 
 from reward_ablation.cluster.command import SlurmError, ask
-from reward_ablation.cluster.job_names import job_name, prefix
-from reward_ablation.cluster.jobs import digest_of, live_jobs, params_in
+from reward_ablation.cluster.job_names import digest_of, job_name, params_in, prefix
 from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
-from reward_ablation.cluster.partitions import partitions
-from reward_ablation.cluster.preflight import check_jobs, within_limits
-from reward_ablation.cluster.reminder import Reminder
-from reward_ablation.cluster.request import Request, arguments, request_of
-from reward_ablation.cluster.room import no_room
+from reward_ablation.cluster.preflight import check_jobs, no_room, within_limits
+from reward_ablation.cluster.request import arguments, request_of
 from reward_ablation.cluster.site import read_site
-from reward_ablation.cluster.slurm import is_live, my_jobs
+from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs, partitions
 from reward_ablation.cluster.submission import (
+    Reminder,
     batch_script,
     may_come_later,
     number_in,
@@ -83,7 +80,7 @@ class Executor(slurm_plugin.Executor):
             self._check()
 
     def _check(self) -> None:
-        """Refuse all that can be known to go wrong before the first submission."""
+        """Refuse by a StudyError all that can be known to go wrong before the first submission."""
         check_passed_on(passed_on_as_text(self.workflow), sys.executable)
         self.study = variable(self.workflow, "study")
         self.of_study = prefix(self.study.config.name, self.study.root / self.study.config.root)
@@ -170,7 +167,7 @@ class Executor(slurm_plugin.Executor):
             self.to_submit.discard(self._name(job))
 
     def _wait_for_end(self, job: JobExecutorInterface, number: str) -> None:
-        """Return when a cancelled job of an earlier start has saved what it has: after Ctrl-C and the same command."""
+        """Return when a job of an earlier start that was cancelled has saved what it has."""
         self.logger.info(f"{_what(job)}: waits for Slurm job {number} of an earlier start, which is ending")
         while not self.ending.wait(self.executor_settings.poll):
             try:
@@ -182,10 +179,10 @@ class Executor(slurm_plugin.Executor):
                 self._tell_unreachable(error)
 
     def _submitted(self, job: JobExecutorInterface) -> tuple[str, str]:
-        """Number of the Slurm job that does a job's work, and how it came to that.
+        """Number of the Slurm job that does a job's work, and in words how that job came to be.
 
-        A controller that does not answer, or takes no more jobs now, is waited for. It may have taken a submission
-        that it did not confirm: before another one is made the job is looked for by its name.
+        A controller that does not answer, or takes no more jobs now, is waited for. The controller may have taken a
+        submission that it did not confirm: so we look for the job by its name before we submit it again.
         """
         look = job.attempt > 1
         while not self.ending.is_set():
@@ -193,9 +190,7 @@ class Executor(slurm_plugin.Executor):
                 if look and (live := self._live(job)):
                     return live, "is the work of"
                 look = True
-                number = number_in(self._submit(job))
-                if number is None:
-                    number = self._live(job)
+                number = number_in(self._submit(job)) or self._live(job)
                 if number is None:
                     raise StudyError("sbatch did not say the number of the job")
                 if self.ending.is_set():
@@ -213,7 +208,9 @@ class Executor(slurm_plugin.Executor):
         """What `sbatch` answers."""
         logs = self._log(job, "%j").parent
         logs.mkdir(parents=True, exist_ok=True)
-        request = within_limits(self._request(job), self.cluster)
+        memory_factor = self.memory_factors.get(self._name(job), 1)
+        asked = request_of(self.site, job.rule.name, job.resources, job.threads, job.attempt, memory_factor)
+        request = within_limits(asked, self.cluster)
         script = batch_script(self.format_job_exec(job), logs)
         command = ["sbatch", "--parsable", f"--output={output_pattern(logs)}", "--open-mode=append", "--export=ALL"]
         command += [f"--chdir={self.workflow.workdir_init}", *arguments(request, self.site.gpus_by)]
@@ -260,27 +257,25 @@ class Executor(slurm_plugin.Executor):
         for info in active_jobs:
             number = info.external_jobid
             ended = self.outcomes.look(number, listed.get(number))
-            if ended is not None and ended.unknown:
+            if ended is not None and not ended.state:
                 ended = await asyncio.to_thread(self._found_out, info, ended)
             if ended is None:
                 yield info
-            elif ended.done:
+            elif ended.state == "COMPLETED":
                 self.report_job_success(info)
                 self._clean(info)
             else:
                 await asyncio.to_thread(self._fail, info, ended)
 
     def _found_out(self, info: SubmittedJobInfo, ended: Ended) -> Ended | None:
-        """What has become of a job that Slurm lists no more: it may live all the same, or have left word of its end."""
-        try:
+        """The end of a job that Slurm lists no more: it may live all the same, or have left its exit status."""
+        with contextlib.suppress(SlurmError):  # no longer known at all
             if is_live(info.external_jobid):
                 return None
-        except SlurmError:
-            pass  # no longer known at all
         status = verdict(info.aux["slurm_logfile"].parent, info.external_jobid)
         if status is None:
             return ended
-        return Ended(done=status == 0, why=f"ended with status {status}", by_itself=True)
+        return Ended("FAILED" if status else "COMPLETED", f"ended with status {status}")
 
     def _clean(self, info: SubmittedJobInfo) -> None:
         """Remove the log of a job that ended well."""
@@ -294,10 +289,10 @@ class Executor(slurm_plugin.Executor):
         """Report a job that did not do its work."""
         if ended.may_restart:
             self._cancel(info.external_jobid)
-        if ended.memory:
+        if ended.state == "OUT_OF_MEMORY":
             self.memory_factors[self._name(info.job)] = 2 * self.memory_factors.get(self._name(info.job), 1)
         status = verdict(info.aux["slurm_logfile"].parent, info.external_jobid)
-        permanent = ended.by_itself and status is not None and is_permanent(status)
+        permanent = ended.state == "FAILED" and status is not None and is_permanent(status)
         if permanent or not ended.again:
             last_attempt(info.job)
         hint = "; not submitted again, for its error stays: mend it and run the same command" if permanent else ""
@@ -319,7 +314,7 @@ class Executor(slurm_plugin.Executor):
     def _check_room(self) -> None:
         """Stop before the first submission where the file system has no room for the training to come.
 
-        The model, whose size says how much that is, may have been fetched by this very start.
+        Not checked earlier: this very start may have fetched the model, whose size says how much is needed.
         """
         with self.room_lock:  # jobs are submitted by two threads
             if not self.room_checked:
@@ -336,10 +331,6 @@ class Executor(slurm_plugin.Executor):
         runs = [job.wildcards.run for job in needed_jobs(self.workflow) if job.rule.name == "train"]
         specs = [study.runs[run].arm_spec for run in runs if run in study.runs]
         return no_room((results / study.model_file).parent, results, specs, self.workflow.nodes)
-
-    def _request(self, job: JobExecutorInterface) -> Request:
-        factor = self.memory_factors.get(self._name(job), 1)
-        return request_of(self.site, job.rule.name, job.resources, job.threads, job.attempt, factor)
 
     def _name(self, job: JobExecutorInterface) -> str:
         return job_name(self.of_study, job.rule.name, "_".join(job.wildcards))

@@ -11,9 +11,9 @@ from reward_ablation.start.internals import in_dry_runs, jobs_to_submit
 from reward_ablation.system.errors import StudyError, one_line_errors
 
 
-def about(words: str, **more: Any) -> dict[str, Any]:
-    """What Snakemake asks of a setting: its help; no variable of the environment sets it."""
-    return {"help": words, "env_var": False, **more}
+def _option(help: str, **more: Any) -> dict[str, Any]:
+    """Metadata of a setting that is an option of the command line, and no environment variable."""
+    return {"help": help, "env_var": False, **more}
 
 
 @dataclass
@@ -26,25 +26,26 @@ class ExecutorSettings(ExecutorSettingsBase):
 
     site: Path = field(
         default=Path("profiles/slurm/site.yaml"),
-        metadata=about("Site file: account, partitions, memory and time on this cluster."),
+        metadata=_option("Site file: account, partitions, memory and time on this cluster."),
     )
-    poll: int = field(default=20, metadata=about("Seconds between two looks at the states of all jobs."))
+    poll: int = field(default=20, metadata=_option("Seconds between two looks at the states of all jobs."))
     patience: int = field(
-        default=60, metadata=about("Seconds that Slurm has to start a job again that was preempted or lost its node.")
+        default=60,
+        metadata=_option("Seconds that Slurm has to start a job again that was preempted or lost its node."),
     )
     requeue: bool = field(
-        default=False, metadata=about("Have Slurm start preempted jobs again, and jobs whose node died.")
+        default=False, metadata=_option("Have Slurm start preempted jobs again, and jobs whose node died.")
     )
     logdir: Path | None = field(
         default=None,
-        metadata=about("Folder of Slurm's logs; default: logs/slurm in the study's results.", type=Path),
+        metadata=_option("Folder of Slurm's logs; default: logs/slurm in the study's results.", type=Path),
     )
-    keep_successful_logs: bool = field(default=False, metadata=about("Keep Slurm's logs of jobs that ended well."))
+    keep_successful_logs: bool = field(default=False, metadata=_option("Keep Slurm's logs of jobs that ended well."))
     delete_logfiles_older_than: int = field(
-        default=10, metadata=about("Days after which Slurm's logs of failed jobs are deleted; 0: never.")
+        default=10, metadata=_option("Days after which Slurm's logs of failed jobs are deleted; 0: never.")
     )
 
-    # What the parent's code reads beside.
+    # More settings that the parent's code reads.
     array_jobs: ClassVar[None] = None
     array_limit: ClassVar[int] = 1000
     efficiency_report: ClassVar[bool] = False

@@ -10,7 +10,7 @@ from peft import LoraConfig, get_peft_model
 
 from reward_ablation.models.load import load_model
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.run import check_for_vllm
+from reward_ablation.training.around.checks import check_for_vllm
 from reward_ablation.training.core.generation.by_vllm import seeded_client, seeded_engine
 
 

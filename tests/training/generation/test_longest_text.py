@@ -11,7 +11,7 @@ from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.launch.longest_text import longest_text
+from reward_ablation.training.around.launch.vllm_server import longest_text
 
 from ..conftest import spec_with
 

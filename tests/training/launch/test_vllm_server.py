@@ -9,8 +9,7 @@ import pytest
 
 from reward_ablation.system.files import sha256, write_json
 from reward_ablation.system.locks import take
-from reward_ablation.training.around.launch.engine import Engine, Server
-from reward_ablation.training.around.launch.vllm_server import ServerPlan, last_words
+from reward_ablation.training.around.launch.vllm_server import Engine, Server, ServerPlan, last_words
 from stand_in_gpus import Machine
 
 from ..conftest import spec_with
@@ -77,7 +76,7 @@ def test_what_the_command_and_the_supervisor_say_of_the_engine():
     assert Engine.from_options(environment={}) == Engine(0.3, False)
     server = Server("http://127.0.0.1:5", 6, "own", 7.5, "secret")
     engine = Engine.from_options(90, True, server.environment())
-    assert engine == Engine(0.9, True, "http://127.0.0.1:5", 6, "own", 7.5, "secret")
+    assert engine == Engine(0.9, True, server)
     assert "secret" not in f"{server} {engine}"
 
 

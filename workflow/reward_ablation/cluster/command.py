@@ -16,13 +16,7 @@ class SlurmError(Exception):
 
 
 def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
-    """What a Slurm command prints; times in seconds since 1970.
-
-    Raises
-    ------
-    SlurmError
-        The command is not here, fails or takes longer than `timeout` seconds.
-    """
+    """What a Slurm command prints, within `timeout` seconds; times in seconds since 1970; raises SlurmError."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
     environment["SLURM_TIME_FORMAT"] = "%s"
     try:
@@ -49,8 +43,7 @@ def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
 def _told(command: str, stderr: str) -> str:
     """What a command that failed says, in one line.
 
-    The last line says what failed. The lines of `sbatch` before say why: the limit that is reached, or a site's own
-    words.
+    The last line says what failed. The lines of `sbatch` before it say why, such as the limit that is reached.
     """
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith("Try ")]
     why = [line for line in lines[:-1] if line.startswith("sbatch: error: ")]

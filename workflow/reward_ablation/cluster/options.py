@@ -78,12 +78,7 @@ _OF_ENVIRONMENT = [
 
 
 def check_plugin_option(name: str) -> None:
-    """Refuse the name of an option that cannot be a plugin's.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Raise ValueError for the name of an option that cannot be a plugin's."""
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", name):
         raise ValueError(f"{name!r}: is no long name of an option; write one without --, such as container-image")
     if own := re.search(rf"(?<!\S){name}\S*", _OF_SBATCH):
@@ -91,12 +86,10 @@ def check_plugin_option(name: str) -> None:
 
 
 def sbatch_options(text: str | None, of_plugins: Sequence[str] = ()) -> dict[str, str | None]:
-    """Options in a text, by their long names; the value of an option without one is None.
+    """Options in a text as on a command line of `sbatch`, by their long names; None for an option without a value.
 
     Parameters
     ----------
-    text : str or None
-        As on a command line of `sbatch`.
     of_plugins : sequence of str
         Long names of further options that may be set, with a value or without.
 

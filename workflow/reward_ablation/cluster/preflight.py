@@ -1,36 +1,38 @@
-"""The jobs that a start would submit, held against the site file and the cluster before anything is submitted."""
+"""What is checked before anything is submitted: jobs against the site file and the cluster, and room for models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from reward_ablation.cluster.command import SlurmError, ask
-from reward_ablation.cluster.partitions import Node, Partition, partitions
 from reward_ablation.cluster.request import Request, arguments, request_of
 from reward_ablation.cluster.site import Site, read_site
+from reward_ablation.cluster.slurm import Node, Partition, partitions
 from reward_ablation.cluster.submission import may_come_later
+from reward_ablation.models.verify import FETCHED
+from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
+
+#: Of a parameter: its weight, and Adam's two moments.
+_COPIES_IN_A_CHECKPOINT = 3
+#: What training sets where the study does not.
+_CHECKPOINTS_KEPT = 2
+#: A trained adapter has at most so large a share of the model's parameters, at the ranks that are in use.
+_ADAPTER = 0.05
 
 
 def check_jobs(jobs: Iterable[Any], site: Site, site_file: Path, cluster: Mapping[str, Partition]) -> str | None:
-    """Refuse jobs that Slurm would never run.
-
-    Parameters
-    ----------
-    jobs : iterable of snakemake.jobs.Job
-    cluster : mapping of str to Partition
+    """Refuse jobs of Snakemake that Slurm would never run, by a StudyError.
 
     Returns
     -------
     str or None
-        Why Slurm cannot say of all of the jobs, such as the limit on the number of jobs that is reached.
-
-    Raises
-    ------
-    StudyError
+        Why Slurm cannot judge all of the jobs now, such as the limit on the number of jobs that is reached.
     """
     unknown = None
     for request in requests_of(jobs, site):
@@ -45,29 +47,13 @@ def check_jobs(jobs: Iterable[Any], site: Site, site_file: Path, cluster: Mappin
 
 
 def requests_of(jobs: Iterable[Any], site: Site) -> list[Request]:
-    """Different requests of jobs, those of a kind of job one after the other.
-
-    Raises
-    ------
-    StudyError
-        A resource of a job is not one that a job can have.
-    """
+    """Different requests of jobs, those of one kind one after the other; StudyError for an impossible resource."""
     requests = (request_of(site, job.rule.name, job.resources, job.threads, job.attempt) for job in jobs)
     return sorted(dict.fromkeys(requests), key=lambda request: request.kind)
 
 
 def check_dry_run(jobs: list[Any], site_file: Path) -> str:
-    """Check jobs that a dry run lists as a start would, where Slurm answers.
-
-    Returns
-    -------
-    str
-        For the user: what Slurm says, or that Slurm does not answer.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Check jobs that a dry run lists as a start would; the line for the user, also where Slurm does not answer."""
     site = read_site(site_file)
     requests = requests_of(jobs, site)
     try:
@@ -83,7 +69,7 @@ def check_dry_run(jobs: list[Any], site_file: Path) -> str:
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:
     """The request with no more time and memory than its partition ever gives.
 
-    A later attempt asks for more than the first one, which was checked; it must not be refused for that.
+    A later attempt asks for more than the first one, which was checked, and must not be refused for that.
     """
     partition = _partition(request, cluster)
     if partition is None:
@@ -94,16 +80,15 @@ def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request
 
 
 def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) -> str | None:
-    """Why Slurm would not run such a job ever; None where it would.
+    """Why Slurm would never run such a job; None where it would.
 
-    `sbatch --test-only` says so. Slurm's words name neither the partitions that there are nor a partition's limits:
-    the message adds them. A partition that is down and a time beyond the partition's limit are refused here: Slurm may
-    take such jobs.
+    `sbatch --test-only` says so; the message adds what the partition offers. A partition that is down and a time
+    beyond the partition's limit are refused here, for Slurm may take such jobs.
 
     Raises
     ------
     SlurmError
-        Slurm cannot say now: no answer, or the limit on the number of jobs is reached.
+        Slurm cannot judge the job now: no answer, or the limit on the number of jobs is reached.
     """
     partition = _partition(request, cluster)
     if partition and not partition.up:
@@ -124,7 +109,7 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
 
 
 def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
-    """What a job can have at most in the request's partition, or the partitions that there are."""
+    """What a job can have at most in the request's partition; where that is unknown, the names of all partitions."""
     partition = _partition(request, cluster)
     if partition is None or not partition.nodes:
         return f"partitions here: {', '.join(sorted(cluster))}"
@@ -161,3 +146,58 @@ def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition 
     if request.partition:
         return cluster.get(request.partition)
     return next((partition for partition in cluster.values() if partition.default), None)
+
+
+def bytes_to_come(parameters: int, specs: Sequence[ArmSpec], at_once: int) -> int:
+    """Bytes that runs will write at most: all their models, and the checkpoints of the largest `at_once` runs.
+
+    Parameters
+    ----------
+    parameters : int
+        Number of parameters of the base model.
+    specs : sequence of ArmSpec
+        One for each run.
+    """
+    models, work = [], []
+    for spec in specs:
+        settings = spec.training
+        width = 2 if "16" in str((settings.get("model_init_kwargs") or {}).get("dtype", "float32")) else 4
+        model = round(parameters * width * (_ADAPTER if spec.lora else 1))
+        # One more than are kept is there while the oldest is about to go.
+        checkpoints = (settings.get("save_total_limit") or _CHECKPOINTS_KEPT) + 1
+        models.append(model * (1 + models_kept(spec)))
+        work.append(model * _COPIES_IN_A_CHECKPOINT * checkpoints)
+    return sum(models) + sum(sorted(work, reverse=True)[:at_once])
+
+
+def models_kept(spec: ArmSpec) -> int:
+    """Models that a run keeps beside the final one; 0 where its number of steps is not known before it starts."""
+    steps, every = spec.training.get("max_steps", -1), spec.keep_models
+    return (steps - 1) // every if every and steps > 0 else 0
+
+
+def no_room(model: Path, results: Path, specs: Sequence[ArmSpec], at_once: int) -> str | None:
+    """A message where runs need more room than there is; None where there is enough, or where nothing is known.
+
+    Parameters
+    ----------
+    model, results : Path
+        Folder of the base model, and the folder that the runs write to.
+    """
+    try:
+        parameters = json.loads((model / FETCHED).read_text())["parameters"]
+        free = shutil.disk_usage(results).free
+        needed = bytes_to_come(parameters, specs, at_once)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if needed <= free:
+        return None
+    return (
+        f"{results}: {_gb(free)} free, and {len(specs)} runs, {min(at_once, len(specs))} at once, write up to "
+        f"{_gb(needed)} of models and checkpoints; make room, lower save_total_limit, or train fewer at once (--jobs)"
+        f"{', or raise keep_models' if any(map(models_kept, specs)) else ''}"
+    )
+
+
+def _gb(number: int) -> str:
+    return f"{number / 1e9:.3g} GB"

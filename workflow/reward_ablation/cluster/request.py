@@ -18,41 +18,24 @@ TRAINING = ("sft", "train")
 
 @dataclass(frozen=True)
 class Request:
-    """A job's request, in Slurm's words.
+    """A job's request, in Slurm's words."""
 
-    Attributes
-    ----------
-    kind : str
-        Section of the site file that it follows: train or evaluate.
-    mem_mb, cpus : int
-        On each node.
-    minutes : int
-        Time limit.
-    gpus : int
-        On all nodes together.
-    gres : str or None
-        Generic resources other than GPUs.
-    more : tuple of str
-        More options of sbatch, as words.
-    """
-
-    kind: str
+    kind: str  # the section of the site file that counts: train or evaluate
     account: str | None
     partition: str | None
     qos: str | None
     constraint: str | None
     nodes: int
-    cpus: int
-    mem_mb: int
-    minutes: int
-    gpus: int
+    cpus: int  # on each node
+    mem_mb: int  # on each node
+    minutes: int  # time limit
+    gpus: int  # on all nodes together
     gpu_type: str | None
-    gres: str | None = None
-    more: tuple[str, ...] = ()
+    gres: str | None = None  # generic resources other than GPUs
+    more: tuple[str, ...] = ()  # more options of sbatch, as words
 
     @property
     def gpus_per_node(self) -> int:
-        """GPUs on each node."""
         return self.gpus // self.nodes
 
 
@@ -64,11 +47,11 @@ def request_of(
     Parameters
     ----------
     resources : mapping
-        The job's, by Snakemake's names: what stands here wins over the site file.
+        The job's resources by Snakemake's names; they win over the site file.
     threads : int
-        Of the job: it gets no less.
+        The least number of CPUs.
     attempt : int
-        The n-th of an evaluation gets n times its hours: one that hit its limit began anew. Training goes on.
+        The n-th attempt of an evaluation gets n times the hours, since it begins anew. Training goes on.
     memory_factor : int
         More than 1 after attempts that Slurm ended for their memory.
 
@@ -124,13 +107,7 @@ def _text(resources: Mapping[str, Any], name: str, *others: str | None) -> str |
 
 
 def arguments(request: Request, gpus_by: str) -> list[str]:
-    """Options of `sbatch` for a request.
-
-    Parameters
-    ----------
-    gpus_by : str
-        "gpus" or "gres".
-    """
+    """Options of `sbatch` for a request; `gpus_by` as in the site file."""
     options = {
         "account": request.account,
         "partition": request.partition,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from reward_ablation.cluster.options import (
     DEFAULTS,
@@ -19,7 +19,7 @@ from reward_ablation.cluster.options import (
     words_of,
 )
 from reward_ablation.config.base import Line, Section
-from reward_ablation.config.config_errors import describe
+from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_values
 
@@ -77,13 +77,7 @@ class Site(Section):
 
 
 def read_site(path: Path) -> Site:
-    """Read and check a site file; what `sbatch` reads from the environment counts where the file is silent.
-
-    Raises
-    ------
-    StudyError
-        `file: key: what is wrong; what is allowed`.
-    """
+    """Read and check a site file; variables of `sbatch` in the environment count where the file is silent."""
     try:
         written = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -96,8 +90,6 @@ def read_site(path: Path) -> Site:
         raise StudyError(f"{path}: not a mapping of keys to values; profiles/slurm/site.yaml is one to start from")
     try:
         check_values(written)
-        return Site.model_validate(written).with_defaults(os.environ)
-    except ValidationError as error:
-        raise StudyError(f"{path}: {describe(error, written)}") from None
     except ValueError as error:
         raise StudyError(f"{path}: {error}") from None
+    return validate_spec(Site, written, str(path)).with_defaults(os.environ)

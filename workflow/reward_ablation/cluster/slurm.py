@@ -1,11 +1,13 @@
-"""This user's jobs, as Slurm lists them."""
+"""What Slurm lists: partitions and nodes, this user's jobs, and the job that this process runs in."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from reward_ablation.cluster.command import ask
+from reward_ablation.cluster.command import SlurmError, ask
+from reward_ablation.cluster.job_names import job_name
 
 #: Fields of `squeue`: job id, state, reason, nodes, start, end, name, comment; what separates them is in no name.
 _FIELDS = "\x1f".join(["%A", "%T", "%r", "%N", "%S", "%e", "%j", "%k"])
@@ -19,28 +21,15 @@ LIVE = frozenset([*WAITING, "RUNNING", "CONFIGURING", "RESIZING", "SIGNALING", *
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job as `squeue` lists it.
-
-    Attributes
-    ----------
-    id, name, comment : str
-    state : str
-        In Slurm's long form, such as PENDING or RUNNING.
-    reason : str
-        Why it waits, or why it ended as it did; "None" where Slurm gives none.
-    nodes : str
-        As Slurm writes several, such as `n[1-2]`; empty for a job that waits.
-    start, end : float or None
-        Seconds since 1970; of a job that waits or runs the end is the one of its time limit.
-    """
+    """A job as `squeue` lists it."""
 
     id: str
     name: str
-    state: str
-    reason: str
-    nodes: str
-    start: float | None
-    end: float | None
+    state: str  # in Slurm's long form, such as PENDING or RUNNING
+    reason: str  # why the job waits, or why it ended as it did; "None" where Slurm gives no reason
+    nodes: str  # such as `n[1-2]`; empty for a job that waits
+    start: float | None  # seconds since 1970
+    end: float | None  # seconds since 1970; of a job that waits or runs, by its time limit
     comment: str = ""
 
     @property
@@ -55,12 +44,7 @@ class SlurmJob:
 
 
 def my_jobs(timeout: float = 20.0) -> list[SlurmJob]:
-    """This user's jobs that Slurm still knows: those that wait or run, and those that ended some minutes ago.
-
-    Raises
-    ------
-    SlurmError
-    """
+    """This user's jobs that Slurm still knows: those that wait or run, and those that ended some minutes ago."""
     text = ask("squeue", "--me", "--all", "--states=all", "--noheader", f"--format={_FIELDS}", timeout=timeout)
     return [_job(line) for line in text.splitlines() if line.count("\x1f") == _FIELDS.count("\x1f")]
 
@@ -71,7 +55,7 @@ def is_live(number: str) -> bool:
     Raises
     ------
     SlurmError
-        Slurm does not know it, or does not answer.
+        Slurm does not know the job, or does not answer.
     """
     told = re.search(r"JobState=(\w+)", ask("scontrol", "show", "job", number))
     return told is not None and told[1] in LIVE
@@ -84,3 +68,103 @@ def _job(line: str) -> SlurmJob:
 
 def _seconds(text: str) -> float | None:
     return float(text) if text.isdecimal() else None
+
+
+def live_jobs(of_study: str, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
+    """Jobs of a study that wait or run, by name."""
+    return {job.name: job for job in jobs if job.live and job.name.startswith(f"{of_study}.")}
+
+
+def run_jobs(of_study: str, runs: Iterable[str], jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
+    """Training jobs of a study that wait or run, by the run's name, `{arm}-{key}/seed{seed}`."""
+    live = live_jobs(of_study, jobs)
+    named = {run: job_name(of_study, "train", run) for run in runs}
+    return {run: live[name] for run, name in named.items() if name in live}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node; `gpus` are numbers by type ("" for a GPU without a type), and a node that is being drained is not up."""
+
+    name: str
+    cpus: int
+    mem_mb: int
+    gpus: dict[str, int]
+    up: bool = True
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition; `max_minutes` and `max_nodes` of one job are None where it has no such limit."""
+
+    name: str
+    default: bool
+    up: bool
+    max_minutes: int | None
+    nodes: list[Node]
+    max_nodes: int | None = None
+
+
+def partitions() -> dict[str, Partition]:
+    """All partitions by name."""
+    nodes: dict[str, list[Node]] = {}
+    for line in ask("sinfo", "--Node", "--all", "--noheader", "--format=%R|%N|%c|%m|%T|%G").splitlines():
+        partition, name, cpus, memory, state, gres = line.split("|", 5)
+        up = not re.match("down|drain|fail|error|unknown|power", state)
+        nodes.setdefault(partition, []).append(Node(name, _count(cpus), _count(memory), gpus_of(gres), up))
+    found = {}
+    for line in ask("scontrol", "--all", "--oneliner", "show", "partition").splitlines():
+        told = dict(re.findall(r"(\w+)=(\S+)", line))
+        name = told["PartitionName"]
+        found[name] = Partition(
+            name=name,
+            default=told.get("Default") == "YES",
+            up=told.get("State") == "UP",
+            max_minutes=minutes_of(told.get("MaxTime", "UNLIMITED")),
+            max_nodes=None if told.get("MaxNodes", "UNLIMITED") == "UNLIMITED" else int(told["MaxNodes"]),
+            nodes=nodes.get(name, []),
+        )
+    return found
+
+
+def minutes_of(text: str) -> int | None:
+    """Minutes of a limit as `scontrol` writes it, `[days-]hours:minutes:seconds`; None for UNLIMITED."""
+    if not (match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)):
+        return None
+    days, hours, minutes, _ = (int(part or 0) for part in match.groups())
+    return (days * 24 + hours) * 60 + minutes
+
+
+def gpus_of(gres: str) -> dict[str, int]:
+    """GPUs by type of a node's generic resources, such as `gpu:h200:2(S:0-1),shard:4`."""
+    found: dict[str, int] = {}
+    for kind, number in re.findall(r"(?:^|,)gpu(?::(\w[\w.-]*))?:(\d+)", gres):
+        found[kind] = found.get(kind, 0) + int(number)
+    return found
+
+
+def _count(text: str) -> int:
+    """A number; a + at the end says that nodes of one line differ."""
+    return int(text.rstrip("+"))
+
+
+def start_of_job(environment: Mapping[str, str]) -> int | None:
+    """Start of the present job, in seconds since 1970; None outside a job, or where the start is not known."""
+    return _time(environment, "SLURM_JOB_START_TIME", "%S", "the start of this job is not on record")
+
+
+def end_of_job(environment: Mapping[str, str]) -> int | None:
+    """End of the present job by its time limit, in seconds since 1970; None as for `start_of_job`."""
+    unknown = "the end of this job is not known, and is waited for as a signal"
+    return _time(environment, "SLURM_JOB_END_TIME", "%e", unknown)
+
+
+def _time(environment: Mapping[str, str], variable: str, field: str, unknown: str) -> int | None:
+    """A time that Slurm tells in a variable, and before version 23 in the job's listing alone."""
+    told = environment.get(variable, "")
+    if not told and "SLURM_JOB_ID" in environment:
+        try:
+            told = ask("squeue", "--noheader", f"--jobs={environment['SLURM_JOB_ID']}", f"--format={field}").strip()
+        except SlurmError as error:
+            print(f"warning: {error}: {unknown}", flush=True)
+    return int(told) if told.isdecimal() else None

@@ -1,4 +1,4 @@
-"""A job's batch script, what `sbatch` answers to it, and what the job itself says of its end."""
+"""A job's batch script, what `sbatch` answers and the user is told of it, and what the job says of its own end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import contextlib
 import os
 import re
 import shlex
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from reward_ablation.system.exit_status import GOES_ON
@@ -17,7 +20,6 @@ _LATER = re.compile("timed out|unable to contact|temporarily|try again|no answer
 _LIMITS = "job submit limit"
 _LIMIT = re.compile(r"\b[A-Z]\w+(?:Limit|PerAccount|PerUser)\b")
 
-
 #: Environment variable of a job: the file for the exit status of the job's own command.
 STATUS_FILE = "STUDY_JOB_STATUS"
 
@@ -26,9 +28,9 @@ def batch_script(command: str, verdicts: Path) -> str:
     """The script of a job that runs a command and leaves an exit status in a folder, under the job's number.
 
     The command is Snakemake, which leaves the status of the rule's command by `leave_status`. Where Snakemake fails
-    without such a status, the fault is none of the rule's command: it may pass.
+    without such a status, the error is not of the rule's command and may pass.
 
-    A shell that SIGTERM ends takes the job with it: the trainer must have the time to save that Slurm gives it.
+    The shell outlives SIGTERM: the end of the shell would end the job before the trainer has saved.
     """
     return f"""#!/bin/sh
 trap : TERM
@@ -66,10 +68,10 @@ def may_come_later(error: str) -> bool:
 
 
 def submission_limit(error: str) -> str | None:
-    """The limit on the number of jobs for which a submission failed; None where another reason is told.
+    """The limit on the number of jobs for which a submission failed; None where Slurm gives another reason.
 
     A job that is larger or longer than its quality of service allows gets the same words with another limit's name, and
-    is never taken. Where no limit is named, we take the number of jobs to be meant.
+    is never taken. Where no limit is named, we assume the one on the number of jobs.
     """
     if _LIMITS not in error:
         return None
@@ -78,11 +80,32 @@ def submission_limit(error: str) -> str | None:
 
 
 def told_of_limit(limit: str, waiting: int) -> str:
-    """What the user is told at a limit, while some submissions wait."""
+    """The message at a limit, while some submissions wait."""
     told = f"Slurm takes no more jobs now ({limit}): {waiting} submissions wait here, and are made as other jobs end"
     if limit == _LIMITS:
         told += "; if none of your jobs is there, the job may ask for more than one job may have"
     return told
+
+
+@dataclass
+class Reminder:
+    """Says when a message on what lasts is due: at once, and again every so many seconds."""
+
+    every: float
+    clock: Callable[[], float] = time.monotonic
+    last: float | None = None
+
+    def due(self) -> bool:
+        """Whether to give the message now; True counts as given."""
+        now = self.clock()
+        if self.last is not None and now - self.last <= self.every:
+            return False
+        self.last = now
+        return True
+
+    def forget(self) -> None:
+        """What the message is on is over: the next message is due at once."""
+        self.last = None
 
 
 def verdict(verdicts: Path, number: str) -> int | None:

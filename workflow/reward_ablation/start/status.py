@@ -10,8 +10,7 @@ from pathlib import Path
 
 from reward_ablation.cluster.command import SlurmError
 from reward_ablation.cluster.job_names import job_name, prefix
-from reward_ablation.cluster.jobs import run_jobs
-from reward_ablation.cluster.slurm import SlurmJob, my_jobs
+from reward_ablation.cluster.slurm import SlurmJob, my_jobs, run_jobs
 from reward_ablation.start.damage import Damage
 from reward_ablation.start.history import is_held, read_history
 from reward_ablation.start.log_end import read_log_end

@@ -18,11 +18,10 @@ _BLOCKS, _BLOCK = 256, 1 << 16
 
 
 def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str], record: str, remedy: str) -> None:
-    """Refuse files that are missing, or not what they were when they were recorded.
+    """Refuse, by a StudyError, files that are missing or have changed since they were recorded.
 
     Parameters
     ----------
-    folder : Path
     recorded : mapping of str to str
         SHA-256 by path below the folder.
     names : iterable of str
@@ -31,10 +30,6 @@ def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str],
         Name of the file that records the digests.
     remedy : str
         What to do about a file that is not right.
-
-    Raises
-    ------
-    StudyError
     """
     for name in names:
         path = folder / name
@@ -52,13 +47,7 @@ def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str],
 
 
 def read_object(path: Path, remedy: str) -> dict[str, Any]:
-    """The JSON object of a record.
-
-    Raises
-    ------
-    StudyError
-        It is missing, or truncated or changed.
-    """
+    """The JSON object of a record; a StudyError, with the remedy, where it is missing, truncated or changed."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -77,11 +66,6 @@ def folder_fingerprint(folder: Path) -> str:
     Hidden files and texts about the model (`.md`) do not count. Of a large file, evenly spread blocks are hashed:
     fine-tuning changes all weights, so that 256 blocks of 64 KiB show the change. Hashing all weights at each start of
     the workflow would take minutes; `fetch` hashes all of them once, into model.json.
-
-    Raises
-    ------
-    StudyError
-        The folder holds no config.json.
     """
     if not os.path.isfile(folder / "config.json"):
         raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")

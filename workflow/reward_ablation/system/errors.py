@@ -49,7 +49,7 @@ class PassingError(StudyError):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Print a StudyError as one line to stderr and exit; other errors get a line above their traceback.
+    """Print a StudyError as one line to stderr and exit; print a line above the traceback of any other error.
 
     The exit status is `GOES_ON` for an error that may pass by itself, else 1.
     """
@@ -70,17 +70,12 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def storage_errors(writing: str | Path | None = None) -> Iterator[None]:
-    """Turn what a file system refuses into a StudyError, also where a library wraps it.
+    """Turn an error of the file system into a StudyError, also where a library wraps the error.
 
     Parameters
     ----------
     writing : str or Path, optional
         What is being written, for errors that name no file: those of a full disk seldom do.
-
-    Raises
-    ------
-    StudyError
-        `path: No space left on device; ...`.
     """
     try:
         yield
@@ -98,18 +93,15 @@ def storage_errors(writing: str | Path | None = None) -> Iterator[None]:
 
 
 def refused_by_storage(error: BaseException) -> tuple[int, str | None] | None:
-    """Error number and file, where known, of a file system's refusal behind an error; None if there is none behind it.
+    """Error number and file (None where unknown) of a file system's refusal behind an error; None for other errors.
 
     Arrow has the number in an OSError, as Python has; safetensors and tokenizers (Rust) and torch in their text only,
     as far as they have it.
     """
-    number, path = _refusal(error)
-    if number is not None:
-        return number, path
-    behind: BaseException | None = error.__cause__ or error.__context__
+    behind: BaseException | None = error
     while behind is not None:
         number, path = _refusal(behind)
-        if number is not None and number not in _COMMON:
+        if number is not None and (behind is error or number not in _COMMON):
             return number, path
         behind = behind.__cause__ or behind.__context__
     return None

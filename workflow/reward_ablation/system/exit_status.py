@@ -30,7 +30,7 @@ PASSING = {
     errno.EHOSTUNREACH,
 }
 
-#: Errors of other packages that come and go, by name: this module imports none of these packages.
+#: Errors of other packages that come and go, by name: this module imports none of the packages.
 PASSING_CLASSES = {
     "aiohttp.client_exceptions.ClientConnectionError",
     "http.client.IncompleteRead",
@@ -85,5 +85,28 @@ def is_permanent(status: int) -> bool:
     status : int
         As `subprocess` has it (minus the number of a signal) or as a shell has it (128 and that number).
     """
+    return status not in (0, GOES_ON) and _signal(status) is None
+
+
+def ended(what: str, status: int) -> str:
+    """How a process ended, in words, and what to do where the status tells.
+
+    Parameters
+    ----------
+    what : str
+        The process, for the message.
+    status : int
+        As for `is_permanent`.
+    """
+    number = _signal(status)
+    if number is None or number not in list(signal.Signals):
+        return f"{what} ended with exit status {status}"
+    name = signal.Signals(number).name
+    memory = "; if for want of memory, ask for more: launch.resources.mem_mb" if name == "SIGKILL" else ""
+    return f"{what} was ended by {name}{memory}"
+
+
+def _signal(status: int) -> int | None:
+    """The signal that an exit status stands for; some such numbers are no signals: -1 becomes 255 for a shell."""
     number = -status if status < 0 else status - 128
-    return status not in (0, GOES_ON) and number not in signal.valid_signals()
+    return number if number in signal.valid_signals() else None

@@ -18,14 +18,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; move it into place on success, remove it on failure.
+    """Yield a temporary name beside `path`; move the file into place on success, remove it on failure.
 
-    Parameters
-    ----------
-    path : str or Path
-    durable : bool
-        The file outlives a power cut: it is on disk before it gets its name. Without, a power cut may leave
-        a file of that name with nothing in it.
+    A durable file is on disk before it gets its name. After a power cut, another file may be there and empty.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +37,7 @@ def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Give a file a second name, in place of what has it; where the file system has no links, a copy has it."""
+    """Give a file a second name, replacing what has that name; copy it where the file system has no links."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     try:

@@ -8,31 +8,22 @@ from __future__ import annotations
 
 import os
 import platform
-import random
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from reward_ablation.system.errors import PassingError, StudyError
-from reward_ablation.system.locks import Held, Lock, take, wait_for
+from reward_ablation.system.locks import Held, Lock, take, wait_for, when_free
 
 #: Where the locks are: on this machine, and the same for all that one user starts, whatever their TMPDIR.
 LOCKS = Path("/var/tmp")
-
-#: What the processes of a launcher find their run's locks by.
+#: Environment variable that names the locks of a run to the processes of its launcher.
 CLAIMED = "REWARD_ABLATION_GPU_LOCKS"
-
 #: Seconds between two looks for a free GPU; runs take minutes at least.
 LOOK_EVERY = 2.0
-
-#: Seconds between two lines that tell who is waited for.
-TELL_EVERY = 60.0
-
-#: Seconds after which nvidia-smi does not answer any more: on a machine that slept it takes some.
+#: Seconds to wait for nvidia-smi, which takes long on a machine that slept.
 PATIENCE = 60
 
 _LOWER = "lower launch.gpus (0 is the CPU)"
@@ -40,37 +31,23 @@ _LOWER = "lower launch.gpus (0 is the CPU)"
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU, or a part of one that NVIDIA's MIG has made.
+    """A GPU, or a part of one that NVIDIA's MIG has made."""
 
-    Attributes
-    ----------
-    name : str
-        As CUDA_VISIBLE_DEVICES has it: the number that nvidia-smi gives it. (vLLM reads no UUIDs there.)
-    identity : str
-        What no other GPU of this machine has, by whatever name this process has it.
-    """
-
-    name: str
-    identity: str
+    name: str  # as in CUDA_VISIBLE_DEVICES: the number that nvidia-smi gives (vLLM reads no UUIDs there)
+    identity: str  # the same in all processes, and of no other GPU of this machine
 
 
-#: The one of a Mac; nothing there tells it by name.
+#: The GPU of a Mac, which has no name there.
 APPLE_GPU = Gpu("mps", "mps")
 
 
 def is_apple(system: str = sys.platform, machine: str = platform.machine()) -> bool:
-    """Whether this is a Mac with Apple silicon: it has one GPU, which is not asked for by number."""
+    """Whether this is a Mac with Apple silicon, which has one GPU without a number."""
     return system == "darwin" and machine == "arm64"
 
 
 def what_is_here() -> tuple[int, str]:
-    """What `launch.gpus: auto` stands for on this machine: a number of GPUs, and what that is in words.
-
-    Raises
-    ------
-    StudyError
-        nvidia-smi fails, or CUDA_VISIBLE_DEVICES names a GPU that is not there.
-    """
+    """What `launch.gpus: auto` stands for on this machine: a number of GPUs, and what that is in words."""
     if not gpus_here():
         return 0, "the CPU"
     return 1, "Apple's GPU" if is_apple() else "an NVIDIA GPU"
@@ -104,26 +81,22 @@ def gpus_here() -> list[Gpu]:
 def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
     """Take GPUs that no other run has, and have this process see no others; wait where too few are free.
 
-    The GPUs that Slurm gave a job need no claim where the run takes all of them, nor does Apple's. In a process that a
-    launcher has started, the GPUs that were claimed for its run are held on, should the launcher die first.
+    The GPUs that Slurm gave a job need no claim where the run takes all of them, nor does Apple's. A process that a
+    launcher has started holds the GPUs of its run, too, should the launcher die first.
+
+    The locks hold until this process ends; for a program that replaces this process, hand them over.
 
     Parameters
     ----------
-    count : int
     what : str
         Who waits, for the line on stderr.
     server : int
-        How many of them are for a run's vLLM server.
-
-    Returns
-    -------
-    list of Lock
-        They hold until this process ends; for a program that replaces it, hand them over.
+        How many of the GPUs are for a run's vLLM server.
 
     Raises
     ------
     StudyError
-        There are not so many.
+        This machine has fewer GPUs.
     """
     if CLAIMED in os.environ:
         return [wait_for(path, what, shared=True) for path in os.environ[CLAIMED].split(os.pathsep)]
@@ -132,7 +105,11 @@ def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
         raise StudyError(f"launch.gpus: {too_few(count, len(gpus), server)}")
     if (_given_by_slurm() and len(gpus) == count) or gpus == [APPLE_GPU]:
         return []
-    claimed = _wait_for_free(gpus, count, what)
+
+    def line(holders: Held, by_now: str) -> str:
+        return f"{what}: waiting for {_gpus(count)}{by_now}; {holders}"
+
+    claimed = when_free(lambda: _take_free(gpus, count), line, look_every=LOOK_EVERY)
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.name for gpu in claimed)
     if any(gpu.identity.startswith("GPU-") for gpu in claimed):
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as nvidia-smi numbers them; CUDA begins with the fastest
@@ -198,30 +175,10 @@ def _listed() -> list[Gpu] | None:
     return [Gpu(index.strip(), uuid.strip()) for index, uuid in rows]
 
 
-def _wait_for_free(gpus: list[Gpu], count: int, what: str) -> Mapping[Gpu, Lock]:
-    """So many of these GPUs, with their locks."""
-    started = time.monotonic()
-    told: float | None = None
-    while True:
-        try:
-            return _take_free(gpus, count)
-        except Held as holders:
-            now = time.monotonic()
-            if told is None or now - told >= TELL_EVERY:
-                by_now = "" if told is None else f", {now - started:.0f} s by now"
-                print(f"{what}: waiting for {_gpus(count)}{by_now}; {holders}", file=sys.stderr, flush=True)
-                told = now
-        # Not in step with others that wait: two that each get one of two GPUs both have to let go of it.
-        time.sleep(LOOK_EVERY * random.SystemRandom().uniform(0.5, 1))
+def _take_free(gpus: list[Gpu], count: int) -> dict[Gpu, Lock]:
+    """So many of these GPUs; where too few are free, raise `Held` and keep none.
 
-
-def _take_free(gpus: list[Gpu], count: int) -> Mapping[Gpu, Lock]:
-    """So many of these GPUs, or none of them: one that kept a part could wait for ever for another such.
-
-    Raises
-    ------
-    Held
-        Too few are free.
+    Two processes that each kept a part would wait for each other for ever.
     """
     taken: dict[Gpu, Lock] = {}
     holders = []

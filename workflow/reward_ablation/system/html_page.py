@@ -22,15 +22,7 @@ pre {{ white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; padd
 
 
 def page(heading: str, sentence: str, *parts: str) -> str:
-    """A page of the report.
-
-    Parameters
-    ----------
-    heading, sentence : str
-        Plain text; the sentence without its full stop.
-    parts : str
-        HTML, as `section`, `text` and `table` give it.
-    """
+    """A page of a plain heading, a plain sentence without its full stop, and HTML of `section`, `text` and `table`."""
     return PAGE.format(heading=html.escape(heading), sentence=html.escape(sentence), table="\n".join(parts))
 
 

@@ -11,41 +11,34 @@ import errno
 import fcntl
 import json
 import os
+import random
 import socket
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
+from typing import TypeVar
 
 from reward_ablation.system.errors import StudyError
 
 #: What a file system without such locks answers, Lustre without its mount option `flock` among them.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
-#: Seconds between two looks at a lock that another process holds.
-LOOK_EVERY = 0.5
+T = TypeVar("T")
 
 
 class Held(Exception):
-    """Another process has the lock; the message says which."""
+    """Another process has the lock; the message says which process."""
 
 
 @dataclass
 class Lock:
-    """A lock that is held until it is released or the process ends.
+    """A lock that is held until it is released or the process ends."""
 
-    Attributes
-    ----------
-    descriptor : int or None
-        The open file; None where the file system has no locks, and once it is released.
-    last_change : int or None
-        When the last holder took or released the lock, as `last_change` told it before this one took it.
-    """
-
-    descriptor: int | None
-    last_change: int | None = None
+    descriptor: int | None  # the open file; None where the file system has no locks, and once the lock is released
+    last_change: int | None = None  # what the function `last_change` returned before this holder took the lock
 
     def __post_init__(self) -> None:
         atexit.register(self.release)
@@ -64,15 +57,14 @@ class Lock:
             self.descriptor = None
 
     def share(self) -> None:
-        """Let others have the lock, too, that take it shared."""
+        """Let other processes take the lock, too, as a shared lock."""
         if self.descriptor is not None:
             fcntl.flock(self.descriptor, fcntl.LOCK_SH)
 
     def keep_over_exec(self) -> None:
-        """Hand the lock to the program that replaces this process by `os.execv`.
+        """Hand the lock to the program that replaces this process by `os.execv`, and holds the lock until it ends.
 
-        That program does not know of it and holds it until it ends; what it starts by `subprocess` does not get it, but
-        may share it.
+        Processes that the program starts by `subprocess` do not get the lock, but may share it.
         """
         self.share()
         if self.descriptor is not None:
@@ -81,26 +73,12 @@ class Lock:
     def __enter__(self) -> Lock:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 
 def held(path: str | Path, message: str) -> Lock:
-    """Take a lock, or refuse to go on where another process has it.
-
-    Parameters
-    ----------
-    path : str or Path
-        The lock's file; made where it is not there.
-    message : str
-        What to tell where another process has it; `{holder}` stands for that process.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Take a lock, or raise a StudyError where another process has it; `{holder}` in the message is that process."""
     try:
         return take(Path(path))
     except Held as error:
@@ -117,35 +95,49 @@ def wait_for(path: str | Path, what: str, shared: bool = False, tell_every: floa
     what : str
         What the lock is on, for the line.
     shared : bool
-        Hold it beside others that hold it shared, such as the processes of one run. One that wants it for itself
-        waits for all of them.
+        Hold the lock beside others that hold it shared, such as the processes of one run. A process that wants the
+        lock for itself waits for all of them.
     tell_every : float
         Seconds between two lines.
     """
-    started = told = time.monotonic()
-    first = True
+
+    def line(holder: Held, by_now: str) -> str:
+        return f"{what}: waiting for {holder} to end{by_now}"
+
+    return when_free(lambda: take(Path(path), shared), line, tell_every)
+
+
+def when_free(
+    take: Callable[[], T], line: Callable[[Held, str], str], tell_every: float = 60.0, look_every: float = 0.5
+) -> T:
+    """Call a function again and again until it no longer raises `Held`, and tell on stderr who is waited for.
+
+    Parameters
+    ----------
+    take : callable
+        Takes one lock or several.
+    line : callable
+        The line to print, from what `take` has raised and a text that says how long this has waited.
+    tell_every, look_every : float
+        Seconds between two lines, and at most between two calls. Waiting processes keep out of step: where two
+        processes each get one of two locks, both have to let go of it.
+    """
+    started = time.monotonic()
+    told: float | None = None
     while True:
         try:
-            return take(Path(path), shared)
-        except Held as error:
+            return take()
+        except Held as holder:
             now = time.monotonic()
-            if first or now - told >= tell_every:
-                by_now = "" if first else f", {now - started:.0f} s by now"
-                print(f"{what}: waiting for {error} to end{by_now}", file=sys.stderr, flush=True)
-                first, told = False, now
-            time.sleep(LOOK_EVERY)
+            if told is None or now - told >= tell_every:
+                by_now = "" if told is None else f", {now - started:.0f} s by now"
+                print(line(holder, by_now), file=sys.stderr, flush=True)
+                told = now
+        time.sleep(look_every * random.SystemRandom().uniform(0.5, 1))
 
 
 def take(path: Path, shared: bool = False) -> Lock:
-    """Take a lock at once.
-
-    Raises
-    ------
-    Held
-        Another process has it.
-    OSError
-        The file cannot be made or opened for writing.
-    """
+    """Take a lock at once; raises `Held` where another process has it, and OSError where the file cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         used_before = path.exists()
@@ -175,7 +167,7 @@ def take(path: Path, shared: bool = False) -> Lock:
 
 
 def last_change(path: Path) -> int | None:
-    """When a lock was last taken, or released in order, in nanoseconds; None where it never was."""
+    """When a lock was last taken, or released in order, in nanoseconds; None for a lock that was never taken."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -191,7 +183,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def _write(descriptor: int, text: str) -> None:
-    """Write into the lock's file who holds it; of those that share it, who took it last."""
+    """Write into the lock's file who holds the lock; among several, who took it last."""
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(), 0)
@@ -200,7 +192,7 @@ def _write(descriptor: int, text: str) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """Who holds a lock, as its file says; closes the file."""
+    """The holder of a lock, as the lock's file says; closes the file."""
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
         text = file.read()
     try:

@@ -22,18 +22,7 @@ LONGEST_ARGUMENT = 100_000
 
 
 def check_values(written: Any) -> None:
-    """Refuse what JSON, a command line or a terminal does not take as it is.
-
-    Parameters
-    ----------
-    written : Any
-        As read from YAML.
-
-    Raises
-    ------
-    ValueError
-        `key: what is wrong; what to do`.
-    """
+    """Refuse, by a ValueError, values read from YAML that JSON, a command line or a terminal does not take as is."""
     for number, (place, value) in enumerate(_entries(written, ())):
         if number >= MOST_ENTRIES or len(place) > DEEPEST:
             raise ValueError(
@@ -45,20 +34,16 @@ def check_values(written: Any) -> None:
 
 
 def check_length(argument: str, of_what: str, written: Any) -> None:
-    """Refuse a value that is too long for a command's argument.
+    """Refuse, by a ValueError, a value that is too long for a command's argument.
 
     Parameters
     ----------
     argument : str
         The value as it is passed on.
     of_what : str
-        What it says, for the message.
+        What the value says, for the message.
     written : Any
-        The config, of which the longest text is named.
-
-    Raises
-    ------
-    ValueError
+        The config, of which the message names the longest text.
     """
     length = len(argument.encode())
     if length <= LONGEST_ARGUMENT:
@@ -72,19 +57,12 @@ def check_length(argument: str, of_what: str, written: Any) -> None:
 
 
 def dotted(place: tuple[Any, ...]) -> str:
-    """Keys from the outermost to the innermost as a message names them; each of them in print."""
+    """Keys from the outermost to the innermost, as a message names them."""
     return ".".join(printable(str(key)) for key in place) or "config"
 
 
 def printable(text: str, most: int = 2000) -> str:
-    """A text as one line that does nothing to a terminal.
-
-    Parameters
-    ----------
-    text : str
-    most : int
-        Characters. Of a longer text the middle is left out.
-    """
+    """A text as one line that does nothing to a terminal; the middle is left out beyond so many characters."""
     shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
     return shown if len(shown) <= most else f"{shown[: most // 2]} ... {shown[-most // 2 :]}"
 

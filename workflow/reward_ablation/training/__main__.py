@@ -21,10 +21,15 @@ from reward_ablation.system.exit_status import GOES_ON
 from reward_ablation.system.files import sha256
 from reward_ablation.system.imports import large_imports
 from reward_ablation.system.locks import wait_for
-from reward_ablation.training.around.launch import zero
-from reward_ablation.training.around.launch.engine import Engine
 from reward_ablation.training.around.launch.processes import lay_out_processes
-from reward_ablation.training.around.launch.worker import is_worker, refuse_other_launchers
+from reward_ablation.training.around.launch.vllm_server import Engine
+from reward_ablation.training.around.launch.worker import (
+    is_worker,
+    is_zero_worker,
+    leave,
+    need_no_compiler,
+    refuse_other_launchers,
+)
 
 STARTED = time.perf_counter()
 
@@ -60,8 +65,8 @@ def main() -> None:
     spec = RunSpec.parse(arguments.spec)
     engine = Engine.from_options(arguments.vllm_memory_percent, bool(arguments.vllm_sleep))
     status = train(arguments, spec, engine)
-    if zero.is_zero_worker():
-        zero.leave(status)
+    if is_zero_worker():
+        leave(status)
     sys.exit(status)
 
 
@@ -78,8 +83,8 @@ def train(arguments: argparse.Namespace, spec: RunSpec, engine: Engine) -> int:
         if not is_worker():
             beat(arguments.run_dir / WORK, STARTING)
         lay_out_processes(spec, arguments.nodes, [lock], arguments.model, arguments.problems, arguments.run_dir, engine)
-        if zero.is_zero_worker() and spec.gpus == 0:
-            zero.need_no_compiler()
+        if is_zero_worker() and spec.gpus == 0:
+            need_no_compiler()
 
         with large_imports():  # not before the processes are laid out
             from reward_ablation.training.around.interruption import Stopped
@@ -92,7 +97,7 @@ def train(arguments: argparse.Namespace, spec: RunSpec, engine: Engine) -> int:
                 arguments.model,
                 arguments.problems,
                 arguments.run_dir,
-                started=engine.started or STARTED,
+                started=engine.server.started if engine.server else STARTED,
                 engine=engine,
                 tracking=arguments.tracking,
             )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,96 +17,43 @@ from accelerate import PartialState
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
+from reward_ablation.cluster.slurm import start_of_job
 from reward_ablation.models.device import gpu_name
 from reward_ablation.study.run_folder import ATTEMPTS
 from reward_ablation.study.run_spec import Layout
 from reward_ablation.system.files import write_json
 from reward_ablation.training.around.checkpoints import read_json
-from reward_ablation.training.around.slurm_job import slurm_job
 
 #: Seconds between two writes of the record.
 EVERY_SECONDS = 5.0
+#: Packages that decide a run's numbers.
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers", "numpy", "math-verify")
 
 
-def packages(launched_with: Sequence[str] = ()) -> dict[str, str]:
-    """Versions of Python and of the packages that decide a run's numbers, `launched_with` those of its layout."""
-    return {"python": platform.python_version(), **{name: version(name) for name in (*PACKAGES, *launched_with)}}
-
-
-def hardware(gpus: list[str]) -> dict[str, Any]:
-    """The machine that this process runs on, with the GPUs of its run."""
-    return {
-        "machine": platform.machine(),
-        "cpus": os.cpu_count(),
-        "gpus": gpus,
-        "processes": int(os.environ.get("WORLD_SIZE", "1")),
-    }
-
-
-def gpus_of_run(server_gpus: int) -> list[str]:
-    """The GPUs of all processes of a run, those on other nodes too, and of its vLLM server, which is on the first."""
-    of_processes = gather_object(own_gpu())
-    return of_processes + of_processes[:1] * server_gpus
-
-
-def own_gpu() -> list[str]:
-    """The GPU that this process trains on; none on a CPU."""
-    return [gpu_name()] if PartialState().device.type != "cpu" else []
-
-
-def read_attempts(work: Path) -> list[dict[str, Any]]:
-    """All attempts so far, the first one first."""
-    attempts = read_json(work / ATTEMPTS)
-    if attempts is None and (work / ATTEMPTS).exists():
-        print(f"train: {work / ATTEMPTS} is not what was written there: earlier attempts are not on record", flush=True)
-    return attempts or []
-
-
-def ended_attempts(work: Path, steps: int) -> list[dict[str, Any]]:
-    """All attempts of a run whose steps are all trained, also where the last one was killed before it noted its end."""
-    attempts = read_attempts(work) or [_record(0, own_gpu()) | {"wall_seconds": 0.0, "peak_memory_mb": 0}]
-    for attempt in attempts:
-        attempt.setdefault("ended", "killed")
-    attempts[-1]["to_step"] = steps
-    return attempts
-
-
-def _record(from_step: int, gpus: list[str], launched_with: Sequence[str] = ()) -> dict[str, Any]:
-    return {
-        "from_step": from_step,
-        "to_step": from_step,
-        "packages": packages(launched_with),
-        "hardware": hardware(gpus),
-        "threads": torch.get_num_threads(),
-    }
-
-
 class Attempt(TrainerCallback):
-    """Keep this attempt's record up to date: a killed one leaves what it had spent, but for some seconds.
+    """Keeps the record of this attempt up to date: a killed attempt leaves its record, but for the last seconds.
 
-    All processes of a run make one, the first keeps the record. Times are by a clock that nobody sets.
+    All processes of a run make an `Attempt`; the first process writes the record. Durations do not depend on the
+    system clock, which may be set.
 
     Parameters
     ----------
     work : Path
         The run's work folder.
     from_step : int
-        Optimiser steps that were there before.
+        Optimiser steps of earlier attempts.
     started : float
         `time.perf_counter()` at the start of the process.
     layout : Layout
-        The run's: it says what is beside the processes.
     """
 
     def __init__(self, work: Path, from_step: int, started: float, layout: Layout):
         self.path = work / ATTEMPTS
         self.started = started
         self._written = started
-        self.before = read_attempts(work)
-        for attempt in self.before:
-            attempt.setdefault("ended", "killed")
-        gpus = gpus_of_run(layout.server_gpus)
+        self.before = _read_attempts(work)
+        of_processes = gather_object(_own_gpu())  # also of those on other nodes
+        gpus = of_processes + of_processes[:1] * layout.server_gpus  # the server is on the first node
         self.record = _record(from_step, gpus, layout.packages)
         began = time.time() - (time.perf_counter() - started)
         if PartialState().is_main_process and (job := slurm_job(os.environ, began)):
@@ -130,3 +78,94 @@ class Attempt(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         if state.is_world_process_zero and time.perf_counter() - self._written > EVERY_SECONDS:
             self.write(durable=False, to_step=state.global_step)
+
+
+def ended_attempts(work: Path, steps: int) -> list[dict[str, Any]]:
+    """All attempts of a run whose steps are all trained, also where the last one was killed before it noted its end."""
+    unknown = {"wall_seconds": 0.0, "peak_memory_mb": 0, "ended": "killed"}
+    attempts = _read_attempts(work) or [_record(0, _own_gpu()) | unknown]
+    attempts[-1]["to_step"] = steps
+    return attempts
+
+
+def _read_attempts(work: Path) -> list[dict[str, Any]]:
+    """Attempts that have ended, the first one first; an attempt that did not note its end was killed."""
+    attempts = read_json(work / ATTEMPTS)
+    if attempts is None and (work / ATTEMPTS).exists():
+        print(f"train: {work / ATTEMPTS} is not what was written there: earlier attempts are not on record", flush=True)
+    return [{"ended": "killed", **attempt} for attempt in attempts or []]
+
+
+def _own_gpu() -> list[str]:
+    """The GPU that this process trains on; none on a CPU."""
+    return [gpu_name()] if PartialState().device.type != "cpu" else []
+
+
+def _record(from_step: int, gpus: list[str], launched_with: Sequence[str] = ()) -> dict[str, Any]:
+    return {
+        "from_step": from_step,
+        "to_step": from_step,
+        "packages": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in (*PACKAGES, *launched_with)},
+        },
+        "hardware": {
+            "machine": platform.machine(),
+            "cpus": os.cpu_count(),
+            "gpus": gpus,
+            "processes": int(os.environ.get("WORLD_SIZE", "1")),
+        },
+        "threads": torch.get_num_threads(),
+    }
+
+
+def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | None:
+    """What Slurm gave to the job of this process; None outside of Slurm.
+
+    Parameters
+    ----------
+    environment : mapping
+        Environment of a batch step, or of a step that `srun` began.
+    began : float
+        When this process began, in seconds since 1970.
+
+    Returns
+    -------
+    dict
+        id, name, cluster, partition and nodes, as Slurm writes them; restarts; gpus and cpus of the whole job; start,
+        in seconds since 1970; seconds_before, from then until the process began. None is what Slurm did not say.
+    """
+    if "SLURM_JOB_ID" not in environment:
+        return None
+    start = start_of_job(environment)
+    return {
+        "id": environment["SLURM_JOB_ID"],
+        "name": environment.get("SLURM_JOB_NAME"),
+        "cluster": environment.get("SLURM_CLUSTER_NAME"),
+        "partition": environment.get("SLURM_JOB_PARTITION"),
+        "nodes": environment.get("SLURM_JOB_NODELIST"),
+        "restarts": _number(environment.get("SLURM_RESTART_COUNT")) or 0,
+        "gpus": _gpus(environment),
+        "cpus": _cpus(environment.get("SLURM_JOB_CPUS_PER_NODE", "")),
+        "start": start,
+        # The controller's clock and the node's may differ.
+        "seconds_before": None if start is None else round(max(0.0, began - start), 1),
+    }
+
+
+def _gpus(environment: Mapping[str, str]) -> int:
+    """GPUs of the job: as asked for by --gpus, such as `h200:4`, else as many on each node as on this one."""
+    if asked := re.findall(r"(?:^|[:,])(\d+)(?=,|$)", environment.get("SLURM_GPUS", "")):
+        return sum(map(int, asked))
+    nodes = _number(environment.get("SLURM_JOB_NUM_NODES")) or 1
+    return nodes * (_number(environment.get("SLURM_GPUS_ON_NODE")) or 0)
+
+
+def _cpus(per_node: str) -> int | None:
+    """CPUs of the job, from a list such as `72(x2),36`."""
+    groups = re.findall(r"(\d+)(?:\(x(\d+)\))?(?:,|$)", per_node)
+    return sum(int(cpus) * int(nodes or 1) for cpus, nodes in groups) if groups else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None

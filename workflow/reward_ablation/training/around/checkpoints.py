@@ -28,7 +28,7 @@ KEPT_CHECKPOINTS = 2
 
 
 def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
-    """Make the work folder this run's own; the work of another one is removed: it would end elsewhere.
+    """Make the work folder this run's own; the work of another run is removed, for it would end in another result.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
     Raises
     ------
     StudyError
-        Whose work it is cannot be read.
+        The file that says whose work this is cannot be read.
     """
     record = read_json(work / OWNER)
     if record is None and checkpoints(work):
@@ -66,7 +66,7 @@ def _whose(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's value; None where there is none, or not a whole one."""
+    """A JSON file's value; None where there is no file, or not a whole one."""
     try:
         return json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
@@ -74,7 +74,7 @@ def read_json(path: Path) -> Any:
 
 
 def step_of(checkpoint: Path | None) -> int:
-    """Optimiser steps that a checkpoint has behind it; 0 for none."""
+    """Optimiser steps before a checkpoint; 0 for None."""
     return step_of_checkpoint(checkpoint.name) if checkpoint else 0
 
 
@@ -83,13 +83,10 @@ def seal(folder: Path, step: int, parts: Path, known: dict[str, str]) -> None:
 
     Parameters
     ----------
-    folder : Path
-    step : int
-        Optimiser steps behind it.
     parts : Path
         Folder of the parts of the run's tables.
     known : dict of str to str
-        Digests of parts by path below `parts`, of those that are on disk already; new ones are added.
+        Digests, by path below `parts`, of the parts that are on disk already; new ones are added.
     """
     inside = sorted(folder.rglob("*"))
     files = [path for path in inside if path.is_file() and path.name != SEAL]
@@ -109,7 +106,7 @@ def seal(folder: Path, step: int, parts: Path, known: dict[str, str]) -> None:
 
 
 def fault_of(folder: Path, parts: Path) -> Path | None:
-    """The first file of a sealed folder, or of the parts that it stands on, that is not as it was written."""
+    """The first file of a sealed folder, or of the parts up to its step, that is not as it was written."""
     seal = read_json(folder / SEAL)
     if not isinstance(seal, dict) or seal.pop("own", None) != _digest(seal):
         return folder / SEAL
@@ -126,8 +123,8 @@ def checkpoints(work: Path) -> list[Path]:
 def last_good(folders: list[Path], parts: Path) -> Path | None:
     """The first folder that is sealed and as it was written.
 
-    One that was never sealed is removed; one that has changed since is named in the log and set aside, with the
-    part that it fails by.
+    A folder that was never sealed is removed. A folder that has changed is named in the log and set aside, with the
+    part that has changed.
     """
     for folder in folders:
         if not (folder / SEAL).is_file():
@@ -151,7 +148,7 @@ def drop_old(work: Path, limit: int | None) -> None:
 
 
 def remove_sealed(folder: Path) -> None:
-    """Remove a sealed folder, its seal first: what is left of it halfway counts for nothing."""
+    """Remove a sealed folder, its seal first: a folder without its seal counts for nothing."""
     (folder / SEAL).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 

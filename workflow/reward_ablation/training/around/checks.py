@@ -14,7 +14,7 @@ from reward_ablation.config.sections.launch import DDP
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.launch.engine import Engine
+from reward_ablation.training.around.launch.vllm_server import Engine
 from reward_ablation.training.core.trainer import AblationTrainer
 
 
@@ -34,13 +34,22 @@ def check_unchanged(component: ComponentSpec) -> None:
         raise StudyError(f"{file}: has changed, or what it imports, since the workflow was started; start it again")
 
 
+def check_trainer(trainer: AblationTrainer, strategy: str, engine: Engine) -> None:
+    """Refuse a trainer that would not train as the run's spec says, or not on samples of the model that it trains."""
+    check_passes(trainer)
+    check_strategy(trainer, strategy)
+    if trainer.use_vllm:
+        check_server(trainer, engine)
+        check_for_vllm(trainer)
+
+
 def check_passes(trainer: AblationTrainer) -> None:
     """Refuse to measure in several passes where TRL has chosen checkpointing that allows one, as it may."""
     args: Any = trainer.args
     reentrant = (args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
     if not args.gradient_checkpointing or not reentrant or not (trainer.measure_every or trainer.whole_at):
         return
-    # Of what vLLM samples log-probabilities are at hand that ratios are clipped by.
+    # For samples of vLLM there are log-probabilities of the sampler, by which ratios are clipped.
     reason = second_pass(vars(args), set(trainer.placements.values())) or ("vLLM" if trainer.use_vllm else None)
     if reason:
         raise StudyError(
@@ -62,11 +71,12 @@ def check_problems(config: GRPOConfig, there: int, problems: Path) -> None:
 
 def check_server(trainer: AblationTrainer, engine: Engine) -> None:
     """Refuse to generate on another run's vLLM server, which may have come to this one's port."""
-    if engine.model_name is None or not trainer.accelerator.is_main_process:
+    server = engine.server
+    if server is None or not trainer.accelerator.is_main_process:
         return
     served = trainer.vllm_generation.vllm_client.model
-    if served != engine.model_name:
-        raise StudyError(f"launch.vllm: the server at {engine.url} serves {served}, not {engine.model_name}")
+    if served != server.model_name:
+        raise StudyError(f"launch.vllm: the server at {server.url} serves {served}, not {server.model_name}")
 
 
 def check_strategy(trainer: AblationTrainer, strategy: str) -> None:

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from transformers import TrainerState
 
 from reward_ablation.gram import similarity, store
@@ -20,9 +21,7 @@ from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD
 from reward_ablation.system.files import flush_to_disk, link_or_copy, sha256, write_json, write_parquet
 from reward_ablation.training.around.attempts import ended_attempts
 from reward_ablation.training.around.checkpoints import last_good, read_json
-from reward_ablation.training.around.metrics import metrics_table
 from reward_ablation.training.around.parts import WHOLE_GRADIENTS, join_large_parts, join_parts, kept_models
-from reward_ablation.training.around.record import run_record
 from reward_ablation.training.core.rollouts import rollout_schema
 
 #: What training ends with: the final model and the trainer's state, sealed like a checkpoint.
@@ -35,6 +34,17 @@ ARRAYS = {
     "sample_gram_rows": store.ROW_SCHEMA,
     "projections": store.PROJECTION_SCHEMA,
 }
+#: What training leaves in a run's folder; whatever else lies there is somebody's own.
+OUTPUTS = ("*.parquet", "gradients_step_*.npz", "model/**/*", "model-step*/**/*")
+#: Metrics that a clock decides: they differ between two equal runs, and have their place in run.json.
+TIMED = (
+    "step_time",
+    "train_runtime",
+    "train_samples_per_second",
+    "train_steps_per_second",
+    "train_tokens_per_second",
+    "total_flos",
+)
 
 
 def trained(work: Path) -> bool:
@@ -108,3 +118,53 @@ def _place_model(source: Path, work: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     os.replace(model, target)
     flush_to_disk(target.parent)
+
+
+def metrics_table(history: list[dict[str, Any]]) -> pa.Table:
+    """The trainer's log history: one row a step, one column a metric, null where a step did not log the metric."""
+    rows = [row for row in history if "loss" in row]  # the last entry sums up the whole training
+    names = sorted({name for row in rows for name in row} - {"step", *TIMED})
+    columns = {name: pa.array([_float(row.get(name)) for row in rows], pa.float64()) for name in names}
+    return pa.table({"step": pa.array([row["step"] for row in rows], pa.int64()), **columns})
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def run_record(owner: dict[str, Any], attempts: list[dict[str, Any]], steps: int, folder: Path) -> dict[str, Any]:
+    """`run.json` of a finished run: what was trained, by which code, on what, and for how long.
+
+    Parameters
+    ----------
+    owner : dict
+        Spec with the seed, digest of the code and of its modules, digests of the inputs; taken when the run began.
+    attempts : list of dict
+        The first attempt first.
+    steps : int
+        Optimiser steps.
+    folder : Path
+        The run's folder; its files are listed with their digests and with their sizes in bytes.
+    """
+    spec = dict(owner["spec"])
+    gpu_seconds = sum(attempt["wall_seconds"] * len(attempt["hardware"]["gpus"]) for attempt in attempts)
+    threads = [attempt["hardware"]["processes"] * attempt["threads"] for attempt in attempts]
+    cpu_seconds = sum(attempt["wall_seconds"] * number for attempt, number in zip(attempts, threads, strict=True))
+    files = sorted(path for pattern in OUTPUTS for path in folder.glob(pattern) if path.is_file())
+    return {
+        "seed": spec.pop("seed"),
+        "spec": spec,
+        "code": owner["code"],
+        "modules": owner["modules"],
+        "inputs": owner["inputs"],
+        "steps": steps,
+        "attempts": attempts,
+        "wall_seconds": round(sum(attempt["wall_seconds"] for attempt in attempts), 1),
+        "gpu_hours": round(gpu_seconds / 3600, 4),
+        "cpu_hours": round(cpu_seconds / 3600, 4),
+        "peak_memory_mb": max(attempt["peak_memory_mb"] for attempt in attempts),
+        "packages": attempts[-1]["packages"],
+        "hardware": attempts[-1]["hardware"],
+        "files": {str(path.relative_to(folder)): sha256(path) for path in files},
+        "sizes": {str(path.relative_to(folder)): path.stat().st_size for path in files},
+    }

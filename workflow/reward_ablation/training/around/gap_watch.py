@@ -28,8 +28,8 @@ class GapWatch:
     Parameters
     ----------
     settings : mapping
-        Of TRL's config. With some of them vLLM's log-probabilities are of another distribution than the trainer's,
-        whatever the weights: it gives those that are left after cutting off improbable tokens, and TRL does not.
+        Settings of TRL's config. With some of them, vLLM cuts off improbable tokens and TRL does not: the two
+        distributions then differ whatever the weights, and no gap stops the run.
     """
 
     def __init__(self, settings: Mapping[str, Any]):
@@ -37,18 +37,12 @@ class GapWatch:
         self.in_a_row = 0
 
     def see(self, mean: float, step: int) -> None:
-        """Look at the gap of a generation.
-
-        Parameters
-        ----------
-        mean : float
-            Over all tokens of the batch and all processes, in nats.
-        step : int
+        """Take the gap of a generation: a mean over all tokens of the batch and all processes, in nats.
 
         Raises
         ------
         StudyError
-            It was too large `IN_A_ROW` times.
+            The gap was too large for `IN_A_ROW` generations.
         """
         self.in_a_row = 0 if mean <= LARGEST_GAP or self.apart else self.in_a_row + 1
         if self.in_a_row == IN_A_ROW:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import torch
 from transformers import TrainerCallback
 
-from reward_ablation.cluster.job_times import end_of_job
+from reward_ablation.cluster.slurm import end_of_job
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 #: Why a run stops, as all its processes number it.
@@ -29,19 +29,14 @@ class Stopped(Exception):
 
 
 class Interruption(TrainerCallback):
-    """Save and stop at the end of the step in which a reason to do so has come up.
+    """Saves and stops at the end of the step in which a reason to stop has come up.
 
     All processes of a run stop at the same step: a signal reaches them at different times, or only one.
-
-    Parameters
-    ----------
-    environment : mapping
-        That of the process, by which a Slurm job knows of its end.
 
     Attributes
     ----------
     reason : str or None
-        "SIGTERM", "SIGINT", "time limit", or None to go on.
+        One of `REASONS`; None to go on.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ):

@@ -29,12 +29,7 @@ class PartWriter:
     """Keeps the tables of some steps in memory, and writes them together; the trainer's `Sink`.
 
     Whole gradients are written while the next step is trained, those of one step at a time: memory is bounded.
-
-    Parameters
-    ----------
-    folder : Path
-    process : int
-        Number of the process of the run that this is.
+    `process` is the number of this process in the run.
     """
 
     def __init__(self, folder: Path, process: int):
@@ -88,7 +83,7 @@ def step_of_part(path: Path) -> int:
 
 
 def parts_until(folder: Path, step: int) -> list[Path]:
-    """All parts of steps up to one, by name, and files of kept models; a file that is still being written is none."""
+    """Parts of steps up to `step`, by name, and files of kept models; without a file that is still being written."""
     kept = [model for model in kept_models(folder) if step_of_kept_model(model.name) <= step]
     files = [path for model in kept for path in sorted(model.rglob("*")) if path.is_file()]
     return [*(path for path in _parts(folder) if step_of_part(path) <= step), *files]
@@ -129,10 +124,7 @@ def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None
 
 
 def join_large_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
-    """As `join_parts`, with one part in memory at a time, and a row group a step: one is read without the others.
-
-    How many steps were written together does not show: an interruption may have cut a part short.
-    """
+    """As `join_parts`, with one part in memory at a time, and a row group for each step, however the parts were cut."""
     with atomic_path(output) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for path in sorted(folder.glob(f"{name}-*.parquet")):
             part = pq.read_table(path, schema=schema)

@@ -12,15 +12,7 @@ from reward_ablation.study.heartbeat import EVERY_SECONDS, SAVING, TRAINING, bea
 
 
 class ProgressCallback(TrainerCallback):
-    """Print step, reward, each component, length and the time left; write the heartbeat every few seconds.
-
-    Parameters
-    ----------
-    components : list of str
-        Names of the components.
-    work : Path
-        The run's work folder.
-    """
+    """Prints step, reward, each component, length and the time left; writes the heartbeat every few seconds."""
 
     def __init__(self, components: list[str], work: Path):
         self.components = components

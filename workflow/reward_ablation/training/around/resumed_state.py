@@ -20,13 +20,7 @@ Batch = dict[str, Any]
 
 
 def save_state(trainer: Any, folder: Path) -> None:
-    """Save what this process needs to go on, into a checkpoint's folder.
-
-    Parameters
-    ----------
-    trainer : AblationTrainer
-    folder : Path
-    """
+    """Save what this process needs to go on, into a checkpoint's folder."""
     batch = joined(trainer._buffered_inputs) if rollouts_are_left(trainer) else None
     rows = [] if batch is None else batch["row"].tolist()
     state = {
@@ -61,7 +55,7 @@ def rollouts_are_left(trainer: Any) -> bool:
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """One batch of several with the same columns; a number that all have stays one."""
+    """One batch of several with the same columns; a number that all have stays a number."""
     return {
         name: first if first is None or first.ndim == 0 else torch.cat([batch[name] for batch in batches])
         for name, first in batches[0].items()

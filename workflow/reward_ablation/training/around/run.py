@@ -23,31 +23,26 @@ from reward_ablation.study.heartbeat import beat
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
-from reward_ablation.system.files import sha256
+from reward_ablation.system.files import sha256, write_json
 from reward_ablation.training.around.attempts import Attempt
-from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, resume_point, step_of
-from reward_ablation.training.around.checks import (
-    check_for_vllm,
-    check_passes,
-    check_problems,
-    check_processes,
-    check_server,
-    check_strategy,
-    check_unchanged,
-)
+from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, read_json, resume_point, step_of
+from reward_ablation.training.around.checks import check_problems, check_processes, check_trainer, check_unchanged
 from reward_ablation.training.around.finish import clear_outputs, finish, finished, trained
 from reward_ablation.training.around.interruption import Interruption, Stopped
-from reward_ablation.training.around.keep_models import KeepModels
-from reward_ablation.training.around.launch.engine import OWN_ENGINE, Engine
-from reward_ablation.training.around.launch.longest_text import longest_text
-from reward_ablation.training.around.launch.server_client import client_with
-from reward_ablation.training.around.micro_batch import halve, halvings
+from reward_ablation.training.around.launch.key import client_with
+from reward_ablation.training.around.launch.vllm_server import Engine, longest_text
 from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.around.progress import ProgressCallback
 from reward_ablation.training.around.resumed_state import load_state
 from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core
+from reward_ablation.training.core.settings import halved
+
+#: Where vLLM has no server.
+OWN_ENGINE = Engine()
+#: In the work folder, once a GPU has run out of memory: how often the micro batch is halved.
+MICRO_BATCH = "micro_batch.json"
 
 
 @dataclass(frozen=True)
@@ -90,15 +85,14 @@ def train_run(
     callbacks : tuple of TrainerCallback
         More callbacks for the trainer.
     engine : Engine
-        How vLLM runs beside it, where the spec has it.
+        How vLLM runs beside the run, where the spec has vLLM.
     tracking : dict, optional
-        What experiment trackers are told of it: TRL's settings by name, and its `group`; none where there is none.
+        TRL's settings of experiment trackers by name, and `group`; empty or None where there is no tracker.
 
     Raises
     ------
     Stopped
-        A signal, or the end of the Slurm job, stopped it; it has saved a checkpoint.
-    StudyError
+        A signal, or the end of the Slurm job, stopped the run, which has saved a checkpoint.
     """
     started = time.perf_counter() if started is None else started
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
@@ -108,8 +102,8 @@ def train_run(
     process = PartialState(cpu=parsed.gpus == 0)
     check_processes(process.num_processes, parsed.process_count)
     with storage_errors(run_dir):
-        found = [prepare(run_dir, parsed, code, model, problems) if process.is_main_process else Start()]
-        start: Start = broadcast_object_list(found)[0]
+        start = prepare(run_dir, parsed, code, model, problems) if process.is_main_process else Start()
+        start = broadcast_object_list([start])[0]
         if start.finished:
             return
         if not start.trained:
@@ -187,6 +181,59 @@ def train(
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
 
 
+def halvings(work: Path) -> int:
+    """How often earlier attempts of a run have halved its micro batch."""
+    record = read_json(work / MICRO_BATCH)
+    return record["halvings"] if record else 0
+
+
+def halve(work: Path, settings: dict[str, Any], times: int) -> int:
+    """Have the next attempt halve the micro batch once more; returns the micro batch of that attempt.
+
+    Parameters
+    ----------
+    settings : dict
+        The run's training settings.
+    times : int
+        How often the micro batch is halved in this attempt. The file does not say so any more where another process
+        of the run has run out of memory, too.
+
+    Raises
+    ------
+    StudyError
+        The micro batch of this attempt cannot be halved, or half of it is another training.
+    """
+    if settings.get("loss_type") == "bnpo" or settings.get("top_entropy_quantile", 1.0) < 1:
+        raise StudyError(
+            "training: the GPU's memory does not hold the micro batch, and half of it would be another training, for "
+            "loss_type bnpo and top_entropy_quantile are taken over micro batches; lower per_device_train_batch_size "
+            "and raise gradient_accumulation_steps yourself"
+        )
+    micro_batch = halved(settings, times)["per_device_train_batch_size"]
+    if micro_batch % 2:
+        raise StudyError(
+            f"training: the GPU's memory does not hold a micro batch of {micro_batch}, which cannot be halved; lower "
+            "max_completion_length, set gradient_checkpointing, train with lora, or give the run more GPUs"
+        )
+    write_json({"halvings": times + 1}, work / MICRO_BATCH)
+    return micro_batch // 2
+
+
+class KeepModels(TrainerCallback):
+    """Keeps the model after each n-th step but the last, whose model is kept anyway; after no step where n is 0.
+
+    transformers saves the checkpoint of a step after this callback, so that the checkpoint includes the kept model.
+    """
+
+    def __init__(self, trainer: SavingTrainer, every: int):
+        self.trainer = trainer
+        self.every = every
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.every and state.global_step % self.every == 0 and state.global_step < state.max_steps:
+            self.trainer.keep_model()
+
+
 def build_trainer(
     spec: RunSpec,
     model: Path,
@@ -197,16 +244,7 @@ def build_trainer(
 ) -> SavingTrainer:
     """The trainer of one run, ready to train, once all is as the run's spec says.
 
-    Parameters
-    ----------
-    spec : RunSpec
-        The run's; components in alphabetical order, as canonical JSON has them.
-    work : Path
-        Folder for checkpoints and parts.
-    trackers : dict, optional
-        TRL's settings of experiment trackers.
-    engine : Engine
-        How vLLM runs beside the run, where the spec has it.
+    `work` is the folder for checkpoints and parts, and `trackers` are TRL's settings of experiment trackers.
     """
     components = {}
     for name, component in spec.components.items():
@@ -220,12 +258,8 @@ def build_trainer(
     config = core.build_config(spec, work, surroundings, halvings(work))
     sink = PartWriter(work / "parts", config.process_index)
     progress = ProgressCallback(list(components), work)
-    with client_with(engine.key):
+    with client_with(engine.server.key if engine.server else None):
         trainer = core.build_trainer(SavingTrainer, spec, components, model, problems, config, sink, [progress])
-    check_passes(trainer)
-    check_strategy(trainer, spec.strategy)
-    check_server(trainer, engine)
-    if config.use_vllm:
-        check_for_vllm(trainer)
+    check_trainer(trainer, spec.strategy, engine)
     check_problems(config, pq.read_metadata(problems).num_rows, problems)
     return trainer

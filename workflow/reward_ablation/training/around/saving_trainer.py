@@ -26,15 +26,7 @@ torch.serialization.register_package(
 
 
 class SavingTrainer(AblationTrainer):
-    """Saves checkpoints from which a run goes on in the same result.
-
-    Parameters
-    ----------
-    sink : PartWriter
-        Writes the parts of the run's tables, on which checkpoints stand.
-    **kwargs
-        Of `AblationTrainer`.
-    """
+    """Saves checkpoints from which a run goes on in the same result; they include the parts that `sink` writes."""
 
     sink: PartWriter
 
@@ -71,10 +63,7 @@ class SavingTrainer(AblationTrainer):
             ) from error
 
     def _save_checkpoint(self, model, trial):
-        """Save a checkpoint from which a run goes on in the same result, whatever ended it, and whenever.
-
-        Earlier checkpoints stay until this one is sealed.
-        """
+        """Save a checkpoint; earlier checkpoints stay until this one is sealed."""
         if self._saved_at == self.state.global_step:  # as transformers would at the end of an epoch: over a sealed one
             return
         self._saved_at = self.state.global_step
@@ -94,7 +83,7 @@ class SavingTrainer(AblationTrainer):
         """No card with each checkpoint: TRL would write it beside them, where it goes with the work folder."""
 
     def keep_model(self) -> None:
-        """Save the model as it is now among the parts: checkpoints from this step on stand on it."""
+        """Save the present model among the parts: checkpoints from this step on include it."""
         self._save_for_use(self.sink.folder / f"{KEPT_MODEL}{self.state.global_step}")
 
     def _save_for_use(self, folder: Path) -> None:

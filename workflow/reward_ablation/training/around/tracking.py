@@ -16,12 +16,9 @@ WANDB_ID = "wandb_id"
 
 
 def tracker_settings(tracking: dict[str, Any]) -> dict[str, Any]:
-    """TRL's settings of the trackers; TRL would put its name for a run before a user's WANDB_NAME.
+    """TRL's settings of the trackers, from the command's option `--tracking`; none where there is no tracker.
 
-    Parameters
-    ----------
-    tracking : dict
-        As the training command is told it; empty where there is no tracker.
+    A user's WANDB_NAME becomes the run's name: TRL would prefer its own.
     """
     settings = {name: value for name, value in tracking.items() if name != "group"}
     if settings and (name := os.environ.get("WANDB_NAME")):
@@ -30,9 +27,9 @@ def tracker_settings(tracking: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare_wandb(tracking: dict[str, Any], run_dir: Path, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Say in the environment, where the user has not, which W&B run this is, and where its files go.
+    """Set the environment variables that the user has not: which W&B run this is, and where its files go.
 
-    In the first process of a run, which alone logs; once the run's work folder is its own.
+    Called in the first process of a run, which alone logs, once the work folder is the run's own.
     """
     if not tracking:
         return

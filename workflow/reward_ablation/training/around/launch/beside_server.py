@@ -6,21 +6,23 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from subprocess import Popen
 
 from reward_ablation.study.heartbeat import STOPPED, beat
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.system.errors import PassingError, StudyError
-from reward_ablation.system.exit_status import GOES_ON, is_permanent
-from reward_ablation.training.around.launch.descendants import adopt, end_all
-from reward_ablation.training.around.launch.endings import ended
-from reward_ablation.training.around.launch.guarded import guarded
-from reward_ablation.training.around.launch.vllm_server import ServerPlan, last_words, serving, visible, without_proxy
+from reward_ablation.system.exit_status import GOES_ON, ended, is_permanent
+from reward_ablation.training.around.launch.guardian import adopt, end_all, guarded
+from reward_ablation.training.around.launch.vllm_server import ServerPlan, last_words, serving
 from reward_ablation.training.around.launch.worker import WORKER
 
-#: Seconds between two looks, that training without a server gets to end, that it gets where both were told to stop, and
-#: in which a server that its trainer misses is found to have ended.
-LOOK_EVERY, PATIENCE, PATIENCE_WHEN_STOPPED, FOUND_WITHIN = 0.2, 1.0, 120.0, 3.0
+#: Seconds between two looks at training and server.
+LOOK_EVERY = 0.2
+#: Seconds that training gets to end once its server has ended; more where a signal has told both to stop.
+PATIENCE, PATIENCE_WHEN_STOPPED = 1.0, 120.0
+#: Seconds after the end of training in which the end of its server counts as the cause.
+FOUND_WITHIN = 3.0
 
 
 class _Stopped(Exception):
@@ -48,24 +50,18 @@ class Signals:
 def train_beside_server(
     plan: ServerPlan, trainer: Sequence[str], environment: Mapping[str, str], gpus: int, keep: Sequence[int]
 ) -> int:
-    """Start a server, then training; end with training, and end it where the server ends first.
+    """Start a server, then training; return the exit status of training, which ends where the server ends first.
 
     Parameters
     ----------
-    plan : ServerPlan
     trainer : sequence of str
         The command of the training processes, or of their launcher.
     environment : mapping
-        Of both. Of the GPUs that it shows the last ones are the server's.
+        For server and training. The last GPUs that it shows are the server's.
     gpus : int
-        How many the training gets; 0 where all is on the CPU.
+        GPUs of the training; 0 where all is on the CPU.
     keep : sequence of int
         Descriptors of the run's locks.
-
-    Returns
-    -------
-    int
-        Exit status of the training.
 
     Raises
     ------
@@ -78,12 +74,13 @@ def train_beside_server(
     signals = Signals()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signals.note)
-    adopt()  # what a guardian kept that is killed itself
+    adopt()  # the processes of a guardian that is killed itself
     try:
-        with serving(plan, visible(shown[gpus:], dict(environment)), keep, signals.check) as (process, server):
+        with serving(plan, {**environment, **_visible(shown[gpus:])}, keep, signals.check) as (process, server):
             told = {
-                **visible(shown[:gpus], dict(environment)),
-                **without_proxy(dict(environment)),
+                **environment,
+                **_visible(shown[:gpus]),
+                **_without_proxy(environment),
                 **server.environment(),
                 WORKER: "1",
                 "VLLM_HOST_IP": "127.0.0.1",  # where the server is told to meet the trainer for the weights
@@ -98,6 +95,18 @@ def train_beside_server(
         return GOES_ON
     finally:
         end_all()
+
+
+def _visible(gpus: Sequence[str]) -> dict[str, str]:
+    """Variables by which a process sees these GPUs only; nothing is said where there are none."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+
+
+def _without_proxy(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which a process asks no proxy for this machine."""
+    names = ("no_proxy", "NO_PROXY")
+    given = next((environment[name] for name in names if environment.get(name)), "")
+    return dict.fromkeys(names, ",".join(filter(None, [given, "127.0.0.1"])))
 
 
 def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) -> int:
@@ -117,20 +126,14 @@ def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) ->
         return status
     if signals.asked is not None and (missed is not None or status in (-signals.asked, 128 + signals.asked)):
         return GOES_ON
-    if status is None or _ended_within(server, FOUND_WITHIN):
+    with suppress(subprocess.TimeoutExpired):
+        server.wait(FOUND_WITHIN)
+    if server.returncode is not None:
         raise PassingError(
             f"launch.vllm: {ended('the vLLM server', server.returncode)}, and training with it; the same command goes "
             f"on from the last checkpoint; its last words: {last_words(plan.log)}"
         )
-    if status < 0 or status > 128:  # of its guardian, or of itself, as that one tells it
+    if status < 0 or status > 128:  # a signal ended the guardian, or training, of which the guardian tells
         error = StudyError if is_permanent(status) else PassingError
         raise error(ended("the training process", status))
     return status
-
-
-def _ended_within(process: Popen, seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True

@@ -1,14 +1,16 @@
 """The key of a run's vLLM server: other users of the machine reach the server's port, and must not use the server.
 
 vLLM's own key (VLLM_API_KEY) guards only what begins with /v1, /v2, /inference or /cohere. It leaves open the endpoints
-that take weights, and those of vLLM's development mode, which TRL needs. So the server gets a middleware of ours.
+that take weights, and those of vLLM's development mode, which TRL needs. So the server gets a middleware of ours, and
+TRL's client gets the key. `client_with` changes a part of TRL; `tests/training/test_trl.py` pins it.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 #: Variable by which the server's process knows its key. A key on a command line would be shown by `ps` to everybody.
@@ -35,10 +37,6 @@ def header(key: str) -> dict[str, str]:
 class RequireKey:
     """ASGI middleware that answers requests without the key with status 401.
 
-    Parameters
-    ----------
-    app : ASGI application
-
     Raises
     ------
     KeyError
@@ -61,3 +59,29 @@ class RequireKey:
     def _has_key(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         given = [value for name, value in headers if name == b"authorization"]
         return len(given) == 1 and secrets.compare_digest(given[0], self._expected)
+
+
+@contextmanager
+def client_with(key: str | None) -> Iterator[None]:
+    """Have TRL make clients that show the key with each request, as long as the block lasts; None: no server."""
+    if key is None:
+        yield
+        return
+    from trl.generation import vllm_generation
+
+    shown = header(key)
+
+    class ClientWithKey(vllm_generation.VLLMClient):
+        """Shows the key from its first request on, which comes after this check."""
+
+        def check_server(self, *arguments: Any, **options: Any) -> None:
+            self.session.headers.update(shown)
+            self.session.trust_env = False  # a user's .netrc would take the place of the header
+            super().check_server(*arguments, **options)
+
+    original = vllm_generation.VLLMClient
+    vllm_generation.VLLMClient = ClientWithKey  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        vllm_generation.VLLMClient = original  # type: ignore[misc]

@@ -19,8 +19,7 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing import api as elastic
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-from reward_ablation.system.exit_status import GOES_ON, is_permanent
-from reward_ablation.training.around.launch.endings import ended
+from reward_ablation.system.exit_status import GOES_ON, ended, is_permanent
 from reward_ablation.training.around.launch.worker import ERROR_STAYS, WORKER
 from reward_ablation.training.core.options import OF_ALL_STRATEGIES, STRATEGIES
 
@@ -50,9 +49,9 @@ def status_of(statuses: Mapping[int, int], first: int) -> int:
     Parameters
     ----------
     statuses : mapping
-        Of those that failed, by rank.
+        Exit statuses of the processes that failed, by rank.
     first : int
-        Rank of the one that was the first to fail.
+        Rank of the process that was the first to fail.
     """
     if GOES_ON in statuses.values() and not is_permanent(statuses[first]):
         return GOES_ON

@@ -20,9 +20,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.locks import Lock
 from reward_ablation.training.around.launch.beside_server import train_beside_server
-from reward_ablation.training.around.launch.engine import Engine
-from reward_ablation.training.around.launch.guarded import free_port
-from reward_ablation.training.around.launch.vllm_server import ServerPlan
+from reward_ablation.training.around.launch.vllm_server import Engine, ServerPlan, free_port, longest_text
 from reward_ablation.training.around.launch.worker import ERROR_STAYS, is_worker
 
 
@@ -31,30 +29,18 @@ def lay_out_processes(
 ) -> None:
     """Have a run trained by the processes that its spec asks for; return where this is the only one, or one of them.
 
-    Several are a launcher's, which replaces this process. Where vLLM serves the run, this process stays: it starts the
-    server, then the training, and ends with them.
+    Several processes are started by a launcher, which replaces this process. Where vLLM serves the run, this process
+    stays: it starts the server, then the training, and ends with them.
 
-    A run sees its own GPUs only, which no other run has: TRL would spread the model of one process over all that it
-    sees. The locks on the run and on its GPUs are held until all its processes are gone.
+    A run sees its own GPUs only, which no other run has: TRL would spread the model of one process over all GPUs that
+    it sees. The `locks` on the run, and those on its GPUs, are held until all processes of the run are gone.
 
-    Parameters
-    ----------
-    spec : RunSpec
-    nodes : int
-        How many nodes share its processes; on more than one, this is started by the batch script of a Slurm job.
-    locks : list of Lock
-        The run's.
-    model : Path
-        Folder of the base model.
-    problems : Path
-        Prepared training set.
-    run_dir : Path
-    engine : Engine
+    On more than one of `nodes`, the batch script of a Slurm job starts this.
 
     Raises
     ------
     StudyError
-        There are not so many nodes, a package is not installed, or the server does not start or ends too early.
+        There are fewer nodes, a package is not installed, or the server does not start or ends too early.
     """
     check_installed(spec)
     serves = spec.has_server and not is_worker()
@@ -82,13 +68,7 @@ def lay_out_processes(
 
 
 def training_command(layout: Layout, *more: str) -> list[str]:
-    """The command that starts a run's processes of one node, each by the options of this one.
-
-    Parameters
-    ----------
-    more : str
-        More options of the launcher of several.
-    """
+    """The command that starts a run's processes on one node, by this process' options and more of the launcher."""
     if layout.process_count == 1:
         return [sys.executable, "-m", "reward_ablation.training", *sys.argv[1:]]
     launcher = [sys.executable, "-m", "reward_ablation.training.around.launch.launcher"]
@@ -97,9 +77,6 @@ def training_command(layout: Layout, *more: str) -> list[str]:
 
 
 def server_plan(spec: RunSpec, model: Path, problems: Path, run_dir: Path, engine: Engine) -> ServerPlan:
-    """How the server of a run is started."""
-    from reward_ablation.training.around.launch.longest_text import longest_text  # imports transformers
-
     verify_problems(problems)
     assert spec.vllm
     return ServerPlan(
@@ -114,12 +91,7 @@ def server_plan(spec: RunSpec, model: Path, problems: Path, run_dir: Path, engin
 
 
 def check_installed(layout: Layout) -> None:
-    """Refuse a layout whose packages are not installed here.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Refuse a layout whose packages are not installed here."""
     for package in layout.packages:
         if find_spec(package) is None:
             key = "vllm" if package == "vllm" else "strategy"
@@ -129,12 +101,12 @@ def check_installed(layout: Layout) -> None:
 
 
 def srun_command(nodes: int, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The command that starts another one on each of a Slurm job's nodes, once, and ends all where one fails.
+    """The start of a command line that runs a command on each node of a Slurm job, and ends all where one fails.
 
     Raises
     ------
     StudyError
-        This is no Slurm job, or one of fewer nodes.
+        This is no Slurm job, or a job of fewer nodes.
     """
     job = environment.get("SLURM_JOB_ID")
     if job is None or "SLURMD_NODENAME" not in environment:  # salloc's shell may be on no node of its job
@@ -155,13 +127,13 @@ def srun_command(nodes: int, environment: Mapping[str, str] = os.environ) -> lis
 
 
 def _end_with(srun: list[str], run_dir: Path) -> int:
-    """Run srun, pass signals on to what it has started, and return the run's exit status.
+    """Run srun, pass signals on to the processes of the job, and return the run's exit status.
 
     The status of srun does not tell an error that stays: srun ends the other nodes, and a signal that ended one of them
     counts more than any status. So the launcher of a node that meets such an error leaves a file in the run's folder.
 
-    srun itself kills all that it has started where it is asked to end. In a session of its own it is not asked, unless
-    the job is over anyway, and Slurm tells the processes on all nodes instead.
+    srun kills all that it has started where it gets a signal itself. So srun runs in a session of its own, which our
+    signals do not reach, and `scancel` sends the signal to the processes on all nodes.
     """
     word = run_dir / f".error-stays-{uuid.uuid4().hex[:12]}"  # a new name: file systems remember what is not there
     process = subprocess.Popen(srun, start_new_session=True, env={**os.environ, ERROR_STAYS: str(word)})

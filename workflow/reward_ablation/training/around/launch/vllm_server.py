@@ -1,33 +1,41 @@
-"""A run's own vLLM server: started, waited for, and told from anybody else's."""
+"""vLLM beside a run's training: what the spec does not say of it, and a server of the run's own.
+
+The server is started, waited for, and told from anybody else's.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import socket
 import sys
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
+from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
+from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import PassingError, StudyError
-from reward_ablation.training.around.launch.engine import Server
-from reward_ablation.training.around.launch.guarded import free_port, guarded
+from reward_ablation.training.around.launch.guardian import guarded
 from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
 from reward_ablation.training.core.options import server_options
 
-#: Seconds between two lines that tell that it is waited for, and after which it is not any more: loading a large
-#: model from a slow disk and compiling it takes many minutes.
-TELL_EVERY, LONGEST_START = 10.0, 3600.0
-#: Seconds between two looks, for an answer to one, and that it gets to end in order.
+#: Variable by which a run's processes find their vLLM server.
+SERVER = "REWARD_ABLATION_VLLM"
+#: Seconds between two progress lines while waiting for the server.
+TELL_EVERY = 10.0
+#: Seconds after which we stop waiting: loading a large model from a slow disk and compiling it takes many minutes.
+LONGEST_START = 3600.0
+#: Seconds between two requests to a server that starts, for the answer, and for the server to end in order.
 LOOK_EVERY, ANSWER_WITHIN, PATIENCE = 0.5, 5.0, 5.0
-#: Ports that are tried: one that was free may be taken before the server is at it.
+#: Ports to try: a free port may be taken before the server listens at it.
 PORTS = 3
 
 _LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a site's proxy does not know this machine
@@ -44,38 +52,59 @@ class PortTaken(Exception):
 
 
 @dataclass(frozen=True)
+class Server:
+    """Where a run's own vLLM server is."""
+
+    url: str  # such as http://127.0.0.1:43211
+    group_port: int  # where server and trainer meet for the weights
+    model_name: str  # at this server: a server of another run has another name
+    started: float  # `time.perf_counter()` at the start of the run's first process, which has waited for the server
+    key: str = field(repr=False)  # what the server asks of each request
+
+    def environment(self) -> dict[str, str]:
+        """What the run's processes are started with."""
+        return {SERVER: json.dumps(asdict(self))}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How vLLM runs beside a run: what does not decide the result."""
+
+    memory: float = 0.3  # share of a GPU's memory, in (0, 1)
+    sleep: bool = False  # whether vLLM lets go of its memory while the model is trained
+    server: Server | None = None  # None in colocate mode
+
+    @classmethod
+    def from_options(
+        cls, memory_percent: int = 30, sleep: bool = False, environment: Mapping[str, str] = os.environ
+    ) -> Engine:
+        """By the options of the training command, and by the environment that the command was started in."""
+        server = environment.get(SERVER)
+        return cls(memory_percent / 100, sleep, Server(**json.loads(server)) if server else None)
+
+    def settings(self, mode: str) -> dict[str, Any]:
+        """TRL's settings of vLLM in its mode, "server" or "colocate"; they change no number."""
+        if mode == "server":
+            assert self.server is not None
+            return {"vllm_server_base_url": self.server.url, "vllm_group_port": self.server.group_port}
+        return {"vllm_gpu_memory_utilization": self.memory, "vllm_enable_sleep_mode": self.sleep}
+
+
+@dataclass(frozen=True)
 class ServerPlan:
-    """How a run's server is started.
+    """How a run's server is started."""
 
-    Attributes
-    ----------
-    model : Path
-        Folder of the base model.
-    log : Path
-        For its output.
-    gpus, tensor_parallel_size : int
-        GPUs of its own, and how many of them share one copy of the model.
-    memory : float
-        Share of a GPU's memory.
-    max_model_length : int
-        Tokens of the longest prompt and completion.
-    model_impl : str or None
-        vLLM's implementation of the model; None: vLLM's choice.
-    started : float
-        `time.perf_counter()` when the run was started: its time is the server's, too.
-    """
-
-    model: Path
-    log: Path
+    model: Path  # folder of the base model
+    log: Path  # for the server's output
     gpus: int
-    tensor_parallel_size: int
-    memory: float
-    max_model_length: int
-    model_impl: str | None = None
-    started: float = field(default_factory=time.perf_counter)
+    tensor_parallel_size: int  # how many of the GPUs share one copy of the model
+    memory: float  # share of a GPU's memory
+    max_model_length: int  # see `longest_text`
+    model_impl: str | None = None  # vLLM's implementation of the model; None: vLLM's choice
+    started: float = field(default_factory=time.perf_counter)  # the run's time includes the server's start
 
     def command(self, port: int, name: str) -> list[str]:
-        """Of vLLM's own server."""
+        """The command of vLLM's own server."""
         options: dict[str, Any] = {
             "host": "127.0.0.1",
             "port": port,
@@ -94,27 +123,21 @@ class ServerPlan:
 def serving(
     plan: ServerPlan, environment: dict[str, str], keep: Sequence[int], check_stop: Callable[[], None]
 ) -> Iterator[tuple[Popen, Server]]:
-    """A server as long as the block lasts.
+    """Run a server as long as the block lasts; yields its guardian, and what training needs to know of the server.
 
     Parameters
     ----------
-    plan : ServerPlan
     environment : dict of str to str
-        Of the server's process; here it gets what vLLM needs beside.
+        For the server; variables that vLLM needs are added here.
     keep : sequence of int
-        Descriptors of locks that hold until it is gone.
+        Descriptors of locks that hold until the server is gone.
     check_stop : function
-        Called while it is waited for; raises where nobody wants it any more.
-
-    Yields
-    ------
-    (Popen, Server)
-        Its guardian, and what the training needs to know of it.
+        Called while the server starts; raises where nobody wants the server any more.
 
     Raises
     ------
     StudyError
-        It ended, or did not begin to serve the model.
+        The server ended, or did not begin to serve the model.
     """
     environment = {
         **environment,
@@ -142,15 +165,7 @@ def serving(
 
 
 def _wait_for(process: Popen, server: Server, plan: ServerPlan, check_stop: Callable[[], None]) -> None:
-    """Return once the server serves the model.
-
-    Raises
-    ------
-    PortTaken
-        Another one does, or has the port.
-    StudyError
-        It ended, serves another model, or takes too long.
-    """
+    """Return once the server serves the model; raises `PortTaken` where another server has the port."""
     started = told = time.monotonic()
     while True:
         check_stop()
@@ -194,6 +209,39 @@ def _get(url: str, key: str) -> bytes | None:
         return None
 
 
+def longest_text(spec: RunSpec, model: Path, problems: Path) -> int:
+    """Tokens that vLLM makes room for: what the settings say, or the longest prompt and a completion of full length.
+
+    Without such a number vLLM makes room for the longest text that the model can read.
+
+    Raises
+    ------
+    StudyError
+        The settings, or the model, have less room than that: vLLM would cut completions of long prompts short.
+    """
+    import pyarrow.parquet as pq
+
+    from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts  # imports transformers
+    from reward_ablation.sampling.tokenizer import load_tokenizer
+
+    training = spec.training
+    prompts = [render_prompt(question, spec.prompt) for question in pq.read_table(problems)["question"].to_pylist()]
+    tokens = tokenize_prompts(prompts, load_tokenizer(model), training.get("chat_template_kwargs"))
+    longest = max(map(len, tokens))
+    needed = longest + training.get("max_completion_length", COMPLETION_LENGTH)
+    context = json.loads((model / "config.json").read_text()).get("max_position_embeddings")
+    for room, what in (
+        (training.get("vllm_max_model_length"), "training.vllm_max_model_length"),
+        (context, "the model"),
+    ):
+        if room is not None and room < needed:
+            raise StudyError(
+                f"launch.vllm: {what} has room for {room} tokens, and the longest prompt takes {longest} beside a "
+                f"completion, {needed} in all; lower max_completion_length, or leave long questions out"
+            )
+    return training.get("vllm_max_model_length") or needed
+
+
 def last_words(log: Path) -> str:
     """The last line of a server's log that tells what was wrong, and where the log is."""
     lines = [_PREFIX.sub("", _ANSI.sub("", line)).strip() for line in log.read_text(errors="replace").splitlines()]
@@ -203,14 +251,8 @@ def last_words(log: Path) -> str:
     return f"{line if len(line) <= 300 else line[:297] + '...'}; its log: {log}"
 
 
-def without_proxy(environment: dict[str, str]) -> dict[str, str]:
-    """What to add to a process' environment so that it asks no proxy for this machine."""
-    names = ("no_proxy", "NO_PROXY")
-    given = next((environment[name] for name in names if environment.get(name)), "")
-    return dict.fromkeys(names, ",".join(filter(None, [given, "127.0.0.1"])))
-
-
-def visible(gpus: Sequence[str], environment: dict[str, str] | None = None) -> dict[str, str]:
-    """An environment in which a process sees these GPUs only; nothing is said where there are none."""
-    shown = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
-    return {**(os.environ if environment is None else environment), **shown}
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
