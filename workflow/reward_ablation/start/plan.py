@@ -22,61 +22,37 @@ KEPT = "kept, as --rerun-triggers says"
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run, whether it will be trained, and why or why not.
-
-    Attributes
-    ----------
-    run : Run
-    trains : bool
-    why : str
-    steps_left : int or None
-        None where nothing tells their number.
-    damage : str
-        Which of its files is damaged and how, where the run is trained again for that.
-    hours : float or None
-        GPU hours of the damaged run's training, or CPU hours of a run without a GPU; None where not recorded.
-    """
+    """A run, whether it will be trained, and why or why not."""
 
     run: Run
     trains: bool
     why: str
+    #: None where nothing tells their number.
     steps_left: int | None = 0
+    #: Which of the run's files is damaged and how, where the run is trained again for that.
     damage: str = ""
+    #: GPU hours of the damaged run's training, or CPU hours of a run without a GPU; None where not recorded.
     hours: float | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the next start will train and evaluate.
-
-    Attributes
-    ----------
-    name : str
-        The study's.
-    folder : str
-        The results folder, as the config has it.
-    runs : list of PlannedRun
-        All runs, in the study's order.
-    notes : list of str
-        Arms whose runs are those of another arm, or were trained under another name.
-    unneeded : int
-        Finished runs on disk that the study has no use for.
-    estimate : Estimate
-    evaluations : Evaluations
-    damaged_answers : dict of str to str
-        What is wrong with answers that are evaluated again for that, by path from the results folder.
-    on_gpus : bool
-        Hours are those of GPUs.
-    """
+    """What the next start of the study `name` will train and evaluate."""
 
     name: str
+    #: The results folder, as the config has it.
     folder: str
+    #: All runs, in the study's order.
     runs: list[PlannedRun]
+    #: Arms whose runs are those of another arm, or were trained under another name.
     notes: list[str]
+    #: Finished runs on disk that the study has no use for.
     unneeded: int
     estimate: Estimate
     evaluations: Evaluations
+    #: What is wrong with answers that are evaluated again for that, by path from the results folder.
     damaged_answers: dict[str, str]
+    #: Whether hours are those of GPUs.
     on_gpus: bool
 
     @property
@@ -99,9 +75,7 @@ def plan_of(
     ----------
     study : Study
     history : History
-        What is on disk.
     present : Present
-        Code and inputs as they are now.
     code_counts : bool
         Whether runs that other code or inputs trained are trained again: not with `--rerun-triggers` without params.
     names : set of str, optional
@@ -163,9 +137,8 @@ class _Planner:
             why = f"is being trained now, {at}" if work.running else f"interrupted {at}, goes on from there"
             return PlannedRun(run, True, why, None if steps is None else max(steps - work.step, 0))
         if work is not None and work.step:
-            return PlannedRun(
-                run, True, f"interrupted at step {work.step} under other code or data, begins anew", steps
-            )
+            why = f"interrupted at step {work.step} under other code or data, begins anew"
+            return PlannedRun(run, True, why, steps)
         if run.folder not in self.not_there:
             self.not_there[run.folder] = _why_new(run, self.history)
         return PlannedRun(run, True, self.not_there[run.folder], steps)

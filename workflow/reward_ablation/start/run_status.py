@@ -43,71 +43,45 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run, and where it is.
-
-    Attributes
-    ----------
-    run : Run
-    state : State
-    signs : Signs
-        Of this attempt where one is running, of the last one where none is.
-    job : SlurmJob or None
-        That runs or waits; else the last one that did not end well, as long as Slurm remembers it.
-    host : str or None
-        The other machine that it is trained on, as its lock says.
-    held : bool or None
-        Whether a process holds the run's lock; None where that cannot be known.
-    attempts : int or None
-        Starts of the training so far, where known.
-    goes_on_from : int
-        Step of the checkpoint that the next attempt starts from; 0 for none.
-    hours : float
-        GPU hours so far; CPU hours of a run without a GPU.
-    finished : float or None
-        When, in seconds since 1970.
-    why : str
-        For a finished run: the reason why it is trained again, or is kept although its code or data differ. For a
-        damaged run: what is damaged.
-    """
+    """A run, and where it is."""
 
     run: Run
     state: State
+    #: Of this attempt where one is running, of the last one where none is.
     signs: Signs = NO_SIGNS
+    #: The job that runs or waits; else the last one that did not end well, as long as Slurm remembers it.
     job: SlurmJob | None = None
+    #: The other machine that the run is trained on, as its lock says.
     host: str | None = None
+    #: Whether a process holds the run's lock; None where that cannot be known.
     held: bool | None = None
+    #: Starts of the training so far, where known.
     attempts: int | None = None
+    #: Step of the checkpoint that the next attempt starts from; 0 for none.
     goes_on_from: int = 0
+    #: GPU hours so far; CPU hours of a run without a GPU.
     hours: float = 0.0
+    #: When the run finished, in seconds since 1970.
     finished: float | None = None
+    #: Of a finished run: why it is trained again, or is kept although its code or data differ. Of a damaged run: what
+    #: is damaged.
     why: str = ""
 
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the runs of a study.
+    """One look at the runs of a study."""
 
-    Attributes
-    ----------
-    root : Path
-        The results folder.
-    held : dict of str to bool or None
-        Whether a process holds the lock of a run, read before the records: a run that finishes in between
-        counts as running, and never as failed.
-    history : History
-    present : Present
-        Code and inputs as they are now.
-    now : float
-        Seconds since 1970.
-    jobs : dict of str to SlurmJob
-        By the run's name: the one that waits or runs, or the last one that did not end well.
-    """
-
+    #: The results folder.
     root: Path
+    #: Whether a process holds the lock of a run, read before the records: a run that finishes in between counts as
+    #: running, and never as failed.
     held: dict[str, bool | None]
     history: History
     present: Present
+    #: Seconds since 1970.
     now: float
+    #: By the run's name: the job that waits or runs, or the last one that did not end well.
     jobs: dict[str, SlurmJob]
 
     def status(self, planned: PlannedRun) -> RunStatus:

@@ -14,9 +14,9 @@ from reward_ablation.cluster.jobs import run_jobs
 from reward_ablation.cluster.slurm import SlurmJob, my_jobs
 from reward_ablation.start.damage import Damage
 from reward_ablation.start.history import is_held, read_history
-from reward_ablation.start.log_end import read_log_end
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.run_status import Look, RunStatus, State
+from reward_ablation.start.signs import read_log_end
 from reward_ablation.start.stale import Present
 from reward_ablation.study.run_folder import LOCK
 from reward_ablation.study.study import Study
@@ -36,31 +36,20 @@ class FailedJob:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a study is.
-
-    Attributes
-    ----------
-    study : Study
-    now : float
-        Seconds since 1970.
-    runs : list of RunStatus
-        All runs, in the study's order.
-    evaluated, evaluations : int
-        Pairs of a model and an evaluation set with answers, and in all; the models that a run kept count as one.
-    damaged_answers : dict of str to str
-        What is wrong with damaged files of answers, by path from the results folder.
-    failed_jobs : list of FailedJob
-    on_gpus : bool
-        Hours are those of GPUs.
-    """
+    """Where a study is."""
 
     study: Study
+    #: Seconds since 1970.
     now: float
+    #: All runs, in the study's order.
     runs: list[RunStatus]
+    #: Pairs of a model and an evaluation set with answers, and in all; the models that a run kept count as one.
     evaluated: int
     evaluations: int
+    #: What is wrong with damaged files of answers, by path from the results folder.
     damaged_answers: dict[str, str]
     failed_jobs: list[FailedJob]
+    #: Whether hours are those of GPUs.
     on_gpus: bool
 
 
@@ -83,7 +72,6 @@ def read_status(
     ----------
     study : Study
     present : Present
-        Code and inputs as they are now.
     jobs : list of SlurmJob
         All that are known, of other studies too.
     code_counts : bool
@@ -132,25 +120,16 @@ class _Job:
 
 
 def _preparations(study: Study) -> list[_Job]:
-    return [
-        _Job("fetch the base model", study.fetched_file, "logs/fetch/base.log"),
-        *_start(study),
-        _Job("prepare the training set", study.problems_file, "logs/prepare/train.log"),
-        *(
-            _Job(f"prepare {data}", f"data/evaluation/{data}.parquet", f"logs/prepare/evaluation/{data}.log")
-            for data in study.datasets
-        ),
-    ]
-
-
-def _start(study: Study) -> list[_Job]:
-    """Jobs of the supervised start, where the study has one."""
-    if study.demonstrations_file is None:
-        return []
-    return [
-        _Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log"),
-        _Job("learn the demonstrations", study.model_file, "logs/sft/base.log"),
-    ]
+    """The base model, the supervised start where the study has one, and the sets of problems."""
+    jobs = [_Job("fetch the base model", study.fetched_file, "logs/fetch/base.log")]
+    if study.demonstrations_file is not None:
+        jobs.append(_Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log"))
+        jobs.append(_Job("learn the demonstrations", study.model_file, "logs/sft/base.log"))
+    jobs.append(_Job("prepare the training set", study.problems_file, "logs/prepare/train.log"))
+    for data in study.datasets:
+        log = f"logs/prepare/evaluation/{data}.log"
+        jobs.append(_Job(f"prepare {data}", f"data/evaluation/{data}.parquet", log))
+    return jobs
 
 
 def _answers(study: Study, trained: list[str]) -> list[_Job]:
