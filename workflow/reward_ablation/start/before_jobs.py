@@ -35,12 +35,8 @@ _Seen = dict[str, tuple[str, str]]
 def check_training_settings(study: Study, folder: Path) -> None:
     """Have TRL check every distinct set of training settings and processes, in a process of its own.
 
-    Importing TRL takes seconds: the results folder `folder` remembers what TRL has passed.
-
-    Raises
-    ------
-    StudyError
-        TRL refuses one, or is not the version that the workflow needs.
+    Importing TRL takes seconds: the results folder `folder` remembers what TRL has passed. Another TRL than the one
+    that the workflow needs is refused.
     """
     check_version()
     settings = "\n".join(study.training_settings)
@@ -62,13 +58,8 @@ def check_training_settings(study: Study, folder: Path) -> None:
 def check_before_training(study: Study, code_counts: bool = True) -> None:
     """Under `mixed_provenance: refuse`, refuse before any job what the rule `tables_provenance` would refuse.
 
-    What hardware the coming runs get is not known yet.
-
-    Parameters
-    ----------
-    study : Study
-    code_counts : bool
-        Whether runs of other code are trained again, so that theirs does not count.
+    What hardware the coming runs get is not known yet. With `code_counts`, runs of other code are trained again, so
+    that their code does not matter.
     """
     if study.config.mixed_provenance == "tell":
         return
@@ -102,12 +93,8 @@ def _compare(seen: _Seen, values: Quantities, where: str, study: Study) -> None:
 def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
     """Let as many runs go side by side as this machine has GPUs for, unless `--resources gpu=N` says how many.
 
-    A cluster counts its own GPUs. To be called in `onstart`: a dry run looks for no GPU.
-
-    Raises
-    ------
-    StudyError
-        A job takes more GPUs than there are.
+    A job that takes more GPUs than there are is refused. A cluster counts its own GPUs. To be called in `onstart`: a
+    dry run looks for no GPU.
     """
     jobs = needed_jobs(workflow) if runs_here(workflow) else []
     largest = max(jobs, key=lambda job: job.resources.get("gpu", 0), default=None)

@@ -39,20 +39,8 @@ class Damage:
         """Damaged files of a finished run, each with what is wrong in words.
 
         Whoever deletes a model's whole folder does so to free space: these files count as damaged only
-        `with_models`. An evaluation that needs the model says so, and what to do.
-
-        Parameters
-        ----------
-        name : str
-        record : dict
-            The run's `run.json`. Records of older versions have no sizes: their files must be there.
-        with_models : bool
-            Every model must be there.
-
-        Raises
-        ------
-        StudyError
-            A file cannot be looked at.
+        `with_models`. An evaluation that needs the model says so, and what to do. `record` is the run's `run.json`.
+        Records of older versions have no sizes: their files must be there.
         """
         folder = f"{self.root}/runs/{name}"
         damaged = []
@@ -107,13 +95,8 @@ def record_beside(file: str) -> str:
 def size_problem(path: str, recorded: int | None, may_be_empty: bool = False) -> str | None:
     """What is wrong with a file by its size, in words; None where nothing is.
 
-    Parameters
-    ----------
-    path : str
-    recorded : int or None
-        Bytes that were written; None where they are not recorded.
-    may_be_empty : bool
-        Where the size is not recorded, a file without a byte is right.
+    `recorded`: the bytes that were written. Where these are not recorded, a file without a byte is damaged, unless it
+    `may_be_empty`.
     """
     size = size_of(path)
     if size is None:
@@ -126,13 +109,7 @@ def size_problem(path: str, recorded: int | None, may_be_empty: bool = False) ->
 
 
 def size_of(path: str) -> int | None:
-    """Bytes of a file; None where there is no such file.
-
-    Raises
-    ------
-    StudyError
-        The file system does not tell: a file that cannot be looked at now is not damaged.
-    """
+    """Bytes of a file; None where there is no such file, a StudyError where the file system does not say."""
     try:
         return os.stat(path).st_size
     except (FileNotFoundError, NotADirectoryError):

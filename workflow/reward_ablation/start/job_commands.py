@@ -71,10 +71,7 @@ def shortened(command: str) -> str:
 def check_config_files(words: Sequence[str]) -> None:
     """Refuse a file that is not there, and a target behind `--configfile`: Snakemake reads it as one more config file.
 
-    Parameters
-    ----------
-    words : sequence of str
-        Snakemake's command line.
+    `words` is Snakemake's command line.
     """
     for first, *files in _with_values(words):
         option, equals, file = first.partition("=")

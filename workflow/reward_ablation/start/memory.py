@@ -133,15 +133,7 @@ def smallest_card_here() -> float | None:
 def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site | None) -> list[str]:
     """A line for each amount of GPU memory, with the arms that take it; a warning where the GPU has less.
 
-    Parameters
-    ----------
-    study : Study
-    runs : iterable of Run
-        The runs that will be trained.
-    here : bool
-        Whether the runs are trained on this machine.
-    site : Site or None
-        The cluster where the runs are trained.
+    The `runs` will be trained on this machine (`here`), or on the cluster of a `site`.
     """
     arms = {run.arm: run for run in runs if run.launch.gpus}
     shape = shape_of(study) if arms else None

@@ -71,18 +71,8 @@ def settle(
 ) -> Settled:
     """Set in a config, in place, what the environment says, and the GPUs that are here for `auto`; --config wins.
 
-    Parameters
-    ----------
-    config : dict
-        As Snakemake has read it: the file with --config.
-    workflow : snakemake.workflow.Workflow
-    environment : mapping of str to str
-    tell : function of a line
-
-    Raises
-    ------
-    StudyError
-        A variable cannot be taken, or the GPUs cannot be counted.
+    Snakemake has read the config: the file with --config. A StudyError says which variable cannot be taken, or that
+    the GPUs cannot be counted.
     """
     handed = config.pop(HANDED, None)
     given = dict(given_config(workflow))
@@ -117,10 +107,7 @@ def _decoded(text: str) -> Any:
 def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that set keys of a study, those of sections before those of keys in them.
 
-    Raises
-    ------
-    StudyError
-        A variable has a single underscore before a section's name: it would set nothing, and nobody would know.
+    A variable with a single underscore before a section's name is refused: it would set nothing, and nobody would know.
     """
     one = PREFIX.removesuffix("_")
     for name in sorted(name for name in environment if name.startswith(one) and not name.startswith(PREFIX)):
@@ -136,12 +123,7 @@ def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
 def override(config: dict[str, Any], variables: Mapping[str, str]) -> list[Setting]:
     """Set the keys of a config, in place, that variables name; a mapping replaces what is there.
 
-    Parameters
-    ----------
-    config : dict
-        As read from YAML.
-    variables : mapping of str to str
-        Name and YAML of each, in the order in which they count.
+    `variables` has the YAML of each variable, in the order in which they count.
 
     Raises
     ------

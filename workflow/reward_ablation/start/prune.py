@@ -151,13 +151,7 @@ def foreign_in(run: Path) -> list[str]:
 
 
 def delete(leftover: Leftover, root: Path) -> str | None:
-    """Delete a leftover, and folders above it that are empty then.
-
-    Returns
-    -------
-    str or None
-        Why the leftover is still there; None where it is gone.
-    """
+    """Delete a leftover and the folders above it that are empty then; why it is still there, None where it is gone."""
     path = leftover.path
     try:
         if not path.is_dir():

@@ -30,13 +30,7 @@ class ResultsFolder:
         self._planned_at = last_change(folder / LOCK)
 
     def claim(self) -> Lock:
-        """Take the folder until this process ends.
-
-        Raises
-        ------
-        StudyError
-            Another Snakemake works here or has just ended, or nothing can be written.
-        """
+        """Take the folder until this process ends; a StudyError where another Snakemake works there or just did."""
         if self.folder.exists() and not self.folder.is_dir():
             raise StudyError(f"{self.folder}: is not a folder; give the study another with the key results")
         with storage_errors(self.folder):

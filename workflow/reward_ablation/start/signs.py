@@ -73,15 +73,9 @@ NO_SIGNS = Signs()
 
 
 def read_signs(work: Path, log: Path, attempts: list[dict[str, Any]]) -> Signs:
-    """Read what the last attempt of a run has written.
+    """Read what the last attempt of a run has written, in its `work` folder and its log.
 
-    Parameters
-    ----------
-    work : Path
-        The run's work folder.
-    log : Path
-    attempts : list of dict
-        All attempts so far. The last one stands in for the heartbeat, which older versions did not write.
+    The last of all `attempts` stands in for the heartbeat, which older versions did not write.
     """
     end = read_log_end(log)
     beat = read_heartbeat(work) or _beat_of(attempts, end)

@@ -7,8 +7,7 @@ import time
 from collections import Counter
 
 from reward_ablation.start.plan_text import damaged_answers_lines, first_lines, hours_text, plural
-from reward_ablation.start.run_status import SILENT, RunStatus, State
-from reward_ablation.start.status import Status
+from reward_ablation.start.status import SILENT, RunStatus, State, Status
 from reward_ablation.study.heartbeat import STARTING, TRAINING, Heartbeat
 from reward_ablation.system.plain_values import printable
 

@@ -50,14 +50,9 @@ class Verification:
         self.in_training = [name for name in study.runs if is_held(self.root / "runs" / name / LOCK) is True]
 
     def run(self, tell: Callable[[str], None], tell_progress: Callable[[str], None]) -> None:
-        """Verify all files.
+        """Verify all files: `tell` gets a line for each damaged file and a last line with the number of files.
 
-        Parameters
-        ----------
-        tell : function of a line
-            Gets a line for each damaged file, and a last line with the number of files.
-        tell_progress : function of a line
-            Gets the bytes that are read, every few seconds.
+        `tell_progress` gets the bytes that are read, every few seconds.
         """
         sizes = [size_of(f"{self.root}/{each.file}") or 0 for each in self.files]
         total, read, last = sum(sizes), 0, time.monotonic()
