@@ -9,19 +9,17 @@ from snakemake.utils import min_version
 from reward_ablation.analysis.registry import files_of
 from reward_ablation.figures.catalogue import FIGURES, PAGES, module_of, tables_of
 from reward_ablation.config.base import NAME_PATTERN
+from reward_ablation.start.before_jobs import check_before_training, check_training_settings, share_gpus
 from reward_ablation.start.commands import Commands
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.start.internals import per_job, watch_failures
-from reward_ablation.start.local_gpus import share_gpus
 from reward_ablation.start.overrides import settle
 from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.study.resolve import check_variables, resolve
-from reward_ablation.start.same_provenance import check_before_training
 from reward_ablation.study.canonical import KEY_DIGITS
 from reward_ablation.start.results_folder import ResultsFolder, check_working_folder
-from reward_ablation.start.trl_check import check_training_settings
 
 min_version("9.27")
 logger.addFilter(shorten_failed_commands)

@@ -5,7 +5,7 @@ import trl
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from reward_ablation.config.sections.prompt import Prompt
+from reward_ablation.config.sections.data import Prompt
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.system.errors import StudyError
 

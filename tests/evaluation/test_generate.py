@@ -2,8 +2,8 @@ import pytest
 import torch
 from transformers import GenerationConfig, TopPLogitsWarper
 
+from reward_ablation.config.sections.data import Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
-from reward_ablation.config.sections.prompt import Prompt
 from reward_ablation.evaluation.generate import (
     batches_by_length,
     choose_backend,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reward_ablation.config.sections.prompt import Prompt
+from reward_ablation.config.sections.data import Prompt
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.sft.demonstrations import completions_of, tokenized

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from reward_ablation.cluster.job_names import prefix
-from reward_ablation.start.trl_check import PASSED
+from reward_ablation.start.before_jobs import PASSED
 from reward_ablation.study.resolve import resolve
 from workflow.conftest import ROOT, TINY
 

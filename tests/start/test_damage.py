@@ -10,9 +10,8 @@ from reward_ablation.start.damage import Damage
 from reward_ablation.start.history import read_history
 from reward_ablation.start.plan import DAMAGED, PUT_BACK, plan_of
 from reward_ablation.start.plan_text import DAMAGED_RESULTS, plan_text, summary
-from reward_ablation.start.run_status import State
 from reward_ablation.start.stale import Present
-from reward_ablation.start.status import read_status
+from reward_ablation.start.status import State, read_status
 from reward_ablation.start.status_text import status_text
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from reward_ablation.start.log_end import TAIL, read_log_end
+from reward_ablation.start.signs import TAIL, read_log_end
 
 STEP = "step 3/40: reward 1.320 (correctness 0.250), 20 tokens, 11 s left\n"
 TRACEBACK = 'Traceback (most recent call last):\n  File "run.py", line 3, in train\n    step()\n    ~~~~^^\n'

@@ -12,10 +12,9 @@ import pytest
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
 from reward_ablation.start.history import is_held
-from reward_ablation.start.run_status import SILENT, State
 from reward_ablation.start.signs import BRIEF, Signs
 from reward_ablation.start.stale import Present
-from reward_ablation.start.status import read_status
+from reward_ablation.start.status import SILENT, State, read_status
 from reward_ablation.study.heartbeat import STARTING, TRAINING
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK

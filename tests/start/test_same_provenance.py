@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import pytest
 
-from reward_ablation.start.same_provenance import check_before_training
+from reward_ablation.start.before_jobs import check_before_training
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 

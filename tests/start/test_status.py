@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reward_ablation.start.run_status import State
 from reward_ablation.start.stale import Present
-from reward_ablation.start.status import ask_slurm, read_status
+from reward_ablation.start.status import State, ask_slurm, read_status
 from reward_ablation.start.status_text import status_text
 from reward_ablation.study.resolve import resolve
 from slurm.studies import SLOW

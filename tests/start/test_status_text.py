@@ -6,9 +6,8 @@ import pytest
 
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
-from reward_ablation.start.run_status import SILENT
 from reward_ablation.start.stale import Present
-from reward_ablation.start.status import read_status
+from reward_ablation.start.status import SILENT, read_status
 from reward_ablation.start.status_text import WIDTH, status_text
 from reward_ablation.study.heartbeat import SAVING
 from reward_ablation.study.resolve import resolve

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.config import trl_settings
-from reward_ablation.start import trl_check
-from reward_ablation.start.trl_check import check_training_settings
+from reward_ablation.start import before_jobs
+from reward_ablation.start.before_jobs import check_training_settings
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -36,7 +36,7 @@ def test_what_has_passed_is_not_checked_again(config, tmp_path, monkeypatch):
     config["seeds"] = [3]
     config["components"]["format"]["parameters"]["format"] = "boxed"
     assert check() == 0
-    monkeypatch.setattr(trl_check, "installed", lambda: {"trl": "9.9"})
+    monkeypatch.setattr(before_jobs, "installed", lambda: {"trl": "9.9"})
     assert check() == 1
     assert len(started) == 3
 

@@ -1,54 +1,87 @@
-"""Settings under which gradients cannot be measured, or advantages not be placed on tokens."""
+"""Training settings under which a study would be wrong, impossible to measure, or refused by TRL once it trains.
+
+Settings are those of the study with an arm's overrides. Each check raises a ValueError that names the arm.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from reward_ablation.config.grpo_settings import COMPLETION_LENGTH, IMPORTANCE_SAMPLING_MODE, SETTINGS
+from reward_ablation.config.sections.launch import Launch
+from reward_ablation.config.sections.training import Lora
+
 #: Settings under which the backward pass is not watched: training is TRL's as it is, and nothing can be measured.
 UNWATCHED = {
     "fp16": "small component gradients would vanish; bf16 does not",
-    "torch_compile": "compiled layers cannot be watched",
-    "torch_compile_backend": "compiled layers cannot be watched",
-    "torch_compile_mode": "compiled layers cannot be watched",
+    **dict.fromkeys(
+        ("torch_compile", "torch_compile_backend", "torch_compile_mode"), "compiled layers cannot be watched"
+    ),
     "use_liger_kernel": "fused layers cannot be watched",
 }
 
+#: What TRL itself asks vLLM for, or each request has of its own.
+NOT_FOR_VLLM = {
+    "seed": "the completions of a prompt would all be the same; each has a seed of its own, from seeds",
+    "n": "num_generations says how many completions a prompt gets",
+    "max_tokens": "set max_completion_length",
+    "logprobs": "the sampled tokens' are asked for, to compare them with the trainer's",
+}
+
+#: Arguments of transformers' generate that say how tokens are drawn: here each rollout has random numbers of its own.
+NOT_FOR_TRANSFORMERS = {
+    **dict.fromkeys(
+        ("do_sample", "num_beams", "num_return_sequences", "penalty_alpha"),
+        "rollouts are sampled, each by its own seed",
+    ),
+    "stop_strings": "TRL's call of generate has no tokenizer to find them by",
+    **dict.fromkeys(
+        (
+            *("prompt_lookup_num_tokens", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff"),
+            *("watermarking_config", "renormalize_logits"),
+        ),
+        "rollouts are drawn by temperature, top_p, top_k and min_p",
+    ),
+}
+
+#: What vLLM's SamplingParams take that TRL has no setting for.
+FOR_VLLM = {"presence_penalty", "frequency_penalty", "bad_words", "ignore_eos", "min_tokens", "stop", "stop_token_ids"}
+FOR_VLLM |= {"logit_bias", "allowed_token_ids"}
+
 
 def check_measurable(training: dict[str, Any], placements: set[str], arm: str) -> None:
-    """Refuse settings under which component gradients would be wrong or impossible.
-
-    Raises
-    ------
-    ValueError
-    """
-    kwargs = training.get("gradient_checkpointing_kwargs")
-    if isinstance(kwargs, dict) and kwargs.get("use_reentrant"):
-        reason = second_pass(training, placements)
-        if reason:
-            raise ValueError(
-                f"training (arm {arm}): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, "
-                f"and {reason} takes more to be measured; set it to false, or gradients.every: off"
-            )
+    """Refuse settings under which component gradients would be wrong or impossible."""
+    if _is_reentrant(training) and (reason := second_pass(training, placements)):
+        raise _one_pass_only("gradient_checkpointing_kwargs: use_reentrant: true", reason, arm)
     for name, reason in UNWATCHED.items():
         if training.get(name):
             raise ValueError(f"training (arm {arm}): {name}: {reason}; change it, or set gradients.every: off")
 
 
-def check_single_rollouts(training: dict[str, Any], arm: str) -> None:
-    """Refuse to compare completions with each other where each prompt has one, whose reward is its advantage.
+def check_second_pass(
+    training: dict[str, Any], placements: set[str], lora: Lora | None, launch: Launch, arm: str
+) -> None:
+    """Refuse to measure by a second backward pass what TRL trains with reentrant gradient checkpointing.
 
-    Raises
-    ------
-    ValueError
+    TRL switches to that by itself where adapters are trained under ZeRO-3, and checkpoints on GPUs by default.
     """
-    if training.get("num_generations") != 1:
-        return
-    for name, compares in (("scale_rewards", "batch"), ("multi_objective_aggregation", "normalize_then_sum")):
-        if training.get(name) == compares:
-            raise ValueError(
-                f"training (arm {arm}): {name}: {compares} scales rewards, and with num_generations: 1 they are the "
-                f"advantages as they are; leave it out, or set num_generations to 2 or more"
-            )
+    checkpointing = training.get("gradient_checkpointing", launch.gpus > 0)
+    if lora and launch.strategy == "zero3" and checkpointing:
+        reason = "launch.vllm" if launch.vllm else second_pass(training, placements)
+        if reason:
+            raise _one_pass_only("gradient_checkpointing: with lora and launch.strategy: zero3 it", reason, arm)
+
+
+def _is_reentrant(training: dict[str, Any]) -> bool:
+    kwargs = training.get("gradient_checkpointing_kwargs")
+    return isinstance(kwargs, dict) and bool(kwargs.get("use_reentrant"))
+
+
+def _one_pass_only(what: str, reason: str, arm: str) -> ValueError:
+    return ValueError(
+        f"training (arm {arm}): {what} allows one backward pass, and {reason} takes more to be measured; set it to "
+        "false, or gradients.every: off"
+    )
 
 
 def second_pass(training: dict[str, Any], placements: set[str]) -> str | None:
@@ -62,13 +95,20 @@ def second_pass(training: dict[str, Any], placements: set[str]) -> str | None:
     return "steps_per_generation" if (training.get("steps_per_generation") or accumulation) > accumulation else None
 
 
-def check_placeable(training: dict[str, Any], arm: str, component: str) -> None:
-    """Refuse settings under which TRL asks for one advantage per completion, so that none can be placed on tokens.
+def check_single_rollouts(training: dict[str, Any], arm: str) -> None:
+    """Refuse to compare completions with each other where each prompt has one, whose reward is its advantage."""
+    if training.get("num_generations") != 1:
+        return
+    for name, compares in (("scale_rewards", "batch"), ("multi_objective_aggregation", "normalize_then_sum")):
+        if training.get(name) == compares:
+            raise ValueError(
+                f"training (arm {arm}): {name}: {compares} scales rewards, and with num_generations: 1 they are the "
+                f"advantages as they are; leave it out, or set num_generations to 2 or more"
+            )
 
-    Raises
-    ------
-    ValueError
-    """
+
+def check_placeable(training: dict[str, Any], arm: str, component: str) -> None:
+    """Refuse settings under which TRL asks for one advantage per completion, so that none can be placed on tokens."""
     loss = training.get("loss_type")
     reason = None
     if training.get("off_policy_mask_threshold") is not None:
@@ -81,3 +121,65 @@ def check_placeable(training: dict[str, Any], arm: str, component: str) -> None:
         raise ValueError(
             f"training (arm {arm}): {reason}; set components.{component}.placement: all_tokens, or change the setting"
         )
+
+
+def check_launchable(training: dict[str, Any], lora: Lora | None, launch: Launch, arm: str) -> None:
+    """Refuse settings that TRL refuses only once the arm's runs train as launched, or that make results wrong."""
+    reason = _against_generation(training, launch) or (_against_vllm(training, lora) if launch.vllm else None)
+    reason = reason or _against_lora(training, lora, launch)
+    if reason:
+        raise ValueError(f"training (arm {arm}): {reason}")
+
+
+def _against_generation(training: dict[str, Any], launch: Launch) -> str | None:
+    """What of generation_kwargs does not go with how rollouts are drawn."""
+    kwargs = training.get("generation_kwargs")
+    for name in kwargs if isinstance(kwargs, dict) else ():
+        reason = (NOT_FOR_VLLM if launch.vllm else NOT_FOR_TRANSFORMERS).get(name)
+        if name in ("max_new_tokens", "max_length"):
+            reason = "set max_completion_length"
+        elif name in SETTINGS.schema()["properties"]:
+            reason = f"set {name} in training itself, which TRL's log-probabilities go by"
+        elif launch.vllm and name not in FOR_VLLM:
+            reason = reason or f"with launch.vllm these are: {', '.join(sorted(FOR_VLLM))}"
+        if reason:
+            return f"generation_kwargs.{name}: not to be set here: {reason}"
+    return None
+
+
+def _against_vllm(training: dict[str, Any], lora: Lora | None) -> str | None:
+    if training.get("vllm_importance_sampling_correction") is False:
+        return (
+            "vllm_importance_sampling_correction: without it nobody sees how far vLLM's probabilities are from the "
+            "trainer's; leave it on, or take launch.vllm out"
+        )
+    if lora and lora.lora_dropout and not training.get("disable_dropout"):
+        return (
+            "disable_dropout: with launch.vllm rollouts have no dropout, and the trainer's log-probabilities of them "
+            "would; set it to true, or lora.lora_dropout to 0"
+        )
+    mode = training.get("vllm_importance_sampling_mode", IMPORTANCE_SAMPLING_MODE)
+    if training.get("loss_type") == "vespo" and mode not in ("token_truncate", "token_mask"):
+        return (
+            f"vllm_importance_sampling_mode: {mode}: loss_type: vespo with launch.vllm weighs tokens; "
+            "set it to token_truncate or token_mask"
+        )
+    longest, room = training.get("max_completion_length", COMPLETION_LENGTH), training.get("vllm_max_model_length")
+    if room is not None and room <= longest:
+        return (
+            f"vllm_max_model_length: {room} has no room for a prompt beside max_completion_length: {longest}; raise it"
+        )
+    return None
+
+
+def _against_lora(training: dict[str, Any], lora: Lora | None, launch: Launch) -> str | None:
+    """What does not go with training adapters, or with training the whole model."""
+    if lora and _is_reentrant(training) and launch.process_count > 1 and launch.strategy != "zero3":
+        return (
+            "gradient_checkpointing_kwargs: use_reentrant: true fails with lora in several processes; set it to false"
+        )
+    if training.get("sync_ref_model") and lora:
+        return "sync_ref_model: with lora the reference is the model without its adapters; set it to false"
+    if training.get("sync_ref_model") and not training.get("beta"):
+        return "sync_ref_model: with beta: 0 there is no reference model; set beta, or sync_ref_model: false"
+    return None

@@ -12,13 +12,7 @@ from reward_ablation.system.errors import StudyError
 
 
 def read_spec(text: str) -> Any:
-    """The JSON value of a stage's --spec.
-
-    Raises
-    ------
-    StudyError
-        The text is no JSON.
-    """
+    """The JSON value of a stage's --spec; a StudyError where the text is no JSON."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -42,34 +36,30 @@ def validate_spec(kind: Any, written: Any, where: str = "--spec") -> Any:
 def describe(error: ValidationError, config: Any) -> str:
     """The first error of a validation in one line, and how many more there are.
 
-    Parameters
-    ----------
-    error : ValidationError
-    config : Any
-        The config that was validated, to tell keys that the user wrote from pydantic's own marks.
+    The config that was validated tells keys that the user wrote from pydantic's own marks.
     """
     first, *others = error.errors()
     more = f" (and {len(others)} more)" if others else ""
-    keys = written_keys(first["loc"], config, last_is_missing=first["type"] == "missing")
-    return f"{keys}: {_what(first)}{more}"
+    return f"{_written_keys(first, config)}: {_what(first)}{more}"
 
 
-def written_keys(place: tuple[Any, ...], config: Any, last_is_missing: bool = False) -> str:
-    """A location as the dotted keys that the user wrote; union tags and the like are no keys."""
+def _written_keys(error: Any, config: Any) -> str:
+    """The place of an error as the dotted keys that the user wrote; union tags and the like are no keys."""
     keys = []
-    for part in place:
+    for part in error["loc"]:
         try:
             config = config[part]
         except (KeyError, IndexError, TypeError):
             continue
         keys.append(str(part))
-    if last_is_missing:
-        keys.append(str(place[-1]))
+    if error["type"] == "missing":
+        keys.append(str(error["loc"][-1]))
     return ".".join(keys) or "config"
 
 
 def _what(error: Any) -> str:
     context = error.get("ctx", {})
+    discriminator = context.get("discriminator", "").strip("'")
     match error["type"]:
         case "value_error":
             return str(context["error"])
@@ -77,10 +67,8 @@ def _what(error: Any) -> str:
             return "missing; it has no default"
         case "union_tag_invalid":
             tags = context["expected_tags"].replace("'", "")
-            discriminator = context["discriminator"].strip("'")
             return f"{discriminator} {context['tag']!r} is not allowed; allowed: {tags}"
         case "union_tag_not_found":
-            discriminator = context["discriminator"].strip("'")
             return f"{discriminator} is missing; it says of which kind this is"
         case "string_pattern_mismatch":
             return f"{_short(error['input'])} is not allowed; allowed: {PATTERNS_IN_WORDS[context['pattern']]}"

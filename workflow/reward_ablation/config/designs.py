@@ -1,18 +1,18 @@
 """Designs: generators of arms.
 
-An arm is a name and one weight per component (0 = tracked, not trained on), plus optional
-overrides of training settings. Each design model is one way to write down a set of arms.
+An arm is a name and one weight per component (0 = tracked, not trained on), plus optional overrides of training
+settings. Each design model is one way to write down a set of arms.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, FiniteFloat, PositiveInt, field_validator
+from pydantic import Field, FiniteFloat, PositiveInt
 
 from reward_ablation.config.base import Name, Section
-from reward_ablation.config.grpo_settings import check_training_settings
+from reward_ablation.config.grpo_settings import GrpoSettings
 from reward_ablation.config.sections.launch import LaunchChanges, Resources
 
 Weights = dict[Name, FiniteFloat]
@@ -22,18 +22,12 @@ class Arm(Section):
     """One weight per component that is trained on, and what differs from the study's settings and launch."""
 
     weights: Weights
-    training: dict[str, Any] = Field(default_factory=dict, description="GRPOConfig overrides of this arm.")
+    training: GrpoSettings = Field(default_factory=dict, description="GRPOConfig overrides of this arm.")
     launch: LaunchChanges = Field(LaunchChanges(), description="Layout of this arm's runs, where it differs.")
     resources: Resources = Field(
         default_factory=dict,
         description="Snakemake's resources of this arm's training jobs, such as mem_mb and runtime.",
     )
-
-    @field_validator("training")
-    @classmethod
-    def _known_settings(cls, training: dict[str, Any]) -> dict[str, Any]:
-        check_training_settings(training)
-        return training
 
 
 class ListDesign(Section):
@@ -94,53 +88,38 @@ class Simplex(Section):
 
     def generate(self, components: list[str]) -> dict[str, Arm]:
         names = self.components or components
-        return {
-            "_".join(f"{name}{part}" for name, part in zip(names, parts, strict=True) if part): Arm(
-                weights={name: part / self.steps for name, part in zip(names, parts, strict=True) if part}
-            )
-            for parts in _compositions(self.steps, len(names))
-        }
+        arms = {}
+        for parts in _compositions(self.steps, len(names)):
+            used = {name: part for name, part in zip(names, parts, strict=True) if part}
+            weights = {name: part / self.steps for name, part in used.items()}
+            arms["_".join(f"{name}{part}" for name, part in used.items())] = Arm(weights=weights)
+        return arms
 
 
-Design = Annotated[
-    ListDesign | LeaveOneOut | OneAtATime | Factorial | Simplex,
-    Field(discriminator="design"),
-]
+Design = Annotated[ListDesign | LeaveOneOut | OneAtATime | Factorial | Simplex, Field(discriminator="design")]
 
 
 def expand(design: Design, components: list[str]) -> dict[str, Arm]:
-    """Arms by name, each with one weight for every component.
-
-    Parameters
-    ----------
-    design : Design
-    components : list of str
-        All components of the study, in order.
+    """Arms by name, each with one weight for every component of the study, in the order of `components`.
 
     Raises
     ------
     ValueError
-        A weight is of an unknown component, or an arm has no weight other than 0: its advantages
-        would all be 0, and nothing would be trained.
+        A weight is of an unknown component, or an arm has no weight other than 0: its advantages would all be 0, and
+        nothing would be trained.
     """
     arms = {}
     for name, arm in design.generate(components).items():
+        key = "arms.components" if isinstance(design, Simplex) else "arms.weights"
+        key = f"arms.arms.{name}.weights" if isinstance(design, ListDesign) else key
         unknown = [component for component in arm.weights if component not in components]
         if unknown:
-            raise ValueError(
-                f"{_place(design, name)}: unknown component '{unknown[0]}'; components here: {', '.join(components)}"
-            )
+            raise ValueError(f"{key}: unknown component '{unknown[0]}'; components here: {', '.join(components)}")
         if not any(arm.weights.values()):
-            raise ValueError(f"{_place(design, name)}: all weights are 0; an arm needs one component to train on")
+            raise ValueError(f"{key}: all weights are 0; an arm needs one component to train on")
         weights = {component: float(arm.weights.get(component, 0.0)) for component in components}
         arms[name] = arm.model_copy(update={"weights": weights})
     return arms
-
-
-def _place(design: Design, arm: str) -> str:
-    if isinstance(design, ListDesign):
-        return f"arms.arms.{arm}.weights"
-    return "arms.components" if isinstance(design, Simplex) else "arms.weights"
 
 
 def _in_order(weights: Weights, components: list[str]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from reward_ablation.config.sections.launch import NO_FSDP
 from reward_ablation.config.trl_settings import RESERVED, TrlSettings
@@ -13,15 +15,12 @@ SETTINGS = TrlSettings(
     reserved={
         **RESERVED,
         "output_dir": "the run's folder is decided by the workflow",
-        "seed": "write it under seeds",
-        "data_seed": "write it under seeds",
+        **dict.fromkeys(("seed", "data_seed"), "write it under seeds"),
         "reward_weights": "weights are written under arms",
         "remove_unused_columns": "components need the data's columns",
+        "num_completions_to_print": "rollouts.parquet has every completion",
         **dict.fromkeys(
-            (
-                *("log_completions", "log_completions_hub_repo", "log_multimodal", "log_unique_prompts"),
-                "num_completions_to_print",
-            ),
+            ("log_completions", "log_completions_hub_repo", "log_multimodal", "log_unique_prompts"),
             "rollouts.parquet has every completion",
         ),
         "num_generations_eval": RESERVED["eval_strategy"],
@@ -35,13 +34,7 @@ SETTINGS = TrlSettings(
         "vllm_gpu_memory_utilization": "set launch.vllm.gpu_memory_utilization",
         "vllm_enable_sleep_mode": "set launch.vllm.enable_sleep_mode",
         **dict.fromkeys(
-            (
-                "vllm_server_base_url",
-                "vllm_server_host",
-                "vllm_server_port",
-                "vllm_server_timeout",
-                "vllm_group_port",
-            ),
+            ("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port"),
             "each run starts a server of its own; set launch.vllm.mode: server",
         ),
         "deepspeed": "set launch.strategy: zero2 or zero3",
@@ -49,9 +42,8 @@ SETTINGS = TrlSettings(
         **dict.fromkeys(("accelerator_config", "parallelism_config"), "set launch.gpus and launch.strategy"),
         **dict.fromkeys(
             (
-                "use_transformers_continuous_batching",
+                *("use_transformers_continuous_batching", "transformers_continuous_batching_config"),
                 "use_transformers_paged",
-                "transformers_continuous_batching_config",
             ),
             "its draws do not follow the seeds; for faster rollouts set launch.vllm",
         ),
@@ -71,14 +63,8 @@ COMPLETION_LENGTH = 512
 IMPORTANCE_SAMPLING_MODE = "token_truncate"
 
 
-def check_training_settings(settings: dict[str, Any]) -> None:
-    """Refuse names and values that `trl.GRPOConfig` does not take, or that no run can be trained with.
-
-    Raises
-    ------
-    ValueError
-        Naming the setting, what is wrong, and what is allowed.
-    """
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
+    """Refuse names and values that `trl.GRPOConfig` does not take, or that no run can be trained with."""
     SETTINGS.check(settings)
     generations = settings.get("num_generations")
     if generations is not None and generations < 1:
@@ -87,3 +73,8 @@ def check_training_settings(settings: dict[str, Any]) -> None:
         raise ValueError("max_steps: a run takes at least 1 step; leave it out to train by num_train_epochs")
     if settings.get("max_completion_length", COMPLETION_LENGTH) is None:
         raise ValueError("max_completion_length: null would let a completion go on for ever; give a number of tokens")
+    return settings
+
+
+#: A config's `training`, of the study or of an arm.
+GrpoSettings = Annotated[dict[str, Any], AfterValidator(_checked)]

@@ -1,7 +1,6 @@
 """Generate the JSON schemas: of the settings of TRL's trainers, and of the whole config for editors.
 
-Run as `python -m reward_ablation.config.schemas` (`make schemas`). The only module of `study`
-that imports TRL, and only when run.
+Run as `python -m reward_ablation.config.schemas` (`make schemas`). Imports TRL only when run.
 """
 
 from __future__ import annotations
@@ -10,21 +9,18 @@ import dataclasses
 import json
 import types
 import typing
-from enum import Enum
+from enum import EnumType
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.config import grpo_settings, sft_settings, trl_settings
-from reward_ablation.config.trl_settings import TrlSettings
+from reward_ablation.config.grpo_settings import SETTINGS as GRPO
+from reward_ablation.config.study_config import StudyConfig
+from reward_ablation.config.trl_settings import SFT, TrlSettings, schema_in
 
-ALL_SETTINGS = (grpo_settings.SETTINGS, sft_settings.SETTINGS)
+ALL_SETTINGS = (GRPO, SFT)
 CONFIG_FILE = Path(__file__).parents[2] / "schemas" / "config.schema.json"
 
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
-
-
-def _is_enum(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, Enum)
 
 
 def type_rule(annotation: Any) -> dict[str, Any]:
@@ -32,7 +28,7 @@ def type_rule(annotation: Any) -> dict[str, Any]:
     origin = typing.get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
         options = typing.get_args(annotation)
-        if any(_is_enum(option) for option in options):  # declared as Enum | str: any string would pass
+        if any(isinstance(option, EnumType) for option in options):  # declared as Enum | str: any string would pass
             options = tuple(option for option in options if option is not str)
         rules = [rule for rule in map(type_rule, options) if rule]
         return rules[0] if len(rules) == 1 else {"anyOf": rules}
@@ -40,29 +36,22 @@ def type_rule(annotation: Any) -> dict[str, Any]:
         return {"enum": list(typing.get_args(annotation))}
     if annotation is type(None):
         return {"type": "null"}
-    if _is_enum(annotation):
+    if isinstance(annotation, EnumType):
         return {"enum": [member.value for member in annotation]}
     name = _JSON_TYPES.get(origin or annotation)
     return {"type": name} if name else {}
-
-
-def settings_file(settings: TrlSettings) -> Path:
-    """Where the schema of a trainer's settings stands."""
-    return Path(__file__).with_name(settings.file)
 
 
 def settings_schema(settings: TrlSettings) -> dict[str, Any]:
     """JSON schema of a config class of TRL, less the settings that the workflow decides."""
     import trl
 
-    properties = {}
-    for field in dataclasses.fields(getattr(trl, settings.config)):
-        if not field.init or field.name in settings.reserved:
-            continue
-        rule = type_rule(field.type)
-        if field.name in settings.choices:
-            rule = {"enum": settings.choices[field.name]}
-        properties[field.name] = rule
+    choices = {name: {"enum": values} for name, values in settings.choices.items()}
+    properties = {
+        field.name: choices.get(field.name) or type_rule(field.type)
+        for field in dataclasses.fields(getattr(trl, settings.config))
+        if field.init and field.name not in settings.reserved
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"trl.{settings.config} of TRL {trl.__version__}",
@@ -74,13 +63,11 @@ def settings_schema(settings: TrlSettings) -> dict[str, Any]:
 
 def config_schema() -> dict[str, Any]:
     """JSON schema of the study config, with the settings of TRL's trainers in their places."""
-    from reward_ablation.config.study_config import StudyConfig
-
     schema = StudyConfig.model_json_schema()
     definitions = schema["$defs"]
     places = {
-        "GRPOSettings": (grpo_settings.SETTINGS, (schema, definitions["Arm"])),
-        "SFTSettings": (sft_settings.SETTINGS, (definitions["Sft"],)),
+        "GRPOSettings": (GRPO, (schema, definitions["Arm"])),
+        "SFTSettings": (SFT, (definitions["Sft"],)),
     }
     for name, (settings, owners) in places.items():
         definitions[name] = {key: value for key, value in settings.schema().items() if key != "$schema"}
@@ -95,7 +82,7 @@ def as_text(schema: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     for settings in ALL_SETTINGS:
-        settings_file(settings).write_text(as_text(settings_schema(settings)))
-    trl_settings.schema_in.cache_clear()
+        Path(__file__).with_name(settings.file).write_text(as_text(settings_schema(settings)))
+    schema_in.cache_clear()
     CONFIG_FILE.parent.mkdir(parents=True, exist_ok=True)
     CONFIG_FILE.write_text(as_text(config_schema()))

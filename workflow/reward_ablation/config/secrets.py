@@ -65,12 +65,7 @@ def _is_secret(key: str, value: Any) -> bool:
 
 
 def refuse_secrets(config: Any) -> None:
-    """Refuse a config with what looks like a secret in plain text, without repeating the secret.
-
-    Parameters
-    ----------
-    config : dict
-        The config as read from YAML.
+    """Refuse a config, as read from YAML, with what looks like a secret in plain text, without repeating the secret.
 
     Raises
     ------
@@ -78,12 +73,9 @@ def refuse_secrets(config: Any) -> None:
         `key: looks like a secret in plain text; ...`.
     """
     for path in _secrets_in(config, ()):
-        of_component = path[:1] == ("components",) and "parameters" in path
-        instead = (
-            "write {env: NAME}, which reads it from the environment variable NAME"
-            if of_component
-            else "take it out, and set the environment variable that its library reads, such as HF_TOKEN"
-        )
+        instead = "take it out, and set the environment variable that its library reads, such as HF_TOKEN"
+        if path[:1] == ("components",) and "parameters" in path:
+            instead = "write {env: NAME}, which reads it from the environment variable NAME"
         raise StudyError(
             f"{'.'.join(path)}: looks like a secret in plain text, and a config is copied into logs, results and the "
             f"report; {instead}"
@@ -106,13 +98,7 @@ def _secrets_in(values: Any, path: tuple[str, ...], key: str = "") -> Iterator[t
 
 
 def variable_of(value: Any) -> str | None:
-    """Name of the environment variable that `{env: NAME}` stands for; None for any other value.
-
-    Raises
-    ------
-    StudyError
-        The name is not one that an environment variable can have.
-    """
+    """Name of the environment variable that `{env: NAME}` stands for; None for any other value."""
     if not isinstance(value, dict) or list(value) != ["env"]:
         return None
     name = value["env"]

@@ -1,23 +1,18 @@
-"""The study config: what a user may write, and nothing else.
-
-Every model refuses unknown keys. `config/README.md` explains each key to users;
-`workflow/schemas/config.schema.json` is generated from these models for editors.
-"""
+"""The study config: what a user may write, and nothing else. `config/README.md` explains each key to users."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from reward_ablation.config.base import Folder, Name, Section
 from reward_ablation.config.designs import Arm, Design, expand
-from reward_ablation.config.grpo_settings import check_training_settings
-from reward_ablation.config.sections.data import Data
+from reward_ablation.config.grpo_settings import GrpoSettings
+from reward_ablation.config.sections.data import Data, Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import Model
-from reward_ablation.config.sections.prompt import Prompt
 from reward_ablation.config.sections.sft import Sft
 from reward_ablation.config.sections.training import Component, Gradients, Lora
 
@@ -34,7 +29,7 @@ class StudyConfig(Section):
     components: dict[Name, Component] = Field(min_length=1)
     arms: Design
     baseline: Name | None = Field(None, description="Arm that the others are compared with; default the first.")
-    training: dict[str, Any] = Field(default_factory=dict, description="TRL's GRPOConfig by its own names.")
+    training: GrpoSettings = Field(default_factory=dict, description="TRL's GRPOConfig by its own names.")
     lora: Lora | None = Field(None, description="Train adapters; default: all weights.")
     sft: Sft | None = Field(None, description="Start all runs from the model that has learnt these demonstrations.")
     gradients: Gradients = Gradients()
@@ -58,12 +53,6 @@ class StudyConfig(Section):
         if len(set(seeds)) < len(seeds):
             raise ValueError("a seed occurs twice; each seed is one run")
         return seeds
-
-    @field_validator("training")
-    @classmethod
-    def _known_settings(cls, training: dict[str, Any]) -> dict[str, Any]:
-        check_training_settings(training)
-        return training
 
     @property
     def root(self) -> str:

@@ -12,29 +12,27 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 
 from jsonschema import Draft202012Validator
+from pydantic import AfterValidator
 
 from reward_ablation.system.errors import StudyError
 
 #: The TRL whose private parts the trainers read. `pyproject.toml` and the locks in `envs/` have the same.
 TRL = "1.16.0"
 
-_EVALUATION = "evaluation is a stage of its own: see evaluation"
-_UPLOAD = "upload the model's folder yourself"
 _REMOTE_CODE = "no code of a model's repository is run"
 
 #: Settings of all trainers that the workflow decides itself or does not carry out: why, or where a user says so.
 RESERVED = {
     "output_dir": "the folder is decided by the workflow",
     "use_cpu": "set launch.gpus: 0",
-    "resume_from_checkpoint": "what was interrupted resumes by itself",
     "ignore_data_skip": "what was interrupted goes on with the data that it has not seen",
-    "restore_callback_states_from_checkpoint": "what was interrupted resumes by itself",
-    "logging_steps": "every step is logged",
-    "logging_strategy": "every step is logged",
-    "logging_first_step": "every step is logged",
+    **dict.fromkeys(
+        ("resume_from_checkpoint", "restore_callback_states_from_checkpoint"), "what was interrupted resumes by itself"
+    ),
+    **dict.fromkeys(("logging_steps", "logging_strategy", "logging_first_step"), "every step is logged"),
     **dict.fromkeys(
         (
             *("eval_strategy", "do_eval", "eval_steps", "eval_delay", "eval_on_start", "eval_accumulation_steps"),
@@ -42,13 +40,16 @@ RESERVED = {
             *("bf16_full_eval", "fp16_full_eval", "include_for_metrics", "label_names", "prediction_loss_only"),
             *("load_best_model_at_end", "metric_for_best_model", "greater_is_better", "do_predict"),
         ),
-        _EVALUATION,
+        "evaluation is a stage of its own: see evaluation",
     ),
     "do_train": "each run is trained",
     "disable_tqdm": "the log has a line for each step",
     "save_only_model": "without the optimiser's state what was interrupted cannot go on",
     "auto_find_batch_size": "it would train steps twice; set per_device_train_batch_size",
-    **dict.fromkeys(("push_to_hub", "hub_always_push", "hub_model_id", "hub_revision", "hub_strategy"), _UPLOAD),
+    **dict.fromkeys(
+        ("push_to_hub", "hub_always_push", "hub_model_id", "hub_revision", "hub_strategy"),
+        "upload the model's folder yourself",
+    ),
     "enable_jit_checkpoint": "what is told to stop saves by itself",
     "save_on_each_node": "all nodes share the results folder",
     "skip_memory_metrics": "the trainer's memory metrics are not kept",
@@ -58,7 +59,6 @@ RESERVED = {
     "hub_token": "nothing is uploaded, and a config is no place for secrets; to download, set HF_TOKEN",
 }
 
-
 #: Arguments of a model's `from_pretrained` that are not to be set in model_init_kwargs.
 NOT_FOR_MODELS = {
     "trust_remote_code": _REMOTE_CODE,
@@ -67,12 +67,7 @@ NOT_FOR_MODELS = {
 
 
 def check_version() -> None:
-    """Refuse another TRL: its loss may keep something new, or its private parts do something else, without an error.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Refuse another TRL: its loss may keep something new, or its private parts do something else, without an error."""
     try:
         installed = version("trl")
     except PackageNotFoundError:
@@ -92,23 +87,15 @@ def schema_in(file: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TrlSettings:
-    """The settings of one config class of TRL.
+    """The settings of one config class of TRL."""
 
-    Attributes
-    ----------
-    config : str
-        Name of TRL's class.
-    file : str
-        The JSON schema generated from it, beside this module.
-    reserved : dict of str to str
-        Settings that the workflow decides itself or does not carry out: the reason, or where a user says so.
-    choices : dict of str to list
-        Values of settings that TRL declares as plain strings, and refuses only when it trains.
-    """
-
+    #: Name of TRL's class.
     config: str
+    #: The JSON schema generated from the class, beside this module.
     file: str
+    #: Settings that the workflow decides itself or does not carry out: the reason, or where a user says so.
     reserved: dict[str, str]
+    #: Values of settings that TRL declares as plain strings, and refuses only when it trains.
     choices: dict[str, list[str]]
 
     def schema(self) -> dict[str, Any]:
@@ -119,14 +106,8 @@ class TrlSettings:
     def _validators(self) -> dict[str, Draft202012Validator]:
         return {name: Draft202012Validator(rule) for name, rule in self.schema()["properties"].items()}
 
-    def check(self, settings: dict[str, Any]) -> None:
-        """Refuse names and values that TRL's class does not take.
-
-        Raises
-        ------
-        ValueError
-            Naming the setting, what is wrong, and what is allowed.
-        """
+    def check(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The same settings; a ValueError says what is allowed where TRL's class does not take a name or a value."""
         of_model = settings.get("model_init_kwargs")
         for name, reason in NOT_FOR_MODELS.items():
             if isinstance(of_model, dict) and name in of_model:
@@ -142,6 +123,7 @@ class TrlSettings:
                 allowed = _allowed(self.schema()["properties"][name])
                 hint = "; YAML reads 1e-6 as text, 1.0e-6 as a number" if _is_number(value) else ""
                 raise ValueError(f"{name}: {value!r} is not allowed; allowed: {allowed}{hint}")
+        return settings
 
 
 def _is_number(value: Any) -> bool:
@@ -158,3 +140,32 @@ def _allowed(rule: dict[str, Any]) -> str:
     if "anyOf" in rule:
         return " or ".join(_allowed(option) for option in rule["anyOf"])
     return str(rule.get("type", "any value"))
+
+
+_ONE_PROCESS = "the start is trained in one process, on launch.gpus: 0 or one GPU"
+_OWN_TOKENS = "demonstrations are tokenised as GRPO's prompts are"
+
+#: The settings of the supervised start.
+SFT = TrlSettings(
+    config="SFTConfig",
+    file="sft_settings.json",
+    reserved={
+        **RESERVED,
+        **dict.fromkeys(("seed", "data_seed"), "write it under sft.seed"),
+        "remove_unused_columns": "the model takes token ids and labels alone",
+        "eval_packing": RESERVED["eval_strategy"],
+        **dict.fromkeys(
+            ("report_to", "run_name", "project", "trackio_bucket_id", "trackio_space_id", "trackio_static_space_id"),
+            RESERVED["disable_tqdm"],
+        ),
+        "hub_private_repo": RESERVED["push_to_hub"],
+        **dict.fromkeys(("dataset_text_field", "dataset_kwargs", "dataset_num_proc"), _OWN_TOKENS),
+        "assistant_only_loss": f"{_OWN_TOKENS}; the loss is on completions, with completion_only_loss: false on all",
+        **dict.fromkeys(("eos_token", "pad_token", "chat_template_path"), "they are the model's, as GRPO takes them"),
+        **dict.fromkeys(("deepspeed", "fsdp", "fsdp_config", "accelerator_config", "parallelism_config"), _ONE_PROCESS),
+    },
+    choices={"loss_type": ["nll", "dft"], "packing_strategy": ["bfd", "bfd_split", "wrapped"]},
+)
+
+#: A config's `sft.training`.
+SftSettings = Annotated[dict[str, Any], AfterValidator(SFT.check)]

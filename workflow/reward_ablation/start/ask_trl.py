@@ -21,8 +21,6 @@ from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.training.around.launch.processes import check_installed
 from reward_ablation.training.core.settings import grpo_config
 
-TRACKERS = ("tensorboard", "wandb", "trackio")
-
 
 def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[str, Any]:
     """Settings that this process, perhaps without a GPU, can judge as the run's processes would.
@@ -37,22 +35,21 @@ def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[
     return {name: value for name, value in settings.items() if name not in ("tf32", "fp16")} | {"bf16": False}
 
 
-def check_trackers(report_to: Any) -> None:
-    """Refuse an experiment tracker that is not installed."""
+def _check_trackers(report_to: Any) -> None:
     for name in [report_to] if isinstance(report_to, str) else report_to or []:
-        if name in TRACKERS and find_spec(name) is None:
+        if name in ("tensorboard", "wandb", "trackio") and find_spec(name) is None:
             raise StudyError(f"training: report_to: {name} is not installed; pip install {name}")
 
 
+@one_line_errors()
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m reward_ablation.start.ask_trl")
-    parser.parse_args()
+    argparse.ArgumentParser(prog="python -m reward_ablation.start.ask_trl").parse_args()
     for line in sys.stdin:
         run = json.loads(line)
         if "sft" in run:
             sft_config(as_one_process(run["sft"], run["gpus"], 1), Path("unused"), seed=0, on_cpu=run["gpus"] == 0)
             continue
-        check_trackers(run["training"].get("report_to"))
+        _check_trackers(run["training"].get("report_to"))
         layout = Layout.read(run["layout"], "layout")
         check_installed(layout)
         settings = as_one_process(run["training"], layout.gpus, layout.process_count)
@@ -60,5 +57,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with one_line_errors():
-        main()
+    main()

@@ -27,16 +27,7 @@ from reward_ablation.system.errors import StudyError, one_line_errors
 
 
 class Commands:
-    """The targets that make no file.
-
-    Parameters
-    ----------
-    workflow : snakemake.workflow.Workflow
-    study : Study
-    reruns : Reruns
-    results_folder : ResultsFolder
-        Is claimed before anything is deleted.
-    """
+    """The targets that make no file. The results folder is claimed before anything is deleted."""
 
     def __init__(self, workflow: Any, study: Study, reruns: Reruns, results_folder: ResultsFolder):
         self.workflow = workflow
@@ -44,60 +35,54 @@ class Commands:
         self.reruns = reruns
         self.results_folder = results_folder
 
+    @one_line_errors()
     def plan(self, wildcards: Any) -> list[str]:
         """The files that the target `all` asks for: what a start makes of them is printed once Snakemake knows it."""
-        with one_line_errors():
-            self._alone("plan", set())
-            once_planned(self.workflow, self._print_plan)
-            return inputs_of(self.workflow, "all")
+        self._asked_beside("plan")
+        once_planned(self.workflow, self._print_plan)
+        return inputs_of(self.workflow, "all")
 
+    @one_line_errors()
     def _print_plan(self) -> NoReturn:
-        """Print what a start would train and evaluate, and end."""
-        with one_line_errors():
-            plan, site = self.reruns.plan(), site_file(self.workflow)
-            runs = [planned.run for planned in plan.training]
-            memory = memory_lines(self.study, runs, runs_here(self.workflow), read_site(site) if site else None)
-            print(plan_text(plan, memory))
-        _end()
+        plan, site = self.reruns.plan(), site_file(self.workflow)
+        runs = [planned.run for planned in plan.training]
+        memory = memory_lines(self.study, runs, runs_here(self.workflow), read_site(site) if site else None)
+        _end(plan_text(plan, memory))
 
+    @one_line_errors()
     def status(self, wildcards: Any) -> NoReturn:
         """Print where each run is, and end."""
-        with one_line_errors():
-            self._alone("status", set())
-            jobs, silent = ask_slurm()
-            found = read_status(self.study, self.reruns.present, jobs, self.reruns.code_counts)
-            print(status_text(found, silent))
-        _end()
+        self._asked_beside("status")
+        jobs, silent = ask_slurm()
+        _end(status_text(read_status(self.study, self.reruns.present, jobs, self.reruns.code_counts), silent))
 
+    @one_line_errors()
     def verify(self, wildcards: Any) -> NoReturn:
         """Read all files that are on record again, print which are damaged, and end; with status 1 where any is."""
-        with one_line_errors():
-            self._alone("verify", set())
-            verification = Verification(self.study)
-            verification.run(partial(print, flush=True), partial(print, file=sys.stderr, flush=True))
-        _end(1 if verification.damaged else 0)
+        self._asked_beside("verify")
+        verification = Verification(self.study)
+        verification.run(partial(print, flush=True), partial(print, file=sys.stderr, flush=True))
+        sys.exit(1 if verification.damaged else 0)
 
+    @one_line_errors()
     def prune(self, wildcards: Any) -> NoReturn:
         """Print what the study does not need, delete it where the target `delete` stands beside, and end."""
-        with one_line_errors():
-            asked = self._alone("prune", {"delete"})
-            root = self.study.root / self.study.config.root
-            found = unneeded(self.study)
-            if "delete" not in asked or not found:
-                print(prune_text(self.study, found, deleted=False))
-                _end()
-            with self.results_folder.claim():
-                print(prune_text(self.study, found, deleted=True))
-                for leftover in found:
-                    if kept_because := delete(leftover, root):
-                        print(f"kept: {leftover.path.relative_to(self.study.root)}: {kept_because}")
+        asked = self._asked_beside("prune", "delete")
+        found = unneeded(self.study)
+        if "delete" not in asked or not found:
+            _end(prune_text(self.study, found, deleted=False))
+        with self.results_folder.claim():
+            print(prune_text(self.study, found, deleted=True))
+            for leftover in found:
+                if kept_because := delete(leftover, self.study.root / self.study.config.root):
+                    print(f"kept: {leftover.path.relative_to(self.study.root)}: {kept_because}")
         _end()
 
+    @one_line_errors()
     def delete(self, wildcards: Any) -> NoReturn:
         """What `snakemake prune delete` says beside `prune`; alone it is refused."""
-        with one_line_errors():
-            if "prune" not in targets(self.workflow):
-                raise StudyError("delete: of what? `snakemake prune` lists it, `snakemake prune delete` deletes that")
+        if "prune" not in targets(self.workflow):
+            raise StudyError("delete: of what? `snakemake prune` lists it, `snakemake prune delete` deletes that")
         self.prune(wildcards)
 
     def announce(self, tell: Callable[[str], None]) -> None:
@@ -113,14 +98,17 @@ class Commands:
         if plan.training or plan.evaluations.total:
             tell(summary(plan))
 
-    def _alone(self, command: str, beside: set[str]) -> set[str]:
+    def _asked_beside(self, command: str, *allowed: str) -> set[str]:
+        """All targets of the command line; others than a command and those allowed beside it are refused."""
         asked = targets(self.workflow)
-        others = sorted(asked - {command} - beside)
-        if others:
+        if others := sorted(asked - {command, *allowed}):
             raise StudyError(f"{command}: makes nothing, and {others[0]} does; start one after the other")
         return asked
 
 
-def _end(status: int = 0) -> NoReturn:
+def _end(*lines: str) -> NoReturn:
+    """Print lines, and end Snakemake."""
+    for line in lines:
+        print(line)
     sys.stdout.flush()
-    sys.exit(status)
+    sys.exit(0)

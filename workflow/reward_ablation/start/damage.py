@@ -20,22 +20,14 @@ _OF_NOTHING = hashlib.sha256().hexdigest()
 
 
 class Damage:
-    """What is damaged of a study's results.
-
-    Parameters
-    ----------
-    study : Study
-    """
+    """What is damaged of a study's results."""
 
     def __init__(self, study: Study):
         self.study = study
         self.root = study.root / study.config.root
 
     def of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> str | None:
-        """The first damaged file of a run and the number of others, in words; None where nothing is damaged.
-
-        For the parameters see `files_of_run`.
-        """
+        """The first damaged file of `files_of_run` and the number of others, in words; None where none is damaged."""
         damaged = self.files_of_run(name, record, with_models)
         if not damaged:
             return None
@@ -46,69 +38,44 @@ class Damage:
     def files_of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> list[tuple[str, str]]:
         """Damaged files of a finished run, each with what is wrong in words.
 
-        A model's folder that is gone as a whole was deleted to free space, and is not missed: nothing is trained for
-        that. An evaluation that needs the model says so, and what to do.
-
-        Parameters
-        ----------
-        name : str
-            The run's.
-        record : dict
-            Its `run.json`. Records of older versions have no sizes: their files must be there.
-        with_models : bool
-            Every model must be there.
-
-        Raises
-        ------
-        StudyError
-            A file cannot be looked at.
+        Whoever deletes a model's whole folder does so to free space: these files count as damaged only
+        `with_models`. An evaluation that needs the model says so, and what to do. `record` is the run's `run.json`.
+        Records of older versions have no sizes: their files must be there.
         """
         folder = f"{self.root}/runs/{name}"
         damaged = []
         for file, digest, size in recorded_files(record):
             problem = size_problem(f"{folder}/{file}", size, may_be_empty=digest == _OF_NOTHING)
-            if problem is not None:
+            model, slash, _ = file.partition("/")
+            was_deleted = problem is not None and slash and not with_models and not os.path.exists(f"{folder}/{model}")
+            if problem is not None and not was_deleted:
                 damaged.append((file, problem))
-        if damaged and not with_models:
-            deleted = {model for model in _models(damaged) if not os.path.exists(f"{folder}/{model}")}
-            damaged = [(file, problem) for file, problem in damaged if file.partition("/")[0] not in deleted]
         return damaged
 
     def of_answers(self, model: str) -> dict[str, str]:
-        """Damaged files of a model's answers, with what is wrong in words.
+        """What is wrong with each damaged file of answers of a run or of `base`, by path from the results folder.
 
-        Parameters
-        ----------
-        model : str
-            A run's name, or `base`.
-
-        Returns
-        -------
-        dict of str to str
-            By path from the results folder. Answers that are missing are not damaged: Snakemake makes them.
+        Answers that are missing are not damaged: Snakemake makes them.
         """
         damaged = {}
         for file in self.answer_files(model):
-            if size_of(f"{self.root}/{file}") is None:
-                continue
-            record = read_record(self.root, record_beside(file)) or {}
-            problem = size_problem(f"{self.root}/{file}", record.get("size"))
-            if problem is not None:
-                damaged[file] = problem
+            if size_of(f"{self.root}/{file}") is not None:
+                record = read_record(self.root, record_beside(file)) or {}
+                problem = size_problem(f"{self.root}/{file}", record.get("size"))
+                if problem is not None:
+                    damaged[file] = problem
         return damaged
 
     def answer_files(self, model: str) -> list[str]:
         """Files of a model's answers, from the results folder; those of the models that a run kept come last."""
         kinds = ["", ".steps"] if model in self.study.keeping_runs else [""]
-        place = f"{self.study.answers_folder}/{model}"
-        return [f"{place}/{dataset}{kind}.parquet" for kind in kinds for dataset in self.study.datasets]
+        folder = f"{self.study.answers_folder}/{model}"
+        return [f"{folder}/{dataset}{kind}.parquet" for kind in kinds for dataset in self.study.datasets]
 
     def all_answers(self) -> dict[str, str]:
         """Damaged answers of the base model and of all runs, as `of_answers`."""
-        damaged: dict[str, str] = {}
-        for model in ("base", *self.study.runs):
-            damaged |= self.of_answers(model)
-        return damaged
+        models = ("base", *self.study.runs)
+        return {file: problem for model in models for file, problem in self.of_answers(model).items()}
 
 
 def recorded_files(record: dict[str, Any]) -> list[tuple[str, str, int | None]]:
@@ -128,18 +95,8 @@ def record_beside(file: str) -> str:
 def size_problem(path: str, recorded: int | None, may_be_empty: bool = False) -> str | None:
     """What is wrong with a file by its size, in words; None where nothing is.
 
-    Parameters
-    ----------
-    path : str
-    recorded : int or None
-        Bytes that were written; None where they are not recorded.
-    may_be_empty : bool
-        A file without a byte is right where the size is not recorded.
-
-    Raises
-    ------
-    StudyError
-        The file cannot be looked at.
+    `recorded`: the bytes that were written. Where these are not recorded, a file without a byte is damaged, unless it
+    `may_be_empty`.
     """
     size = size_of(path)
     if size is None:
@@ -152,13 +109,7 @@ def size_problem(path: str, recorded: int | None, may_be_empty: bool = False) ->
 
 
 def size_of(path: str) -> int | None:
-    """Bytes of a file; None where there is no such file.
-
-    Raises
-    ------
-    StudyError
-        The file system does not tell: a file that cannot be looked at now is not damaged.
-    """
+    """Bytes of a file; None where there is no such file, a StudyError where the file system does not say."""
     try:
         return os.stat(path).st_size
     except (FileNotFoundError, NotADirectoryError):
@@ -177,8 +128,3 @@ def _size_by_opening(path: str) -> int:
 
 def _cannot_look_at(path: str, error: OSError) -> StudyError:
     return StudyError(f"{path}: {error.strerror}; make the file readable, then run the same command again")
-
-
-def _models(damaged: list[tuple[str, str]]) -> set[str]:
-    """Folders of models with a damaged file."""
-    return {file.partition("/")[0] for file, _ in damaged if "/" in file}

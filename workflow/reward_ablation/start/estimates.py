@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,26 +19,17 @@ from reward_ablation.study.study import Run
 
 @dataclass(frozen=True)
 class Estimate:
-    """What runs will take.
+    """What runs will take."""
 
-    Attributes
-    ----------
-    hours : float
-        Wall time of all runs that can be estimated, one after the other.
-    device_hours : float
-        GPU hours of them; of runs on the CPU, hours of each of their threads.
-    steps : int
-        Steps that they still have to make.
-    unknown : int
-        Runs that nothing can be said of.
-    earlier : int
-        Finished runs that the estimate is from.
-    """
-
+    #: Wall time of all runs that can be estimated, one after the other.
     hours: float
+    #: Their GPU hours; of runs on the CPU, hours of each thread.
     device_hours: float
+    #: Steps that the runs still have to make.
     steps: int
+    #: Runs without an estimate.
     unknown: int
+    #: Finished runs that the estimate is from.
     earlier: int
 
 
@@ -51,7 +43,7 @@ class Pace:
         self.records: dict[Layout, dict[str, list[dict[str, Any]]]] = {}
         for arm, records in history.arms.items():
             for record in records.values():
-                layout = layout_in(record.get("spec"))
+                layout = _layout_in(record.get("spec"))
                 if layout is not None:
                     self.records.setdefault(layout, {}).setdefault(arm, []).append(record)
         self.seconds = cache(lambda arm, layout: self._median(arm, layout, seconds_per_step))
@@ -59,9 +51,8 @@ class Pace:
 
     def _median(self, arm: str, layout: Layout, of_record: Any) -> float | None:
         alike = self.records.get(layout, {})
-        values = [of_record(record) for record in alike.get(arm, [])]
-        values = values or [of_record(record) for records in alike.values() for record in records]
-        known = [value for value in values if value is not None]
+        records = alike.get(arm) or chain.from_iterable(alike.values())
+        known = [value for value in map(of_record, records) if value is not None]
         return statistics.median(known) if known else None
 
     def steps_of(self, run: Run) -> int | None:
@@ -80,24 +71,21 @@ class Pace:
             seconds = self.seconds(run.arm, layout)
             if left is None or seconds is None:
                 unknown += 1
-            else:
-                hours += seconds * left / 3600
-                device_hours += seconds * left / 3600 * _devices(run)
-                steps += left
+                continue
+            hours += seconds * left / 3600
+            devices = run.launch.all_gpus or run.launch.process_count * run.launch.threads
+            device_hours += seconds * left / 3600 * devices
+            steps += left
         earlier = sum(len(records) for kind in kinds for records in self.records.get(kind, {}).values())
         return Estimate(hours, device_hours, steps, unknown, earlier)
 
 
-def layout_in(spec: Any) -> Layout | None:
+def _layout_in(spec: Any) -> Layout | None:
     """The layout of a record's spec; None where the spec cannot be read: another version may have written it."""
     try:
         return Layout.model_validate({name: spec[name] for name in Layout.model_fields if name in spec})
     except (TypeError, ValidationError):
         return None
-
-
-def _devices(run: Run) -> int:
-    return run.launch.all_gpus or run.launch.process_count * run.launch.threads
 
 
 def seconds_per_step(record: dict[str, Any]) -> float | None:

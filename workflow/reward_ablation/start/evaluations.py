@@ -20,45 +20,28 @@ RULES = {BASE: "of the base model", FINAL: "of trained runs", KEPT: "of models t
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One job that evaluates.
-
-    Attributes
-    ----------
-    rule : str
-        One of `RULES`.
-    run : str
-        The run's name; empty for the base model.
-    dataset : str
-        Name and key of the evaluation set.
-    answers : str
-        The file that the job makes, from the results folder.
-    """
+    """One job that evaluates, by one of `RULES`."""
 
     rule: str
+    #: The run's name; empty for the base model.
     run: str
+    #: Name and key of the evaluation set.
     dataset: str
+    #: The file that the job makes, from the results folder.
     answers: str
 
 
 @dataclass(frozen=True)
 class Evaluations:
-    """The evaluations of a start.
+    """The evaluations of a start."""
 
-    Attributes
-    ----------
-    counts : dict of str to int
-        Number of jobs by rule.
-    device_hours : float
-        GPU hours of the jobs with an estimate; CPU hours where a study has no GPU.
-    unknown : int
-        Jobs without an estimate.
-    earlier : int
-        Earlier evaluations that the estimate is from.
-    """
-
+    #: Number of jobs by rule.
     counts: dict[str, int]
+    #: GPU hours of the jobs with an estimate; CPU hours where a study has no GPU.
     device_hours: float
+    #: Jobs without an estimate.
     unknown: int
+    #: Earlier evaluations that the estimate is from.
     earlier: int
 
     @property
@@ -80,13 +63,7 @@ def estimated(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Ev
 
     An evaluation takes the median time that earlier ones took for an answer to the same evaluation set, times the
     number of answers. Evaluations under the present settings are the first choice, those under others the second.
-
-    Parameters
-    ----------
-    study : Study
-    evaluations : iterable of Evaluation
-    pace : Pace
-        Knows the number of steps, which decides the number of models that a run keeps.
+    `pace` knows a run's number of steps, which decides how many models the run keeps.
     """
     evaluations = list(evaluations)
     records = {dataset: _earlier_records(study, dataset) for dataset in {each.dataset for each in evaluations}}
@@ -111,8 +88,7 @@ def _models(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
     """Number of models that an evaluation judges; None where nothing tells how many models its run keeps."""
     if evaluation.rule != KEPT:
         return 1
-    run = study.runs[evaluation.run]
-    steps = pace.steps_of(run)
+    steps = pace.steps_of(study.runs[evaluation.run])
     return None if steps is None else (steps - 1) // study.config.keep_models
 
 

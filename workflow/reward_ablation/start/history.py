@@ -20,43 +20,28 @@ BROKEN: dict[str, Any] = {}
 
 @dataclass(frozen=True)
 class Interrupted:
-    """An unfinished run.
-
-    Attributes
-    ----------
-    spec, code, inputs, modules : dict, str, dict, dict
-        Whose work it is.
-    step : int
-        The last step that can be gone on from; 0 for none.
-    running : bool
-        A process is at work on it now.
-    """
+    """An unfinished run: whose work it is, and how far it is."""
 
     spec: dict[str, Any]
     code: str
     inputs: dict[str, str]
     modules: dict[str, str]
+    #: The step of the last checkpoint; 0 for none.
     step: int
+    #: A process is at work on the run now.
     running: bool
 
 
 @dataclass(frozen=True)
 class History:
-    """Runs on disk, by `{arm}-{key}/seed{seed}`.
+    """Runs on disk, by `{arm}-{key}/seed{seed}`."""
 
-    Attributes
-    ----------
-    records : dict of str to dict
-        `run.json` of each finished run, of this study or of other configs.
-    set_aside : dict of str to dict
-        The hidden copy of `run.json`, of the named runs whose `run.json` is missing or cannot be read: such a run is
-        finished, and its job puts the record back.
-    interrupted : dict of str to Interrupted
-        Unfinished runs among those asked for.
-    """
-
+    #: `run.json` of each finished run, of this study or of other configs.
     records: dict[str, dict[str, Any]]
+    #: The hidden copy of a named run's `run.json` that is missing or cannot be read. Such a run is finished, and its
+    #: job puts the record back.
     set_aside: dict[str, dict[str, Any]]
+    #: Unfinished runs among those asked for.
     interrupted: dict[str, Interrupted]
 
     @cached_property
@@ -84,11 +69,9 @@ def read_history(runs: Path, names: Iterable[str]) -> History:
                 records[f"{folder}/{seed}"] = record
     for name in names:
         if not records.get(name) and (runs / name).is_dir():
-            copy = read_record(runs / name, HIDDEN_RECORD)
-            work = read_interrupted(runs / name)
-            if copy:
+            if copy := read_record(runs / name, HIDDEN_RECORD):
                 set_aside[name] = copy
-            if work is not None:
+            if work := _read_interrupted(runs / name):
                 interrupted[name] = work
     return History(records, set_aside, interrupted)
 
@@ -104,7 +87,7 @@ def read_record(run: Path, name: str = RECORD) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else BROKEN
 
 
-def read_interrupted(run: Path) -> Interrupted | None:
+def _read_interrupted(run: Path) -> Interrupted | None:
     """The unfinished work in a run's folder; None where there is none."""
     work = run / WORK
     try:

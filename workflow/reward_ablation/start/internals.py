@@ -147,16 +147,8 @@ def passed_on_as_text(workflow: Any) -> list[str]:
 def watch_failures(failed: Callable[[Any, int], None]) -> None:
     """Have a function see each job that fails on this machine, before Snakemake decides on another attempt.
 
-    Snakemake itself starts a job again whatever the exit status was.
-
-    Parameters
-    ----------
-    failed : callable ``(job, status)``
-        `status` is the exit status of the job's command, as `subprocess` has it; 1 for an error without a command.
-
-    Raises
-    ------
-    StudyError
+    Snakemake itself starts a job again whatever the exit status was. `failed` gets the job and the exit status of its
+    command, as `subprocess` has it; 1 for an error without a command.
     """
     report = getattr(local.Executor, "_callback", None)
     if report is None:
@@ -189,13 +181,7 @@ def variable(workflow: Any, name: str) -> Any:
 
 
 def _part(workflow: Any, *names: str) -> Any:
-    """An attribute's attribute of Snakemake's workflow.
-
-    Raises
-    ------
-    StudyError
-        This version of Snakemake has none.
-    """
+    """An attribute's attribute of Snakemake's workflow; a StudyError where this version of Snakemake has none."""
     part = workflow
     for name in names:
         part = getattr(part, name, None)

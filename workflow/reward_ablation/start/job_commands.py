@@ -28,21 +28,18 @@ SHOWN = 80
 
 
 def shell_prefix(programs: Path) -> str:
-    """What each shell command of a rule begins with, for Snakemake's `shell.prefix`, which takes braces for fields.
+    """What each shell command of a rule begins with: first come the programs of a folder.
 
-    Parameters
-    ----------
-    programs : Path
-        Folder whose programs come first.
+    Snakemake's `shell.prefix` takes braces for fields.
     """
     first = shlex.quote(str(programs)).replace("{", "{{").replace("}", "}}")
     return f'set -euo pipefail; export PATH={first}:"$PATH"; '
 
 
 def shorten_failed_commands(record: logging.LogRecord) -> bool:
-    """Show of a failed job's command, which Snakemake shows twice, the beginnings of its arguments, and once.
+    """Filter for Snakemake's logger: a failed job's command is shown once, not twice, and its long arguments are cut.
 
-    A filter for Snakemake's logger. A run's spec has thousands of characters, and the error stands below them.
+    A run's spec has thousands of characters, and the error stands below them.
     """
     fields = vars(record)
     if fields.get("event") == LogEvent.JOB_ERROR and fields.get("shellcmd"):
@@ -62,11 +59,8 @@ def _without_command(text: str) -> str:
 
 def shortened(command: str) -> str:
     """A command with the beginning of each long argument."""
-    try:
-        words = shlex.split(command)
-    except ValueError:  # not written for this shell
-        return command
-    if all(len(word) <= 2 * SHOWN for word in words):
+    words = _words(command)
+    if all(len(word) <= 2 * SHOWN for word in words):  # or the command is not written for this shell
         return command
     return " ".join(
         word if len(word) <= 2 * SHOWN else f"{word[:SHOWN]}... ({len(word)} characters; snakemake -p shows all)"
@@ -77,14 +71,7 @@ def shortened(command: str) -> str:
 def check_config_files(words: Sequence[str]) -> None:
     """Refuse a file that is not there, and a target behind `--configfile`: Snakemake reads it as one more config file.
 
-    Parameters
-    ----------
-    words : sequence of str
-        Snakemake's command line.
-
-    Raises
-    ------
-    StudyError
+    `words` is Snakemake's command line.
     """
     for first, *files in _with_values(words):
         option, equals, file = first.partition("=")
@@ -116,17 +103,7 @@ def check_passed_on(paths: Sequence[str], python: str) -> None:
     """Refuse paths that do not reach the Snakemake of a job as they are.
 
     Snakemake quotes by `repr`, which is not a shell's way: a backslash is doubled, and between double quotes the shell
-    runs `$(command)`. It does not quote the Python program at all.
-
-    Parameters
-    ----------
-    paths : sequence of str
-    python : str
-        The program that runs Snakemake.
-
-    Raises
-    ------
-    StudyError
+    runs `$(command)`. It does not quote the program `python`, which runs Snakemake, at all.
     """
     for path in paths:
         if not _is_passed_on(path):
@@ -143,8 +120,12 @@ def check_passed_on(paths: Sequence[str], python: str) -> None:
 
 def _is_passed_on(path: str) -> bool:
     quoted = format_cli_arg("", path).strip()
+    return _words(quoted) == [path] and not (quoted.startswith('"') and re.search(r"[$`\\]", quoted))
+
+
+def _words(command: str) -> list[str]:
+    """A command's words as a shell reads them; none where the quotes do not match."""
     try:
-        words = shlex.split(quoted)
+        return shlex.split(command)
     except ValueError:
-        return False
-    return words == [path] and not (quoted.startswith('"') and re.search(r"[$`\\]", quoted))
+        return []

@@ -30,12 +30,7 @@ ARMS = 5
 def peak(shape: Shape, run: Run, card: float = 0) -> float:
     """Bytes that a training process holds at most, what CUDA takes and the allocator cannot use included.
 
-    Parameters
-    ----------
-    shape : Shape
-    run : Run
-    card : float
-        Bytes of the GPU, for the share of a colocated vLLM, which has its weights in bfloat16 there; 0: not known.
+    `card`: bytes of the GPU, 0 where not known. A colocated vLLM takes a share of the GPU, and its weights in bfloat16.
     """
     engine = 0.0
     if run.vllm == "colocate":
@@ -85,10 +80,10 @@ def read_shape(config_file: Path) -> Shape | None:
 
 def shape_of(study: Study) -> Shape | None:
     """The shape of a study's model: the fetched model's, else a local folder's; None before a model is fetched."""
-    folders = [(study.root / study.config.root / study.fetched_file).parent]
-    if study.config.model.source == "local":
-        folders.append(study.root / study.config.model.path)
-    return next((shape for folder in folders if (shape := read_shape(folder / "config.json"))), None)
+    shape = read_shape((study.root / study.config.root / study.fetched_file).with_name("config.json"))
+    if shape is None and study.config.model.source == "local":
+        shape = read_shape(study.root / study.config.model.path / "config.json")
+    return shape
 
 
 def layout_of(run: StudyRun) -> Run:
@@ -138,15 +133,7 @@ def smallest_card_here() -> float | None:
 def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site | None) -> list[str]:
     """A line for each amount of GPU memory, with the arms that take it; a warning where the GPU has less.
 
-    Parameters
-    ----------
-    study : Study
-    runs : iterable of Run
-        That will be trained.
-    here : bool
-        Whether they are trained on this machine.
-    site : Site or None
-        Of the cluster where they are trained.
+    The `runs` will be trained on this machine (`here`), or on the cluster of a `site`.
     """
     arms = {run.arm: run for run in runs if run.launch.gpus}
     shape = shape_of(study) if arms else None

@@ -59,8 +59,8 @@ class Shape:
     @property
     def sizes(self) -> list[int]:
         """Numbers of each parameter of the model."""
-        matrices = [units * inputs for units, inputs in self.matrices]
         biases = [self.query, self.key, self.key] if self.bias else []
+        matrices = [units * inputs for units, inputs in self.matrices]
         layer = [*matrices, *biases, self.hidden, self.hidden]
         return layer * self.layers + [self.hidden] + [self.embedding] * (1 if self.tied else 2)
 
@@ -72,53 +72,28 @@ class Shape:
 
 @dataclass(frozen=True)
 class Run:
-    """What decides a training process's memory, by the names of the study where there is one.
+    """What decides a training process's memory, by the names of the study where there is one."""
 
-    Attributes
-    ----------
-    micro_batch : int
-        `per_device_train_batch_size`.
-    micro_batches : int
-        `gradient_accumulation_steps`: their completions are generated together.
-    prompt, completion : int
-        Tokens of the longest.
-    lora : int
-        Rank of adapters of all linear layers; 0: the whole model is trained.
-    reference : bool
-        Whether there is a KL term (`beta` above 0).
-    components : int
-        Components that are trained on; `measured`: their gradients are measured.
-    vllm : str
-        Where completions come from: "" (transformers), "colocate" or "server".
-    vllm_memory : float
-        Share of the GPU that colocated vLLM takes.
-    """
-
-    micro_batch: int = 8
-    micro_batches: int = 1
-    prompt: int = 256
+    micro_batch: int = 8  # per_device_train_batch_size
+    micro_batches: int = 1  # gradient_accumulation_steps: their completions are generated together
+    prompt: int = 256  # tokens of the longest
     completion: int = 1024
-    lora: int = 0
+    lora: int = 0  # rank of adapters of all linear layers; 0: the whole model is trained
     bf16: bool = True
     checkpointing: bool = True
-    reference: bool = False
-    components: int = 3
-    measured: bool = True
+    reference: bool = False  # whether there is a KL term: beta above 0
+    components: int = 3  # that are trained on
+    measured: bool = True  # whether the components' gradients are measured
     strategy: str = "ddp"
     processes: int = 1
-    vllm: str = ""
-    vllm_memory: float = 0.3
+    vllm: str = ""  # where completions come from: "" (transformers), "colocate" or "server"
+    vllm_memory: float = 0.3  # share of the GPU that colocated vLLM takes
     vllm_sleep: bool = False
 
     @property
     def zero(self) -> bool:
         """Whether the processes share optimiser and gradients."""
         return self.strategy.startswith("zero")
-
-    @property
-    def slices(self) -> int:
-        """Processes that share optimiser and gradients."""
-        return self.processes if self.zero else 1
 
     @property
     def tokens(self) -> int:
@@ -154,12 +129,12 @@ def master_weights(shape: Shape, run: Run) -> float:
 
 def optimiser(shape: Shape, run: Run) -> float:
     """Adam's two averages in float32."""
-    return 8 * trained(shape, run) / run.slices
+    return 8 * trained(shape, run) / (run.processes if run.zero else 1)
 
 
 def gradients(shape: Shape, run: Run) -> float:
     """Gradients of what is trained, in the weights' format; ZeRO has a slice."""
-    return trained(shape, run) * run.weight_bytes / run.slices
+    return trained(shape, run) * run.weight_bytes / (run.processes if run.zero else 1)
 
 
 def communication(shape: Shape, run: Run) -> float:
@@ -246,8 +221,8 @@ def measurement(shape: Shape, run: Run) -> float:
 def generation(shape: Shape, run: Run) -> float:
     """What transformers' generation of all completions of a step holds beside weights: 0 where vLLM generates.
 
-    Keys, in float32 where weights are, and values; logits of one token in float32, with what softmax and sampling make
-    of them; under ZeRO-3 the whole weights.
+    That is keys, in float32 where weights are, and values; logits of one token in float32, with what softmax and
+    sampling make of them; under ZeRO-3 the whole weights.
     """
     if run.vllm:
         return 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from reward_ablation.start.damage import Damage
-from reward_ablation.start.differences import differences
 from reward_ablation.start.estimates import Estimate, Pace
 from reward_ablation.start.evaluations import Evaluation, Evaluations, estimated
 from reward_ablation.start.history import History, Interrupted, arm_of
@@ -19,64 +20,45 @@ DAMAGED = "its files are damaged"
 PUT_BACK = "trained, its run.json is put back"
 KEPT = "kept, as --rerun-triggers says"
 
+#: Value of a key that one of two specs does not have.
+ABSENT = object()
+#: Longest value of a spec that is told whole.
+LONGEST = 40
+
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run, whether it will be trained, and why or why not.
-
-    Attributes
-    ----------
-    run : Run
-    trains : bool
-    why : str
-    steps_left : int or None
-        None where nothing tells their number.
-    damage : str
-        Which of its files is damaged and how, where the run is trained again for that.
-    hours : float or None
-        GPU hours of the damaged run's training, or CPU hours of a run without a GPU; None where not recorded.
-    """
+    """A run, whether it will be trained, and why or why not."""
 
     run: Run
     trains: bool
     why: str
+    #: None where nothing tells their number.
     steps_left: int | None = 0
+    #: Which of the run's files is damaged and how, where the run is trained again for that.
     damage: str = ""
+    #: GPU hours of the damaged run's training, or CPU hours of a run without a GPU; None where not recorded.
     hours: float | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the next start will train and evaluate.
-
-    Attributes
-    ----------
-    name : str
-        The study's.
-    folder : str
-        The results folder, as the config has it.
-    runs : list of PlannedRun
-        All runs, in the study's order.
-    notes : list of str
-        Arms whose runs are those of another arm, or were trained under another name.
-    unneeded : int
-        Finished runs on disk that the study has no use for.
-    estimate : Estimate
-    evaluations : Evaluations
-    damaged_answers : dict of str to str
-        What is wrong with answers that are evaluated again for that, by path from the results folder.
-    on_gpus : bool
-        Hours are those of GPUs.
-    """
+    """What the next start of the study `name` will train and evaluate."""
 
     name: str
+    #: The results folder, as the config has it.
     folder: str
+    #: All runs, in the study's order.
     runs: list[PlannedRun]
+    #: Arms whose runs are those of another arm, or were trained under another name.
     notes: list[str]
+    #: Finished runs on disk that the study has no use for.
     unneeded: int
     estimate: Estimate
     evaluations: Evaluations
+    #: What is wrong with answers that are evaluated again for that, by path from the results folder.
     damaged_answers: dict[str, str]
+    #: Whether hours are those of GPUs.
     on_gpus: bool
 
     @property
@@ -97,11 +79,7 @@ def plan_of(
 
     Parameters
     ----------
-    study : Study
-    history : History
-        What is on disk.
-    present : Present
-        Code and inputs as they are now.
+    study, history, present : Study, History, Present
     code_counts : bool
         Whether runs that other code or inputs trained are trained again: not with `--rerun-triggers` without params.
     names : set of str, optional
@@ -163,9 +141,8 @@ class _Planner:
             why = f"is being trained now, {at}" if work.running else f"interrupted {at}, goes on from there"
             return PlannedRun(run, True, why, None if steps is None else max(steps - work.step, 0))
         if work is not None and work.step:
-            return PlannedRun(
-                run, True, f"interrupted at step {work.step} under other code or data, begins anew", steps
-            )
+            why = f"interrupted at step {work.step} under other code or data, begins anew"
+            return PlannedRun(run, True, why, steps)
         if run.folder not in self.not_there:
             self.not_there[run.folder] = _why_new(run, self.history)
         return PlannedRun(run, True, self.not_there[run.folder], steps)
@@ -204,3 +181,63 @@ def _notes(study: Study) -> list[str]:
             notes.append(f"arm {arm}: its runs are those in runs/{study.folders[key]}, of the same spec")
         first.setdefault(key, arm)
     return notes
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Each difference of two specs without seeds, in words; weights first.
+
+    >>> differences({"weights": {"format": 0.33}}, {"weights": {"format": 0.5}})
+    ['format 0.33 → 0.5']
+    """
+    found = [(path[0] != "weights", _in_words(path, old, new)) for path, old, new in leaves(before, after)]
+    return [text for _, text in sorted(dict.fromkeys(found), key=lambda item: item[0])]
+
+
+def leaves(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Paths at which two values differ, with both; a component that one of them lacks is one difference."""
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            yield from leaves(before.get(key, ABSENT), after.get(key, ABSENT), (*path, key))
+    else:
+        yield path, before, after
+
+
+def _in_words(path: tuple[str, ...], old: Any, new: Any) -> str:
+    section, *rest = path
+    name = " ".join(rest)
+    change = f"{_value(old)} → {_value(new)}"
+    match section, rest:
+        case "weights", [component]:
+            return f"{component} {_value(0 if old is ABSENT else old)} → {_value(0 if new is ABSENT else new)}"
+        case "components", [component]:
+            return f"component {component} {'is new' if old is ABSENT else 'is gone'}"
+        case "components", [component, "code"]:
+            return f"component {component}: its code changed"
+        case "components", [component, "parameters", parameter]:
+            return f"component {component}: {parameter} {change}"
+        case "components", [component, *keys]:
+            return f"component {component}: {' '.join(keys)} {change}"
+        case "training", [setting]:
+            return f"{setting} {change}"
+        case (("data" | "model"), _) if rest[-1:] == ["content"]:
+            return "the training set changed" if section == "data" else "the base model changed"
+        case "data", ["source", *keys] if keys:
+            return f"data: {' '.join(keys)} {change}"
+        case _:
+            return f"{section}: {name} {change}" if name else f"{section} {change}"
+
+
+def _value(value: Any) -> str:
+    """A value as a config has it; commit hashes by their first digits, long texts cut."""
+    if value is ABSENT:
+        return "(default)"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    if re.fullmatch(r"[0-9a-f]{16,}", text):
+        return text[:8]
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -20,51 +20,48 @@ DAMAGED_RESULTS = 20
 def plan_text(plan: Plan, memory: Sequence[str] = ()) -> str:
     """The plan: a line of counts, each reason with its runs, what is damaged, notes, and estimates.
 
-    Parameters
-    ----------
-    plan : Plan
-    memory : sequence of str
-        Lines on the GPU memory that the runs will take.
+    `memory` has lines on the GPU memory that the runs will take.
     """
-    training = plan.training
-    evaluations = f", {_plural(plan.evaluations.total, 'evaluation')} to make" if plan.evaluations.total else ""
-    lines = [f"study {plan.name}: {len(training)} of {counted(plan.runs)} to train{evaluations}", ""]
-    by_reason: dict[tuple[bool, str], list[PlannedRun]] = {}
-    for planned in plan.runs:
-        by_reason.setdefault((not planned.trains, planned.why), []).append(planned)
-    reasons = sorted(by_reason, key=lambda reason: reason[0])  # what trains comes first
-    most = max(2, min(ARMS_BELOW_A_REASON, ARMS_IN_ALL // len(reasons)))
-    if sum(len(arms_of(by_reason[reason])) for reason in reasons) <= ARMS_IN_ALL:
-        most = ARMS_IN_ALL
-    name = max(len(planned.run.arm) for planned in plan.runs)
-    for waits, why in reasons[:REASONS]:
-        runs = by_reason[waits, why]
-        head = f"{'no training' if waits else 'train'}, {counted(runs)}: {why}"
-        lines += textwrap.wrap(head, WIDTH, subsequent_indent="    ")
-        arms = arms_of(runs)
-        lines += [
-            f"    arm {arm:{name}}  key {key}  {seeds(numbers)}" for (arm, key), numbers in list(arms.items())[:most]
-        ]
-        if len(arms) > most:
-            lines.append(f"    and {len(arms) - most} more arms")
-    if len(reasons) > REASONS:
-        others = [planned for reason in reasons[REASONS:] for planned in by_reason[reason]]
-        lines.append(f"and {counted(others)} for {_plural(len(reasons) - REASONS, 'more reason')}")
+    evaluations = f", {plural(plan.evaluations.total, 'evaluation')} to make" if plan.evaluations.total else ""
+    lines = [f"study {plan.name}: {len(plan.training)} of {_counted(plan.runs)} to train{evaluations}", ""]
+    lines += _reasons(plan.runs)
     if any(planned.why.startswith(CODE_CHANGED) for planned in plan.training):
         lines += ["", "to keep runs of other training code: start with --rerun-triggers mtime input"]
-    damaged = damage_lines(plan)
-    lines += ["", *damaged] if damaged else []
-    lines += ["", *plan.notes[:REASONS]] if plan.notes else []
-    if len(plan.notes) > REASONS:
-        lines.append(f"and {len(plan.notes) - REASONS} more arms like these")
+    if damaged := damage_lines(plan):
+        lines += ["", *damaged]
+    if plan.notes:
+        lines += ["", *first_lines(plan.notes, REASONS, "more arms like these")]
     if plan.unneeded:
-        there = f"{_plural(plan.unneeded, 'finished run')} of other configs here"
+        there = f"{plural(plan.unneeded, 'finished run')} of other configs here"
         lines += ["", f"{there}; `snakemake prune` lists what is not needed"]
-    if training:
+    if plan.training:
         lines += ["", estimate_text(plan), *memory]
     if plan.evaluations.total:
-        lines += [*([] if training else [""]), evaluations_text(plan)]
+        lines += [*([] if plan.training else [""]), evaluations_text(plan)]
     return "\n".join(lines)
+
+
+def _reasons(runs: list[PlannedRun]) -> list[str]:
+    """Each reason with its arms and seeds below it; reasons to train come first."""
+    by_reason: dict[tuple[bool, str], list[PlannedRun]] = {}
+    for planned in runs:
+        by_reason.setdefault((not planned.trains, planned.why), []).append(planned)
+    reasons = sorted(by_reason, key=lambda reason: reason[0])
+    most = max(2, min(ARMS_BELOW_A_REASON, ARMS_IN_ALL // len(reasons)))
+    if sum(len(_arms_of(of_reason)) for of_reason in by_reason.values()) <= ARMS_IN_ALL:
+        most = ARMS_IN_ALL
+    name = max(len(planned.run.arm) for planned in runs)
+    lines = []
+    for waits, why in reasons[:REASONS]:
+        of_reason = by_reason[waits, why]
+        head = f"{'no training' if waits else 'train'}, {_counted(of_reason)}: {why}"
+        lines += textwrap.wrap(head, WIDTH, subsequent_indent="    ")
+        arms = [f"arm {arm:{name}}  key {key}  {seeds(numbers)}" for (arm, key), numbers in _arms_of(of_reason).items()]
+        lines += [f"    {line}" for line in first_lines(arms, most, "more arms")]
+    if len(reasons) > REASONS:
+        others = [planned for reason in reasons[REASONS:] for planned in by_reason[reason]]
+        lines.append(f"and {_counted(others)} for {plural(len(reasons) - REASONS, 'more reason')}")
+    return lines
 
 
 def summary(plan: Plan) -> str:
@@ -72,8 +69,8 @@ def summary(plan: Plan) -> str:
     parts = []
     if plan.training:
         reasons = list(dict.fromkeys(planned.why for planned in plan.training))
-        why = "; ".join(reasons[:2]) + (f"; {_plural(len(reasons) - 2, 'more reason')}" if len(reasons) > 2 else "")
-        parts = [f"{counted(plan.training)} to train ({why})", estimate_text(plan)]
+        why = "; ".join(reasons[:2]) + (f"; {plural(len(reasons) - 2, 'more reason')}" if len(reasons) > 2 else "")
+        parts = [f"{_counted(plan.training)} to train ({why})", estimate_text(plan)]
     if plan.evaluations.total:
         parts.append(evaluations_text(plan))
     return f"study {plan.name}: {'; '.join(parts)}"
@@ -81,67 +78,51 @@ def summary(plan: Plan) -> str:
 
 def damage_lines(plan: Plan) -> list[str]:
     """A line for each run and each file of answers that is made again because of damage."""
-    unit = _unit(plan)
     lines = []
     for planned in plan.training:
         if planned.damage:
-            hours = "" if planned.hours is None else f" ({_number(planned.hours)} {unit})"
-            place = f"{plan.folder}/runs/{planned.run.name}"
-            lines.append(f"damaged: {place}/{planned.damage}; the run is trained again{hours}")
-    return [*_first_lines(lines, "more damaged run"), *damaged_answers_lines(plan.folder, plan.damaged_answers)]
+            hours = "" if planned.hours is None else f" ({hours_text(planned.hours, plan.on_gpus)})"
+            folder = f"{plan.folder}/runs/{planned.run.name}"
+            lines.append(f"damaged: {folder}/{planned.damage}; the run is trained again{hours}")
+    return [*_first_damaged(lines, "run"), *damaged_answers_lines(plan.folder, plan.damaged_answers)]
 
 
 def damaged_answers_lines(folder: str, damaged: dict[str, str]) -> list[str]:
-    """A line for each damaged file of answers.
-
-    Parameters
-    ----------
-    folder : str
-        The results folder, as the config has it.
-    damaged : dict of str to str
-        What is wrong, by path from the results folder.
-    """
+    """A line for each damaged file of answers: what is wrong, by the file's path from the results folder."""
     lines = [f"damaged: {folder}/{file} {what}; the answers are made again" for file, what in damaged.items()]
-    return _first_lines(lines, "more damaged file")
+    return _first_damaged(lines, "file")
 
 
-def _first_lines(lines: list[str], what: str) -> list[str]:
-    """The first lines, and the number of the others."""
+def _first_damaged(lines: list[str], what: str) -> list[str]:
     others = len(lines) - DAMAGED_RESULTS
-    return [*lines[:DAMAGED_RESULTS], *([f"and {_plural(others, what)}"] if others > 0 else [])]
+    return first_lines(lines, DAMAGED_RESULTS, f"more damaged {what}{'' if others == 1 else 's'}")
 
 
 def evaluations_text(plan: Plan) -> str:
     """Number of evaluations to come, what they evaluate, and their GPU hours or CPU hours."""
     evaluations = plan.evaluations
-    kinds = ", ".join(
-        f"{evaluations.counts[rule]} {what}" for rule, what in RULES.items() if rule in evaluations.counts
-    )
-    text = f"{_plural(evaluations.total, 'evaluation')} to make: {kinds}; "
+    kinds = [f"{evaluations.counts[rule]} {what}" for rule, what in RULES.items() if rule in evaluations.counts]
+    text = f"{plural(evaluations.total, 'evaluation')} to make: {', '.join(kinds)}; "
     if evaluations.unknown == evaluations.total:
-        return f"{text}{_unit(plan)}: nothing to estimate from, no evaluation on these data is on record"
-    earlier = _plural(evaluations.earlier, "earlier evaluation")
-    text += f"about {_number(evaluations.device_hours)} {_unit(plan)}, from {earlier}"
+        return f"{text}{_unit(plan.on_gpus)}: nothing to estimate from, no evaluation on these data is on record"
+    earlier = plural(evaluations.earlier, "earlier evaluation")
+    text += f"about {hours_text(evaluations.device_hours, plan.on_gpus)}, from {earlier}"
     return text + (f"; {evaluations.unknown} of them of unknown length" if evaluations.unknown else "")
-
-
-def _unit(plan: Plan) -> str:
-    return "GPU hours" if plan.on_gpus else "CPU hours"
 
 
 def estimate_text(plan: Plan) -> str:
     """GPU hours (CPU hours, where a run has no GPU) of the training to come."""
     launches = [planned.run.launch for planned in plan.training]
-    unit = _unit(plan)
     where = _where(sorted({launch.all_gpus or launch.process_count for launch in launches}), plan.on_gpus)
     estimate = plan.estimate
     if estimate.unknown == len(launches):
         where = where or ("on 1 GPU" if plan.on_gpus else "on the CPU")
-        return f"{unit}: nothing to estimate from, no run of this study has finished {where}"
+        return f"{_unit(plan.on_gpus)}: nothing to estimate from, no run of this study has finished {where}"
     per_step = estimate.hours * 3600 / estimate.steps if estimate.steps else 0
-    text = f"about {_number(estimate.device_hours)} {unit}: {estimate.steps} steps of {_number(per_step)} s"
-    text += f"{where and f' {where}'}, from {_plural(estimate.earlier, 'finished run')}"
-    return text + (f"; {_plural(estimate.unknown, 'run')} more, of unknown length" if estimate.unknown else "")
+    hours = hours_text(estimate.device_hours, plan.on_gpus)
+    text = f"about {hours}: {estimate.steps} steps of {_number(per_step)} s"
+    text += f"{where and f' {where}'}, from {plural(estimate.earlier, 'finished run')}"
+    return text + (f"; {plural(estimate.unknown, 'run')} more, of unknown length" if estimate.unknown else "")
 
 
 def _where(processes: list[int], on_gpus: bool) -> str:
@@ -152,12 +133,11 @@ def _where(processes: list[int], on_gpus: bool) -> str:
     return f"on {number} GPUs" if on_gpus else f"in {number} processes"
 
 
-def counted(runs: list[PlannedRun]) -> str:
-    """`1 run`, `4 runs`."""
-    return _plural(len(runs), "run")
+def _counted(runs: list[PlannedRun]) -> str:
+    return plural(len(runs), "run")
 
 
-def arms_of(runs: list[PlannedRun]) -> dict[tuple[str, str], list[int]]:
+def _arms_of(runs: list[PlannedRun]) -> dict[tuple[str, str], list[int]]:
     """Seeds by arm and key."""
     arms: dict[tuple[str, str], list[int]] = {}
     for planned in runs:
@@ -175,8 +155,23 @@ def seeds(numbers: list[int]) -> str:
     return f"seed{'s' if len(ordered) > 1 else ''} {', '.join(parts)}"
 
 
-def _plural(count: int, what: str) -> str:
+def first_lines(lines: Sequence[str], most: int, others: str) -> list[str]:
+    """The first lines; of more, also how many others there are."""
+    return [*lines[:most], *([f"and {len(lines) - most} {others}"] if len(lines) > most else [])]
+
+
+def plural(count: int, what: str) -> str:
+    """`1 run`, `4 runs`."""
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def hours_text(value: float, on_gpus: bool) -> str:
+    """`0.0031 GPU hours`, `120 CPU hours`."""
+    return f"{_number(value)} {_unit(on_gpus)}"
+
+
+def _unit(on_gpus: bool) -> str:
+    return "GPU hours" if on_gpus else "CPU hours"
 
 
 def _number(value: float) -> str:

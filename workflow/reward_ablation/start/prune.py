@@ -24,31 +24,25 @@ _SEED = "seed[0-9]+"
 _RUN = f"{_KEYED}/{_SEED}"
 _MODEL = f"(?:base|{_RUN})"
 _LOG = r"(?:logs/{0}\.log|benchmarks/{0}\.tsv)"
+_EXPORT = r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|evaluation\.json|eval_\w+\.jsonl)"
 #: Folders and files that the workflow makes for a config, by their paths below the results folder, and what they are.
-_FOLDER_KINDS = [
-    (re.compile(f"runs/{_RUN}"), "run"),
-    (re.compile(f"models/base-{_KEY}"), "base model of another config"),
-    (re.compile(rf"models/\.base-{_KEY}{re.escape(SFT_WORK)}"), "unfinished supervised start of another config"),
-]
-_FILE_KINDS = [
-    (re.compile(pattern), what)
-    for pattern, what in [
-        (rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet", "answers that the study does not have"),
-        (rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.json", "record of answers that the study does not have"),
-        (rf"data/sft-{_KEY}\.(?:parquet|json)", "set of demonstrations of another config"),
-        (rf"data/{_KEYED}\.(?:parquet|json)", "training set of another config"),
-        (rf"data/evaluation/{_KEYED}\.(?:parquet|json)", "evaluation set of another config"),
-        (
-            rf"exports/[a-z_]+/{_RUN}/"
-            r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|evaluation\.json|eval_\w+\.jsonl)",
-            "export that the study does not ask for",
-        ),
-        (_LOG.format(f"train/{_RUN}"), "of a run that the study does not have"),
-        (_LOG.format(rf"evaluate/{_MODEL}/{_KEYED}(?:\.steps)?"), "of answers that the study does not have"),
-        (_LOG.format(f"prepare/evaluation/{_KEYED}"), "of data that the study does not have"),
-        (_LOG.format(f"export/[a-z_]+/{_RUN}"), "of an export that the study does not ask for"),
-    ]
-]
+_FOLDER_KINDS = {
+    f"runs/{_RUN}": "run",
+    f"models/base-{_KEY}": "base model of another config",
+    rf"models/\.base-{_KEY}{re.escape(SFT_WORK)}": "unfinished supervised start of another config",
+}
+_FILE_KINDS = {
+    rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet": "answers that the study does not have",
+    rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.json": "record of answers that the study does not have",
+    rf"data/sft-{_KEY}\.(?:parquet|json)": "set of demonstrations of another config",
+    rf"data/{_KEYED}\.(?:parquet|json)": "training set of another config",
+    rf"data/evaluation/{_KEYED}\.(?:parquet|json)": "evaluation set of another config",
+    rf"exports/[a-z_]+/{_RUN}/{_EXPORT}": "export that the study does not ask for",
+    _LOG.format(f"train/{_RUN}"): "of a run that the study does not have",
+    _LOG.format(rf"evaluate/{_MODEL}/{_KEYED}(?:\.steps)?"): "of answers that the study does not have",
+    _LOG.format(f"prepare/evaluation/{_KEYED}"): "of data that the study does not have",
+    _LOG.format(f"export/[a-z_]+/{_RUN}"): "of an export that the study does not ask for",
+}
 _TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
 #: A temporary file is left over when nobody has written to it for this many seconds.
 _LEFT_OVER_AFTER = 3600
@@ -90,13 +84,12 @@ def unneeded(study: Study) -> list[Leftover]:
     too_young = time.time() - _LEFT_OVER_AFTER
     found: dict[Path, str] = {}
     for folder, folders, files in os.walk(root):
-        here = [(Path(folder, name), True) for name in folders] + [(Path(folder, name), False) for name in files]
-        for path, is_folder in here:
+        for path in (Path(folder, name) for name in [*folders, *files]):
             if path.is_symlink():
                 continue
             if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime < too_young:
                 found[path] = "left over by a process that was killed"
-            elif what := _kind(path, path.relative_to(root).as_posix(), is_folder, study, needed):
+            elif what := _kind(path, path.relative_to(root).as_posix(), study, needed):
                 found[path] = what
         # Other folders beside the study's own may be other studies. Training manages its hidden folders.
         folders[:] = [
@@ -127,23 +120,20 @@ def needed_paths(study: Study) -> set[str]:
     return paths | exports | set(study.exports)
 
 
-def _kind(path: Path, name: str, is_folder: bool, study: Study, needed: set[str]) -> str | None:
+def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
     """What a path is that the study does not need; None where the study needs it, or the workflow did not make it."""
     if name in needed or (path.suffix == ".npz" and str(PurePath(name).parent) in needed):
         return None
-    kinds = _FOLDER_KINDS if is_folder else _FILE_KINDS
-    what = next((what for pattern, what in kinds if pattern.fullmatch(name)), None)
+    kinds = _FOLDER_KINDS if path.is_dir() else _FILE_KINDS
+    what = next((what for pattern, what in kinds.items() if re.fullmatch(pattern, name)), None)
     if what == "run":
-        return _what_run(path, path.parent.name in study.folders.values())
+        finished = (path / RECORD).is_file() or (path / HIDDEN_RECORD).is_file()
+        of_the_study = path.parent.name in study.folders.values()
+        whose = "of a seed that the study does not have" if of_the_study else "of another config"
+        return f"{'finished' if finished else 'unfinished'} run {whose}"
     if what == "base model of another config" and not _is_a_fetched_model(path):
         return None
     return f"{'log' if name.startswith('logs/') else 'benchmark'} {what}" if what and what.startswith("of ") else what
-
-
-def _what_run(run: Path, of_the_study: bool) -> str:
-    finished = (run / RECORD).is_file() or (run / HIDDEN_RECORD).is_file()
-    state = "finished run" if finished else "unfinished run"
-    return f"{state} of a seed that the study does not have" if of_the_study else f"{state} of another config"
 
 
 def _is_a_fetched_model(folder: Path) -> bool:
@@ -161,13 +151,7 @@ def foreign_in(run: Path) -> list[str]:
 
 
 def delete(leftover: Leftover, root: Path) -> str | None:
-    """Delete it, and folders above it that are empty then.
-
-    Returns
-    -------
-    str or None
-        Why it is still there; None where it is gone.
-    """
+    """Delete a leftover and the folders above it that are empty then; why it is still there, None where it is gone."""
     path = leftover.path
     try:
         if not path.is_dir():
@@ -197,15 +181,7 @@ def delete(leftover: Leftover, root: Path) -> str | None:
 
 
 def prune_text(study: Study, leftovers: Sequence[Leftover], deleted: bool) -> str:
-    """A line for each folder and kind, with its size, and how to go on.
-
-    Parameters
-    ----------
-    study : Study
-    leftovers : sequence of Leftover
-    deleted : bool
-        They are being deleted, not only listed.
-    """
+    """A line for each folder and kind, with its size, and how to go on; or what is being deleted."""
     name = study.config.name
     if not leftovers:
         return f"study {name}: nothing in {study.config.root} that it does not need"
@@ -214,14 +190,15 @@ def prune_text(study: Study, leftovers: Sequence[Leftover], deleted: bool) -> st
         path = leftover.path.relative_to(study.root / study.config.root)
         shown = Path(study.config.root, *path.parts[: _DEPTHS.get(path.parts[0])])
         grouped.setdefault((shown, leftover.what), []).append(leftover.size())
-    lines = [f"study {name}: deleted" if deleted else f"study {name} does not need:", ""]
+    lines = []
     for (path, what), sizes in list(grouped.items())[:MOST]:
         count = f"{len(sizes)} × " if len(sizes) > 1 else ""
         lines.append(f"{size_text(sum(sizes)):>9}  {path}: {count}{what}")
     if len(grouped) > MOST:
         lines.append(f"{'':9}  and {len(grouped) - MOST} more lines")
-    total = size_text(sum(map(sum, grouped.values())))
-    return "\n".join([*lines, "", total + (" in all" if deleted else " in all; `snakemake prune delete` deletes it")])
+    head = f"study {name}: deleted" if deleted else f"study {name} does not need:"
+    total = f"{size_text(sum(map(sum, grouped.values())))} in all"
+    return "\n".join([head, "", *lines, "", total if deleted else f"{total}; `snakemake prune delete` deletes it"])
 
 
 def size_text(size: float) -> str:

@@ -32,19 +32,12 @@ CONFIG_FILE = "study.yaml"
 
 @dataclass(frozen=True)
 class ReportPages:
-    """The pages of a study.
+    """The pages of a study."""
 
-    Attributes
-    ----------
-    config : dict
-        The config as Snakemake has read it, with what the command line has changed.
-    study : Study
-    home : Path
-        Folder of the Snakefile.
-    """
-
+    #: The config as Snakemake has read it, with what the command line has changed.
     config: Mapping[str, Any]
     study: Study
+    #: Folder of the Snakefile.
     home: Path
 
     def digest(self, wildcards: Any) -> str:
@@ -53,7 +46,7 @@ class ReportPages:
         The config counts as JSON: YAML of 1,000 arms takes half a second.
         """
         configs = [dict(self.config), self.study.config.model_dump(mode="json")]
-        content = [json.dumps(without_secrets(plain_values(configs))), self._other_pages]
+        content = [json.dumps(without_secrets(_plain_values(configs))), self._other_pages]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     def write(self, files: Mapping[str, str]) -> None:
@@ -74,7 +67,7 @@ class ReportPages:
         }
 
 
-def plain_values(values: Any) -> Any:
+def _plain_values(values: Any) -> Any:
     """Values of JSON's types; all others as text."""
     return json.loads(json.dumps(values, default=str))
 
@@ -82,7 +75,7 @@ def plain_values(values: Any) -> Any:
 def as_yaml(values: Any) -> str:
     """Values as YAML, in their order, without secrets; characters that are not to be seen are escaped."""
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C, a tenth of the time
-    return yaml.dump(without_secrets(plain_values(values)), Dumper=dumper, sort_keys=False, allow_unicode=False)
+    return yaml.dump(without_secrets(_plain_values(values)), Dumper=dumper, sort_keys=False, allow_unicode=False)
 
 
 def config_page(config: Mapping[str, Any], study: Study) -> str:
@@ -130,11 +123,11 @@ def arms_page(study: Study) -> str:
 
 def installed() -> dict[str, str]:
     """Version of each installed package, by its normalised name."""
-    versions = {plain(each["Name"]): each["Version"] for each in (each.metadata for each in distributions())}
+    versions = {_plain(each["Name"]): each["Version"] for each in (each.metadata for each in distributions())}
     return dict(sorted(versions.items()))
 
 
-def plain(name: str) -> str:
+def _plain(name: str) -> str:
     """A package's name as the locks write it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -148,7 +141,7 @@ def locked(path: Path) -> dict[str, str]:
     """Versions that a lock names, by package; none where there is no such file."""
     lines = path.read_text().splitlines() if path.is_file() else []
     pins = (re.match(r"([\w.-]+)==([^\s;]+)", line) for line in lines)
-    return {plain(pin[1]): pin[2] for pin in pins if pin}
+    return {_plain(pin[1]): pin[2] for pin in pins if pin}
 
 
 def environment_page(packages: Mapping[str, str], lock: str, pins: Mapping[str, str]) -> str:

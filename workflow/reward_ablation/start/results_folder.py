@@ -14,7 +14,7 @@ LOCK = ".lock"
 #: Bytes that must fit: with less space than this not even a small study's tables do.
 LEAST_SPACE = 1 << 20
 
-_AGAIN = "then run the same command again"
+_AGAIN = "run the same command again"
 
 
 class ResultsFolder:
@@ -23,10 +23,6 @@ class ResultsFolder:
     Snakemake's own lock is a file that outlives SIGKILL and a power cut; this one does not. It is taken before the
     first job but after the plan, which a dry run makes too. Where another Snakemake worked here in between, the plan
     is out of date: jobs would delete what that one has made, and make it again.
-
-    Parameters
-    ----------
-    folder : Path
     """
 
     def __init__(self, folder: Path):
@@ -34,36 +30,27 @@ class ResultsFolder:
         self._planned_at = last_change(folder / LOCK)
 
     def claim(self) -> Lock:
-        """Take the folder until this process ends.
-
-        Raises
-        ------
-        StudyError
-            Another Snakemake works here or has just ended, or nothing can be written.
-        """
+        """Take the folder until this process ends; a StudyError where another Snakemake works there or just did."""
         if self.folder.exists() and not self.folder.is_dir():
             raise StudyError(f"{self.folder}: is not a folder; give the study another with the key results")
         with storage_errors(self.folder):
-            lock = held(
-                self.folder / LOCK, f"{self.folder}: {{holder}} works there; wait until it is done or stop it, {_AGAIN}"
-            )
+            advice = f"wait until it is done or stop it, then {_AGAIN}"
+            lock = held(self.folder / LOCK, f"{self.folder}: {{holder}} works there; {advice}")
             if lock.last_change != self._planned_at:
                 lock.release()
                 raise StudyError(
-                    f"{self.folder}: another Snakemake worked there while this one planned its jobs; run the same "
-                    "command again"
+                    f"{self.folder}: another Snakemake worked there while this one planned its jobs; {_AGAIN}"
                 )
-            _write_something(self.folder)
+            probe = self.folder / f".{os.getpid()}.tmp"
+            try:
+                probe.write_bytes(bytes(LEAST_SPACE))
+            finally:
+                probe.unlink(missing_ok=True)
         return lock
 
 
 def check_working_folder(folder: Path) -> None:
-    """Refuse a folder where Snakemake cannot keep its records: it would tell so with a traceback.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Refuse a folder where Snakemake cannot keep its records: it would tell so with a traceback."""
     try:
         (folder / ".snakemake").mkdir(exist_ok=True)
     except OSError as error:
@@ -71,11 +58,3 @@ def check_working_folder(folder: Path) -> None:
             f"{folder / '.snakemake'}: {error.strerror}; Snakemake keeps its records in the folder that it is started "
             "in: start it in one that can be written, or name one with --directory"
         ) from None
-
-
-def _write_something(folder: Path) -> None:
-    probe = folder / f".{os.getpid()}.tmp"
-    try:
-        probe.write_bytes(bytes(LEAST_SPACE))
-    finally:
-        probe.unlink(missing_ok=True)

@@ -1,65 +1,224 @@
-"""Where a study is: its runs, its evaluations, and what failed beside training."""
+"""Where a study is: its runs, its evaluations, and what failed beside training.
+
+A run is not started, queued, running, interrupted, failed or done, by what lies on disk. Nothing is asked of a
+Snakemake that may be at work. The process that trains a run holds the lock in the run's folder and writes a heartbeat
+there, its log ends with its error, and Slurm knows which jobs wait.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
+import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from reward_ablation.cluster.command import SlurmError
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob, my_jobs, run_jobs
 from reward_ablation.start.damage import Damage
-from reward_ablation.start.history import is_held, read_history
-from reward_ablation.start.log_end import read_log_end
-from reward_ablation.start.plan import plan_of
-from reward_ablation.start.run_status import Look, RunStatus, State
-from reward_ablation.start.stale import Present
-from reward_ablation.study.run_folder import LOCK
-from reward_ablation.study.study import Study
+from reward_ablation.start.history import History, is_held, read_history
+from reward_ablation.start.plan import DONE, PlannedRun, goes_on, plan_of
+from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, read_log_end, read_signs
+from reward_ablation.start.stale import Present, stale_because
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
+from reward_ablation.study.study import Run, Study
 
 #: Seconds that Slurm gets to answer.
 SLURM_SECONDS = 10.0
 
+#: Seconds without a heartbeat or a line in the log after which no process is at work, where nothing else tells.
+SILENT = 600.0
+
+#: Slurm's states of a job whose process is there; in all others that it lives and does not end, it waits.
+_RUNS = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
+
+
+class State(StrEnum):
+    """Of a run, in the order in which they are counted."""
+
+    RUNNING = "running"
+    QUEUED = "queued"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    DONE = "done"
+    STALE = "out of date"
+    DAMAGED = "damaged"
+    NOT_STARTED = "not started"
+
 
 @dataclass(frozen=True)
-class FailedJob:
-    """A job beside training whose output is not there and whose log ends with an error; paths from the study's."""
+class RunStatus:
+    """A run, and where it is."""
+
+    run: Run
+    state: State
+    #: Of this attempt where one is running, of the last one where none is.
+    signs: Signs = NO_SIGNS
+    #: The job that runs or waits; else the last one that did not end well, as long as Slurm remembers it.
+    job: SlurmJob | None = None
+    #: The other machine that the run is trained on, as its lock says.
+    host: str | None = None
+    #: Whether a process holds the run's lock; None where that cannot be known.
+    held: bool | None = None
+    #: Starts of the training so far, where known.
+    attempts: int | None = None
+    #: Step of the checkpoint that the next attempt starts from; 0 for none.
+    goes_on_from: int = 0
+    #: GPU hours so far; CPU hours of a run without a GPU.
+    hours: float = 0.0
+    #: When the run finished, in seconds since 1970.
+    finished: float | None = None
+    #: Of a finished run: why it is trained again, or is kept although its code or data differ. Of a damaged run: what
+    #: is damaged.
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the runs of a study."""
+
+    #: The results folder.
+    root: Path
+    #: Whether a process holds the lock of a run, read before the records: a run that finishes in between counts as
+    #: running, and never as failed.
+    held: dict[str, bool | None]
+    history: History
+    present: Present
+    #: Seconds since 1970.
+    now: float
+    #: By the run's name: the job that waits or runs, or the last one that did not end well.
+    jobs: dict[str, SlurmJob]
+
+    def status(self, planned: PlannedRun) -> RunStatus:
+        """Where a run is that is planned so."""
+        run = planned.run
+        folder = self.root / "runs" / run.name
+        record = self.history.records.get(run.name)
+        record = record or self.history.set_aside.get(run.name, record)
+        recorded = None if record is None else _changed(folder / RECORD) or _changed(folder / HIDDEN_RECORD)
+        on_gpus = run.arm_spec.gpus > 0
+        hours = hours_of((record or {}).get("attempts") or [], on_gpus)
+        if not planned.trains:
+            why = "" if planned.why == DONE else planned.why
+            return RunStatus(run, State.DONE, hours=hours, finished=recorded, why=why)
+        spent = read_attempts(folder / WORK)
+        signs = read_signs(folder / WORK, self.root / "logs" / "train" / f"{run.name}.log", spent)
+        job = self.jobs.get(run.name)
+        held = self.held[run.name]
+        there = folder.is_dir()
+        state = self._at_work(signs, job, held, there) or self._at_rest(planned, signs, held, there, recorded)
+        work = self.history.interrupted.get(run.name)
+        if state is State.RUNNING and held is False and not _is_of(job, signs):
+            signs = NO_SIGNS  # those were an earlier attempt's: this one has not begun
+        begun = state is not State.RUNNING or (signs.beat is not None and signs.beat.step is not None)
+        return RunStatus(
+            run=run,
+            state=state,
+            signs=signs,
+            job=job if job is not None and (job.live or _ended_it(job, signs, state)) else None,
+            host=_holder(folder / LOCK) if held else None,
+            held=held,
+            attempts=(len(spent) + (not begun)) if spent else None,
+            goes_on_from=work.step if work and goes_on(work, run, self.present) else 0,
+            hours=hours + hours_of(spent, on_gpus),
+            why=planned.damage or (stale_because(record, run, self.present) or "" if record is not None else ""),
+        )
+
+    def _at_work(self, signs: Signs, job: SlurmJob | None, held: bool | None, there: bool) -> State | None:
+        """RUNNING or QUEUED; None where nothing shows that a process or a Slurm job is there."""
+        if held or (job is not None and job.state in _RUNS):
+            return State.RUNNING
+        if job is not None and job.live and not job.ending:
+            return State.QUEUED
+        if signs.log is None or signs.error or signs.stopped or not there:
+            return None
+        silent = self.now - signs.at
+        starting = not signs.last_line and silent < BRIEF
+        return State.RUNNING if starting or (held is None and silent < SILENT) else None
+
+    def _at_rest(
+        self, planned: PlannedRun, signs: Signs, held: bool | None, there: bool, recorded: float | None
+    ) -> State:
+        """The state of a run that is neither done nor at work; `recorded` is when its outdated result was."""
+        if signs.log is not None and signs.error and signs.log.changed > (recorded or 0):
+            return State.FAILED
+        if recorded:
+            return State.DAMAGED if planned.damage else State.STALE
+        if signs.log is None or signs.stopped or not there:
+            return State.INTERRUPTED if planned.run.name in self.history.interrupted else State.NOT_STARTED
+        return State.INTERRUPTED if held is None else State.FAILED  # it ended without a word, as far as is known
+
+
+def _is_of(job: SlurmJob | None, signs: Signs) -> bool:
+    """Whether a running job has written these."""
+    return job is not None and job.start is not None and signs.at >= job.start
+
+
+def _ended_it(job: SlurmJob, signs: Signs, state: State) -> bool:
+    """Whether it was the end of this job that a run was left at."""
+    if state in (State.RUNNING, State.QUEUED):
+        return False
+    return not signs.at or job.end is None or signs.at <= job.end + BRIEF
+
+
+def hours_of(attempts: list[dict[str, Any]], on_gpus: bool) -> float:
+    """GPU hours of a run's attempts, or CPU hours of a run without a GPU."""
+    seconds = 0.0
+    for attempt in attempts:
+        hardware = attempt.get("hardware", {})
+        on_cpu = hardware.get("processes", 1) * attempt.get("threads", 1)
+        seconds += attempt.get("wall_seconds", 0) * (len(hardware.get("gpus", [])) if on_gpus else on_cpu)
+    return seconds / 3600
+
+
+def _holder(lock: Path) -> str | None:
+    """Host of the process that holds a lock, as its file says; None where it is this one."""
+    try:
+        host = str(json.loads(lock.read_bytes())["host"])
+        return None if host == socket.gethostname() else host
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _changed(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job beside training: what it does, its output, and its log, both from the results folder."""
 
     what: str
-    error: str
+    output: str
     log: str
+    error: str = ""
 
 
 @dataclass(frozen=True)
 class Status:
-    """Where a study is.
-
-    Attributes
-    ----------
-    study : Study
-    now : float
-        Seconds since 1970.
-    runs : list of RunStatus
-        All runs, in the study's order.
-    evaluated, evaluations : int
-        Pairs of a model and an evaluation set with answers, and in all; the models that a run kept count as one.
-    damaged_answers : dict of str to str
-        What is wrong with damaged files of answers, by path from the results folder.
-    failed_jobs : list of FailedJob
-    on_gpus : bool
-        Hours are those of GPUs.
-    """
+    """Where a study is."""
 
     study: Study
+    #: Seconds since 1970.
     now: float
+    #: All runs, in the study's order.
     runs: list[RunStatus]
+    #: Pairs of a model and an evaluation set with answers, and in all; the models that a run kept count as one.
     evaluated: int
     evaluations: int
+    #: What is wrong with damaged files of answers, by path from the results folder.
     damaged_answers: dict[str, str]
-    failed_jobs: list[FailedJob]
+    #: Jobs beside training whose output is not there and whose log ends with an error; logs' paths from the study's.
+    failed_jobs: list[Job]
+    #: Whether hours are those of GPUs.
     on_gpus: bool
 
 
@@ -80,9 +239,7 @@ def read_status(
 
     Parameters
     ----------
-    study : Study
-    present : Present
-        Code and inputs as they are now.
+    study, present : Study, Present
     jobs : list of SlurmJob
         All that are known, of other studies too.
     code_counts : bool
@@ -121,43 +278,25 @@ def _jobs_of_runs(study: Study, root: Path, jobs: list[SlurmJob]) -> dict[str, S
     return badly | run_jobs(of_study, study.runs, jobs)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A job beside training: what it does, its output, and its log, both from the results folder."""
-
-    what: str
-    output: str
-    log: str
-
-
-def _preparations(study: Study) -> list[_Job]:
-    return [
-        _Job("fetch the base model", study.fetched_file, "logs/fetch/base.log"),
-        *_start(study),
-        _Job("prepare the training set", study.problems_file, "logs/prepare/train.log"),
-        *(
-            _Job(f"prepare {data}", f"data/evaluation/{data}.parquet", f"logs/prepare/evaluation/{data}.log")
-            for data in study.datasets
-        ),
-    ]
+def _preparations(study: Study) -> list[Job]:
+    """The base model, the supervised start where the study has one, and the sets of problems."""
+    jobs = [Job("fetch the base model", study.fetched_file, "logs/fetch/base.log")]
+    if study.demonstrations_file is not None:
+        jobs.append(Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log"))
+        jobs.append(Job("learn the demonstrations", study.model_file, "logs/sft/base.log"))
+    jobs.append(Job("prepare the training set", study.problems_file, "logs/prepare/train.log"))
+    for data in study.datasets:
+        log = f"logs/prepare/evaluation/{data}.log"
+        jobs.append(Job(f"prepare {data}", f"data/evaluation/{data}.parquet", log))
+    return jobs
 
 
-def _start(study: Study) -> list[_Job]:
-    """Jobs of the supervised start, where the study has one."""
-    if study.demonstrations_file is None:
-        return []
-    return [
-        _Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log"),
-        _Job("learn the demonstrations", study.model_file, "logs/sft/base.log"),
-    ]
-
-
-def _answers(study: Study, trained: list[str]) -> list[_Job]:
+def _answers(study: Study, trained: list[str]) -> list[Job]:
     """Evaluations of the base model and of trained runs."""
     models = [(model, model, "") for model in ["base", *trained]]
     models += [(f"the kept models of {run}", run, ".steps") for run in trained if run in study.keeping_runs]
     return [
-        _Job(
+        Job(
             f"evaluate {what} on {data}",
             f"{study.answers_folder}/{model}/{data}{of}.parquet",
             f"logs/evaluate/{model}/{data}{of}.log",
@@ -167,8 +306,8 @@ def _answers(study: Study, trained: list[str]) -> list[_Job]:
     ]
 
 
-def _failed_jobs(jobs: list[_Job], root: Path, shown: str) -> Iterator[FailedJob]:
+def _failed_jobs(jobs: list[Job], root: Path, shown: str) -> Iterator[Job]:
     for job in jobs:
         log = None if (root / job.output).exists() else read_log_end(root / job.log)
         if log is not None and log.error:
-            yield FailedJob(job.what, log.error, f"{shown}/{job.log}")
+            yield replace(job, log=f"{shown}/{job.log}", error=log.error)

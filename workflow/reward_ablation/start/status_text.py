@@ -6,9 +6,8 @@ import textwrap
 import time
 from collections import Counter
 
-from reward_ablation.start.plan_text import damaged_answers_lines
-from reward_ablation.start.run_status import SILENT, RunStatus, State
-from reward_ablation.start.status import FailedJob, Status
+from reward_ablation.start.plan_text import damaged_answers_lines, first_lines, hours_text, plural
+from reward_ablation.start.status import SILENT, RunStatus, State, Status
 from reward_ablation.study.heartbeat import STARTING, TRAINING, Heartbeat
 from reward_ablation.system.plain_values import printable
 
@@ -25,15 +24,9 @@ _QUIET = {State.DONE, State.STALE, State.NOT_STARTED}
 def status_text(status: Status, slurm_silent: str = "") -> str:
     """A line of counts, the runs, evaluations, what failed beside training, and hours so far.
 
-    Parameters
-    ----------
-    status : Status
-    slurm_silent : str
-        Why Slurm's jobs are not known, where there are some.
+    `slurm_silent`: why Slurm's jobs are not known, where there are some.
     """
-    counts = Counter(each.state for each in status.runs)
-    told = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
-    lines = [f"study {status.study.config.name}, {_plural(len(status.runs), 'run')}: {told}", ""]
+    lines = [f"study {status.study.config.name}, {plural(len(status.runs), 'run')}: {_counts(status.runs)}", ""]
     many = len(status.runs) > ROWS
     name = max(len(each.run.name) for each in status.runs)
     for each in status.runs:
@@ -43,14 +36,12 @@ def status_text(status: Status, slurm_silent: str = "") -> str:
         lines += ["", *_by_arm([each for each in status.runs if each.state in _QUIET], status)]
     lines += ["", f"evaluations: {status.evaluated} of {status.evaluations} done, the base model's included"]
     lines += damaged_answers_lines(status.study.config.root, status.damaged_answers)
-    for job in status.failed_jobs[:FAILED_JOBS]:
-        lines += _failed_job(job)
-    if len(status.failed_jobs) > FAILED_JOBS:
-        lines.append(f"and {len(status.failed_jobs) - FAILED_JOBS} more failed")
+    failed = ["\n".join([f"failed: {job.what}", *_error(job.error, job.log)]) for job in status.failed_jobs]
+    lines += first_lines(failed, FAILED_JOBS, "more failed")
     if slurm_silent:
         lines += textwrap.wrap(f"which runs wait at Slurm is not known: {slurm_silent}", WIDTH)
     hours = sum(each.hours for each in status.runs)
-    return "\n".join([*lines, f"{_hours(hours, status)} of training so far"])
+    return "\n".join([*lines, f"{hours_text(hours, status.on_gpus)} of training so far"])
 
 
 def _row(each: RunStatus, status: Status, name: int) -> list[str]:
@@ -59,8 +50,7 @@ def _row(each: RunStatus, status: Status, name: int) -> list[str]:
     lines = textwrap.wrap(head, WIDTH, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
     if each.state is State.FAILED:
         last = f"it ended without a word{_after_step(each)}, its log with: {each.signs.last_line or 'nothing'}"
-        last = each.signs.error or last
-        lines += [*_error(last), f"    log: {status.study.config.root}/logs/train/{each.run.name}.log"]
+        lines += _error(each.signs.error or last, f"{status.study.config.root}/logs/train/{each.run.name}.log")
     return lines
 
 
@@ -68,7 +58,7 @@ def _facts(each: RunStatus, status: Status) -> list[str]:
     """What is known of a run, in the order in which it is read."""
     if each.state is State.DONE:
         when = [_when(each.finished)] if each.finished else []
-        return [_hours(each.hours, status), *when, *([each.why] if each.why else [])]
+        return [hours_text(each.hours, status.on_gpus), *when, *([each.why] if each.why else [])]
     facts = _progress(each, status.now) if each.state is State.RUNNING else []
     if each.state in (State.STALE, State.DAMAGED):
         facts = [each.why, "will be trained again"]
@@ -84,7 +74,7 @@ def _facts(each: RunStatus, status: Status) -> list[str]:
         facts.append("starts from the beginning")
     if each.attempts and (each.attempts > 1 or each.state is State.FAILED):
         running = each.state is State.RUNNING
-        facts.append(f"attempt {each.attempts}" if running else _plural(each.attempts, "attempt"))
+        facts.append(f"attempt {each.attempts}" if running else plural(each.attempts, "attempt"))
     return facts
 
 
@@ -155,30 +145,24 @@ def _by_arm(runs: list[RunStatus], status: Status) -> list[str]:
         arms.setdefault((each.run.arm, each.run.key), []).append(each)
     name = max((len(arm) for arm, _ in arms), default=0)
     lines = []
-    for (arm, key), of_arm in list(arms.items())[:ROWS]:
-        counts = Counter(each.state for each in of_arm)
-        told = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
-        hours = f", {_hours(sum(each.hours for each in of_arm), status)}" if counts[State.DONE] else ""
-        lines.append(f"arm {arm:{name}}  key {key}  {told}{hours}")
-    if len(arms) > ROWS:
-        lines.append(f"and {len(arms) - ROWS} more arms")
-    return lines
+    for (arm, key), of_arm in arms.items():
+        total = hours_text(sum(each.hours for each in of_arm), status.on_gpus)
+        hours = f", {total}" if any(each.state is State.DONE for each in of_arm) else ""
+        lines.append(f"arm {arm:{name}}  key {key}  {_counts(of_arm)}{hours}")
+    return first_lines(lines, ROWS, "more arms")
 
 
-def _failed_job(job: FailedJob) -> list[str]:
-    return [f"failed: {job.what}", *_error(job.error), f"    log: {job.log}"]
+def _counts(runs: list[RunStatus]) -> str:
+    """`2 running, 1 failed`, in the order of the states."""
+    counts = Counter(each.state for each in runs)
+    return ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
 
 
-def _error(text: str) -> list[str]:
-    return textwrap.wrap(
+def _error(text: str, log: str) -> list[str]:
+    lines = textwrap.wrap(
         text, WIDTH, initial_indent="    ", subsequent_indent="    ", max_lines=LINES_OF_AN_ERROR, placeholder=" ..."
     )
-
-
-def _hours(value: float, status: Status) -> str:
-    """`0.0031 GPU hours`, `120 CPU hours`."""
-    number = f"{value:.2g}" if value < 9.95 else f"{value:.0f}"
-    return f"{number} {'GPU' if status.on_gpus else 'CPU'} hours"
+    return [*lines, f"    log: {log}"]
 
 
 def _duration(seconds: float) -> str:
@@ -190,7 +174,3 @@ def _duration(seconds: float) -> str:
 
 def _when(moment: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

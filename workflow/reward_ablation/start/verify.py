@@ -26,39 +26,21 @@ PROGRESS_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class RecordedFile:
-    """A file to verify.
-
-    Attributes
-    ----------
-    file : str
-        Path from the results folder.
-    digest : str or None
-        SHA-256; None where it is not recorded: the checksums in a Parquet file's pages are verified instead.
-    problem : str or None
-        What is wrong with the file without reading it.
-    by_size, by_content : str
-        What becomes of the file, where its size is wrong and where only its content is.
-    """
+    """A file to verify, by its path from the results folder."""
 
     file: str
+    #: SHA-256; None where it is not recorded: the checksums in a Parquet file's pages are verified instead.
     digest: str | None
+    #: What is wrong with the file without reading it.
     problem: str | None
+    #: What becomes of the file where its size is wrong.
     by_size: str
+    #: What becomes of the file where only its content is wrong.
     by_content: str
 
 
 class Verification:
-    """Reads a study's files again.
-
-    Parameters
-    ----------
-    study : Study
-
-    Attributes
-    ----------
-    damaged : int
-        Damaged files that were found.
-    """
+    """Reads a study's files again, and counts those that are damaged."""
 
     def __init__(self, study: Study):
         self.study = study
@@ -68,28 +50,24 @@ class Verification:
         self.in_training = [name for name in study.runs if is_held(self.root / "runs" / name / LOCK) is True]
 
     def run(self, tell: Callable[[str], None], tell_progress: Callable[[str], None]) -> None:
-        """Verify all files.
+        """Verify all files: `tell` gets a line for each damaged file and a last line with the number of files.
 
-        Parameters
-        ----------
-        tell : function of a line
-            Gets a line for each damaged file, and a last line with the number of files.
-        tell_progress : function of a line
-            Gets the bytes that are read, every few seconds.
+        `tell_progress` gets the bytes that are read, every few seconds.
         """
-        files = self.files
-        sizes = [size_of(f"{self.root}/{each.file}") or 0 for each in files]
+        sizes = [size_of(f"{self.root}/{each.file}") or 0 for each in self.files]
         total, read, last = sum(sizes), 0, time.monotonic()
-        for each, size in zip(files, sizes, strict=True):
+        for each, size in zip(self.files, sizes, strict=True):
             if time.monotonic() - last > PROGRESS_SECONDS:
                 last = time.monotonic()
                 tell_progress(f"verify: {size_text(read)} of {size_text(total)} read, {self.damaged} files damaged")
-            found = self._damage(each)
-            if found is not None:
+            problem, remedy = each.problem, each.by_size
+            if problem is None:
+                problem, remedy = _content_problem(self.root / each.file, each.digest), each.by_content
+            if problem is not None:
                 self.damaged += 1
-                tell(f"damaged: {self.study.config.root}/{each.file} {found}")
+                tell(f"damaged: {self.study.config.root}/{each.file} {problem}; {remedy}")
             read += size
-        counts = f"{len(files)} files, {size_text(total)}"
+        counts = f"{len(sizes)} files, {size_text(total)}"
         tell(f"verified {counts}: {self.damaged} damaged" if self.damaged else f"verified {counts}: none is damaged")
         if self.in_training:
             tell(f"not verified, since they are being trained: {', '.join(self.in_training)}")
@@ -98,13 +76,6 @@ class Verification:
     def files(self) -> list[RecordedFile]:
         """The files of the study that are on record, in the order in which they are made."""
         return [*self._models(), *self._data(), *self._runs(), *self._answers()]
-
-    def _damage(self, recorded: RecordedFile) -> str | None:
-        """What is wrong with a file and what becomes of it, in words; None where nothing is wrong."""
-        if recorded.problem is not None:
-            return f"{recorded.problem}; {recorded.by_size}"
-        problem = _content_problem(self.root / recorded.file, recorded.digest)
-        return None if problem is None else f"{problem}; {recorded.by_content}"
 
     def _models(self) -> Iterator[RecordedFile]:
         """Files of the fetched model and of the supervised start."""
@@ -128,8 +99,10 @@ class Verification:
         remedy = "delete the file: the data are prepared again once a job needs them"
         for file in sets:
             if file is not None and (self.root / file).is_file():
-                digest = (read_record(self.root, record_beside(file)) or {}).get("sha256")
-                yield RecordedFile(file, digest, None, remedy, remedy)
+                yield RecordedFile(file, self._digest_beside(file), None, remedy, remedy)
+
+    def _digest_beside(self, file: str) -> str | None:
+        return (read_record(self.root, record_beside(file)) or {}).get("sha256")
 
     def _runs(self) -> Iterator[RecordedFile]:
         """Files of finished runs."""
@@ -150,8 +123,7 @@ class Verification:
         for file, digest, _ in recorded_files(record):
             path = f"runs/{name}/{file}"
             if file in damaged or size_of(f"{self.root}/{path}") is not None:  # else of a model that was deleted
-                by_content = f"delete the file, and the next start {again}"
-                yield RecordedFile(path, digest, damaged.get(file), f"the next start {again}", by_content)
+                yield _made_again(path, digest, damaged.get(file), again)
 
     def _hours(self, name: str, record: dict[str, Any]) -> str:
         on_gpus = self.study.runs[name].launch.gpus > 0
@@ -160,14 +132,18 @@ class Verification:
 
     def _answers(self) -> Iterator[RecordedFile]:
         """Answers of the base model and of runs that are there."""
-        again = "makes the answers again"
         for model in ("base", *self.study.runs):
             damaged = self.damage.of_answers(model)
             for file in self.damage.answer_files(model):
                 if (self.root / file).is_file():
-                    digest = (read_record(self.root, record_beside(file)) or {}).get("sha256")
-                    by_content = f"delete the file, and the next start {again}"
-                    yield RecordedFile(file, digest, damaged.get(file), f"the next start {again}", by_content)
+                    yield _made_again(file, self._digest_beside(file), damaged.get(file), "makes the answers again")
+
+
+def _made_again(file: str, digest: str | None, problem: str | None, again: str) -> RecordedFile:
+    """A file whose size each start looks at, and whose content only this command reads."""
+    return RecordedFile(
+        file, digest, problem, f"the next start {again}", f"delete the file, and the next start {again}"
+    )
 
 
 def _content_problem(path: Path, digest: str | None) -> str | None:
@@ -189,8 +165,8 @@ def _parquet_problem(path: Path) -> str | None:
 
     try:
         pq.read_table(path, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
         return f"is no whole Parquet file ({str(error).splitlines()[0].rstrip('.')})"
     return None

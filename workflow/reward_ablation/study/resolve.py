@@ -10,10 +10,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from reward_ablation.config.checks import check_measurable, check_placeable, check_single_rollouts
+from reward_ablation.config.checks import (
+    check_launchable,
+    check_measurable,
+    check_placeable,
+    check_second_pass,
+    check_single_rollouts,
+)
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.designs import Arm
-from reward_ablation.config.launch_checks import check_launchable, check_second_pass
 from reward_ablation.config.secrets import missing_variables, not_set, refuse_secrets
 from reward_ablation.config.sections.data import Data, HubData
 from reward_ablation.config.sections.launch import Launch

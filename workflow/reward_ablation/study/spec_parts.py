@@ -15,10 +15,9 @@ from pydantic import Field
 
 from reward_ablation.config.base import Line, Section
 from reward_ablation.config.config_errors import read_spec, validate_spec
-from reward_ablation.config.sections.data import HubData, WordProblems
+from reward_ablation.config.sections.data import HubData, Prompt, WordProblems
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.model import DemoModel, HubModel
-from reward_ablation.config.sections.prompt import Prompt
 from reward_ablation.config.sections.training import Component, Gradients, Lora
 from reward_ablation.study.canonical import dump, key_of, normalised
 

@@ -1,10 +1,10 @@
-"""Data sets: what is trained on and what is evaluated on."""
+"""Data sets, which are trained on and evaluated on, and how their questions become prompts."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from reward_ablation.config.base import COMMIT, Line, Name, Section
 
@@ -28,9 +28,7 @@ class HubData(DataSet):
     source: Literal["gsm8k", "math", "math500"]
     split: Literal["train", "test"]
     revision: str | None = Field(
-        None,
-        pattern=COMMIT,
-        description="Commit hash on the hub; without it the one that this workflow pins.",
+        None, pattern=COMMIT, description="Commit hash on the hub; without it the one that this workflow pins."
     )
     path: Line | None = Field(None, description="A local copy in the hub's format, instead of the hub.")
 
@@ -82,3 +80,24 @@ class Data(Section):
         "refuse",
         description="Training questions that also occur in an evaluation set; drop takes them out of training.",
     )
+
+
+class Prompt(Section):
+    """How a question becomes a prompt."""
+
+    system: str | None = Field(None, description="System message; needs chat.")
+    template: str = Field("{question}", description="User message; {question} stands for the question.")
+    chat: bool = Field(True, description="Use the tokenizer's chat template; false: the bare template.")
+
+    @field_validator("template")
+    @classmethod
+    def _has_question(cls, template: str) -> str:
+        if template.count("{question}") != 1:
+            raise ValueError("must contain {question} exactly once")
+        return template
+
+    @model_validator(mode="after")
+    def _system_needs_chat(self) -> Prompt:
+        if self.system is not None and not self.chat:
+            raise ValueError("system needs chat: true; without it, write the text into template")
+        return self

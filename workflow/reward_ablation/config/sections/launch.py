@@ -130,13 +130,7 @@ class Launch(Section):
         return {"gpu": self.all_gpus, "nodes": self.nodes, **self.resources}
 
     def changed(self, changes: LaunchChanges, resources: dict[str, int | str]) -> Launch:
-        """This, with an arm's own values in place of some.
-
-        Raises
-        ------
-        ValueError
-            The values do not fit together.
-        """
+        """This, with an arm's own values in place of some; a ValueError where the values do not fit together."""
         own = {name: getattr(changes, name) for name in changes.model_fields_set}
         own = {name: value for name, value in own.items() if value is not None or name == "vllm"}
         if "gpus" in own and (own["gpus"] > 0) != (self.gpus > 0):

@@ -14,10 +14,7 @@ class HubModel(Section):
 
     source: Literal["hub"] = "hub"
     id: Repository = Field(description="Repository, such as Qwen/Qwen2.5-1.5B-Instruct.")
-    revision: str = Field(
-        pattern=COMMIT,
-        description="Full commit hash: a branch name would not say what was trained.",
-    )
+    revision: str = Field(pattern=COMMIT, description="Full commit hash: a branch name would not say what was trained.")
 
 
 class LocalModel(Section):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field, NonNegativeInt, field_validator
 
 from reward_ablation.config.base import Section
 from reward_ablation.config.sections.data import ProblemSource
 from reward_ablation.config.sections.training import Lora
-from reward_ablation.config.sft_settings import SETTINGS
+from reward_ablation.config.trl_settings import SftSettings
 
 #: What a template may hold of a demonstration; the working is its solution without the line that names the answer.
 PLACEHOLDERS = ("{solution}", "{working}", "{answer}")
@@ -23,7 +21,7 @@ class Sft(Section):
         "{solution}",
         description="What follows the prompt, from {solution}, {working} and {answer}; of several, rows take turns.",
     )
-    training: dict[str, Any] = Field(default_factory=dict, description="TRL's SFTConfig by its own names.")
+    training: SftSettings = Field(default_factory=dict, description="TRL's SFTConfig by its own names.")
     lora: Lora | None = Field(None, description="Train adapters and merge them; default: all weights.")
     seed: NonNegativeInt = 0
 
@@ -37,12 +35,6 @@ class Sft(Section):
             if not any(placeholder in template for placeholder in PLACEHOLDERS):
                 raise ValueError(f"{template!r} holds none of {', '.join(PLACEHOLDERS)}; give it one")
         return completion
-
-    @field_validator("training")
-    @classmethod
-    def _known_settings(cls, training: dict[str, Any]) -> dict[str, Any]:
-        SETTINGS.check(training)
-        return training
 
     @property
     def templates(self) -> list[str]:

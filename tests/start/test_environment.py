@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import pytest
 
-from reward_ablation.config.environment import override, value_at, variables_in
+from reward_ablation.start.overrides import override, value_at, variables_in
 from reward_ablation.system.errors import StudyError
 
 CONFIG = {
