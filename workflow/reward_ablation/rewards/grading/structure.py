@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"\\[{}]|\\[lr]angle(?![a-zA-Z])|\\[a-zA-Z]+|\\.|[()\[\]{}]|[,;=<>]|(?<![A-Za-z])(?:and|or)(?![A-Za-z])", re.DOTALL
@@ -34,22 +33,11 @@ _SYSTEM = re.compile(r"\\begin ?\{cases\}(.*)\\end ?\{cases\}")
 _COLUMN = re.compile(r"\\begin ?\{[pb]matrix\}([^&]*)\\end ?\{[pb]matrix\}")
 
 
-class Labelled(NamedTuple):
-    """A value and what it is called: ``x = 5``."""
-
-    name: str | None
-    body: str
-
-
 def parts(text: str) -> tuple[str, list[str]]:
-    r"""Outer brackets and comma-separated parts of an answer.
+    r"""Outer brackets and comma-separated parts of an answer; there is at least one part.
 
-    Returns
-    -------
-    brackets : {"", "()", "[]", "(]", "[)", "{}"}
-        Empty for a bare list and for what is no list at all; ``\{`` and ``{`` are "{}", angles are "()".
-    parts : list of str
-        At least one. Commas between digits of a bare number separate thousands.
+    Without brackets around all of it, the brackets are "". ``\{`` and ``{`` are "{}", angles are "()". Commas between
+    digits of a bare number separate thousands.
     """
     if match := _SYSTEM.fullmatch(text):
         return "", [row.strip(" ,;&") for row in match[1].split(r"\\") if row.strip(" ,;&")] or [text]
@@ -93,10 +81,10 @@ def is_name(text: str) -> bool:
     return _VARIABLE.fullmatch(text) is not None
 
 
-def labelled(text: str) -> Labelled:
-    """An answer as name and value; the name is None without one."""
+def labelled(text: str) -> tuple[str | None, str]:
+    """Name and value of an answer such as ``x = 5``; the name is None where there is none."""
     match = _LABEL.match(text)
-    return Labelled(match[1].replace(" ", ""), text[match.end() :]) if match else Labelled(None, text)
+    return (match[1].replace(" ", ""), text[match.end() :]) if match else (None, text)
 
 
 def is_interval(text: str) -> bool:
@@ -180,6 +168,5 @@ def _spread_plus_minus(text: str) -> str:
     r"""Both readings of a text with one ``\pm``, as a list."""
     if len(_PLUS_MINUS.findall(text)) != 1 or "," in text:
         return text
-    match = _LABEL.match(text)
-    body = text[match.end() :] if match else text
+    body = labelled(text)[1]
     return ", ".join(_PLUS_MINUS.sub(sign, body).strip().removeprefix("+").strip() for sign in "+-")
