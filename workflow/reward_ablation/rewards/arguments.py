@@ -1,4 +1,4 @@
-"""What a reward function asks for: columns come from the trainer and the data, parameters come from the config."""
+"""The arguments of a reward function: columns come from the trainer and the data, parameters come from the config."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Arguments:
     any_column: bool
 
     def columns_among(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """Those of the columns that the function takes. A column never takes the place of a parameter."""
+        """The columns that the function takes. A column never takes the place of a parameter."""
         return {
             name: column
             for name, column in columns.items()

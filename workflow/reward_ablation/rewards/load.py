@@ -39,14 +39,14 @@ def load_component(
     name: str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> RewardFunction:
-    """Reward function of a component, its parameters set.
+    """Reward function of a component, its parameters set: ``(completions, **columns) -> list[float | None]``.
 
     Parameters
     ----------
     function : str
         A name from `component_names`, or ``path/to/file.py:function``.
     parameters : dict
-        Keyword arguments; checked by name against the signature, and by value against its type hints. A value
+        Keyword arguments; names are checked against the signature, values against the type hints. A value
         ``{env: NAME}`` is read from the environment variable NAME.
     root : Path
         Folder that a relative path starts from.
@@ -54,11 +54,6 @@ def load_component(
         The component's name, by which TRL names a metric; default the function's own name.
     environment : mapping of str to str
         Environment variables.
-
-    Returns
-    -------
-    callable ``(completions, **columns) -> list[float | None]``
-        It calls the function by keyword, as TRL does. Its scores are finite numbers, or None.
 
     Raises
     ------
@@ -85,7 +80,7 @@ def load_component(
 def check_component(
     function: str, parameters: dict[str, Any], root: Path, environment: Mapping[str, str] = os.environ
 ) -> tuple[Callable, Arguments]:
-    """A component's function and its arguments, checked; see `load_component` for what is given.
+    """A component's function and its arguments, checked; the parameters are those of `load_component`.
 
     A parameter whose environment variable is not set is not checked against its type hint.
 
@@ -100,7 +95,7 @@ def check_component(
         raise StudyError(f"components: {function}: is async; a component is a plain function")
     arguments = arguments_of(function, found, parameters)
     _check_parameters(function, found, arguments, parameters, environment)
-    # A user's function need not know what to do with no completions.
+    # A user's function may fail without completions.
     if not in_a_file(function) and not missing_variables([*parameters.values()], environment):
         _check_together(function, found, parameters, environment)
     return found, arguments
@@ -151,7 +146,7 @@ def _from_file(reference: str, root: Path) -> RewardFunction:
 
 
 def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
-    """What to write for an import that has failed."""
+    """Advice for an import that has failed."""
     if isinstance(error, ModuleNotFoundError):
         folders = dict.fromkeys([Path(root).resolve(), path.parent.resolve()])
         return f"; imports are looked for in {', in '.join(map(str, folders))} and among the installed packages"
