@@ -56,7 +56,6 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
 
     Parameters
     ----------
-    spec : PrepareSpec
     name : str
         Name of the set in error messages.
     output : Path

@@ -13,7 +13,7 @@ Rows = list[dict[str, Any]]
 
 
 def read_file(path: str | Path) -> Rows:
-    """Rows of a file; its name ends in .json (a list of objects), .jsonl or .ndjson (an object a line), .csv or .parquet.
+    """Rows of a JSON (a list of objects), JSON Lines, CSV or Parquet file, by the ending of its name.
 
     Empty lines do not count. The first line of a CSV file names the columns; every value is text.
 

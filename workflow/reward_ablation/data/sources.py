@@ -72,17 +72,11 @@ def gsm8k(raw: Rows, split: str) -> Rows:
     rows = []
     for index, row in enumerate(raw):
         solution = field(row, "answer", f"gsm8k row {index}")
+        question = field(row, "question", f"gsm8k row {index}")
         _, mark, gold = str(solution).rpartition("####")
-        rows.append(
-            {
-                "id": f"gsm8k/{split}/{index}",
-                "question": field(row, "question", f"gsm8k row {index}"),
-                "answer": gold.replace(",", "") if mark else None,
-                "solution": solution,
-                "source": "gsm8k",
-                "split": split,
-            }
-        )
+        answer = gold.replace(",", "") if mark else None
+        common = {"id": f"gsm8k/{split}/{index}", "source": "gsm8k", "split": split}
+        rows.append({**common, "question": question, "answer": answer, "solution": solution})
     return rows
 
 

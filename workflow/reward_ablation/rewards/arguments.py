@@ -18,18 +18,10 @@ OF_PROBLEMS = ("problem_id", "question", "answer", "solution", "source", "split"
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a reward function.
+    """The arguments of a reward function: columns that it names, and parameters that the config may set.
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Columns that the function names.
-    parameters : tuple of str
-        Arguments that the config may set.
-    required : tuple of str
-        Parameters without a default.
-    any_column : bool
-        Whether the function takes columns that it does not name (`**columns`).
+    `required` are the parameters without a default. `any_column` says whether the function takes columns that it does
+    not name (`**columns`).
     """
 
     columns: tuple[str, ...]
@@ -59,7 +51,7 @@ def arguments_of(reference: str, function: Callable, parameters: dict[str, Any])
         The function as the config names it, for messages.
     function : callable
     parameters : dict
-        What the config sets.
+        The parameters that the config sets.
 
     Raises
     ------

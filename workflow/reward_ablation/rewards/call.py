@@ -51,18 +51,10 @@ def _number(score: Any, where: str, hide: Hide) -> float | None:
 def scored(
     name: str, function: Callable, arguments: Arguments, parameters: dict[str, Any], columns: dict[str, Any], hide: Hide
 ) -> Scores:
-    """Call a reward function and check its scores.
+    """Call the reward function of a component, as `output_of` does, and check its scores.
 
-    Parameters
-    ----------
-    name : str
-        Name of the component.
-    function, arguments, parameters
-        Of the component, as `output_of` takes them.
-    columns : dict
-        All columns of the batch, from which messages take the step and the problem.
-    hide : callable
-        Takes secrets out of a text.
+    `columns` are all columns of the batch; messages name the step and the problem by them. `hide` takes secrets out of
+    a text.
 
     Raises
     ------

@@ -80,15 +80,11 @@ def load_component(
 def check_component(
     function: str, parameters: dict[str, Any], root: Path, environment: Mapping[str, str] = os.environ
 ) -> tuple[Callable, Arguments]:
-    """A component's function and its arguments, checked; the parameters are those of `load_component`.
+    """A component's function and its arguments, checked; for the parameters see `load_component`.
 
-    A parameter whose environment variable is not set is not checked against its type hint.
-
-    Raises
-    ------
-    StudyError
-        One line: an unknown name, a missing file or function, a file that cannot be loaded, a column that the data
-        does not have, a parameter that is unknown, missing, of a wrong type, or at odds with another one.
+    A parameter whose environment variable is not set is not checked against its type hint. The StudyErrors have one
+    line: an unknown name, a missing file or function, a file that cannot be loaded, a column that the data does not
+    have, a parameter that is unknown, missing, of a wrong type, or at odds with another parameter.
     """
     found = _from_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):
@@ -157,7 +153,7 @@ def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
 
 @contextmanager
 def _imports_from(root: Path, folder: Path) -> Iterator[None]:
-    """Have imports find the study's folder first, as `python -m` does in the jobs, and the reward's folder last."""
+    """Search imports first in the study's folder, as `python -m` does in the jobs, and last in the reward's folder."""
     first, last = str(Path(root).resolve()), str(folder.resolve())
     sys.path.insert(0, first)
     sys.path.append(last)
@@ -169,13 +165,9 @@ def _imports_from(root: Path, folder: Path) -> Iterator[None]:
 
 
 def _check_parameters(
-    reference: str,
-    function: Callable,
-    arguments: Arguments,
-    parameters: dict[str, Any],
-    environment: Mapping[str, str],
+    reference: str, function: Callable, arguments: Arguments, parameters: dict[str, Any], environment: Mapping[str, str]
 ) -> None:
-    """Refuse a parameter that the function does not have, lacks, or that its type hint excludes."""
+    """Refuse an unknown, a missing and a mistyped parameter."""
     listing = f"parameters of {reference}: {', '.join(arguments.parameters) or 'none'}"
     for name in parameters:
         if name not in arguments.parameters:
@@ -183,7 +175,10 @@ def _check_parameters(
     for name in arguments.required:
         if name not in parameters:
             raise StudyError(f"components: {reference}: parameter {name!r} is missing; {listing}")
-    hints = _hints(function)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):  # such as names that only a type checker imports
+        hints = {}
     for name, value in parameters.items():
         if missing_variables(value, environment):
             continue
@@ -196,18 +191,10 @@ def _check_parameters(
             continue
 
 
-def _hints(function: Callable) -> dict[str, Any]:
-    """Type hints of a function; none where they cannot be read, such as names that only a type checker imports."""
-    try:
-        return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError):
-        return {}
-
-
 def _check_together(
     name: str, function: RewardFunction, parameters: dict[str, Any], environment: Mapping[str, str]
 ) -> None:
-    """Refuse parameters that do not go together, by what the component itself says when it scores nothing."""
+    """Refuse parameters that do not go together, by a call of the component with no completions."""
     columns = arguments_of(name, function, parameters).columns
     values = {key: with_variables(value, environment) for key, value in parameters.items()}
     try:

@@ -35,7 +35,7 @@ def listed(output: Any) -> list | None:
 
 
 def score_of(value: Any) -> float | None:
-    """A score as a float, None where there is none, infinite where it is too large; ValueError for what is no number."""
+    """A score as a float, None for None, infinite where it is too large; ValueError for what is no number."""
     if value is None:
         return None
     if isinstance(value, str | bytes):

@@ -57,8 +57,10 @@ class SampleByRow(LogitsProcessor):
 
 
 def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
-    """(rows,) token ids at the (rows,) float64 points in [0, 1) of the cumulative distributions of (rows, vocabulary)
-    logits. Each token has a positive probability."""
+    """(rows,) tokens of positive probability, at points of the cumulative distributions.
+
+    `logits` are (rows, vocabulary), the points `number` are (rows,) float64 in [0, 1).
+    """
     # float64: over 150,000 tokens a float32 sum would lose the improbable ones.
     probability = torch.softmax(logits.double() / temperature, dim=-1)
     if top_p < 1:

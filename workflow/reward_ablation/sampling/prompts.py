@@ -48,12 +48,8 @@ def tokenize_prompts(
     """Token ids of prompts, unpadded, made as TRL's GRPOTrainer makes them.
 
     A chat goes through the tokenizer's chat template with the opening of the assistant's turn. Plain text gets the
-    tokenizer's own special tokens, if there are any.
-
-    Parameters
-    ----------
-    chat_template_kwargs : dict, optional
-        Further variables of the chat template, as in TRL: `{"enable_thinking": False}`.
+    tokenizer's own special tokens, if there are any. `chat_template_kwargs` are further variables of the chat template,
+    as in TRL: `{"enable_thinking": False}`.
 
     Raises
     ------

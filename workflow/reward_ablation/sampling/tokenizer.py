@@ -22,16 +22,11 @@ def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTo
     own it pads with the end-of-text token. For qwen2, AutoTokenizer goes by the model type and replaces the
     pre-tokenizer of tokenizer.json, so a generic tokenizer is loaded by its own class.
 
-    Parameters
-    ----------
-    folder : path
-    where : str, optional
-        What an error message calls the model; default: the folder.
-
     Raises
     ------
     StudyError
-        There is no tokenizer here, or it has neither a pad nor an end-of-text token.
+        There is no tokenizer here, or it has neither a pad nor an end-of-text token. The message calls the model
+        `where`, by default the folder.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 

@@ -24,6 +24,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
+from reward_ablation.rewards.grading import structure
 from reward_ablation.rewards.grading.exact import (
     DOUBLE,
     clock_seconds,
@@ -33,17 +34,6 @@ from reward_ablation.rewards.grading.exact import (
     significant,
 )
 from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose
-from reward_ablation.rewards.grading.structure import (
-    as_interval,
-    column_as_tuple,
-    is_interval,
-    is_name,
-    is_relation,
-    labelled,
-    outer_brackets,
-    parts,
-    sides,
-)
 from reward_ablation.rewards.grading.units import without_unit
 
 #: Whether two expressions are equal (gold, answer); None where that takes a parser.
@@ -79,8 +69,8 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
     alike = _alike(gold, answer)
     if alike != (gold, answer):
         return compare(*alike, leaf, nested=nested)
-    gold_brackets, gold_parts = parts(gold)
-    brackets, answer_parts = parts(answer)
+    gold_brackets, gold_parts = structure.parts(gold)
+    brackets, answer_parts = structure.parts(answer)
     if nested and "{}" in (gold_brackets, brackets) and gold_brackets != brackets:
         return False
     if len(gold_parts) == len(answer_parts) == 1 and not gold_brackets and not brackets:
@@ -88,7 +78,7 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
     if len(gold_parts) == len(answer_parts) == 1 and {gold_brackets, brackets} <= {"", "()", "{}"}:
         return r"\emptyset" not in gold + answer and compare(gold_parts[0], answer_parts[0], leaf)
     if {gold_brackets, brackets} <= {"", "{}"}:
-        several = len(gold_parts) > 1 and not all(outer_brackets(part) for part in gold_parts)
+        several = len(gold_parts) > 1 and not all(structure.outer_brackets(part) for part in gold_parts)
         repeats = several and not (gold_brackets and brackets)
         return _compare_unordered(gold_parts, answer_parts, leaf, repeats=repeats)
     if brackets != gold_brackets and {brackets, gold_brackets} != {"", "()"}:
@@ -113,11 +103,11 @@ def exactly_equal(gold: str, answer: str) -> bool | None:
 
 
 def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
-    if is_relation(answer) and not is_relation(gold):
-        exact, *approximate = sides(answer, r"\approx")
+    if structure.is_relation(answer) and not structure.is_relation(gold):
+        exact, *approximate = structure.sides(answer, r"\approx")
         if approximate:
             return _compare_approximation(gold, exact, approximate, leaf)
-        values = [side for side in sides(answer, "=") if not is_name(side)]
+        values = [side for side in structure.sides(answer, "=") if not structure.is_name(side)]
         if [answer] != values and values:  # a chain, each side of which must be right: 1484 = 241 is no guess
             return _compare_ordered([gold] * len(values), values, leaf)
     if is_prose(gold) or is_prose(answer):
@@ -186,21 +176,21 @@ def all_true(verdicts: list[bool | None]) -> bool | None:
 def _alike(gold: str, answer: str) -> tuple[str, str]:
     """Two answers in the same notation, without labels and units that only one of them has."""
     both = gold.replace(r"\mathbb{R}", _REALS), answer.replace(r"\mathbb{R}", _REALS)
-    if outer_brackets(answer) == ("[", "]") and column_as_tuple(gold) != gold:
-        both = column_as_tuple(gold), f"({answer[1:-1]})"  # a list of Python for a column vector
+    if structure.outer_brackets(answer) == ("[", "]") and structure.column_as_tuple(gold) != gold:
+        both = structure.column_as_tuple(gold), f"({answer[1:-1]})"  # a list of Python for a column vector
     if any(text.startswith(("(", r"\langle")) for text in both):
-        both = column_as_tuple(both[0]), column_as_tuple(both[1])
-    if is_interval(both[0]) != is_interval(both[1]):
-        both = as_interval(both[0]), as_interval(both[1])
+        both = structure.column_as_tuple(both[0]), structure.column_as_tuple(both[1])
+    if structure.is_interval(both[0]) != structure.is_interval(both[1]):
+        both = structure.as_interval(both[0]), structure.as_interval(both[1])
     both = without_unit(both[0]), without_unit(both[1])  # a part of a list may have its own
-    names, bodies = zip(*(labelled(text) for text in both), strict=True)
+    names, bodies = zip(*(structure.labelled(text) for text in both), strict=True)
     other_names = None not in names and names[0] != names[1] and {*names} != {"y", "f(x)"}
-    return both if other_names or any(is_relation(body) for body in bodies) else bodies
+    return both if other_names or any(structure.is_relation(body) for body in bodies) else bodies
 
 
 def _by_label(values: list[str]) -> list[str]:
     """Parts of a tuple in the order of their labels, where all have one: y = 1, x = 2 is (2, 1)."""
-    names = [labelled(value)[0] for value in values]
+    names = [structure.labelled(value)[0] for value in values]
     if None in names or len(set(names)) < len(names):
         return values
     return [value for _, value in sorted(zip(names, values, strict=True))]
@@ -221,9 +211,9 @@ def _equal_but_for_percent(gold: str, answer: str) -> bool:
     """Whether one answer gives percentages, the other the same numbers without the sign: 60% where GSM8K has 60."""
     if ("%" in gold) == ("%" in answer):
         return False
-    if any(exact_value(part) is None for text in (gold, answer) for part in parts(text)[1]):
+    if any(exact_value(part) is None for text in (gold, answer) for part in structure.parts(text)[1]):
         return False
-    if not all("%" in part for part in parts(gold if "%" in gold else answer)[1]):
+    if not all("%" in part for part in structure.parts(gold if "%" in gold else answer)[1]):
         return False
     return compare(gold.replace("%", ""), answer.replace("%", ""), lambda gold, answer: False) is True
 

@@ -11,11 +11,10 @@ import re
 from fractions import Fraction
 
 _NUMBER = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d+)(?:\.\d*)?"
-_DECIMAL = re.compile(rf"({_NUMBER})(?: ?\\(?:times|cdot) ?10 ?\^ ?\{{? ?([-+]?\d{{1,3}}) ?\}}?|[eE]([-+]?\d{{1,3}}))?")
+_POWER_OF_TEN = r"(?: ?\\(?:times|cdot) ?10 ?\^ ?\{? ?([-+]?\d{1,3}) ?\}?|[eE]([-+]?\d{1,3}))?"
+_DECIMAL = re.compile(f"({_NUMBER}){_POWER_OF_TEN}")
 _DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d{1,2}|\d{4,})")
-_PLAIN_DECIMAL = re.compile(
-    r"[-+]?(\d+)\.(\d+)(?: ?\\(?:times|cdot) ?10 ?\^ ?\{? ?([-+]?\d{1,3}) ?\}?|[eE]([-+]?\d{1,3}))?"
-)
+_PLAIN_DECIMAL = re.compile(rf"[-+]?(\d+)\.(\d+){_POWER_OF_TEN}")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?: ?([ap])m)?|(\d{1,2}) ?([ap])m")
 _REPEATING = re.compile(r"(\d+)\.(\d*)\\overline ?\{ ?(\d+) ?\}")
 _SLASH = re.compile(rf"(?:(\d+) )?({_NUMBER}) ?/ ?({_NUMBER})")

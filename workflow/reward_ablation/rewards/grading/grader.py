@@ -22,17 +22,12 @@ MAX_HERE = 300
 
 @dataclass(frozen=True)
 class Grade:
-    """Verdict on one completion.
+    """Verdict on one completion, with the answer as it was written.
 
-    Attributes
-    ----------
-    status : {"correct", "wrong", "unparseable", "timeout", "error"}
-        - correct, wrong: the answer was read and compared with the gold.
-        - unparseable: there is no answer in the asked format, or none that can be read.
-        - timeout: the comparison would exceed, or exceeded, the bounds on time and memory.
-        - error: no verdict, through no fault of the answer (an empty gold, a worker that was killed twice).
-    answer : str or None
-        The answer as it was written.
+    - correct, wrong: the answer was read and compared with the gold.
+    - unparseable: there is no answer in the asked format, or none that can be read.
+    - timeout: the comparison would exceed, or exceeded, the bounds on time and memory.
+    - error: no verdict, through no fault of the answer (an empty gold, a worker that was killed twice).
     """
 
     status: Status
@@ -64,17 +59,13 @@ def grade(completion: str, gold: str, answer_format: str = "boxed") -> Grade:
 def grade_batch(
     completions: Sequence[str], golds: Sequence[str], answer_format: str = "boxed", workers: int | None = None
 ) -> list[Grade]:
-    """Grade many completions, several at once where they need a parser.
+    """Grade many completions, as `grade` does.
 
     Parameters
     ----------
-    completions, golds : sequences of str
-        Of one length.
-    answer_format : str
-        As in `grade`.
     workers : int, optional
-        Answers that math-verify judges at once, each in a process of its own; default the number of
-        CPUs, at most 4. The verdicts do not depend on it.
+        Answers that math-verify judges at once, each in a process of its own; default the number of CPUs, at most 4.
+        The verdicts do not depend on it.
     """
     answers = [extract(completion, answer_format) for completion in completions]
     return grade_answers(answers, golds, workers)

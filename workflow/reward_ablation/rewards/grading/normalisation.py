@@ -28,7 +28,6 @@ _SYNONYMS = {
     r"all real numbers": r"\mathbb{R}",
     r"(?:there are )?infinitely many(?: solutions)?": r"\infty",
 }
-_ARTICLE = re.compile(r"^(?:an?|[Tt]he) (?=[A-Za-z]{3})")
 
 
 def normalise(text: str) -> str:
@@ -40,7 +39,7 @@ def normalise(text: str) -> str:
         return match[1] + (match[2] or "")
     text = without_unit(spelled(text))
     text = _TEXT.sub(r"\1", _CONJUNCTION.sub(r" \1 ", text))
-    text = _ARTICLE.sub("", " ".join(text.split()).strip(" .,;:"))
+    text = " ".join(text.split()).strip(" .,;:")
     symbols = (symbol for words, symbol in _SYNONYMS.items() if re.fullmatch(words, text, re.IGNORECASE))
     return _choice(text) or next(symbols, None) or without_unit(text)
 

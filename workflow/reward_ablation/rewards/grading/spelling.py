@@ -16,34 +16,14 @@ _VULGAR = {"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "�
 _VULGAR |= {"⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8"}
 
 #: Characters that become one other character each, and characters that go.
-_CHARACTERS = str.maketrans(
+_CHARACTERS: dict[int, str | int | None] = str.maketrans(
     "\u2212\u2010\u2011\u2013\u2044\u00f7\u2215\u2236\u2032\u2019\uff05\uff0e\u20ac\u00a3",
     "----///:''%.$$",
     "\u200b\u2060\ufeff",
-) | str.maketrans(
-    {
-        "×": r"\times ",
-        "·": r"\cdot ",
-        "⋅": r"\cdot ",
-        "π": r"\pi ",
-        "θ": r"\theta ",
-        "∞": r"\infty ",
-        "≤": r"\le ",
-        "≥": r"\ge ",
-        "≠": r"\ne ",
-        "≈": r"\approx ",
-        "∈": r"\in ",
-        "∪": r"\cup ",
-        "∅": r"\emptyset ",
-        "ℝ": r"\mathbb{R}",
-        "±": r"\pm ",
-        "°": r"^\circ",
-        "⟨": r"\langle ",
-        "⟩": r"\rangle ",
-        "。": ". ",
-        "¢": r"\text{ cents}",
-    }
 )
+_CHARACTERS |= str.maketrans({"ℝ": r"\mathbb{R}", "°": r"^\circ", "。": ". ", "¢": r"\text{ cents}"})
+_COMMANDS = "×times ·cdot ⋅cdot πpi θtheta ∞infty ≤le ≥ge ≠ne ≈approx ∈in ∪cup ∅emptyset ±pm ⟨langle ⟩rangle"
+_CHARACTERS |= {ord(item[0]): rf"\{item[1:]} " for item in _COMMANDS.split()}
 
 TEXT_COMMAND = (
     r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|boldsymbol|bm|underline"
@@ -74,7 +54,6 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"(?<!\\)\\[()\[\]]", ""),
         (r"\{,\}", ","),
         (r"\{:\}|\\colon(?![a-zA-Z])", ":"),
-        (r"\\(?:left|right) ?\.", ""),
         (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])", ""),
         (
             r"\\(?:displaystyle|textstyle|scriptstyle|large|Large|LARGE|huge|Huge|small|normalsize|n?o?limits)(?![a-zA-Z])",
@@ -106,14 +85,12 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         # plain text that means mathematics
         (r"^\*+|\*+$", ""),
         (r"(?<=[\w)}])\*\*(?=[\w({-])", "^"),
-        (r" ?\*+ ?", r"\\cdot "),
         (r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z])", r"\\infty "),
         (rf"(?<![\\A-Za-z])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 "),
         (r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),
         (r"\^ ?(-?\d+)", r"^{\1}"),
         # arguments without braces
         (rf"\\frac ?({_ARGUMENT}) ?({_ARGUMENT})", r"\\frac{\1}{\2}"),
-        (rf"\\frac ?({_ARGUMENT}) ?\{{", r"\\frac{\1}{"),
         (rf"(\\frac ?\{{[^{{}}]*\}}) ?({_ARGUMENT})", r"\1{\2}"),
         (rf"(\\sqrt ?(?:\[[^\]]*\])?) ?({_ARGUMENT})", r"\1{\2}"),
         (r"\{ ?([^{}]+?) ?\\choose ?([^{}]+?) ?\}", r"\\binom{\1}{\2}"),

@@ -51,19 +51,18 @@ def parts(text: str) -> tuple[str, list[str]]:
 
 def outer_brackets(text: str) -> tuple[str, str] | None:
     """The bracket that opens a text and the one that closes it, if they enclose all of it."""
-    depth, first, last = 0, None, None
-    for token in _TOKEN.finditer(text):
-        if first is None and (token.start() > 0 or token[0] not in _OPENING):
-            return None
-        first = first or token[0]
+    tokens = _TOKEN.finditer(text)
+    first = next(tokens, None)
+    if first is None or first.start() > 0 or first[0] not in _OPENING:
+        return None
+    depth = 1
+    for token in tokens:
         depth += _DEPTH.get(token[0], 0)
         if depth == 0 and token[0] in _CLOSING:
-            last = token
-            break
-    if first is None or last is None or last.end() != len(text):
-        return None
-    kinds = _OPENING[first] + _CLOSING[last[0]]
-    return (first, last[0]) if kinds in ("()", "[]", "(]", "[)", "{}") else None
+            kinds = _OPENING[first[0]] + _CLOSING[token[0]]
+            all_of_it = token.end() == len(text) and kinds in ("()", "[]", "(]", "[)", "{}")
+            return (first[0], token[0]) if all_of_it else None
+    return None
 
 
 def sides(text: str, relation: str) -> list[str]:
