@@ -44,16 +44,12 @@ def load_component(
     Parameters
     ----------
     function : str
-        A name from `component_names`, or ``path/to/file.py:function``.
+        A name from `component_names`, or ``path/to/file.py:function``, a path that starts from `root`.
     parameters : dict
         Keyword arguments; names are checked against the signature, values against the type hints. A value
-        ``{env: NAME}`` is read from the environment variable NAME.
-    root : Path
-        Folder that a relative path starts from.
+        ``{env: NAME}`` is read from the variable NAME of `environment`.
     name : str, optional
         The component's name, by which TRL names a metric; default the function's own name.
-    environment : mapping of str to str
-        Environment variables.
 
     Raises
     ------

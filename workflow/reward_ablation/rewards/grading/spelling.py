@@ -16,14 +16,15 @@ _VULGAR = {"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "�
 _VULGAR |= {"⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8"}
 
 #: Characters that become one other character each, and characters that go.
-_CHARACTERS: dict[int, str | int | None] = str.maketrans(
+_ONE_TO_ONE = str.maketrans(
     "\u2212\u2010\u2011\u2013\u2044\u00f7\u2215\u2236\u2032\u2019\uff05\uff0e\u20ac\u00a3",
     "----///:''%.$$",
     "\u200b\u2060\ufeff",
 )
-_CHARACTERS |= str.maketrans({"ℝ": r"\mathbb{R}", "°": r"^\circ", "。": ". ", "¢": r"\text{ cents}"})
+_WORDS = {"ℝ": r"\mathbb{R}", "°": r"^\circ", "。": ". ", "¢": r"\text{ cents}"}
 _COMMANDS = "×times ·cdot ⋅cdot πpi θtheta ∞infty ≤le ≥ge ≠ne ≈approx ∈in ∪cup ∅emptyset ±pm ⟨langle ⟩rangle"
-_CHARACTERS |= {ord(item[0]): rf"\{item[1:]} " for item in _COMMANDS.split()}
+_WORDS |= {item[0]: rf"\{item[1:]} " for item in _COMMANDS.split()}
+_CHARACTERS = {**_ONE_TO_ONE, **{ord(character): words for character, words in _WORDS.items()}}
 
 TEXT_COMMAND = (
     r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|boldsymbol|bm|underline"
@@ -91,6 +92,7 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"\^ ?(-?\d+)", r"^{\1}"),
         # arguments without braces
         (rf"\\frac ?({_ARGUMENT}) ?({_ARGUMENT})", r"\\frac{\1}{\2}"),
+        (rf"\\frac ?({_ARGUMENT}) ?\{{", r"\\frac{\1}{"),
         (rf"(\\frac ?\{{[^{{}}]*\}}) ?({_ARGUMENT})", r"\1{\2}"),
         (rf"(\\sqrt ?(?:\[[^\]]*\])?) ?({_ARGUMENT})", r"\1{\2}"),
         (r"\{ ?([^{}]+?) ?\\choose ?([^{}]+?) ?\}", r"\\binom{\1}{\2}"),
