@@ -91,17 +91,16 @@ def math(raw: Rows, source: str, split: str) -> Rows:
     for index, row in enumerate(raw):
         where = f"{source} row {index}"
         solution = field(row, "solution", where)
-        common = {"id": f"{source}/{split}/{index}", "source": source, "split": split, "solution": solution}
-        question = field(row, "problem", where)
-        answer = row["answer"] if "answer" in row else last_box(str(solution))
-        subject = row.get("subject", row.get("type"))
         rows.append(
             {
-                **common,
-                "question": question,
-                "answer": answer,
+                "id": f"{source}/{split}/{index}",
+                "question": field(row, "problem", where),
+                "answer": row["answer"] if "answer" in row else last_box(str(solution)),
+                "solution": solution,
+                "source": source,
+                "split": split,
                 "level": level(row.get("level"), where),
-                "subject": subject,
+                "subject": row.get("subject", row.get("type")),
             }
         )
     return rows
