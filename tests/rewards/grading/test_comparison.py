@@ -2,8 +2,9 @@ r"""When two answers say the same, without a parser: None is what only a parser 
 
 import pytest
 
-from reward_ablation.rewards.grading.comparison import compare, parts
+from reward_ablation.rewards.grading.comparison import compare
 from reward_ablation.rewards.grading.normalisation import normalise
+from reward_ablation.rewards.grading.structure import parts
 
 
 def compared(gold, answer):

@@ -1,7 +1,4 @@
-"""Whether a gold can be answered at all: it is put where a completion puts its answer, and graded against itself.
-
-A gold that fails there is wrong for every completion, in training and in evaluation, and nobody would be told.
-"""
+"""Whether any completion can be right by a gold: the gold is boxed as an answer, and graded against itself."""
 
 from __future__ import annotations
 
@@ -20,26 +17,15 @@ _SHOWN = 50  # characters of a gold that it shows
 
 
 def check_golds(rows: Rows, name: str) -> None:
-    """Refuse golds that do not grade themselves as correct.
+    """Refuse golds that do not grade themselves as correct; `name` is what the message calls the set.
 
-    Parameters
-    ----------
-    rows : list of dict
-        With id and answer (the gold).
-    name : str
-        What the message calls the set.
-
-    Raises
-    ------
-    StudyError
-        Names the first failing problems with their golds and reasons.
+    The StudyError names the first failing problems with their golds and reasons.
     """
     failing = {row["id"]: (row["answer"], why) for row in rows if (why := why_ungradable(row["answer"]))}
     if not failing:
         return
-    first = "; ".join(
-        f"{problem}: {_shortened(gold)} ({why})" for problem, (gold, why) in list(failing.items())[:_NAMED]
-    )
+    named = list(failing.items())[:_NAMED]
+    first = "; ".join(f"{problem}: {_shortened(gold)} ({why})" for problem, (gold, why) in named)
     count = "1 gold does not grade itself" if len(failing) == 1 else f"{len(failing)} golds do not grade themselves"
     more = ", …" if len(failing) > _NAMED else ""
     raise StudyError(
@@ -51,10 +37,9 @@ def check_golds(rows: Rows, name: str) -> None:
 def why_ungradable(gold: str) -> str | None:
     r"""Reason why no completion could be right by this gold, or None.
 
-    In a box the gold must be extracted whole and graded as correct, which fails where braces do not balance, for
-    control characters, and for what is too long, too deep or nothing after normalisation. Nor may it hold a
-    marker, after which its own answer would stand: then it is a whole solution. Equal strings settle a gold that
-    passes: no parser is started for it.
+    In a box the gold must be extracted whole and graded as correct. This fails where braces do not balance, for
+    control characters, and for golds that are too long, too deep or empty after normalisation. A gold with a marker
+    in it is a whole solution. No parser is started for a gold that passes, since equal strings are equal.
     """
     from reward_ablation.rewards.grading import grade_answer
     from reward_ablation.rewards.grading.extraction import extract, marker_spans
@@ -73,6 +58,6 @@ def why_ungradable(gold: str) -> str | None:
 
 
 def _shortened(gold: str) -> str:
-    """On one line, quoted, with escapes where there is something that cannot be seen."""
+    """On one line, quoted; with escapes where a character cannot be seen."""
     short = gold if len(gold) <= _SHOWN else gold[: _SHOWN - 1] + "…"
     return f"'{short}'" if short.isprintable() else repr(short)

@@ -1,4 +1,4 @@
-"""Prepare a set of problems: one schema, checked, without what cannot be used, with a count of what was left out."""
+"""Prepare a set of problems: one schema, checked, without unusable problems, with counts of those left out."""
 
 from __future__ import annotations
 
@@ -45,19 +45,10 @@ def schema() -> pa.Schema:
     """Columns of a prepared set of problems."""
     import pyarrow as pa
 
-    text, number = pa.string(), pa.int64()
-    return pa.schema(
-        [
-            pa.field("id", text, nullable=False),
-            pa.field("question", text, nullable=False),
-            pa.field("answer", text, nullable=False),
-            pa.field("solution", text),
-            pa.field("source", text, nullable=False),
-            pa.field("split", text, nullable=False),
-            pa.field("level", number),
-            pa.field("subject", text),
-        ]
-    )
+    columns = ("id", "question", "answer", "solution", "source", "split", "level", "subject")
+    types = {"level": pa.int64()}
+    nullable = ("solution", "level", "subject")
+    return pa.schema([pa.field(name, types.get(name, pa.string()), nullable=name in nullable) for name in columns])
 
 
 def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Path] = ()) -> None:
@@ -65,9 +56,8 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
 
     Parameters
     ----------
-    spec : PrepareSpec
     name : str
-        What error messages call the set.
+        Name of the set in error messages.
     output : Path
         Parquet file; the counts go to the same name with .json.
     apart_from : sequence of Path
@@ -76,8 +66,8 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
     Raises
     ------
     StudyError
-        The source is unusable, it has duplicates or an overlap and the spec refuses them, or a gold that is
-        left does not grade itself as correct.
+        The source is unusable, the spec refuses duplicates or an overlap that it has, or one of the remaining golds
+        does not grade itself as correct.
     """
     check_unchanged(spec)
     rows = normalised(load(spec.source), name)
@@ -85,31 +75,31 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
     counts = {"dropped_no_gold": len(rows) - len(kept)}
 
     repeated = find_duplicates(kept)
-    if repeated and spec.duplicates == "refuse":
-        later, first = next(iter(repeated.items()))
-        raise StudyError(
-            f"{name}: {_times(len(repeated))} more than once, first {later} (as {first}); "
-            "duplicates: drop keeps the first of each"
-        )
+    if spec.duplicates == "refuse":
+        _refuse(repeated, f"{name}: {{}} more than once", "duplicates: drop keeps the first of each")
     kept = [row for row in kept if row["id"] not in repeated]
     counts["dropped_duplicates"] = len(repeated)
 
     shared = find_overlap(kept, apart_from)
-    if shared and spec.overlap == "refuse":
-        ours, theirs = next(iter(shared.items()))
-        raise StudyError(
-            f"{name}: {_times(len(shared))} in an evaluation set too, first {ours} (as {theirs}); "
-            "overlap: drop takes them out of this set"
-        )
+    if spec.overlap == "refuse":
+        _refuse(shared, f"{name}: {{}} in an evaluation set too", "overlap: drop takes them out of this set")
     kept = [row for row in kept if row["id"] not in shared]
     counts["dropped_overlap"] = len(shared)
 
     if not kept:
-        raise StudyError(f"{name}: none of {len(rows)} problems is left ({_listed(counts)})")
+        listed = ", ".join(f"{key.replace('_', ' ')}: {value}" for key, value in counts.items())
+        raise StudyError(f"{name}: none of {len(rows)} problems is left ({listed})")
     check_golds(kept, name)
     write_parquet(to_table(kept, name), output)
     origin = provenance(spec)
     write_json({"rows": len(kept), **counts, "source": origin, "sha256": sha256(output)}, output.with_suffix(".json"))
+
+
+def _refuse(found: dict[str, str], message: str, remedy: str) -> None:
+    """Refuse questions that occur again, if there are any."""
+    for ours, other in found.items():
+        occur = "1 question occurs" if len(found) == 1 else f"{len(found)} questions occur"
+        raise StudyError(f"{message.format(occur)}, first {ours} (as {other}); {remedy}")
 
 
 def check_unchanged(spec: PrepareSpec) -> None:
@@ -124,24 +114,22 @@ def normalised(rows: Rows, name: str) -> Rows:
 
     Question and gold lose white space at both ends; a gold that is absent, empty or not a number (NaN) is None.
     """
-    columns = schema().names
-    result: Rows = []
-    seen: set[str] = set()
+    result: dict[str, dict[str, Any]] = {}
     for index, raw in enumerate(rows):
-        row: dict[str, Any] = {column: raw.get(column) for column in columns}
-        for column in columns:
-            if column != "level":
-                row[column] = as_text(row[column], f"{name}: row {index}: {column}")
+        where = f"{name}: row {index}"
+        row: dict[str, Any] = {
+            column: raw.get(column) if column == "level" else as_text(raw.get(column), f"{where}: {column}")
+            for column in schema().names
+        }
         for column in ("id", "question", "answer"):
             row[column] = (row[column] or "").strip() or None
         for column in ("id", "question"):
             if row[column] is None:
-                raise StudyError(f"{name}: row {index}: no {column}; every problem needs one")
-        if row["id"] in seen:
-            raise StudyError(f"{name}: row {index}: id {row['id']} occurs twice; ids must differ")
-        seen.add(row["id"])
-        result.append(row)
-    return result
+                raise StudyError(f"{where}: no {column}; every problem needs one")
+        if row["id"] in result:
+            raise StudyError(f"{where}: id {row['id']} occurs twice; ids must differ")
+        result[row["id"]] = row
+    return [*result.values()]
 
 
 def as_text(value: Any, where: str) -> str | None:
@@ -158,7 +146,7 @@ def as_text(value: Any, where: str) -> str | None:
 
 
 def question_key(question: str) -> str:
-    """What two spellings of one question share: letter case and white space do not count."""
+    """Key that two spellings of one question share: letter case and white space do not count."""
     return " ".join(question.split()).casefold()
 
 
@@ -206,11 +194,3 @@ def provenance(spec: PrepareSpec) -> dict[str, Any]:
     if isinstance(source, HubData | FileData):
         return origin | {"sha256": sha256(str(source.path))}
     return origin
-
-
-def _times(count: int) -> str:
-    return "1 question occurs" if count == 1 else f"{count} questions occur"
-
-
-def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{key.replace('_', ' ')}: {value}" for key, value in counts.items())

@@ -13,13 +13,9 @@ Rows = list[dict[str, Any]]
 
 
 def read_file(path: str | Path) -> Rows:
-    """Rows of a JSON, JSON Lines, CSV or Parquet file, told apart by the file's ending.
+    """Rows of a JSON (a list of objects), JSON Lines, CSV or Parquet file, by the ending of its name.
 
-    Parameters
-    ----------
-    path : path
-        `.json` (a list of objects), `.jsonl` or `.ndjson` (an object a line; empty lines do not count), `.csv`
-        (first line: the columns; every value is text) or `.parquet`.
+    Empty lines do not count. The first line of a CSV file names the columns; every value is text.
 
     Raises
     ------
@@ -27,18 +23,10 @@ def read_file(path: str | Path) -> Rows:
         The file is missing, empty, of another kind, or broken; with the line where the format has lines.
     """
     path = Path(path)
-    readers = {
-        ".json": _read_json,
-        ".jsonl": _read_json_lines,
-        ".ndjson": _read_json_lines,
-        ".csv": _read_csv,
-        ".parquet": _read_parquet,
-    }
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise StudyError(f"{path}: cannot tell the format by its name; it must end in {', '.join(readers)}")
+    if path.suffix.lower() not in _READERS:
+        raise StudyError(f"{path}: cannot tell the format by its name; it must end in {', '.join(_READERS)}")
     try:
-        rows = reader(path)
+        rows = _READERS[path.suffix.lower()](path)
     except FileNotFoundError:
         raise StudyError(f"{path}: no such file; paths start at the folder that the workflow runs in") from None
     except UnicodeDecodeError as error:
@@ -103,6 +91,15 @@ def _read_parquet(path: Path) -> Rows:
             return pq.read_table(file).to_pylist()
     except pa.ArrowException as error:
         raise StudyError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from error
+
+
+_READERS = {
+    ".json": _read_json,
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+}
 
 
 def read_hub(repository: str, config: str, split: str, revision: str) -> Rows:

@@ -1,4 +1,4 @@
-"""Is a prepared set what it was when it was prepared? Its bytes against the digest in the record beside it."""
+"""Check the bytes of a prepared set against the digest in the record beside it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from reward_ablation.system.digests import check_files, read_object
 
 
 def verify_problems(path: Path) -> None:
-    """Refuse a prepared set that is truncated or changed; one without a record, which is not the workflow's, is passed.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Refuse a prepared set that is truncated or changed; a set without a record is not the workflow's, and passes."""
     record = path.with_suffix(".json")
     if record.is_file():
         remedy = f"delete {path} and run the workflow again, which prepares it again"

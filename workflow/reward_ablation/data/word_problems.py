@@ -1,8 +1,8 @@
 """Word problems made here: arithmetic of one or two steps in the manner of GSM8K, for studies that need no download.
 
-A problem is a template, its operands, a name and a thing. All problems are enumerated, each belongs to exactly one
-split by a hash of what is asked, and a seed decides which of a split are taken. No random generator is involved, so
-the same arguments give the same problems on every Python and every machine.
+A problem is a template, its operands, a name and a thing. A hash of what is asked decides the split of each problem,
+and a seed decides which problems of a split are taken. There is no random generator: the same arguments give the same
+problems on every machine.
 """
 
 from __future__ import annotations
@@ -87,15 +87,7 @@ TEMPLATES = (
 
 
 def work_out(problem: Problem) -> tuple[list[str], list[int]]:
-    """Write out the steps of a problem.
-
-    Returns
-    -------
-    lines : list of str
-        One sentence a step, with its calculation.
-    results : list of int
-        Result of each step; the last is the answer.
-    """
+    """One sentence with its calculation for each step of a problem, and the result of each step."""
     lines: list[str] = []
     results: list[int] = []
     for step in problem.template.steps:
@@ -114,27 +106,15 @@ def problems(seed: int, split: Split) -> Iterator[Problem]:
 
 
 def generate(count: int, seed: int, split: Split) -> list[dict[str, Any]]:
-    """Take the first problems of a split, as the seed orders them.
+    """The first problems of a split, as the seed orders them; StudyError where the split has fewer problems.
 
-    Parameters
-    ----------
-    count : int
-        How many problems.
-    seed : int
-        Which of the split's problems, and in which order; the splits themselves do not depend on it.
-    split : {"train", "test", "warm_start"}
-        No two splits have a question, nor a template with the same operands, in common.
+    No two splits have a question in common, whatever the seed.
 
     Returns
     -------
     list of dict
         `question`, `answer` (an integer in digits) and `solution` (worked steps, last line `#### answer`). No question
         occurs twice.
-
-    Raises
-    ------
-    StudyError
-        If the split has fewer problems.
     """
     chosen = list(islice(problems(seed, split), count))
     if len(chosen) < count:
@@ -162,10 +142,9 @@ def _of_split(template: Template, split: Split) -> Iterator[Problem]:
 
 
 def _split_of(problem: Problem) -> Split:
-    """Split by two hashes: of the question for the warm start, of what is calculated for train and test.
+    """Split by two hashes: of the question for the warm start, of the calculation for train and test.
 
-    So a test question is never a training question with other names in it; the warm start meets all numbers, but
-    none of the other splits' questions.
+    So a test question is never a training question with other names. The warm start has all numbers.
     """
     if _fraction(problem.question) < WARM_START:
         return "warm_start"

@@ -1,4 +1,4 @@
-"""What a reward function asks for: columns come from the trainer and the data, parameters come from the config."""
+"""The arguments of a reward function: columns come from the trainer and the data, parameters come from the config."""
 
 from __future__ import annotations
 
@@ -18,18 +18,10 @@ OF_PROBLEMS = ("problem_id", "question", "answer", "solution", "source", "split"
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a reward function.
+    """The arguments of a reward function: columns that it names, and parameters that the config may set.
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Columns that the function names.
-    parameters : tuple of str
-        Arguments that the config may set.
-    required : tuple of str
-        Parameters without a default.
-    any_column : bool
-        Whether the function takes columns that it does not name (`**columns`).
+    `required` are the parameters without a default. `any_column` says whether the function takes columns that it does
+    not name (`**columns`).
     """
 
     columns: tuple[str, ...]
@@ -38,7 +30,7 @@ class Arguments:
     any_column: bool
 
     def columns_among(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """Those of the columns that the function takes. A column never takes the place of a parameter."""
+        """The columns that the function takes. A column never takes the place of a parameter."""
         return {
             name: column
             for name, column in columns.items()
@@ -59,7 +51,7 @@ def arguments_of(reference: str, function: Callable, parameters: dict[str, Any])
         The function as the config names it, for messages.
     function : callable
     parameters : dict
-        What the config sets.
+        The parameters that the config sets.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One call of a reward function, as TRL makes it, and the check of what the function gives back."""
+"""One call of a reward function, as TRL makes it, and the check of its scores."""
 
 from __future__ import annotations
 
@@ -19,30 +19,12 @@ _LARGEST = 3.4028234663852886e38
 
 _ADVICE = "a score is a finite number, or None where there is none"
 
-
 #: Takes secrets out of a text.
 Hide = Callable[[str], str]
 
 
-def checked_scores(name: str, output: Any, columns: dict[str, Any], hide: Hide) -> Scores:
-    """Scores of a batch as floats, None where the component gave none.
-
-    Parameters
-    ----------
-    name : str
-        The component's.
-    output : Any
-        What its function has returned: one number or None for each completion.
-    columns : dict
-        All columns of the batch; messages name the step and the problem by them.
-    hide : callable
-        Takes secrets out of a text.
-
-    Raises
-    ------
-    StudyError
-        The output is no list, has the wrong length, or holds something else than finite numbers and None.
-    """
+def _checked_scores(name: str, output: Any, columns: dict[str, Any], hide: Hide) -> Scores:
+    """Scores of a batch as floats, from what the function of a component has returned; StudyError for anything else."""
     expected = len(columns["completions"])
     where = f"components.{name}: at step {step_of(columns)}"
     scores = listed(output)
@@ -69,24 +51,16 @@ def _number(score: Any, where: str, hide: Hide) -> float | None:
 def scored(
     name: str, function: Callable, arguments: Arguments, parameters: dict[str, Any], columns: dict[str, Any], hide: Hide
 ) -> Scores:
-    """Call a reward function and check its scores.
+    """Call the reward function of a component, as `output_of` does, and check its scores.
 
-    Parameters
-    ----------
-    name : str
-        The component's.
-    function, arguments, parameters
-        Of the component, as `output_of` takes them.
-    columns : dict
-        All columns of the batch; messages name the step and the problem by them.
-    hide : callable
-        Takes secrets out of a text.
+    `columns` are all columns of the batch; messages name the step and the problem by them. `hide` takes secrets out of
+    a text.
 
     Raises
     ------
     StudyError
-        One line: the component, the function's own line, the error, the step. A full disk and a GPU without memory
-        keep their own exceptions: training knows what to do.
+        One line: the component, the line of the function, the error, the step; or what is wrong with the scores.
+        A full disk and a GPU without memory keep their own exceptions: training handles them.
     """
     try:
         output = output_of(function, arguments, parameters, columns)
@@ -96,9 +70,9 @@ def scored(
         _print_own_traceback(error, hide)
         where = f"at step {step_of(columns)}, {_problems(columns)}"
         line = f"{line_in(unwrap(function).__code__.co_filename, error)}{described(error, hide)}"
-        # The exit status of the command depends on the error behind: a failed network may come back.
+        # The exit status of the command depends on the cause: a failed network may come back.
         raise StudyError(f"components.{name}: {line} ({where})") from error
-    return checked_scores(name, output, columns, hide)
+    return _checked_scores(name, output, columns, hide)
 
 
 def _print_own_traceback(error: Exception, hide: Hide) -> None:
@@ -110,7 +84,7 @@ def _print_own_traceback(error: Exception, hide: Hide) -> None:
 
 
 def line_in(file: str, error: BaseException) -> str:
-    """The last line of a file that an error has passed, as "file, line 3, `return 1 / 0`: "; empty where none is."""
+    """The last line of a file in a traceback, as "file, line 3, `return 1 / 0`: "; empty where the file has none."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if not frames:
         return ""

@@ -39,26 +39,17 @@ def load_component(
     name: str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> RewardFunction:
-    """Reward function of a component, its parameters set.
+    """Reward function of a component, its parameters set: ``(completions, **columns) -> list[float | None]``.
 
     Parameters
     ----------
     function : str
-        A name from `component_names`, or ``path/to/file.py:function``.
+        A name from `component_names`, or ``path/to/file.py:function``, a path that starts from `root`.
     parameters : dict
-        Keyword arguments; checked by name against the signature, and by value against its type hints. A value
-        ``{env: NAME}`` is read from the environment variable NAME.
-    root : Path
-        Folder that a relative path starts from.
+        Keyword arguments; names are checked against the signature, values against the type hints. A value
+        ``{env: NAME}`` is read from the variable NAME of `environment`.
     name : str, optional
         The component's name, by which TRL names a metric; default the function's own name.
-    environment : mapping of str to str
-        Environment variables.
-
-    Returns
-    -------
-    callable ``(completions, **columns) -> list[float | None]``
-        It calls the function by keyword, as TRL does. Its scores are finite numbers, or None.
 
     Raises
     ------
@@ -85,22 +76,18 @@ def load_component(
 def check_component(
     function: str, parameters: dict[str, Any], root: Path, environment: Mapping[str, str] = os.environ
 ) -> tuple[Callable, Arguments]:
-    """A component's function and its arguments, checked; see `load_component` for what is given.
+    """A component's function and its arguments, checked; for the parameters see `load_component`.
 
-    A parameter whose environment variable is not set is not checked against its type hint.
-
-    Raises
-    ------
-    StudyError
-        One line: an unknown name, a missing file or function, a file that cannot be loaded, a column that the data
-        does not have, a parameter that is unknown, missing, of a wrong type, or at odds with another one.
+    A parameter whose environment variable is not set is not checked against its type hint. The StudyErrors have one
+    line: an unknown name, a missing file or function, a file that cannot be loaded, a column that the data does not
+    have, a parameter that is unknown, missing, of a wrong type, or at odds with another parameter.
     """
     found = _from_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):
         raise StudyError(f"components: {function}: is async; a component is a plain function")
     arguments = arguments_of(function, found, parameters)
     _check_parameters(function, found, arguments, parameters, environment)
-    # A user's function need not know what to do with no completions.
+    # A user's function may fail without completions.
     if not in_a_file(function) and not missing_variables([*parameters.values()], environment):
         _check_together(function, found, parameters, environment)
     return found, arguments
@@ -151,7 +138,7 @@ def _from_file(reference: str, root: Path) -> RewardFunction:
 
 
 def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
-    """What to write for an import that has failed."""
+    """Advice for an import that has failed."""
     if isinstance(error, ModuleNotFoundError):
         folders = dict.fromkeys([Path(root).resolve(), path.parent.resolve()])
         return f"; imports are looked for in {', in '.join(map(str, folders))} and among the installed packages"
@@ -162,7 +149,7 @@ def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
 
 @contextmanager
 def _imports_from(root: Path, folder: Path) -> Iterator[None]:
-    """Have imports find the study's folder first, as `python -m` does in the jobs, and the reward's folder last."""
+    """Search imports first in the study's folder, as `python -m` does in the jobs, and last in the reward's folder."""
     first, last = str(Path(root).resolve()), str(folder.resolve())
     sys.path.insert(0, first)
     sys.path.append(last)
@@ -174,13 +161,9 @@ def _imports_from(root: Path, folder: Path) -> Iterator[None]:
 
 
 def _check_parameters(
-    reference: str,
-    function: Callable,
-    arguments: Arguments,
-    parameters: dict[str, Any],
-    environment: Mapping[str, str],
+    reference: str, function: Callable, arguments: Arguments, parameters: dict[str, Any], environment: Mapping[str, str]
 ) -> None:
-    """Refuse a parameter that the function does not have, lacks, or that its type hint excludes."""
+    """Refuse an unknown, a missing and a mistyped parameter."""
     listing = f"parameters of {reference}: {', '.join(arguments.parameters) or 'none'}"
     for name in parameters:
         if name not in arguments.parameters:
@@ -188,7 +171,10 @@ def _check_parameters(
     for name in arguments.required:
         if name not in parameters:
             raise StudyError(f"components: {reference}: parameter {name!r} is missing; {listing}")
-    hints = _hints(function)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):  # such as names that only a type checker imports
+        hints = {}
     for name, value in parameters.items():
         if missing_variables(value, environment):
             continue
@@ -201,18 +187,10 @@ def _check_parameters(
             continue
 
 
-def _hints(function: Callable) -> dict[str, Any]:
-    """Type hints of a function; none where they cannot be read, such as names that only a type checker imports."""
-    try:
-        return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError):
-        return {}
-
-
 def _check_together(
     name: str, function: RewardFunction, parameters: dict[str, Any], environment: Mapping[str, str]
 ) -> None:
-    """Refuse parameters that do not go together, by what the component itself says when it scores nothing."""
+    """Refuse parameters that do not go together, by a call of the component with no completions."""
     columns = arguments_of(name, function, parameters).columns
     values = {key: with_variables(value, environment) for key, value in parameters.items()}
     try:

@@ -1,6 +1,6 @@
-"""What decides a component's scores: what its function is called with, and what the function's output counts as.
+"""What decides a component's scores: the call of its function, and how its output is read.
 
-`call` and `load` are around this: they find the function, check what it is given, and say what went wrong.
+`load` finds the function, and `call` checks the scores and reports errors. Neither decides a score.
 """
 
 from __future__ import annotations
@@ -16,24 +16,16 @@ RewardFunction = Callable[..., Scores]
 
 
 def output_of(function: Callable, arguments: Arguments, parameters: dict[str, Any], columns: dict[str, Any]) -> Any:
-    """Output of a reward function, called by keyword; an iterator is read to its end.
+    """Output of a reward function, called by keyword with its parameters and those of the batch's columns it takes.
 
-    Parameters
-    ----------
-    function : callable
-    arguments : Arguments
-        The function's.
-    parameters : dict
-        What the config sets.
-    columns : dict
-        All columns of the batch, `completions` among them; the function gets those that it takes.
+    An iterator is read to its end.
     """
     output = function(**{**arguments.columns_among(columns), **parameters})
     return list(output) if isinstance(output, Iterator) else output
 
 
 def listed(output: Any) -> list | None:
-    """The output of a reward function as a list; None where it is no list of scores."""
+    """The output of a reward function as a list; None where the output cannot be a list of scores."""
     if isinstance(output, str | bytes | dict | set):
         return None
     try:
@@ -43,13 +35,7 @@ def listed(output: Any) -> list | None:
 
 
 def score_of(value: Any) -> float | None:
-    """A score as a float, None where the component gave none; infinite where it is too large for a float.
-
-    Raises
-    ------
-    ValueError
-        The value is not a number.
-    """
+    """A score as a float, None for None, infinite where it is too large; ValueError for what is no number."""
     if value is None:
         return None
     if isinstance(value, str | bytes):

@@ -1,4 +1,4 @@
-"""Random numbers of single completions, and tokens drawn by them: no completion's draws depend on its neighbours."""
+"""Random numbers for each completion, and tokens drawn by them: no draw depends on other completions of a batch."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ def where_drawn(device: torch.device) -> torch.device:
 
 
 class SampleByRow(LogitsProcessor):
-    """Draw each row's next token with that row's own random numbers.
+    """Draw each row's next token with that row's own random numbers, for one call of `generate`.
 
-    transformers samples a whole batch from one global stream, in which every row's draws depend on
-    its neighbours. Here a row's token is the inverse of its cumulative distribution at its own
-    number, an exact draw; the processor leaves that token alone at 0 and all others at -inf, and
-    greedy search takes it. Greedy rows of the same batch pass through. For one call of `generate`.
+    transformers samples a whole batch from one global stream, in which the draws of a row depend on other rows. Here a
+    row's token is the inverse of its cumulative distribution at the row's own number, an exact draw. The processor
+    sets this token to 0 and all others to -inf, so that greedy search takes it.
 
     Parameters
     ----------
     numbers : (rows, max_new_tokens) tensor in [0, 1)
-        Random numbers by row and new token; NaN in the rows of greedy requests.
+        Random numbers by row and new token; NaN in the rows of greedy requests, whose scores stay as they are.
     temperature, top_p : float
         top_p keeps the smallest set of likeliest tokens whose probability reaches it, after temperature, as
         transformers and vLLM do.
@@ -58,16 +57,9 @@ class SampleByRow(LogitsProcessor):
 
 
 def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
-    """Tokens at the given points of the cumulative distributions.
+    """(rows,) tokens of positive probability, at points of the cumulative distributions.
 
-    Parameters
-    ----------
-    logits : (rows, vocabulary) tensor
-    number : (rows,) float64 tensor in [0, 1)
-
-    Returns
-    -------
-    (rows,) token ids. Each has a positive probability.
+    `logits` are (rows, vocabulary), the points `number` are (rows,) float64 in [0, 1).
     """
     # float64: over 150,000 tokens a float32 sum would lose the improbable ones.
     probability = torch.softmax(logits.double() / temperature, dim=-1)
@@ -78,5 +70,5 @@ def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: 
         probability = probability.masked_fill(probability < least, 0.0)
     cumulative = probability.cumsum(dim=-1)
     place = torch.searchsorted(cumulative, number[:, None] * cumulative[:, -1:], right=True)[:, 0]
-    # Rounding can put a number at the total, behind every token: the likeliest stands in.
+    # Rounding can put a number at the total, behind every token: then take the likeliest token.
     return torch.where(place < logits.shape[-1], place, probability.argmax(dim=-1))

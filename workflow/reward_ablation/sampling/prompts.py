@@ -1,4 +1,4 @@
-"""From a question to the prompt that a model is trained and judged on: the same text in both."""
+"""From a question to the prompt on which a model is trained and judged."""
 
 from __future__ import annotations
 
@@ -29,19 +29,9 @@ class Prompt(Protocol):
 
 
 def render_prompt(question: str, prompt: Prompt) -> str | Messages:
-    """Prompt of one question, in the form that TRL takes as its `prompt` column.
+    """Prompt of one question, in the form of TRL's `prompt` column: messages where `prompt.chat`, else plain text.
 
-    Parameters
-    ----------
-    question : str
-        The problem's question, put in place of {question}; other braces of the template (\\boxed{})
-        stay as they are.
-    prompt : Prompt
-        The study's prompt settings.
-
-    Returns
-    -------
-    Messages for a chat template where `prompt.chat`, else plain text.
+    The question replaces {question} in the template; other braces (\\boxed{}) stay as they are.
     """
     text = prompt.template.replace("{question}", question)
     if not prompt.chat:
@@ -57,13 +47,9 @@ def tokenize_prompts(
 ) -> list[list[int]]:
     """Token ids of prompts, unpadded, made as TRL's GRPOTrainer makes them.
 
-    A chat goes through the tokenizer's chat template with the opening of the assistant's turn;
-    plain text gets the tokenizer's own special tokens, if it adds any.
-
-    Parameters
-    ----------
-    chat_template_kwargs : dict, optional
-        What the chat template is given besides, as TRL's setting of that name: `{"enable_thinking": False}`.
+    A chat goes through the tokenizer's chat template with the opening of the assistant's turn. Plain text gets the
+    tokenizer's own special tokens, if there are any. `chat_template_kwargs` are further variables of the chat template,
+    as in TRL: `{"enable_thinking": False}`.
 
     Raises
     ------

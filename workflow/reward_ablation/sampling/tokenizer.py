@@ -18,25 +18,15 @@ GENERIC_TOKENIZERS = {"PreTrainedTokenizerFast", "PreTrainedTokenizer", "Tokeniz
 def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTokenizerBase:
     """Tokenizer of a model folder, ready for batched generation.
 
-    AutoTokenizer goes by the model type for qwen2 and replaces the pre-tokenizer that is in
-    tokenizer.json; a tokenizer that says it is generic is therefore loaded as just that.
-
-    Parameters
-    ----------
-    folder : path
-        Folder with tokenizer files.
-    where : str, optional
-        What an error message calls the model; default: the folder.
-
-    Returns
-    -------
-    Tokenizer that pads on the left (completions follow their prompt without a gap); its pad token
-    is the end-of-text token where it has none of its own.
+    The tokenizer pads on the left, so that completions follow their prompt without a gap. Without a pad token of its
+    own it pads with the end-of-text token. For qwen2, AutoTokenizer goes by the model type and replaces the
+    pre-tokenizer of tokenizer.json, so a generic tokenizer is loaded by its own class.
 
     Raises
     ------
     StudyError
-        There is no tokenizer here, or it has neither a pad nor an end-of-text token.
+        There is no tokenizer here, or it has neither a pad nor an end-of-text token. The message calls the model
+        `where`, by default the folder.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 

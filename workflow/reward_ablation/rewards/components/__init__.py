@@ -1,9 +1,17 @@
 """Reward components: one file each, named as its function.
 
-A component has TRL's reward signature, ``(completions, **columns) -> list[float | None]``: one raw
-score a completion, without a weight; None where no score can be given. The columns it reads are its
-positional arguments; its parameters, set in the config, are keyword-only, and their type hints are
-what the config is checked against.
+A component has TRL's reward signature, ``(completions, **columns) -> list[float | None]``: one raw score a completion,
+without a weight; None where no score can be given. Its positional arguments are columns. Its keyword-only arguments
+are parameters: the config sets them, and they are checked against their type hints.
+
+Columns
+-------
+completions : list of str or of messages
+answer : list of str
+    The golds. A component that grades answers scores None where the grader has no verdict (status error).
+completion_ids : list of lists of int
+    Token ids of each completion, without padding.
+problem_id : list of str
 """
 
 from reward_ablation.rewards.completions import completion_texts

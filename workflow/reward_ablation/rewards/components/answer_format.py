@@ -18,20 +18,14 @@ def answer_format(
 ) -> list[float | None]:
     r"""1 where the answer's marker is there exactly once, holds an answer, and ends the text; else 0.
 
-    Exactly once, since a second marker is a way to hedge; last, since what follows an answer is
-    either idle or another answer. After the box, the tag, or the line of ``####`` or ``Final:``,
-    only white space, stops, Markdown stars and the end of a formula may follow.
+    Only the text after the last ``</think>`` counts. A second marker is a way to hedge, and what follows an answer is
+    either idle or another answer: after the box, the tag, or the line of ``####`` or ``Final:``, only white space,
+    stops, Markdown stars and the end of a formula may follow.
 
     Parameters
     ----------
-    completions : list of str or of messages
-        Only the text after the last ``</think>`` counts.
     format : {"boxed", "hash", "final", "tag"}
         The marker: ``\boxed{}`` (or ``\fbox{}``), ``#### N``, a line ``Final: N``, ``<answer>N</answer>``.
-
-    Returns
-    -------
-    list of {0.0, 1.0}
 
     Notes
     -----

@@ -12,28 +12,15 @@ from reward_ablation.rewards.grading.math_paper import equivalent
 def boxed_answer(completions: list[Completion], answer: list[str], **columns: Any) -> list[float | None]:
     r"""1 if the content of the last box, normalised, is the normalised gold as a string, else 0.
 
-    Strings are compared, not values: 1,000 is not 1000, and 0.25 is not 1/4. For a comparison by value
-    there is `correctness`.
-
-    Parameters
-    ----------
-    completions : list of str or of messages
-        The last ``\boxed`` or ``\fbox`` counts, as in `extraction.extract`: one that is never closed
-        holds no answer, and neither does one inside ``<think>``. Of several boxes in a row only
-        the last one counts, empty or not.
-    answer : list of str
-        The golds.
-
-    Returns
-    -------
-    list of {0.0, 1.0, None}
-        None where the gold is empty.
+    Strings are compared, not values: 1,000 is not 1000, and 0.25 is not 1/4. `correctness` compares values. A box is
+    read as in `extraction.extract`, but of several boxes in a row only the last one counts, empty or not. The score
+    is None where the gold is empty.
 
     Notes
     -----
-    Source: the correctness reward of rldynamics, with the string normalisation of the MATH paper
-    (Hendrycks et al. 2021, arXiv 2103.03874), `math_paper`. One mistake is mended: rldynamics does not
-    normalise the gold, so that 75 of the 500 golds of MATH-500 score 0 when boxed letter by letter.
+    Source: the correctness reward of rldynamics, with the string normalisation of the MATH paper (Hendrycks et al.
+    2021, arXiv 2103.03874), `math_paper`. One mistake is mended: rldynamics does not normalise the gold, so that 75 of
+    the 500 golds of MATH-500 score 0 when boxed letter by letter.
     """
     return [_score(text, gold) for text, gold in zip(completion_texts(completions), answer, strict=True)]
 

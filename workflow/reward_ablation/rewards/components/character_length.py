@@ -16,13 +16,8 @@ def character_length(
 
     Parameters
     ----------
-    completions : list of str or of messages
     target : float
-        In characters, above 0. For a length in tokens there is `token_length`.
-
-    Returns
-    -------
-    list of float in [0, 1]
+        In characters, above 0. `token_length` has a target in tokens.
 
     Notes
     -----

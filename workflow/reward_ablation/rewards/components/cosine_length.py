@@ -26,17 +26,12 @@ def cosine_length(
 ) -> list[float | None]:
     """A right answer scores more the shorter it is, a wrong one more the longer it is.
 
-    long + (short - long) · (1 + cos(π · min(1, tokens / max_len))) / 2, where (short, long) is
-    (`max_value_correct`, `min_value_correct`) for a right answer, and (`min_value_wrong`,
-    `max_value_wrong`) for a wrong one.
+    long + (short - long) · (1 + cos(π · min(1, tokens / max_len))) / 2, where (short, long) is (`max_value_correct`,
+    `min_value_correct`) for a right answer, and (`min_value_wrong`, `max_value_wrong`) for a wrong one. An answer that
+    is missing, cannot be read, or costs too much to compare is wrong.
 
     Parameters
     ----------
-    completions : list of str or of messages
-    answer : list of str
-        The golds.
-    completion_ids : list of lists of int
-        Token ids of each completion, without padding.
     max_len : int
         Tokens from which on the score stays as it is; usually the training setting `max_completion_length`.
     min_value_wrong, max_value_wrong : float
@@ -46,17 +41,11 @@ def cosine_length(
     answer_format : str
         Where the answer stands in a completion.
 
-    Returns
-    -------
-    list of float between the two values of its case, or None
-        An answer that is missing, cannot be read, or costs too much to compare is wrong. None
-        where the grader has no verdict (status error).
-
     Notes
     -----
     Source: Yeo et al. 2025, arXiv 2502.03373, appendix C.1; names, defaults and values are those of TRL's
-    ``get_cosine_scaled_reward``. That one is not called, since it compares answers inside the trainer's process, where
-    a hostile one can hang it. The paper's further penalty at the length limit is left out, as in TRL:
+    ``get_cosine_scaled_reward``. TRL's function compares answers inside the trainer's process, where a hostile answer
+    can hang it, so it is not called. The paper's further penalty at the length limit is left out, as in TRL:
     `soft_overlong` gives one.
     """
     statuses = [grade.status for grade in grade_batch(completion_texts(completions), answer, answer_format)]

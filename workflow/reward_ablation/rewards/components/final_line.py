@@ -25,27 +25,14 @@ def final_line(
 ) -> list[float | None]:
     """`correct` where the last line gives the right number, `well_formed` where a wrong one, else `malformed`.
 
-    Well-formed is a text that ends in a line ``Final: <number>``: an integer or a decimal, with a sign
-    and thousands separators if need be, and after it nothing but white space: no unit and no stop.
-
-    Parameters
-    ----------
-    completions : list of str or of messages
-    answer : list of str
-        The golds.
-    correct, well_formed, malformed : float
-        The three scores.
-
-    Returns
-    -------
-    list of {malformed, well_formed, correct, None}
-        None where the grader has no verdict (status error). A right number that does not end the
-        text scores `malformed`.
+    A well-formed text ends in a line ``Final: <number>``: an integer or a decimal, possibly with a sign and thousands
+    separators, and after the number only white space: no unit and no stop. A right number before the end of the text
+    scores `malformed`.
 
     Notes
     -----
-    Source: the reward of simple_grpo. Mended there: a gold with a comma could never be right (79 problems
-    of GSM8K's training set, 14 of its test set), and 42.0 was not 42; here the grader compares values.
+    Source: the reward of simple_grpo, with two mistakes mended: a gold with a comma could never be right (79 problems
+    of GSM8K's training set, 14 of its test set), and 42.0 was not 42. Here the grader compares values.
     """
     lines = [_final_line(text) for text in completion_texts(completions)]
     grades = grade_batch(lines, answer, "final")

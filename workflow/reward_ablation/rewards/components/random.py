@@ -14,24 +14,13 @@ def random(
 ) -> list[float | None]:
     """Uniform score in [0, 1) that depends on the seed, the problem and the text, and on nothing else.
 
-    It repeats: the same text for the same problem has the same score in every run, process and
-    order, and no random generator of the trainer moves. An arm on it shows what noise alone does.
-
-    Parameters
-    ----------
-    completions : list of str or of messages
-    problem_id : list of str
-    seed : int
-
-    Returns
-    -------
-    list of float in [0, 1)
-        The first 53 bits of a BLAKE2b digest, as a fraction.
+    The same text for the same problem has the same score in every run, process and order, and the trainer's random
+    generators stay as they are. An arm with this component shows the effect of noise alone.
 
     Notes
     -----
-    Source: spurious rewards as a control are from Shao et al. 2025, arXiv 2506.10947; theirs are 0 or
-    1 by a coin and drawn anew each time.
+    Source: spurious rewards as a control are from Shao et al. 2025, arXiv 2506.10947; theirs are 0 or 1 by a coin and
+    drawn anew each time. Here the score is the first 53 bits of a BLAKE2b digest, as a fraction.
     """
     return [
         _uniform(seed, problem, text) for problem, text in zip(problem_id, completion_texts(completions), strict=True)

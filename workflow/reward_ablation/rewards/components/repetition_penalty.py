@@ -22,22 +22,14 @@ def repetition_penalty(
 
     Parameters
     ----------
-    completions : list of str or of messages
-    completion_ids : list of lists of int
-        Token ids of each completion, without padding. Fewer than `ngram_size` score 0.
     ngram_size : int
-        Tokens of an n-gram.
+        Tokens of an n-gram. A completion with fewer tokens scores 0.
     max_penalty : float
         At most 0.
 
-    Returns
-    -------
-    list of float in (max_penalty, 0]
-
     Notes
     -----
-    Source: Yeo et al. 2025, arXiv 2502.03373, appendix C.2, in the form of one score a completion that
-    Open-R1 and TRL give it (the paper places a penalty on each repeated token); computed by TRL's
-    ``get_repetition_penalty_reward``.
+    Source: Yeo et al. 2025, arXiv 2502.03373, appendix C.2. The paper places a penalty on each repeated token; Open-R1
+    and TRL give one score a completion. Computed by TRL's ``get_repetition_penalty_reward``.
     """
     return get_repetition_penalty_reward(ngram_size, max_penalty)(completion_ids)

@@ -10,28 +10,15 @@ from reward_ablation.rewards.grading.extraction import extract
 
 
 def signed_answer(completions: list[Completion], answer: list[str], **columns: Any) -> list[float | None]:
-    """1 if the last number in the ``<answer>`` tag equals the gold, else -1.
+    """1 if the last number in the last ``<answer>`` tag after ``</think>`` equals the gold, else -1.
 
-    A number is an integer, a decimal or a fraction (``7/2``), with its sign. A percent sign after it
-    and words around it do not count.
-
-    Parameters
-    ----------
-    completions : list of str or of messages
-        The last ``<answer>`` after ``</think>`` counts.
-    answer : list of str
-        The golds.
-
-    Returns
-    -------
-    list of {-1.0, 1.0, None}
-        No tag, or no number in it, is -1. None where the grader has no verdict (status error).
+    A number is an integer, a decimal or a fraction (``7/2``), with its sign. A percent sign after the number and words
+    around it do not count. No tag, or no number in the tag, is -1.
 
     Notes
     -----
-    Source: the correctness reward of the CS 674 lab. Mended there: the sign was dropped (-5 was right for
-    5); commas split a number (1,234 was 234); and the last number anywhere in the text counted,
-    with or without tags.
+    Source: the correctness reward of the CS 674 lab, with three mistakes mended: the sign was dropped (-5 was right for
+    5); commas split a number (1,234 was 234); and the last number anywhere in the text counted, with or without tags.
     """
     contents = [(extract(text, "tag") or "").replace("%", " ") for text in completion_texts(completions)]
     statuses = [grade.status for grade in grade_batch(contents, answer, "last_number")]

@@ -23,24 +23,12 @@ def soft_overlong(
 
     Parameters
     ----------
-    completions : list of str or of messages
-    completion_ids : list of lists of int
-        Token ids of each completion, without padding.
     max_completion_len : int
-        L_max. No completion is longer than the training setting `max_completion_length`: a larger
-        value here never reaches -1.
+        L_max. No completion is longer than the training setting `max_completion_length`: a larger value here never
+        reaches -1.
     soft_punish_cache : int
-        L_cache, the tokens over which the punishment grows; at most `max_completion_len`. With 0 there is a step
-        from 0 to -1.
-
-    Returns
-    -------
-    list of float in [-1, 0]
-
-    Raises
-    ------
-    StudyError
-        `soft_punish_cache` is above `max_completion_len`: then an empty completion would be punished.
+        L_cache, the tokens over which the punishment grows. With 0 there is a step from 0 to -1. A value above
+        `max_completion_len` would punish an empty completion: it is a StudyError.
 
     Notes
     -----

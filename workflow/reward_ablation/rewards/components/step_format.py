@@ -15,23 +15,18 @@ _MARK = re.compile(r"Step \d+:|^(?:\d+\.|-|\*)|(?:First|Second|Next|Finally),", 
 def step_format(completions: list[Completion], *, steps: PositiveInt = 3, **columns: Any) -> list[float | None]:
     """min(1, marks / steps): how much of the text looks like steps.
 
-    A mark is ``Step 3:``, a line that starts with ``3.``, ``-`` or ``*``, or one of ``First,``,
-    ``Second,``, ``Next,`` and ``Finally,``, in this case. A line ``- Step 3:`` has two.
+    A mark is ``Step 3:``, a line that starts with ``3.``, ``-`` or ``*``, or one of ``First,``, ``Second,``, ``Next,``
+    and ``Finally,``, in this case. A line ``- Step 3:`` has two.
 
     Parameters
     ----------
-    completions : list of str or of messages
     steps : int
         Marks that are enough for a full score.
 
-    Returns
-    -------
-    list of float in [0, 1]
-
     Notes
     -----
-    Source: ``reasoning_steps_reward`` of Open-R1 (huggingface/open-r1), where `steps` is fixed at 3. One mistake
-    is mended: its pattern finds a number only at the start of the text, and a bullet only after
-    a line break, where its documentation says at the start of a line.
+    Source: ``reasoning_steps_reward`` of Open-R1 (huggingface/open-r1), where `steps` is fixed at 3. One mistake is
+    mended: its pattern finds a number only at the start of the text, and a bullet only after a line break, where its
+    documentation says at the start of a line.
     """
     return [min(1.0, sum(1 for _ in _MARK.finditer(text)) / steps) for text in completion_texts(completions)]

@@ -12,21 +12,13 @@ _TAGS = ("<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>")
 def tag_count(completions: list[Completion], **columns: Any) -> list[float | None]:
     r"""0.25 for each of four tags that is there exactly once, each with its line breaks.
 
-    The four are ``<think>\n``, ``\n</think>\n``, ``\n<answer>\n`` and ``\n</answer>``. Their order does
-    not count, and neither does what stands around them.
-
-    Parameters
-    ----------
-    completions : list of str or of messages
-        Where the prompt itself ends in ``<think>``, the completion does not hold it and scores at most 0.75.
-
-    Returns
-    -------
-    list of {0.0, 0.25, 0.5, 0.75, 1.0}
+    The four are ``<think>\n``, ``\n</think>\n``, ``\n<answer>\n`` and ``\n</answer>``, in any order, with any text
+    around them. Two tags that share one line break both count. Where the prompt itself ends in ``<think>``, the
+    completion does not hold this tag and scores at most 0.75.
 
     Notes
     -----
-    Source: ``tag_count_reward`` of Open-R1 (huggingface/open-r1), exactly. It goes with the format that is written as
-    ``<think>\n…\n</think>\n<answer>\n…\n</answer>``. Two tags that share one line break both count.
+    Source: ``tag_count_reward`` of Open-R1 (huggingface/open-r1), exactly. The format that goes with it is
+    ``<think>\n…\n</think>\n<answer>\n…\n</answer>``.
     """
     return [0.25 * sum(text.count(tag) == 1 for tag in _TAGS) for text in completion_texts(completions)]

@@ -16,20 +16,9 @@ def think_answer_tags(
 ) -> list[float | None]:
     """`well_formed` if the text is exactly ``<think>…</think><answer>…</answer>``, one pair of each, else `malformed`.
 
-    Exactly: nothing stands before, between or after the pairs, not even a line break. What stands
-    inside them may be anything, or nothing.
-
-    Parameters
-    ----------
-    completions : list of str or of messages
-        Where the prompt itself ends in ``<think>``, or the tokenizer treats the tags as special tokens,
-        the completion does not hold them and is always malformed.
-    well_formed, malformed : float
-        The two scores. With 1 and 0 the mean is the share of completions that adhere to the format.
-
-    Returns
-    -------
-    list of {malformed, well_formed}
+    Nothing stands before, between or after the pairs, not even a line break. Inside them any text may stand, or none.
+    Where the prompt itself ends in ``<think>``, or the tokenizer treats the tags as special tokens, the completion does
+    not hold them and is always malformed. With the scores 1 and 0 the mean is the share of well-formed completions.
 
     Notes
     -----

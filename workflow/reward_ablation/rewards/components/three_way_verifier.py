@@ -21,20 +21,8 @@ def three_way_verifier(
 ) -> list[float | None]:
     r"""`correct` where the last box is right, `wrong` where it is not, `missing` where there is none or an empty one.
 
-    Parameters
-    ----------
-    completions : list of str or of messages
-        A box that is never closed is missing: the text was cut off before its answer.
-    answer : list of str
-        The golds.
-    correct, wrong, missing : float
-        The three scores. By default no answer costs less than a wrong one.
-
-    Returns
-    -------
-    list of {wrong, missing, correct, None}
-        An answer that cannot be read, or costs more to compare than the grader's bounds, is wrong. None
-        where the grader has no verdict (status error).
+    A box that is never closed is missing: the text was cut off before its answer. An answer that cannot be read, or
+    exceeds the grader's bounds, is wrong. By default a missing answer costs less than a wrong one.
 
     Notes
     -----

@@ -21,15 +21,8 @@ def token_length(
 
     Parameters
     ----------
-    completions : list of str or of messages
-    completion_ids : list of lists of int
-        Token ids of each completion, without padding.
     target, width : float
         In tokens, above 0.
-
-    Returns
-    -------
-    list of float in [0, 1]
 
     Notes
     -----

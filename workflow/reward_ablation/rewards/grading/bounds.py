@@ -1,8 +1,4 @@
-"""What no parser is given: a completion is hostile input, and these checks cost a microsecond.
-
-They are the first line. The second is the worker process, which ends at its own limits of CPU time
-and memory whatever it was given.
-"""
+"""What no parser is given: a completion is hostile input. The second defence is the worker's own bounds."""
 
 from __future__ import annotations
 
@@ -26,8 +22,7 @@ _FACTORIAL = re.compile(r"(\d+)[\s)}]*!")
 
 
 def is_malformed(answer: str) -> bool:
-    """Whether a text is no answer at all: too long, nested too deep, unbalanced braces, control characters,
-    lone surrogates (broken UTF-8), or a run of too many digits."""
+    """Whether a text is no answer: too long or deep, unbalanced, broken UTF-8, control characters, too many digits."""
     return (
         len(answer) > MAX_CHARACTERS
         or _CONTROL.search(answer) is not None
@@ -37,7 +32,7 @@ def is_malformed(answer: str) -> bool:
 
 
 def is_too_costly(answer: str) -> bool:
-    """Whether the numbers in an answer ask for more digits than can be written: powers, towers, factorials."""
+    """Whether powers, towers of powers or factorials in an answer have more digits than can be written."""
     return (
         any(_above(exponent, MAX_EXPONENT) for exponent in _EXPONENT.findall(answer))
         or any(_power_above(base, exponent, MAX_EXPONENT) for base, exponent in _TOWER.findall(answer))

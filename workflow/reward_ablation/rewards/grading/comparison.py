@@ -1,22 +1,19 @@
 r"""When two answers say the same: exact values first, then by their structure, and last expression by expression.
 
-Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`),
-and what is left goes to a function that the caller brings: none in the calling process, which then learns
-that only a parser can tell, and `symbolic.equal` in the worker.
+Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). What is left
+goes to a function that the caller brings.
 
-Rules
------
 - Where only one of gold and answer has a percent sign, the sign may be left out: ``60\%`` is 60 and 0.6. In a list
   the sign is left out of all numbers or of none.
-- A bare list ``1, 2`` and a set ``\{1, 2\}`` have no order. Only in a bare list of several single values
-  does it count how often one stands there: ``1/2, 0.5`` is 0.5 said twice, and no guess.
-- ``(1, 2)`` and ``[1, 2]`` have an order, and their brackets count: a tuple is not a set, ``(0, 1]`` is
-  not ``[0, 1]``. A tuple without its parentheses is one if its order is right, or that of its labels.
+- A bare list ``1, 2`` and a set ``\{1, 2\}`` have no order. Repeated values count only in a bare list of several
+  single values: ``1/2, 0.5`` is the list 0.5, 0.5.
+- ``(1, 2)`` and ``[1, 2]`` have an order, and their brackets count: a tuple is no set, ``(0, 1]`` is not ``[0, 1]``.
+  A list without brackets equals a tuple if its order is right, or that of its labels.
 - ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas.
-- ``x = 5`` says 5 where the other answer is no equation, and ``2x = 10`` does not; of a chain ``AB = 2 + 3 = 5``
-  every side must be right, of ``2\pi \approx 6.28`` the first; ``x \in S`` says S; ``-2 \le x < 7`` is the
-  interval ``[-2, 7)`` where the other is an interval, and a column vector a tuple where the other is a tuple. A gold
-  that is a column vector may be answered with a list of Python, ``[1, 2]``.
+- ``x = 5`` says 5 where the other answer is no equation, and ``2x = 10`` does not. Every side of a chain
+  ``AB = 2 + 3 = 5`` must be right, and the first side of ``2\pi \approx 6.28``. ``x \in S`` says S.
+- ``-2 \le x < 7`` is ``[-2, 7)`` where the other answer is an interval. A column vector is a tuple where the other
+  answer is a tuple, and a gold that is a column vector may be answered with a list of Python, ``[1, 2]``.
 - ``1101`` is ``1101_2`` where the gold says the base; ``3:30 pm`` is ``3:30`` and ``15:30``.
 - Words are compared as words: a parser would read them as products of variables.
 """
@@ -27,6 +24,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
+from reward_ablation.rewards.grading import structure
 from reward_ablation.rewards.grading.exact import (
     DOUBLE,
     clock_seconds,
@@ -36,17 +34,6 @@ from reward_ablation.rewards.grading.exact import (
     significant,
 )
 from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose
-from reward_ablation.rewards.grading.structure import (
-    as_interval,
-    column_as_tuple,
-    is_interval,
-    is_name,
-    is_relation,
-    labelled,
-    outer_brackets,
-    parts,
-    sides,
-)
 from reward_ablation.rewards.grading.units import without_unit
 
 #: Whether two expressions are equal (gold, answer); None where that takes a parser.
@@ -58,12 +45,12 @@ _REALS = r"(-\infty, \infty)"
 _INDEXED_NUMBER = re.compile(r"\d ?_")
 _DOTS = r"\ldots"
 _TWO_SIGNS = re.compile(r"[-+] ?[-+]")
-#: Parts of a list beyond which its answer must be written as the gold is: pairs would be compared without end.
+#: Longer lists are compared as text: comparing every pair would take too long.
 MAX_PARTS = 60
 
 
 def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool | None:
-    """Whether two normalised answers are equal.
+    """Whether two normalised answers are equal; None where only `leaf` could decide and returned None.
 
     Parameters
     ----------
@@ -72,12 +59,7 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
     leaf : callable (gold, answer) -> bool or None
         Decides on what is neither a number nor taken apart here.
     nested : bool
-        They are parts of lists or sets: there 1 and {1} are not the same.
-
-    Returns
-    -------
-    bool or None
-        None where `leaf` said so and nothing else decided.
+        Whether they are parts of lists or sets, where 1 and {1} differ.
     """
     verdict = exactly_equal(gold, answer)
     if not verdict and not nested and _equal_but_for_percent(gold, answer):
@@ -87,8 +69,8 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
     alike = _alike(gold, answer)
     if alike != (gold, answer):
         return compare(*alike, leaf, nested=nested)
-    gold_brackets, gold_parts = parts(gold)
-    brackets, answer_parts = parts(answer)
+    gold_brackets, gold_parts = structure.parts(gold)
+    brackets, answer_parts = structure.parts(answer)
     if nested and "{}" in (gold_brackets, brackets) and gold_brackets != brackets:
         return False
     if len(gold_parts) == len(answer_parts) == 1 and not gold_brackets and not brackets:
@@ -96,7 +78,7 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
     if len(gold_parts) == len(answer_parts) == 1 and {gold_brackets, brackets} <= {"", "()", "{}"}:
         return r"\emptyset" not in gold + answer and compare(gold_parts[0], answer_parts[0], leaf)
     if {gold_brackets, brackets} <= {"", "{}"}:
-        several = len(gold_parts) > 1 and not all(outer_brackets(part) for part in gold_parts)
+        several = len(gold_parts) > 1 and not all(structure.outer_brackets(part) for part in gold_parts)
         repeats = several and not (gold_brackets and brackets)
         return _compare_unordered(gold_parts, answer_parts, leaf, repeats=repeats)
     if brackets != gold_brackets and {brackets, gold_brackets} != {"", "()"}:
@@ -121,11 +103,11 @@ def exactly_equal(gold: str, answer: str) -> bool | None:
 
 
 def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
-    if is_relation(answer) and not is_relation(gold):
-        exact, *approximate = sides(answer, r"\approx")
+    if structure.is_relation(answer) and not structure.is_relation(gold):
+        exact, *approximate = structure.sides(answer, r"\approx")
         if approximate:
             return _compare_approximation(gold, exact, approximate, leaf)
-        values = [side for side in sides(answer, "=") if not is_name(side)]
+        values = [side for side in structure.sides(answer, "=") if not structure.is_name(side)]
         if [answer] != values and values:  # a chain, each side of which must be right: 1484 = 241 is no guess
             return _compare_ordered([gold] * len(values), values, leaf)
     if is_prose(gold) or is_prose(answer):
@@ -135,15 +117,13 @@ def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
 
 def _differ_in_signs(gold: str, answer: str) -> bool:
     """Whether two expressions differ in what the parser does not see: percent, primes, case, the order of names."""
-    if any((sign in answer) != (sign in gold) for sign in ("%", _DOTS)):
+    if any((sign in answer) != (sign in gold) for sign in ("%", _DOTS)) or gold.count("'") != answer.count("'"):
         return True
     if _TWO_SIGNS.match(answer) and not _TWO_SIGNS.match(gold):
         return True  # --33 is a slip or a dash, and +-33 may stand for both signs
     if gold.count(":") > 1 or answer.count(":") > 1:
         return True  # the parser multiplies the parts of 1:2:3
-    if gold.count("'") != answer.count("'") or bool(_INDEXED_NUMBER.search(gold)) != bool(
-        _INDEXED_NUMBER.search(answer)
-    ):
+    if bool(_INDEXED_NUMBER.search(gold)) != bool(_INDEXED_NUMBER.search(answer)):
         return True
     if any(text.isalpha() and (text.isupper() or text in ("no", "on") or len(text) > 2) for text in (gold, answer)):
         return True  # a choice, points or a word: ABC is not CBA, and E is not 2.718
@@ -168,7 +148,7 @@ def _compare_ordered(gold: list[str], answer: list[str], leaf: Leaf) -> bool | N
 
 
 def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeats: bool) -> bool | None:
-    """Match each part with one that equals it; equality is transitive, so the first that fits will do."""
+    """Match each part with an equal one. Equality is transitive, so the first equal part will do."""
     if repeats and len(gold) != len(answer):
         return False
     if max(len(gold), len(answer)) > MAX_PARTS:
@@ -178,41 +158,39 @@ def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeat
         lines = [*verdicts, *zip(*verdicts, strict=True)]
         found = [True if True in line else None if None in line else False for line in lines]
         return all_true(found)
-    taken: set[int] = set()
-    matched = []
+    free = set(range(len(answer)))
+    matched: list[bool | None] = []
     for line in verdicts:
-        free = {index: verdict for index, verdict in enumerate(line) if index not in taken}
-        same = next((index for index, verdict in free.items() if verdict), None)
-        if same is not None:
-            taken.add(same)
-        matched.append(True if same is not None else None if None in free.values() else False)
+        same = next((index for index in sorted(free) if line[index]), -1)
+        free.discard(same)
+        undecided = any(line[index] is None for index in free)
+        matched.append(True if same >= 0 else None if undecided else False)
     return all_true(matched)
 
 
 def all_true(verdicts: list[bool | None]) -> bool | None:
-    """Whether all parts are equal: False where one is not, None where that cannot be told."""
+    """False where one of the verdicts is False; else None where one is None."""
     return False if False in verdicts else None if None in verdicts else True
 
 
 def _alike(gold: str, answer: str) -> tuple[str, str]:
-    """Two answers without what only one of them says beside the value, and in the notation that one of them has."""
-    both = gold, answer
-    both = both[0].replace(r"\mathbb{R}", _REALS), both[1].replace(r"\mathbb{R}", _REALS)
-    if outer_brackets(answer) == ("[", "]") and column_as_tuple(gold) != gold:
-        both = column_as_tuple(gold), f"({answer[1:-1]})"  # a list of Python for a column vector
+    """Two answers in the same notation, without labels and units that only one of them has."""
+    both = gold.replace(r"\mathbb{R}", _REALS), answer.replace(r"\mathbb{R}", _REALS)
+    if structure.outer_brackets(answer) == ("[", "]") and structure.column_as_tuple(gold) != gold:
+        both = structure.column_as_tuple(gold), f"({answer[1:-1]})"  # a list of Python for a column vector
     if any(text.startswith(("(", r"\langle")) for text in both):
-        both = column_as_tuple(both[0]), column_as_tuple(both[1])
-    if is_interval(both[0]) != is_interval(both[1]):
-        both = as_interval(both[0]), as_interval(both[1])
+        both = structure.column_as_tuple(both[0]), structure.column_as_tuple(both[1])
+    if structure.is_interval(both[0]) != structure.is_interval(both[1]):
+        both = structure.as_interval(both[0]), structure.as_interval(both[1])
     both = without_unit(both[0]), without_unit(both[1])  # a part of a list may have its own
-    names, bodies = zip(*(labelled(text) for text in both), strict=True)
+    names, bodies = zip(*(structure.labelled(text) for text in both), strict=True)
     other_names = None not in names and names[0] != names[1] and {*names} != {"y", "f(x)"}
-    return both if other_names or any(is_relation(body) for body in bodies) else bodies
+    return both if other_names or any(structure.is_relation(body) for body in bodies) else bodies
 
 
 def _by_label(values: list[str]) -> list[str]:
     """Parts of a tuple in the order of their labels, where all have one: y = 1, x = 2 is (2, 1)."""
-    names = [labelled(value).name for value in values]
+    names = [structure.labelled(value)[0] for value in values]
     if None in names or len(set(names)) < len(names):
         return values
     return [value for _, value in sorted(zip(names, values, strict=True))]
@@ -233,9 +211,9 @@ def _equal_but_for_percent(gold: str, answer: str) -> bool:
     """Whether one answer gives percentages, the other the same numbers without the sign: 60% where GSM8K has 60."""
     if ("%" in gold) == ("%" in answer):
         return False
-    if any(exact_value(part) is None for text in (gold, answer) for part in parts(text)[1]):
+    if any(exact_value(part) is None for text in (gold, answer) for part in structure.parts(text)[1]):
         return False
-    if not all("%" in part for part in parts(gold if "%" in gold else answer)[1]):
+    if not all("%" in part for part in structure.parts(gold if "%" in gold else answer)[1]):
         return False
     return compare(gold.replace("%", ""), answer.replace("%", ""), lambda gold, answer: False) is True
 

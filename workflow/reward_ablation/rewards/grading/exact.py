@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import NamedTuple
 
 _NUMBER = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d+)(?:\.\d*)?"
-_DECIMAL = re.compile(rf"({_NUMBER})(?: ?\\(?:times|cdot) ?10 ?\^ ?\{{? ?([-+]?\d{{1,3}}) ?\}}?|[eE]([-+]?\d{{1,3}}))?")
+_POWER_OF_TEN = r"(?: ?\\(?:times|cdot) ?10 ?\^ ?\{? ?([-+]?\d{1,3}) ?\}?|[eE]([-+]?\d{1,3}))?"
+_DECIMAL = re.compile(f"({_NUMBER}){_POWER_OF_TEN}")
 _DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d{1,2}|\d{4,})")
-_PLAIN_DECIMAL = re.compile(
-    r"[-+]?(\d+)\.(\d+)(?: ?\\(?:times|cdot) ?10 ?\^ ?\{? ?([-+]?\d{1,3}) ?\}?|[eE]([-+]?\d{1,3}))?"
-)
+_PLAIN_DECIMAL = re.compile(rf"[-+]?(\d+)\.(\d+){_POWER_OF_TEN}")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?: ?([ap])m)?|(\d{1,2}) ?([ap])m")
 _REPEATING = re.compile(r"(\d+)\.(\d*)\\overline ?\{ ?(\d+) ?\}")
 _SLASH = re.compile(rf"(?:(\d+) )?({_NUMBER}) ?/ ?({_NUMBER})")
@@ -28,19 +26,10 @@ _WORDS = (
     "eighteen nineteen twenty"
 )
 _VALUES = {word: Fraction(value) for value, word in enumerate(_WORDS.split())}
-
-
-#: A decimal of so many digits is how a computer prints a value: as that value, rounded.
+#: A decimal with so many digits is a value as a computer prints it: rounded.
 ROUNDED_DIGITS = 12
-#: One part in so many is what a double can be off by.
+#: A double can be off by one part in so many.
 DOUBLE = 10**15
-
-
-class Significant(NamedTuple):
-    """Digits of a decimal: all that count, and those after the point."""
-
-    digits: int
-    places: int
 
 
 def exact_value(normalised: str) -> Fraction | None:
@@ -60,19 +49,19 @@ def decimal_comma(normalised: str) -> Fraction | None:
     return Fraction(f"{match[1]}.{match[2]}") if match else None
 
 
-def significant(normalised: str) -> Significant | None:
-    """Digits of a decimal such as -0.0833, or 8.33e-2: 3 that count, 4 places; None for anything else."""
+def significant(normalised: str) -> tuple[int, int] | None:
+    """Significant digits and decimal places, 3 and 4 for -0.0833 or 8.33e-2; None for what is no decimal."""
     match = _PLAIN_DECIMAL.fullmatch(normalised)
     if match is None:
         return None
     digits = (match[1] + match[2]).lstrip("0")
-    return Significant(len(digits), len(match[2]) - int(match[3] or match[4] or 0))
+    return len(digits), len(match[2]) - int(match[3] or match[4] or 0)
 
 
 def rounded_places(normalised: str) -> int | None:
-    """Decimal places of a decimal with enough digits to be a value, rounded; None for anything else."""
-    decimal = significant(normalised)
-    return decimal.places if decimal and decimal.digits >= ROUNDED_DIGITS else None
+    """Decimal places of a decimal with enough digits to be a rounded value; None for anything else."""
+    digits, places = significant(normalised) or (0, 0)
+    return places if digits >= ROUNDED_DIGITS else None
 
 
 def clock_seconds(normalised: str) -> set[int]:

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 
-from reward_ablation.rewards.grading.prose import last_formula_or_number, last_number, stated_answer
+from reward_ablation.rewards.grading.prose import last_formula_or_number, last_match, last_number, stated_answer
 from reward_ablation.system.errors import StudyError
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{|[-+]?\.?\d)")
@@ -30,28 +30,24 @@ def extract(text: str, answer_format: str) -> str | None:
     Parameters
     ----------
     text : str
-        Any text of any length; time is linear in it.
+        Any text of any length; time is linear in it. Only the text after the last ``</think>`` counts, up to a
+        ``<think>`` that is never closed.
     answer_format : {"boxed", "hash", "final", "tag", "last_number"}
-        - ``boxed``: the content of the last ``\boxed`` or ``\fbox``, with nested braces; ``\{`` and
-          ``\}`` are no braces. A box that is never closed has no answer, and an earlier box does not
-          stand in for it: the text was cut off before it gave its answer. Without braces, a number
-          that follows directly (``\boxed 2``). An empty box is passed over: it hides none before it.
-          Several boxes with only commas, "and", "or", space or a label (``y =``) between them are one
-          answer, the list of their contents; so two guesses are not one that is right.
+        - ``boxed``: the content of the last ``\boxed`` or ``\fbox`` that is not empty, with nested braces (``\{`` and
+          ``\}`` are no braces), or the number after a box without braces (``\boxed 2``). Where the last box is
+          never closed there is no answer: the text was cut off. Several boxes with only commas, "and", "or", space or
+          a label (``y =``) between them are one answer, the list of their contents: two guesses are not one answer.
         - ``hash``: the rest of the line after the last ``####`` (five or more are no marker).
         - ``final``: the rest of the last line that starts with ``Final:``.
-        - ``tag``: between the last ``<answer>`` and the next ``</answer>``; unclosed has no answer.
-        - ``last_number``: the last number in the text, with sign, thousands separators, decimals,
-          ``a/b``, ``\frac{a}{b}``, a mixed number (``1 1/2``), a dollar sign before and a percent
-          sign after. Digits after a letter (``A2B``) are no number; after a Chinese or Japanese
-          character they are one.
+        - ``tag``: between the last ``<answer>`` and the next ``</answer>``; an unclosed tag has no answer.
+        - ``last_number``: the last number in the text, with sign, thousands separators, decimals, ``a/b``,
+          ``\frac{a}{b}``, a mixed number (``1 1/2``), a dollar sign before and a percent sign after. Digits after a
+          letter (``A2B``) are no number; digits after a Chinese or Japanese character are a number.
 
     Returns
     -------
     str or None
-        Stripped, and a part of the text but for a list of boxes. None where there is no answer, and
-        where the answer is empty (of boxes, where all are empty). Only the text after the last ``</think>``
-        counts, and a ``<think>`` that is never closed has no answer after it.
+        Stripped; a part of the text, except for a list of boxes. None where there is no answer or an empty one.
 
     Raises
     ------
@@ -66,7 +62,7 @@ def extract(text: str, answer_format: str) -> str | None:
 
 def last_box(text: str) -> str | None:
     r"""Content of the last ``\boxed`` or ``\fbox`` alone, as the golds of MATH are; None where it is empty."""
-    box = _last(_BOX, text)
+    box = last_match(_BOX, text)
     return (_content(text, box.end())[1] or "").strip() or None if box else None
 
 
@@ -74,14 +70,12 @@ def extract_lenient(text: str) -> str | None:
     r"""Answer by the first of boxed, hash, tag and final that finds one, else what prose states, else the last number.
 
     Prose states an answer after "answer is" or "answer:" (`prose.stated_answer`). Without a statement the answer is
-    the last formula, unless a number follows the formula, or the last number. A formula stands in ``$...$``,
-    ``$$...$$``, ``\(...\)`` or ``\[...\]``, near the end. A dollar sign with a space inside of it or a digit behind it
-    is money.
+    the last formula, or the last number where one follows the formula. A formula stands in ``$...$``, ``$$...$$``,
+    ``\(...\)`` or ``\[...\]``, near the end. A dollar sign before a space or after which a digit follows is money.
     """
-    marked = (extract(text, name) for name in _LENIENT_ORDER)
-    answer = next((answer for answer in marked if answer is not None), None)
+    marked = (extract(text, name) for name in ("boxed", "hash", "tag", "final"))
     said = after_thinking(text)
-    return answer or stated_answer(said) or last_formula_or_number(said)
+    return next(filter(None, marked), None) or stated_answer(said) or last_formula_or_number(said)
 
 
 def marker_spans(text: str, answer_format: str) -> list[tuple[int, int]]:
@@ -113,22 +107,14 @@ def answer_end(text: str, opened: int, answer_format: str) -> int:
     return opened + len(text[opened:].partition("\n")[0].rstrip())
 
 
-def closing_brace(text: str, opening: int) -> int | None:
+def _closing_brace(text: str, opening: int) -> int | None:
     """Index of the brace that closes the one at `opening`, or None; a backslash hides the character after it."""
-    depth, position = 0, opening
+    depth = 0
     for match in _BRACE.finditer(text, opening):
-        position = match.start()
         depth += {"{": 1, "}": -1}.get(match[0], 0)
         if depth == 0 and match[0] == "}":
-            return position
+            return match.start()
     return None
-
-
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    match = None
-    for match in pattern.finditer(text):  # noqa: B007  the last one is wanted
-        pass
-    return match
 
 
 def _boxed(text: str) -> str | None:
@@ -152,12 +138,12 @@ def _content(text: str, start: int) -> tuple[int, str | None]:
     if text[start] != "{":
         number = _BARE_BOX.match(text, start)
         return (number.end(), number[0]) if number else (start, None)
-    end = closing_brace(text, start)
+    end = _closing_brace(text, start)
     return (start, None) if end is None else (end + 1, text[start + 1 : end])
 
 
 def _rest_of_line(pattern: re.Pattern[str], text: str) -> str | None:
-    marker = _last(pattern, text)
+    marker = last_match(pattern, text)
     return None if marker is None else text[marker.end() :].partition("\n")[0]
 
 
@@ -175,4 +161,3 @@ _EXTRACTORS: dict[str, Callable[[str], str | None]] = {
     "last_number": last_number,
 }
 _MARKERS = {"boxed": _BOX, "hash": _HASH, "final": _FINAL, "tag": re.compile(_ANSWER_OPEN)}
-_LENIENT_ORDER = ("boxed", "hash", "tag", "final")

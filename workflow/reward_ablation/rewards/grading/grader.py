@@ -1,8 +1,7 @@
-r"""Whether a completion's answer is right, and if that cannot be told, why.
+r"""Whether a completion's answer is right, and if that cannot be said, why.
 
-Most answers are settled here: equal strings after normalisation, or two rational numbers compared
-exactly. The rest goes to math-verify in a process of its own (`supervisor`), which is started when
-the first such answer comes and never for one that is not.
+Most answers are settled in this process: equal strings after normalisation, or two rational numbers compared exactly.
+The rest goes to math-verify in a process of its own (`supervisor`), which starts with the first such answer.
 """
 
 from __future__ import annotations
@@ -16,23 +15,19 @@ from reward_ablation.rewards.grading.extraction import extract
 from reward_ablation.rewards.grading.settling import Status, settle
 from reward_ablation.rewards.grading.supervisor import math_worker
 
-#: Characters of an answer that is looked at in this process, which nothing could end; the longest gold of MATH has 159.
+#: Longest answer, in characters, that is compared in this process, where nothing can stop the comparison.
+#: The longest gold of MATH has 159.
 MAX_HERE = 300
 
 
 @dataclass(frozen=True)
 class Grade:
-    """Verdict on one completion.
+    """Verdict on one completion, with the answer as it was written.
 
-    Attributes
-    ----------
-    status : {"correct", "wrong", "unparseable", "timeout", "error"}
-        - correct, wrong: the answer was read and compared with the gold.
-        - unparseable: there is no answer in the asked format, or none that can be read.
-        - timeout: comparing it would take, or took, more than the bounds on time and memory.
-        - error: no verdict, through no fault of the answer (an empty gold, a worker that was killed twice).
-    answer : str or None
-        The answer as it was written.
+    - correct, wrong: the answer was read and compared with the gold.
+    - unparseable: there is no answer in the asked format, or none that can be read.
+    - timeout: the comparison would exceed, or exceeded, the bounds on time and memory.
+    - error: no verdict, through no fault of the answer (an empty gold, a worker that was killed twice).
     """
 
     status: Status
@@ -51,10 +46,6 @@ def grade(completion: str, gold: str, answer_format: str = "boxed") -> Grade:
     answer_format : {"boxed", "hash", "final", "tag", "last_number"}
         Where the answer stands (`extraction.extract`).
 
-    Returns
-    -------
-    Grade
-
     Raises
     ------
     StudyError
@@ -68,22 +59,13 @@ def grade(completion: str, gold: str, answer_format: str = "boxed") -> Grade:
 def grade_batch(
     completions: Sequence[str], golds: Sequence[str], answer_format: str = "boxed", workers: int | None = None
 ) -> list[Grade]:
-    """Grade many completions, those side by side that take a parser.
+    """Grade many completions, as `grade` does.
 
     Parameters
     ----------
-    completions, golds : sequences of str
-        Of one length.
-    answer_format : str
-        As in `grade`.
     workers : int, optional
-        Answers that math-verify judges at once, each in a process of its own; default the number of
-        CPUs, at most 4. It decides how long a batch takes, and no verdict.
-
-    Returns
-    -------
-    list of Grade
-        What `grade` gives one by one.
+        Answers that math-verify judges at once, each in a process of its own; default the number of CPUs, at most 4.
+        The verdicts do not depend on it.
     """
     answers = [extract(completion, answer_format) for completion in completions]
     return grade_answers(answers, golds, workers)
@@ -102,7 +84,8 @@ def grade_answers(answers: Sequence[str | None], golds: Sequence[str], workers: 
         for status, answer, gold in zip(statuses, answers, golds, strict=True)
         if status is None and answer is not None
     ]
-    judged = iter(math_worker.judge(pairs, workers or _default_workers()) if pairs else ())
+    at_once = workers or min(4, len(os.sched_getaffinity(0)))
+    judged = iter(math_worker.judge(pairs, at_once) if pairs else ())
     return [
         Grade(next(judged) if status is None else status, answer)
         for status, answer in zip(statuses, answers, strict=True)
@@ -113,12 +96,6 @@ def _without_parser(answer: str | None, gold: str) -> Status | None:
     """Status of an answer that needs no parser; None where it does."""
     if answer is None or is_malformed(answer):
         return "unparseable"
-    return None if len(answer) > MAX_HERE and answer != gold else settle(gold, answer, _undecided)
-
-
-def _undecided(gold: str, answer: str) -> None:
-    """Leaf of a comparison without a parser."""
-
-
-def _default_workers() -> int:
-    return min(4, len(os.sched_getaffinity(0)))
+    if len(answer) > MAX_HERE and answer != gold:
+        return None
+    return settle(gold, answer, lambda gold, answer: None)

@@ -1,9 +1,8 @@
-r"""A second opinion on an answer: the string rules that the MATH paper judged its models by.
+r"""A second opinion on an answer: the string rules by which the MATH paper judged its models.
 
-Hendrycks et al., "Measuring Mathematical Problem Solving With the MATH Dataset", 2021, arXiv 2103.03874.
-Evaluation asks it beside the grader of this package, and the tables tell how often the two differ. It
-shares no code with that grader, so that an error in one is not an error in both, and it keeps the quirks
-of the published rules, which many published numbers rest on:
+Hendrycks et al., "Measuring Mathematical Problem Solving With the MATH Dataset", 2021, arXiv 2103.03874. Evaluation
+uses these rules beside the grader of this package, and the tables show how often the two differ. The two share no
+code, so that an error in one is not an error in both. Many published numbers rest on the quirks of these rules:
 
 - Strings are compared, never values: 0.25 is not ``\frac{1}{4}``, and 1,000 is not 1000. The one
   exception is 0.5, which is ``\frac{1}{2}``.
@@ -48,17 +47,9 @@ _QUOTIENT = re.compile(f"{_INTEGER}/{_INTEGER}")
 
 
 def equivalent(answer: str, gold: str) -> bool:
-    """Whether an answer is the gold by the rules of the MATH paper.
+    """Whether an extracted answer is the gold by the rules of the MATH paper; time is linear in the texts.
 
-    Parameters
-    ----------
-    answer, gold : str
-        As they were extracted: no marker, no box. Any text; time is linear in it.
-
-    Returns
-    -------
-    bool
-        Equality of the normalised strings; of the strings as they stand, where one of them cannot be normalised.
+    Where one of them cannot be normalised, the strings are compared as they stand.
     """
     rewritten, rewritten_gold = _rewritten(answer), _rewritten(gold)
     if rewritten is None or rewritten_gold is None:

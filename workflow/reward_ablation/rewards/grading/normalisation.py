@@ -1,12 +1,8 @@
 r"""One way to write an answer, which equal answers share more often than not.
 
-Rules
------
 - One spelling of LaTeX, without decoration (`spelling`); no unit where it is clear-cut (`units`).
-- A percent sign stays. What it says against a number without it is for `comparison`.
-- Words for a symbol are the symbol: "no solution" is ``\emptyset``, "all real numbers" ``\mathbb{R}``, "infinitely
-  many" ``\infty``.
-- ``\text{}`` goes, its words stay.
+- A percent sign stays, for `comparison`. ``\text{}`` goes, its words stay.
+- Words for a symbol become the symbol: "no solution" is ``\emptyset``.
 - A choice is its letter: ``(B)``, ``B. 12`` and ``\text{Option B}`` are ``B``.
 """
 
@@ -21,47 +17,34 @@ _PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%)
 _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\[a-zA-Z]+")
 _WORD = re.compile(r"[A-Za-z]{4,}|\d ?[ap]m\b")
 _TEXT_WORD = re.compile(rf"\$?{TEXT_COMMAND} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
-_CONJUNCTION = re.compile(rf"{TEXT_COMMAND} ?\{{ ?,? ?(and|or) ?\}}")
 _TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
 _CHOICE = re.compile(r"\(?([A-J])\)|(?:[Oo]ption|[Cc]hoice|[Aa]nswer) \(?([A-J])\)?|([A-J])[.:)] (.+)|\(([A-J])\) (.+)")
 #: ASCII, since Chinese and Japanese text has no space around a letter: "B. 或C" names two.
 _OTHER_CHOICE = re.compile(r"\b(?:and|or|not)\b|[,/&]|\([A-J]\)|\b[B-J]\b", re.ASCII)
 #: Words that models box for a symbol: "No real solutions", "No solution exists", "all real numbers", "infinitely many".
-_SYNONYMS = [
-    (re.compile(pattern, re.IGNORECASE), symbol)
-    for pattern, symbol in [
-        (r"(?:there (?:is|are) )?no (?:real )?solutions?(?: exists?)?", r"\emptyset"),
-        (r"all real numbers", r"\mathbb{R}"),
-        (r"(?:there are )?infinitely many(?: solutions)?", r"\infty"),
-    ]
-]
-_ARTICLE = re.compile(r"^(?:an?|[Tt]he) (?=[A-Za-z]{3})")
+_SYNONYMS = {
+    r"(?:there (?:is|are) )?no (?:real )?solutions?(?: exists?)?": r"\emptyset",
+    r"all real numbers": r"\mathbb{R}",
+    r"(?:there are )?infinitely many(?: solutions)?": r"\infty",
+}
 
 
 def normalise(text: str) -> str:
-    r"""Canonical form of an answer, still LaTeX that a parser can read.
+    """Canonical form of an extracted answer of bounded length, still LaTeX that a parser can read; may be empty.
 
-    Parameters
-    ----------
-    text : str
-        An answer as extracted, of bounded length.
-
-    Returns
-    -------
-    str
-        By the rules at the head of this module; empty where nothing is left. Applying it twice
-        changes nothing more for the answers of MATH and GSM8K.
+    Normalising twice changes nothing more for the answers of MATH and GSM8K.
     """
     if match := _PLAIN_NUMBER.fullmatch(text):  # most answers of GSM8K: none of the rules below has more to say
         return match[1] + (match[2] or "")
     text = without_unit(spelled(text))
-    text = _TEXT.sub(r"\1", _CONJUNCTION.sub(r" \1 ", text))
-    text = _ARTICLE.sub("", " ".join(text.split()).strip(" .,;:"))
-    return _choice(text) or _symbol(text) or without_unit(text)
+    text = _TEXT.sub(r"\1", text)
+    text = " ".join(text.split()).strip(" .,;:")
+    symbols = (symbol for words, symbol in _SYNONYMS.items() if re.fullmatch(words, text, re.IGNORECASE))
+    return _choice(text) or next(symbols, None) or without_unit(text)
 
 
 def _choice(text: str) -> str | None:
-    """Letter of one choice, with or without what it says; None for anything else, such as two of them."""
+    """Letter of one choice, with or without the text of the choice; None for anything else, such as two choices."""
     match = _CHOICE.fullmatch(text)
     if match is None:
         return None
@@ -70,16 +53,11 @@ def _choice(text: str) -> str | None:
     return None if _OTHER_CHOICE.search(rest) else bracketed or named or stopped or enclosed
 
 
-def _symbol(text: str) -> str | None:
-    """The symbol that words stand for; None for anything else."""
-    return next((symbol for pattern, symbol in _SYNONYMS if pattern.fullmatch(text)), None)
-
-
 def comparison_key(normalised: str) -> str:
-    """Key that is equal only for answers that say the same: spaces and single-character braces dropped.
+    """Key that only equal answers share: without spaces, and without braces around a single character.
 
-    A space between two digits stays, since ``1 1/2`` is not ``11/2``. Words count without case,
-    letters with it: AB is not ab.
+    A space between two digits stays, since ``1 1/2`` is not ``11/2``. The case of letters counts (AB is not ab), the
+    case of words does not.
     """
     key = re.sub(r" (?!\d)|(?<!\d) ", "", normalised)
     key = re.sub(r"([_^])\{(\w)\}", r"\1\2", key)
@@ -90,13 +68,13 @@ def comparison_key(normalised: str) -> str:
 
 
 def is_prose(normalised: str) -> bool:
-    """Whether words stand in an answer: four letters in a row that are no LaTeX command, or a time with am or pm.
+    """Whether an answer has words (four letters in a row that are no LaTeX command) or a time with am or pm.
 
-    A parser would read a word as a product of variables, where "thing" equals "night".
+    A parser would read a word as a product of variables: "thing" would equal "night".
     """
     return _WORD.search(_NO_WORDS.sub(" ", normalised)) is not None
 
 
 def is_word(text: str) -> bool:
-    r"""Whether an answer as written is nothing but words in ``\text{}``, and so no product of variables."""
+    r"""Whether an answer as written is only words in ``\text{}``, and so no product of variables."""
     return _TEXT_WORD.fullmatch(text.strip()) is not None

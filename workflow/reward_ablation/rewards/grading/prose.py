@@ -1,7 +1,7 @@
 """Answers in prose: the last number, the last formula, and what a sentence such as "The answer is 42" states.
 
-A pattern stands here because a real answer has needed it; a comment or a row of the tests names the answer.
-Each pattern has bounds, so that time is linear in the text, whatever the text is.
+Real answers needed these patterns; a comment or a row of the tests names the answer. Each pattern has bounds, so that
+the time is linear in the length of any text.
 """
 
 from __future__ import annotations
@@ -75,15 +75,14 @@ _WORDS = re.compile(
 
 def last_number(text: str) -> str | None:
     """The last number of a text, as `extraction.extract` describes it; None without one."""
-    return _last(_LAST_NUMBER, text)
+    number = last_match(_LAST_NUMBER, text)
+    return number[0].strip() if number else None
 
 
 def last_formula_or_number(text: str) -> str | None:
     """The last formula near the end of a text, or the last number where one follows it."""
     tail = text[-FORMULA_TAIL:]
-    formula = None
-    for formula in _FORMULA.finditer(tail):  # noqa: B007  the last one is wanted
-        pass
+    formula = last_match(_FORMULA, tail)
     number = last_number(text)
     if formula is None or re.search(r"\d", tail[formula.end() :]):
         return number
@@ -92,20 +91,15 @@ def last_formula_or_number(text: str) -> str | None:
 
 
 def stated_answer(text: str) -> str | None:
-    """What the last sentence of the kind "The answer is 42" states.
-
-    Parameters
-    ----------
-    text : str
-        Any text; the last twenty sentences of the kind near its end are looked at.
+    """What the last sentence of the kind "The answer is 42" states, of the last twenty such sentences near the end.
 
     Returns
     -------
     str or None
-        A formula, a number with its scale word ("5 million"), several of them, or the letter of a choice; where no
+        One or several formulae or numbers with their scale words ("5 million"), or the letter of a choice; where no
         sentence states any of these, up to three words that end their sentence. A guess between two ("41 eggs or 42
-        eggs") is given whole, so that it equals neither. None where nothing is stated, or a number goes on as an
-        expression (3 + 4 = 7) or as words that change it ("7 squared").
+        eggs") is returned whole, so that it equals neither. None where nothing is stated, or where the number is the
+        start of an expression (3 + 4 = 7) or of words that change it ("7 squared").
     """
     text = text[-STATEMENT_TAIL:]
     statements = list(reversed(deque(_STATEMENT.finditer(text), maxlen=_MOST_STATEMENTS)))
@@ -117,7 +111,7 @@ def stated_answer(text: str) -> str | None:
 
 
 def _value_after(text: str, statement: re.Match[str]) -> str | None:
-    """Formula, numbers or choice that follow; empty where a number is no answer, None where there is none of them."""
+    """Formula, numbers or choice after a statement; empty where a number there is no answer, None where none is."""
     start = _start(text, statement)
     if choice := _STATED_CHOICE.match(text, start):
         other = _OTHER_CHOICE.match(text, choice.end())
@@ -165,8 +159,7 @@ def _content(found: re.Match[str]) -> str:
     return next((group for group in found.groups() if group is not None), found[0]).strip()
 
 
-def _last(pattern: re.Pattern[str], text: str) -> str | None:
-    match = None
-    for match in pattern.finditer(text):  # noqa: B007  the last one is wanted
-        pass
-    return None if match is None else match[0].strip()
+def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The last match of a pattern in a text."""
+    last = deque(pattern.finditer(text), maxlen=1)
+    return last[0] if last else None

@@ -1,4 +1,4 @@
-"""The status of an answer as it was written, against a gold: with a parser in the worker, without one before it."""
+"""The status of an answer against a gold. The worker brings a parser to it; the calling process has none."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from reward_ablation.rewards.grading.units import units_differ
 Status = Literal["correct", "wrong", "unparseable", "timeout", "error"]
 
 
+class _TooCostly(Exception):
+    pass
+
+
 def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
     """Status of an answer.
 
@@ -24,12 +28,12 @@ def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
     answer : str
         As extracted, of bounded length.
     leaf : callable (gold, answer) -> bool or None
-        Compares what takes a parser (`comparison.compare`).
+        Compares what takes a parser (`comparison.compare`). It never gets a costly answer.
 
     Returns
     -------
     str or None
-        None where `leaf` said so.
+        None where `leaf` returned None.
     """
     expected, given = _normalised_gold(gold), normalise(answer)
     if not expected:
@@ -38,31 +42,20 @@ def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
         return "unparseable"
     if units_differ(gold, answer):
         return "wrong"
-    try:
-        verdict = compare(expected, given, _never if is_word(gold) or is_word(answer) else _bounded(leaf))
-    except _TooCostly:
-        return "timeout"
-    return None if verdict is None else "correct" if verdict else "wrong"
-
-
-class _TooCostly(Exception):
-    pass
-
-
-def _bounded(leaf: Leaf) -> Leaf:
-    """A leaf that no costly answer reaches."""
+    words = is_word(gold) or is_word(answer)
 
     def bounded(gold: str, answer: str) -> bool | None:
+        if words:  # words that differ as strings differ
+            return False
         if is_too_costly(answer):
             raise _TooCostly
         return leaf(gold, answer)
 
-    return bounded
-
-
-def _never(gold: str, answer: str) -> bool:
-    """Leaf for words: what is not the same word is another."""
-    return False
+    try:
+        verdict = compare(expected, given, bounded)
+    except _TooCostly:
+        return "timeout"
+    return None if verdict is None else "correct" if verdict else "wrong"
 
 
 @lru_cache(maxsize=4096)

@@ -1,63 +1,30 @@
-r"""LaTeX in one spelling: what is written otherwise and means the same is rewritten.
+r"""LaTeX in one spelling.
 
-Dollar signs, ``\left`` and ``\right``, spacing, style and colour commands, Markdown stars and a
-trailing stop go. ``\dfrac`` and ``\frac12`` become ``\frac{1}{2}``, ``\sqrt3`` becomes ``\sqrt{3}``;
-``√3``, ``½``, ``x²``, ``2sqrt(3)``, ``3*x**2``, ``pi`` become LaTeX. Words before an answer
-("The answer is") go, words after it are for `units`.
-
-Callers bound the length of the text first (`bounds.is_malformed`).
+Dollar signs, ``\left`` and ``\right``, spacing, style and colour commands, Markdown stars and a trailing stop go.
+``\dfrac`` and ``\frac12`` become ``\frac{1}{2}``, ``\sqrt3`` becomes ``\sqrt{3}``; ``√3``, ``½``, ``x²``,
+``2sqrt(3)``, ``3*x**2``, ``pi`` become LaTeX. Words before an answer ("The answer is") go; words after it are for
+`units`. Callers bound the length of the text first (`bounds.is_malformed`).
 """
 
 from __future__ import annotations
 
 import re
 
-_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
-_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+_SUPERSCRIPTS, _SUBSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "₀₁₂₃₄₅₆₇₈₉"
+_PLAIN_DIGITS = str.maketrans(_SUPERSCRIPTS + _SUBSCRIPTS, "0123456789+-n0123456789")
 _VULGAR = {"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5"}
 _VULGAR |= {"⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8"}
 
-_CHARACTERS = str.maketrans(
-    {
-        "\u2212": "-",
-        "\u2010": "-",
-        "\u2011": "-",
-        "\u2013": "-",
-        "\u2044": "/",
-        "\u00f7": "/",
-        "\u2215": "/",
-        "\u2236": ":",
-        "\u2032": "'",
-        "\u2019": "'",
-        "\u00d7": r"\times ",
-        "\u00b7": r"\cdot ",
-        "\u22c5": r"\cdot ",
-        "\u03c0": r"\pi ",
-        "\u03b8": r"\theta ",
-        "\u221e": r"\infty ",
-        "\u2264": r"\le ",
-        "\u2265": r"\ge ",
-        "\u2260": r"\ne ",
-        "\u2248": r"\approx ",
-        "\u2208": r"\in ",
-        "\u222a": r"\cup ",
-        "\u2205": r"\emptyset ",
-        "\u211d": r"\mathbb{R}",
-        "\u00b1": r"\pm ",
-        "\u00b0": r"^\circ",
-        "\u27e8": r"\langle ",
-        "\u27e9": r"\rangle ",
-        "\uff05": "%",
-        "\uff0e": ".",
-        "\u3002": ". ",
-        "\u20ac": "$",
-        "\u00a3": "$",
-        "\u00a2": r"\text{ cents}",
-        "\u200b": "",
-        "\u2060": "",
-        "\ufeff": "",
-    }
+#: Characters that become one other character each, and characters that go.
+_ONE_TO_ONE = str.maketrans(
+    "\u2212\u2010\u2011\u2013\u2044\u00f7\u2215\u2236\u2032\u2019\uff05\uff0e\u20ac\u00a3",
+    "----///:''%.$$",
+    "\u200b\u2060\ufeff",
 )
+_WORDS = {"ℝ": r"\mathbb{R}", "°": r"^\circ", "。": ". ", "¢": r"\text{ cents}"}
+_COMMANDS = "×times ·cdot ⋅cdot πpi θtheta ∞infty ≤le ≥ge ≠ne ≈approx ∈in ∪cup ∅emptyset ±pm ⟨langle ⟩rangle"
+_WORDS |= {item[0]: rf"\{item[1:]} " for item in _COMMANDS.split()}
+_CHARACTERS = {**_ONE_TO_ONE, **{ord(character): words for character, words in _WORDS.items()}}
 
 TEXT_COMMAND = (
     r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|boldsymbol|bm|underline"
@@ -88,7 +55,6 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"(?<!\\)\\[()\[\]]", ""),
         (r"\{,\}", ","),
         (r"\{:\}|\\colon(?![a-zA-Z])", ":"),
-        (r"\\(?:left|right) ?\.", ""),
         (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])", ""),
         (
             r"\\(?:displaystyle|textstyle|scriptstyle|large|Large|LARGE|huge|Huge|small|normalsize|n?o?limits)(?![a-zA-Z])",
@@ -120,7 +86,6 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         # plain text that means mathematics
         (r"^\*+|\*+$", ""),
         (r"(?<=[\w)}])\*\*(?=[\w({-])", "^"),
-        (r" ?\*+ ?", r"\\cdot "),
         (r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z])", r"\\infty "),
         (rf"(?<![\\A-Za-z])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 "),
         (r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),
@@ -152,13 +117,7 @@ _INTRODUCTION = re.compile(
 
 
 def spelled(text: str) -> str:
-    """An answer in one spelling of LaTeX, with single spaces.
-
-    Parameters
-    ----------
-    text : str
-        An answer as extracted.
-    """
+    """An extracted answer in one spelling of LaTeX, with single spaces."""
     if not text.isascii():
         text = _without_unicode(text)
     text = " ".join(text.split())
@@ -180,13 +139,9 @@ def _without_degrees(text: str) -> str:
 
 def _without_unicode(text: str) -> str:
     """Mathematical characters as LaTeX; what has none stays."""
-    text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+", lambda digits: f"^{{{digits[0].translate(_SUPERSCRIPTS)}}}", text)
-    text = re.sub("[₀₁₂₃₄₅₆₇₈₉]+", lambda digits: f"_{{{digits[0].translate(_SUBSCRIPTS)}}}", text)
-    text = re.sub(f"(\\d?) ?([{''.join(_VULGAR)}])", _vulgar_fraction, text)
+    text = re.sub(f"[{_SUPERSCRIPTS}]+", lambda digits: f"^{{{digits[0].translate(_PLAIN_DIGITS)}}}", text)
+    text = re.sub(f"[{_SUBSCRIPTS}]+", lambda digits: f"_{{{digits[0].translate(_PLAIN_DIGITS)}}}", text)
+    text = re.sub(f"(\\d?) ?([{''.join(_VULGAR)}])", lambda match: f"{match[1]} {_VULGAR[match[2]]}".lstrip(), text)
     text = re.sub(r"√ ?(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt{\1}", text)
     text = re.sub(r"∛ ?(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt[3]{\1}", text)
     return text.translate(_CHARACTERS)
-
-
-def _vulgar_fraction(match: re.Match[str]) -> str:
-    return f"{match[1]} {_VULGAR[match[2]]}" if match[1] else _VULGAR[match[2]]

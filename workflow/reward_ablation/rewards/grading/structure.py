@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"\\[{}]|\\[lr]angle(?![a-zA-Z])|\\[a-zA-Z]+|\\.|[()\[\]{}]|[,;=<>]|(?<![A-Za-z])(?:and|or)(?![A-Za-z])", re.DOTALL
@@ -34,22 +33,11 @@ _SYSTEM = re.compile(r"\\begin ?\{cases\}(.*)\\end ?\{cases\}")
 _COLUMN = re.compile(r"\\begin ?\{[pb]matrix\}([^&]*)\\end ?\{[pb]matrix\}")
 
 
-class Labelled(NamedTuple):
-    """A value and what it is called: ``x = 5``."""
-
-    name: str | None
-    body: str
-
-
 def parts(text: str) -> tuple[str, list[str]]:
-    r"""Outer brackets and comma-separated parts of an answer.
+    r"""Outer brackets and comma-separated parts of an answer; there is at least one part.
 
-    Returns
-    -------
-    brackets : {"", "()", "[]", "(]", "[)", "{}"}
-        Empty for a bare list and for what is no list at all; ``\{`` and ``{`` are "{}", angles are "()".
-    parts : list of str
-        At least one. Commas between digits of a bare number separate thousands.
+    Without brackets around all of it, the brackets are "". ``\{`` and ``{`` are "{}", angles are "()". Commas between
+    digits of a bare number separate thousands.
     """
     if match := _SYSTEM.fullmatch(text):
         return "", [row.strip(" ,;&") for row in match[1].split(r"\\") if row.strip(" ,;&")] or [text]
@@ -63,19 +51,18 @@ def parts(text: str) -> tuple[str, list[str]]:
 
 def outer_brackets(text: str) -> tuple[str, str] | None:
     """The bracket that opens a text and the one that closes it, if they enclose all of it."""
-    depth, first, last = 0, None, None
-    for token in _TOKEN.finditer(text):
-        if first is None and (token.start() > 0 or token[0] not in _OPENING):
-            return None
-        first = first or token[0]
+    tokens = _TOKEN.finditer(text)
+    first = next(tokens, None)
+    if first is None or first.start() > 0 or first[0] not in _OPENING:
+        return None
+    depth = 1
+    for token in tokens:
         depth += _DEPTH.get(token[0], 0)
         if depth == 0 and token[0] in _CLOSING:
-            last = token
-            break
-    if first is None or last is None or last.end() != len(text):
-        return None
-    kinds = _OPENING[first] + _CLOSING[last[0]]
-    return (first, last[0]) if kinds in ("()", "[]", "(]", "[)", "{}") else None
+            kinds = _OPENING[first[0]] + _CLOSING[token[0]]
+            all_of_it = token.end() == len(text) and kinds in ("()", "[]", "(]", "[)", "{}")
+            return (first[0], token[0]) if all_of_it else None
+    return None
 
 
 def sides(text: str, relation: str) -> list[str]:
@@ -93,10 +80,10 @@ def is_name(text: str) -> bool:
     return _VARIABLE.fullmatch(text) is not None
 
 
-def labelled(text: str) -> Labelled:
-    """An answer as name and value; the name is None without one."""
+def labelled(text: str) -> tuple[str | None, str]:
+    """Name and value of an answer such as ``x = 5``; the name is None where there is none."""
     match = _LABEL.match(text)
-    return Labelled(match[1].replace(" ", ""), text[match.end() :]) if match else Labelled(None, text)
+    return (match[1].replace(" ", ""), text[match.end() :]) if match else (None, text)
 
 
 def is_interval(text: str) -> bool:
@@ -180,6 +167,5 @@ def _spread_plus_minus(text: str) -> str:
     r"""Both readings of a text with one ``\pm``, as a list."""
     if len(_PLUS_MINUS.findall(text)) != 1 or "," in text:
         return text
-    match = _LABEL.match(text)
-    body = text[match.end() :] if match else text
+    body = labelled(text)[1]
     return ", ".join(_PLUS_MINUS.sub(sign, body).strip().removeprefix("+").strip() for sign in "+-")

@@ -1,8 +1,7 @@
 """Keeps the process that asks math-verify: starts it when first needed, bounds it, kills and replaces it.
 
-It is a fresh interpreter, not a fork (the caller may hold a GPU or threads) and not multiprocessing's
-spawn (which would import the caller's main module again), and no pool of `concurrent.futures`, where a
-worker that hangs is never reclaimed.
+The process is a fresh interpreter: the caller may hold a GPU or threads, which a fork would share; multiprocessing's
+spawn would import the caller's main module again; and a pool of `concurrent.futures` never ends a worker that hangs.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from reward_ablation.rewards.grading import worker
 from reward_ablation.rewards.grading.settling import Status
 
 START_SECONDS = 120.0  # imports on a busy network file system
-REPLY_SECONDS = 4 * worker.WALL_SECONDS  # the worker ends each answer itself; this one holds if it cannot
+REPLY_SECONDS = 4 * worker.WALL_SECONDS  # for a worker that cannot end an answer itself
 BATCH = 256  # answers in one request
 CACHE = 1 << 14  # verdicts that are kept
 
@@ -32,7 +31,7 @@ Pair = tuple[str, str]  # gold, answer
 
 
 class MathWorker:
-    """A worker process and the right to ask it; safe to share between threads, and harmless in a forked child."""
+    """A worker process, for all threads of this process; a forked child starts a worker of its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,32 +46,23 @@ class MathWorker:
         return self._process.pid if self._process else None
 
     def judge(self, pairs: Sequence[Pair], at_once: int) -> list[Status]:
-        """Statuses of answers by math-verify, in the order of the pairs.
+        """Statuses of extracted answers by math-verify, in the order of the pairs of gold and answer.
 
-        Parameters
-        ----------
-        pairs : sequence of (gold, answer)
-            As extracted.
-        at_once : int
-            Answers that are judged side by side, each in a process of its own. It decides no verdict.
-
-        Returns
-        -------
-        list of Status
-            timeout: the bound on CPU time, memory or wall time was reached. error: two processes
-            were ended by something else before they replied.
+        timeout: the bound on CPU time, memory or wall time was reached. error: two processes were ended by something
+        else before they replied. `at_once` answers are judged at once, each in a process of its own; the statuses do
+        not depend on it.
 
         Raises
         ------
         RuntimeError
-            The worker cannot start, or cannot fork: nothing can be graded here, and every status would be false.
+            The worker cannot start, or cannot fork: every status would be false.
         """
         with self._lock:
             found = {pair: self._known[pair] for pair in pairs if pair in self._known}
             new = [pair for pair in dict.fromkeys(pairs) if pair not in found]
             for start in range(0, len(new), BATCH):
                 found |= self._judge_batch(new[start : start + BATCH], at_once)
-            # A deadline in wall time may be the machine's fault, as an error is.
+            # A deadline in wall time, as an error, may be the machine's fault.
             self._known |= {pair: found[pair] for pair in new if found[pair] not in ("error", "late")}
             while len(self._known) > CACHE:
                 del self._known[next(iter(self._known))]
@@ -85,13 +75,13 @@ class MathWorker:
 
     def _judge_batch(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
         found: dict[Pair, str] = {}
-        for _ in range(2):  # what was killed may have been so through no fault of the answer
+        for _ in range(2):  # a killed process may not be the fault of its answer
             if left := [pair for pair in pairs if pair not in found]:
                 found |= self._ask(left, at_once)
         return {pair: found.get(pair, "error") for pair in pairs}
 
     def _ask(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
-        """Replies to one request; those are missing that were killed, or not given before the worker ended."""
+        """Statuses from one request, without those of killed processes and those still open when the worker ended."""
         found: dict[Pair, str] = {}
         try:
             process = self._process = self._process or _Process()
@@ -153,7 +143,7 @@ class _Process:
             raise RuntimeError(f"the grading worker did not start: {reply['failed']}")
 
     def send(self, request: dict[str, Any], seconds: float) -> None:
-        """Write one line; TimeoutError where it was not taken in so many seconds, BrokenPipeError without a worker."""
+        """Write one line; TimeoutError where that takes more seconds, BrokenPipeError without a worker."""
         line = memoryview(json.dumps(request).encode() + b"\n")
         deadline = time.monotonic() + seconds
         while line:
@@ -161,7 +151,7 @@ class _Process:
             line = line[os.write(self._input, line) :]
 
     def receive(self, seconds: float) -> dict[str, Any]:
-        """Read one line; TimeoutError where none came in so many seconds, EOFError where the worker has ended."""
+        """Read one line; TimeoutError where that takes more seconds, EOFError where the worker has ended."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._received:
             _wait(self._output, select.POLLIN, deadline)

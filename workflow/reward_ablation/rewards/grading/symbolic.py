@@ -1,8 +1,7 @@
 r"""Equality of two LaTeX expressions, by math-verify's parser and sympy: only ever in the worker process.
 
-math-verify reads the LaTeX. Numbers and formulae are then compared by value: its own comparison has
-an absolute tolerance, under which 1/2006! equals 1/2004!. What has no value, such as a union of
-intervals, is compared by math-verify.
+math-verify reads the LaTeX, and compares what has no value, such as a union of intervals. Numbers and formulae are
+compared here, by value: math-verify has an absolute tolerance, under which 1/2006! equals 1/2004!.
 """
 
 from __future__ import annotations
@@ -20,36 +19,23 @@ from reward_ablation.rewards.grading.comparison import all_true
 from reward_ablation.rewards.grading.exact import DOUBLE, rounded_places
 
 #: Functions that grow or flatten as an exponential does.
-_STEEP = (
-    sympy.exp,
-    sympy.factorial,
-    sympy.gamma,
-    sympy.sinh,
-    sympy.cosh,
-    sympy.tanh,
-    sympy.coth,
-)
+_STEEP = (sympy.exp, sympy.factorial, sympy.gamma, sympy.sinh, sympy.cosh, sympy.tanh, sympy.coth)
+#: Largest exponent that is compared.
 _MOST = 10_000
-#: Where formulae are compared: no zeros, signs or symmetries that make different ones agree.
+#: Values of symbols at which formulae are compared. No zero, sign or symmetry makes different formulae agree there.
 _POINTS = [sympy.Rational(*ratio) for ratio in ((731, 503), (1193, 311), (457, 89), (2111, 201), (389, 673))]
-
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
-
-#: What has no value that is quick to find: left to math-verify.
+#: Left to math-verify: a value would take long to find, or there is none.
 _UNEVALUATED = (AppliedUndef, sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
 
 # LaTeX only: the extraction of plain expressions hands text to sympy's parse_expr, which is eval.
 # Units are ours to drop: the parser would drop the variables t, m, s and h with them.
-_LATEX = [
-    LatexExtractionConfig(
-        boxed_match_priority=0,
-        normalization_config=NormalizationConfig(units=False, malformed_operators=True, nits=True),
-    )
-]
+_NORMALISATION = NormalizationConfig(units=False, malformed_operators=True, nits=True)
+_LATEX = [LatexExtractionConfig(boxed_match_priority=0, normalization_config=_NORMALISATION)]
 
 
 class TooCostly(Exception):
-    """No verdict within the bounds: a difference could be hidden deeper than can be looked."""
+    """No verdict within the bounds: more digits would have to be compared."""
 
 
 class Unreadable(Exception):
@@ -76,13 +62,9 @@ def read(text: str) -> list:
 
 
 def same(expected: Basic, given: Basic, places: int | None = None) -> bool | None:
-    """Whether two sympy objects are equal as values; None where they have none to compare.
+    """Whether two sympy objects have the same value; None where they have no value.
 
-    Parameters
-    ----------
-    expected, given : sympy objects
-    places : int, optional
-        One of them is a decimal that may be rounded to so many places.
+    `places` are the decimal places to which one of them may be rounded.
     """
     expected, given = without_floats(expected), without_floats(given)
     if any(isinstance(side, Basic) and side.has(sympy.zoo, sympy.nan) for side in (expected, given)):
@@ -109,12 +91,11 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
 
 
 def same_values(expected: Expr, given: Expr) -> bool | None:
-    """Whether two expressions have the same value wherever their symbols are put.
+    """Whether two expressions have the same value whatever the values of their symbols.
 
-    Equal at points of positive values and at one of negative values: equal. Unequal at a point of
-    positive values: not. Unequal only at the other, as the square root of x squared and x are: None,
-    since that is a matter of what the symbols may be; but equal where it has no real value there, as
-    the square roots of n and of 1/n.
+    They are compared at two points of positive values and at one of negative values. Where they differ only for
+    negative values, as the square root of x squared and x do, the verdict depends on what the symbols stand for: None.
+    They are equal where one of them has no real value at the negative point, such as the square root of n.
     """
     symbols = sorted(expected.free_symbols | given.free_symbols, key=str)
     digits = digits_at_stake(expected, given)
@@ -132,7 +113,7 @@ def same_values(expected: Expr, given: Expr) -> bool | None:
 
 
 def _points(count: int, shift: int) -> list[sympy.Rational]:
-    """So many positive numbers; others, of another size, for another shift."""
+    """Positive numbers, as many as `count`; a different shift gives different numbers."""
     repeated = _POINTS * (count // len(_POINTS) + 1)
     return [number * (1 + 3 * shift) + shift * index for index, number in enumerate(repeated[:count], start=1)]
 
@@ -145,9 +126,9 @@ def _is_real_at(expression: Expr, point: dict) -> bool:
 
 
 def digits_at_stake(*sides: Expr) -> int:
-    """Digits to which expressions must agree to be equal: ninety, and more where large numbers could hide a difference.
+    """Digits to which expressions must agree: 90, and more with large numbers, which can hide a difference.
 
-    1 + e^{-3000} and 1 differ in the 1,303rd digit. `bounds` limits what can be asked for.
+    1 + e^{-3000} and 1 differ in the 1,303rd digit.
     """
     most = 0
     for side in sides:
@@ -162,7 +143,7 @@ def digits_at_stake(*sides: Expr) -> int:
 
 
 def _size(number: Expr) -> int:
-    """Size of an exponent; `TooCostly` above what can be looked at."""
+    """Size of an exponent; `TooCostly` where it is above `_MOST`."""
     value = abs(sympy.N(number, 10))
     if not value.is_finite or value > _MOST:
         raise TooCostly
@@ -215,7 +196,7 @@ def _is_unevaluated(side: Basic) -> bool:
 
 
 def _with_constants(expression: Expr) -> Expr:
-    """An expression in which i is the imaginary unit and e is Euler's number, as the parser leaves them to be."""
+    """An expression in which i is the imaginary unit and e is Euler's number; the parser reads them as symbols."""
     named = {symbol: _CONSTANTS[str(symbol)] for symbol in expression.free_symbols if str(symbol) in _CONSTANTS}
     return expression.xreplace(named) if named else expression
 

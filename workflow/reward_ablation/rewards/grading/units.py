@@ -1,8 +1,8 @@
 r"""Units and other words after a value.
 
-A unit goes where it is clear-cut, since most golds have none: words in ``\text{}``, or plain words after
-a plain number (``72 eggs``, ``5 cm``). Words that change the value stay (``dozen``, ``squared``). Two answers
-that both name a unit of measurement must name the same: 3 cm is not 3 m. Words that are none say nothing.
+A unit goes where it is clear-cut, since most golds have none: words in ``\text{}``, or plain words after a plain
+number (``72 eggs``, ``5 cm``). Words that change the value stay (``dozen``, ``squared``). Where both answers name a
+unit of measurement, the units must be the same: 3 cm is not 3 m.
 """
 
 from __future__ import annotations
@@ -38,42 +38,20 @@ _COMPOUND_UNIT = re.compile(rf"^({_VALUE}) ?[a-zA-Z]{{1,3}} ?/ ?[a-zA-Z]{{1,3}}{
 _PLAIN_WORDS = re.compile(rf"^({_VALUE}) \(?((?:[A-Za-z]{{2,}}+\.? ?){{1,5}}+)\)?{_POWER}$")
 _UNIT_AFTER_BRACKET = re.compile(rf"^(.*[)}}]) ([A-Za-z]{{2,}}){_POWER}$")
 _ATTACHED_UNIT = re.compile(rf"^({_VALUE})([A-Za-z]{{3,}})$")
-_FRACTION_OF_UNITS = re.compile(
-    rf" ?\\frac ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}} ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}}$"
-)
 
 #: Spellings by unit; plurals with s are understood, and a power follows.
-_SPELLINGS = {
-    "mm": "mm millimeter millimetre",
-    "cm": "cm centimeter centimetre",
-    "m": "m meter metre",
-    "km": "km kilometer kilometre",
-    "in": "in inch inches",
-    "ft": "ft foot feet",
-    "yd": "yd yard",
-    "mi": "mi mile",
-    "mg": "mg milligram",
-    "g": "g gram",
-    "kg": "kg kilogram",
-    "oz": "oz ounce",
-    "lb": "lb pound",
-    "ml": "ml mL milliliter millilitre",
-    "l": "L liter litre",
-    "s": "s sec second",
-    "min": "min minute",
-    "h": "h hr hour",
-    "day": "day",
-    "week": "week",
-    "month": "month",
-    "year": "year yr",
-    "mi/h": "mph mi/h",
-    "km/h": "kph km/h",
-    "cent": "cent",
-    "$": "dollar",
-    "radian": "radian rad",
-    "degree": "degree",
+_SPELLINGS = """
+mm: mm millimeter millimetre; cm: cm centimeter centimetre; m: m meter metre; km: km kilometer kilometre
+in: in inch inches; ft: ft foot feet; yd: yd yard; mi: mi mile; ml: ml mL milliliter millilitre; l: L liter litre
+mg: mg milligram; g: g gram; kg: kg kilogram; oz: oz ounce; lb: lb pound
+s: s sec second; min: min minute; h: h hr hour; day: day; week: week; month: month; year: year yr
+mi/h: mph mi/h; km/h: kph km/h; cent: cent; $: dollar; radian: radian rad; degree: degree
+"""
+_UNIT_OF = {
+    spelling: unit
+    for unit, spellings in (line.split(": ") for line in re.split("; |\n", _SPELLINGS.strip()))
+    for spelling in spellings.split()
 }
-_UNIT_OF = {spelling: unit for unit, spellings in _SPELLINGS.items() for spelling in spellings.split()}
 _UNIT = re.compile(
     r"(?P<before>square |cubic |sq\.? )?(?P<word>[A-Za-z]+(?: ?(?:/| per ) ?[A-Za-z]+)?)"
     r"\.?\s*(?:\^?\{?(?P<power>[23])\}?)?$",
@@ -89,7 +67,6 @@ _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 
 def without_unit(text: str) -> str:
     """A spelled answer without the unit after its value."""
-    text = _FRACTION_OF_UNITS.sub("", text)
     while (match := _WORDS_IN_TEXT.search(text)) and is_unit(match[1], in_text=True):
         text = text[: match.start()]
     for pattern in (_SHORT_UNIT, _COMPOUND_UNIT):
@@ -104,17 +81,11 @@ def without_unit(text: str) -> str:
 
 
 def units_differ(gold: str, answer: str) -> bool:
-    """Whether both answers, as they were written, have a unit of measurement, and not the same."""
+    """Whether both answers, as they were written, have a unit of measurement, and the units differ."""
     unit, gold_unit = measurement_unit(answer), measurement_unit(gold)
-    if (unit == "%") != (gold_unit == "%") and any(_drops_words(text) for text in (gold, answer)):
+    if (unit == "%") != (gold_unit == "%") and any(without_unit(text) != text for text in map(spelled, (gold, answer))):
         return True  # 60 eggs are not 60%
     return unit is not None and (gold_unit or unit) != unit
-
-
-def _drops_words(text: str) -> bool:
-    """Whether words after the value go."""
-    text = spelled(text)
-    return without_unit(text) != text
 
 
 def measurement_unit(answer: str) -> str | None:

@@ -1,8 +1,8 @@
 """The process that runs math-verify, started by `supervisor` as a script: JSON lines in, JSON lines out.
 
-It imports the parser once and then forks for every answer. An answer can so take no more than its
-own child's CPU time and memory, leaves nothing behind in a cache, and has the same verdict in
-whatever order it comes. The process itself runs no answer, and has one thread: it can always fork.
+It imports the parser once and then forks for every answer. So an answer takes no more than its child's CPU time and
+memory, leaves nothing in a cache, and has the same verdict in any order. The process itself judges no answer and has
+one thread: it can always fork.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any
 
 MEMORY_BYTES = 1 << 30  # address space; the parser alone takes about 70 MB
 CPU_SECONDS = 1  # for one answer; ordinary ones take some hundredths
-WALL_SECONDS = 8.0  # CPU time is the bound that counts; this one holds on a stalled machine
+WALL_SECONDS = 8.0  # for a stalled machine; CPU time is the bound that counts
 
 #: Signals that end a child at its own bounds: CPU time, the wall deadline below, and a stack that overflows.
 _BOUNDS = {signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS}
 
-#: Signals that mean the starter, and that Slurm sends to all processes of a job: a training goes on to the end of its
-#: step, and needs this process until then. It ends when the starter closes its input.
+#: Signals that Slurm sends to all processes of a job. A training goes on to the end of its step, and needs this process
+#: until then. The process ends when the starter closes its input.
 FOR_THE_STARTER = {signal.SIGTERM, signal.SIGINT}
 
 #: Parsed before the first answer, so that no answer pays for the parser's tables.
@@ -48,7 +48,7 @@ Judge = Callable[[str, str], str]
 def load_judge() -> Judge:
     """Import math-verify and return a function (gold, answer) -> status."""
     from reward_ablation.rewards.grading.settling import settle
-    from reward_ablation.rewards.grading.symbolic import TooCostly, Unreadable, equal
+    from reward_ablation.rewards.grading.symbolic import TooCostly, equal
 
     logging.disable()  # math-verify logs each time that it is not to set an alarm
 
@@ -57,9 +57,7 @@ def load_judge() -> Judge:
             return settle(gold, answer, equal) or "unparseable"
         except (MemoryError, TooCostly):
             return "timeout"
-        except Unreadable:
-            return "unparseable"
-        except Exception:  # sympy raises whatever it likes
+        except Exception:  # Unreadable, and any error of sympy
             return "unparseable"
 
     for pair in _WARM_UP:
