@@ -17,6 +17,7 @@ _PLAIN_NUMBER = re.compile(r"(?:\\?\$)?([-+]?\d(?:[\d,]*\d)?(?:\.\d+)?)(?:\\?(%)
 _NO_WORDS = re.compile(r"\\(?:begin|end|operatorname) ?\{[^{}]*\}|\{[lcr|]+\}|\\[a-zA-Z]+")
 _WORD = re.compile(r"[A-Za-z]{4,}|\d ?[ap]m\b")
 _TEXT_WORD = re.compile(rf"\$?{TEXT_COMMAND} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
+_CONJUNCTION = re.compile(rf"{TEXT_COMMAND} ?\{{ ?,? ?(and|or) ?\}}")
 _TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
 _CHOICE = re.compile(r"\(?([A-J])\)|(?:[Oo]ption|[Cc]hoice|[Aa]nswer) \(?([A-J])\)?|([A-J])[.:)] (.+)|\(([A-J])\) (.+)")
 #: ASCII, since Chinese and Japanese text has no space around a letter: "B. 或C" names two.
@@ -27,6 +28,7 @@ _SYNONYMS = {
     r"all real numbers": r"\mathbb{R}",
     r"(?:there are )?infinitely many(?: solutions)?": r"\infty",
 }
+_ARTICLE = re.compile(r"^(?:an?|[Tt]he) (?=[A-Za-z]{3})")
 
 
 def normalise(text: str) -> str:
@@ -37,8 +39,8 @@ def normalise(text: str) -> str:
     if match := _PLAIN_NUMBER.fullmatch(text):  # most answers of GSM8K: none of the rules below has more to say
         return match[1] + (match[2] or "")
     text = without_unit(spelled(text))
-    text = _TEXT.sub(r"\1", text)
-    text = " ".join(text.split()).strip(" .,;:")
+    text = _TEXT.sub(r"\1", _CONJUNCTION.sub(r" \1 ", text))
+    text = _ARTICLE.sub("", " ".join(text.split()).strip(" .,;:"))
     symbols = (symbol for words, symbol in _SYNONYMS.items() if re.fullmatch(words, text, re.IGNORECASE))
     return _choice(text) or next(symbols, None) or without_unit(text)
 

@@ -55,6 +55,7 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         (r"(?<!\\)\\[()\[\]]", ""),
         (r"\{,\}", ","),
         (r"\{:\}|\\colon(?![a-zA-Z])", ":"),
+        (r"\\(?:left|right) ?\.", ""),
         (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])", ""),
         (
             r"\\(?:displaystyle|textstyle|scriptstyle|large|Large|LARGE|huge|Huge|small|normalsize|n?o?limits)(?![a-zA-Z])",
@@ -86,6 +87,7 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
         # plain text that means mathematics
         (r"^\*+|\*+$", ""),
         (r"(?<=[\w)}])\*\*(?=[\w({-])", "^"),
+        (r" ?\*+ ?", r"\\cdot "),
         (r"(?<![\\A-Za-z])(?:infinity|inf|oo)(?![A-Za-z])", r"\\infty "),
         (rf"(?<![\\A-Za-z])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 "),
         (r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),

@@ -38,6 +38,9 @@ _COMPOUND_UNIT = re.compile(rf"^({_VALUE}) ?[a-zA-Z]{{1,3}} ?/ ?[a-zA-Z]{{1,3}}{
 _PLAIN_WORDS = re.compile(rf"^({_VALUE}) \(?((?:[A-Za-z]{{2,}}+\.? ?){{1,5}}+)\)?{_POWER}$")
 _UNIT_AFTER_BRACKET = re.compile(rf"^(.*[)}}]) ([A-Za-z]{{2,}}){_POWER}$")
 _ATTACHED_UNIT = re.compile(rf"^({_VALUE})([A-Za-z]{{3,}})$")
+_FRACTION_OF_UNITS = re.compile(
+    rf" ?\\frac ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}} ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}}$"
+)
 
 #: Spellings by unit; plurals with s are understood, and a power follows.
 _SPELLINGS = """
@@ -67,6 +70,7 @@ _POWERS = {"square": "2", "sq": "2", "cubic": "3"}
 
 def without_unit(text: str) -> str:
     """A spelled answer without the unit after its value."""
+    text = _FRACTION_OF_UNITS.sub("", text)
     while (match := _WORDS_IN_TEXT.search(text)) and is_unit(match[1], in_text=True):
         text = text[: match.start()]
     for pattern in (_SHORT_UNIT, _COMPOUND_UNIT):
