@@ -6,8 +6,13 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from reward_ablation.analysis.statistics.intervals import generator, percentile_interval, resampling_shares
-from reward_ablation.analysis.statistics.step_bootstrap import block_length, block_shares
+from reward_ablation.analysis.statistics.intervals import (
+    block_length,
+    block_shares,
+    generator,
+    percentile_interval,
+    resampling_shares,
+)
 
 #: Quantities of `signals_by_step` that may tell what comes, in the order of figures; `no_signal` is of all components.
 PREDICTORS = [

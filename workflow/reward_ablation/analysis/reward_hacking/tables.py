@@ -6,10 +6,21 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from reward_ablation.analysis.correct_completions import correctness_component
-from reward_ablation.analysis.reward_hacking.schemas import SCHEMAS
 from reward_ablation.analysis.reward_hacking.turns import Turn, last_fall, rise_between, segment_points, segments_of
-from reward_ablation.analysis.study_file import StudyArm, StudyFile
+from reward_ablation.analysis.study_file import StudyArm, StudyFile, correctness_component
+from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns
+
+SCHEMAS = {
+    "reward_hacking": columns(
+        (TEXT, "arm component measure"),
+        (FLAG, "sign"),
+        (COUNT, "turned_at"),
+        (NUMBER, "rise rise_low rise_high fall fall_low fall_high"),
+        (NUMBER, "component_before component_after accuracy_before accuracy_after"),
+        (COUNT, "seeds points"),
+        (TEXT, "sentence"),
+    ),
+}
 
 #: The accuracy that is looked at on evaluation sets: the strict one rises and falls with the form of an answer.
 #: And the modes in which it may be known: samples are what is trained.

@@ -1,8 +1,9 @@
-"""Bootstrap intervals that keep the structure of an evaluation: seeds crossed with questions."""
+"""Bootstrap intervals that keep the structure of the data: seeds crossed with questions, and neighbouring steps."""
 
 from __future__ import annotations
 
 import hashlib
+from math import ceil
 
 import numpy as np
 
@@ -78,6 +79,23 @@ def bootstrap_means_of_known(values: np.ndarray, resamples: int, rng: np.random.
     return np.divide(filled, shares, out=np.full_like(filled, np.nan), where=shares > 0)
 
 
+def means_with_intervals(
+    values: np.ndarray, labels: tuple[str, ...], resamples: int, confidence: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means over the values that are not NaN, and the ends of their bootstrap intervals; each a (metrics,) array.
+
+    Parameters
+    ----------
+    values : (metrics, seeds, questions) array
+        Steps may take the place of questions.
+    labels : tuple of str
+        What is estimated, which decides the random numbers.
+    """
+    low, high = percentile_interval(bootstrap_means_of_known(values, resamples, generator(*labels)), confidence)
+    known = (~np.isnan(values)).sum(axis=(1, 2))
+    return np.nansum(values, axis=(1, 2)) / np.where(known, known, np.nan), low, high
+
+
 def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """Ends of the central interval that holds `confidence` of the resampled means, for each column.
 
@@ -91,3 +109,24 @@ def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarra
         if len(known):
             low[column], high[column] = np.quantile(known, levels)
     return low, high
+
+
+def block_length(steps: int, at_least: int = 1) -> int:
+    """Steps of a block: the cube root of the number of steps, the rate of the best length (Künsch 1989)."""
+    return min(steps, max(at_least, ceil(steps ** (1 / 3))))
+
+
+def block_shares(resamples: int, steps: int, length: int, rng: np.random.Generator) -> np.ndarray:
+    """Share of each step in samples made of blocks of neighbouring steps, which are alike, drawn with replacement.
+
+    The circular block bootstrap (Politis and Romano, "A circular block-resampling procedure for stationary data",
+    1992): the first step follows the last, so that every step is drawn as often as any other.
+
+    Returns
+    -------
+    (resamples, steps) array in [0, 1]; each row adds up to 1.
+    """
+    starts = rng.integers(steps, size=(resamples, ceil(steps / length)))
+    picks = (starts[..., None] + np.arange(length)).reshape(resamples, -1)[:, :steps] % steps
+    places = picks + steps * np.arange(resamples)[:, None]
+    return np.bincount(places.ravel(), minlength=resamples * steps).reshape(resamples, steps) / steps

@@ -7,8 +7,13 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.statistics.intervals import generator, percentile_interval, resampling_shares
-from reward_ablation.analysis.statistics.step_bootstrap import block_length, block_shares
+from reward_ablation.analysis.statistics.intervals import (
+    block_length,
+    block_shares,
+    generator,
+    percentile_interval,
+    resampling_shares,
+)
 from reward_ablation.analysis.training.signals_by_step import centred, groups_of
 
 #: Sums of a pair: of products of the two scores' deviations from their group's mean, and of their squares.
