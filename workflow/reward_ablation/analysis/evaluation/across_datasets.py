@@ -15,13 +15,7 @@ from reward_ablation.analysis.study_file import StudyFile
 def across_rows(
     study: StudyFile, arm: str, answers: dict[str, dict[str, Answered]], baseline: dict[str, dict[str, Answered]]
 ) -> list[pd.DataFrame]:
-    """Rows of an arm, for each mode that all data sets have.
-
-    Parameters
-    ----------
-    answers, baseline : dict
-        Answers of the arm, and of the study's baseline, by data set and mode.
-    """
+    """Rows of an arm, for each mode that all data sets have; answers of arm and baseline are by data set and mode."""
     tables = []
     for mode in next(iter(answers.values())):
         if all(mode in of_modes for of_modes in answers.values()):
@@ -36,10 +30,7 @@ def rows_of_mode(
 ) -> pd.DataFrame:
     """Interquartile mean of an arm, and its probability of improvement over the baseline if that is another arm.
 
-    Parameters
-    ----------
-    parts, baseline_parts : list of Answered
-        One for each data set.
+    `parts` and `baseline_parts` have one entry for each data set.
     """
     metrics = [metric for metric in parts[0].metrics if all(metric in part.metrics for part in parts)]
     seeds, datasets = len(parts[0].seeds), len(parts)

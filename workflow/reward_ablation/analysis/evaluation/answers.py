@@ -53,7 +53,6 @@ class Answered(NamedTuple):
 
     Attributes
     ----------
-    metrics : list of str
     seeds : list
         None for the base model.
     values : (metrics, seeds, questions) array
@@ -69,16 +68,11 @@ class Answered(NamedTuple):
 
 
 def measured(answers: pd.DataFrame) -> pd.DataFrame:
-    """Answers as numbers, one column a metric, with where the two graders of the strict answer differ.
+    """`ANSWER_COLUMNS` as numbers, a column a metric, with where the two graders of the strict answer differ.
 
-    All answers count, also those where nothing was found to compare and both graders say no: so the
-    rates say by how much an accuracy would change with the other grader, and their parts add up,
-    accuracy_strict - accuracy_math_paper = correct_only_strict - correct_only_math_paper.
-
-    Parameters
-    ----------
-    answers : DataFrame
-        With the columns `ANSWER_COLUMNS`.
+    All answers count, also those where nothing was found to compare and both graders say no. So the rates say by how
+    much an accuracy would change with the other grader, and their parts add up: accuracy_strict - accuracy_math_paper =
+    correct_only_strict - correct_only_math_paper.
     """
     strict, math_paper = answers["correct_strict"].astype(bool), answers["correct_math_paper"].astype(bool)
     columns = answers.assign(
@@ -92,10 +86,8 @@ def measured(answers: pd.DataFrame) -> pd.DataFrame:
 def question_means(answers: pd.DataFrame) -> pd.DataFrame:
     """Average the samples of each question.
 
-    Returns
-    -------
-    Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Those of several samples,
-    pass@k and maj@n, are null in the mode "greedy".
+    Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Those of several samples, pass@k
+    and maj@n, are null in the mode "greedy".
     """
     labels = [answers["mode"], answers["problem_id"]]
     grouped = measured(answers).groupby(labels, sort=True)
@@ -106,7 +98,7 @@ def question_means(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_samples(answers: pd.DataFrame) -> pd.DataFrame:
-    """pass@k and maj@n of each question, by the strict grader, whose answers are the ones that the files have.
+    """pass@k and maj@n of each question, by the strict grader, whose answers the files have.
 
     Where questions differ in samples, which `read_question_means` refuses, n is the least there is.
     """
@@ -152,8 +144,8 @@ def answered(means: dict[int | None, pd.DataFrame], dataset: str, resamples: int
 def difference(arm: Answered, baseline: Answered) -> Answered:
     """Arm minus baseline for the seeds that both have.
 
-    Both train on the same data in the same order under one seed, and answer the same questions:
-    what these have in common cancels, and the interval is that of the difference alone.
+    Under one seed both train on the same data in the same order, and both answer the same questions. What these have in
+    common cancels, and the interval is that of the difference alone.
     """
     seeds = [seed for seed in arm.seeds if seed in baseline.seeds]
     own, other = ([of.seeds.index(seed) for seed in seeds] for of in (arm, baseline))
@@ -162,13 +154,7 @@ def difference(arm: Answered, baseline: Answered) -> Answered:
 
 
 def distribution_of(answers: Answered, dataset: str, reach: tuple[float, float] = (0.0, 1.0)) -> Distribution:
-    """Distribution of each metric's mean.
-
-    Parameters
-    ----------
-    reach : two floats
-        Lowest and highest value of a share: 0 and 1, or those of a difference or of another contrast.
-    """
+    """Distribution of each metric's mean; `reach` is the lowest and highest value of a share or a contrast."""
     return distribution(answers.values, answers.by_seed, dataset, limits_of(answers.metrics, reach))
 
 

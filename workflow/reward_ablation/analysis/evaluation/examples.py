@@ -22,9 +22,9 @@ PAGE_CHARACTERS = 2000
 
 
 def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
-    """Rows of table examples: the base model's and each arm's answers, of its first seed, to a few problems of each data set.
+    """Rows of table examples: greedy answers of the base model and of each arm's first seed to a few problems.
 
-    Greedy answers; where there are none, the first sampled ones. The problems are chosen by `choose`.
+    Where there are no greedy answers, the first sampled ones. The problems of each data set are chosen by `choose`.
     """
     parts = []
     for dataset in study.datasets:
@@ -50,12 +50,7 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
     """Problems that are shown, in the data set's order, and why: first, gained or lost.
 
-    Parameters
-    ----------
-    problem_ids : list of str
-        In the data set's order.
-    base, baseline : Series of bool
-        Whether the base model and the baseline arm's first seed got a problem strictly right, by problem.
+    `base` and `baseline` say by problem whether the base model and the baseline arm's first seed got it strictly right.
     """
     first = problem_ids[:FIRST]
     gained = [name for name in problem_ids if baseline[name] and not base[name]]

@@ -15,15 +15,10 @@ COLUMNS = ["mode", "problem_id", *ANSWER_COLUMNS]
 
 
 def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) -> list[pd.DataFrame]:
-    """Parts of table learning_curves: as evaluation_by_arm, for each step that has a model.
+    """Parts of table learning_curves: as evaluation_by_arm, for each step that has a model; none without kept models.
 
-    Step 0 is the base model in every arm, so that each arm's rows are a whole curve. None where no models were kept on
-    the way.
-
-    Parameters
-    ----------
-    last_steps : dict of str to int
-        Steps of each run, by folder.
+    Step 0 is the base model in every arm, so that each arm's rows are a whole curve. `last_steps` has the steps of each
+    run, by folder.
     """
     parts = []
     for dataset in study.datasets if study.keep_models else []:
@@ -61,13 +56,7 @@ def means_by_step(
 def answers_by_step(
     study: StudyFile, run: StudyRun, dataset: str, root: Path, last_step: int, columns: list[str]
 ) -> dict[int, pd.DataFrame]:
-    """Columns of the answers of a run's kept models and of its final model, by optimiser step in ascending order.
-
-    Parameters
-    ----------
-    last_step : int
-        Step of the final model.
-    """
+    """Columns of the answers of a run's kept models and of its final model, by optimiser step in ascending order."""
     answers = {}
     if study.keep_models:
         kept = read_parquet(root / study.kept_answers_file(dataset, run.name), ["step", *columns])

@@ -27,12 +27,8 @@ def problem_curves(
     base model (step 0), the kept models and the final one. Low and high are Wilson's interval over the answers of all
     seeds together: it says how well the accuracy of these models is known, and nothing of other seeds.
 
-    Parameters
-    ----------
-    last_steps : dict of str to int
-        Steps of each run, by folder.
-    training_set : str, optional
-        Digest of the training set that the runs had; without that file, questions are null.
+    `last_steps` has the steps of each run, by folder; `training_set` is the digest of the training set that the runs
+    had. Questions are null where the file with this digest is gone.
     """
     parts = [_of_training(study, root, training_set)]
     if study.keep_models:
@@ -61,16 +57,9 @@ def evenly_spaced(base: pd.Series, most: int = MOST_PROBLEMS) -> list[str]:
 
 
 def shares(answers: pd.DataFrame, by: list[str], confidence: float) -> pd.DataFrame:
-    """Share of right answers with Wilson's interval.
+    """Share of right answers with Wilson's interval: columns `by`, estimate, low, high, seeds, questions and answers.
 
-    Parameters
-    ----------
-    answers : DataFrame
-        Columns `by`, seed (null for the base model) and right; a row an answer.
-
-    Returns
-    -------
-    Columns `by`, estimate, low, high, seeds, questions and answers.
+    `answers` has a row an answer, with columns `by`, seed (null for the base model) and right.
     """
     grouped = answers.groupby(by, sort=False, dropna=False)
     table = grouped["right"].agg(right="sum", answers="size").reset_index()

@@ -16,13 +16,7 @@ def pass_at(right: np.ndarray, samples: int, size: int) -> np.ndarray:
     """Chance that one of k samples is right, estimated from n of which c are: 1 - C(n - c, k) / C(n, k).
 
     Unbiased (Chen et al., "Evaluating Large Language Models Trained on Code", 2021, arXiv 2107.03374, equation 1).
-
-    Parameters
-    ----------
-    right : array of int
-        Right samples c of each question.
-    samples, size : int
-        n and k.
+    `right` has c for each question, `samples` is n, and `size` is k.
     """
     wrong = samples - np.arange(samples + 1)
     # Logarithms: the coefficients themselves overflow from about a thousand samples on.
@@ -37,8 +31,9 @@ def _log_comb(total: np.ndarray | int, chosen: int) -> np.ndarray:
 def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -> np.ndarray:
     """Whether the answer that most samples of a question gave is right (self-consistency; Wang et al. 2022).
 
-    All right answers are one, however they are written; wrong ones count as the same where they are written the
-    same. A sample without an answer has no vote. Where answers tie, each has an equal share of the question.
+    All right answers count as one answer, however they are written, and wrong answers as the same where they are
+    written the same. A sample without an answer has no vote. Where answers tie, each has an equal share of the
+    question.
 
     Parameters
     ----------

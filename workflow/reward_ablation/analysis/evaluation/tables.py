@@ -107,12 +107,8 @@ def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
 def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantities]) -> dict[str, pd.DataFrame]:
     """Tables of the final models: by run and by arm, differences, effects of components, and over all data sets.
 
-    Arms are read one after the other, and only an arm's part in the effects of components is kept.
-
-    Parameters
-    ----------
-    values : dict
-        Provenance of each run, by folder.
+    Arms are read one after the other, and only an arm's part in the effects of components is kept. `values` has the
+    provenance of each run, by folder.
     """
     by_run: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
     by_arm, differences = copy.deepcopy(by_run), copy.deepcopy(by_run)

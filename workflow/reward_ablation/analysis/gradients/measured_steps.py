@@ -86,8 +86,7 @@ def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -
 
     Returns
     -------
-    (P, K) array, change of the score per unit of length; NaN where the weights make no step, or where no two prompts'
-    completions are compared.
+    (P, K) array; NaN where the weights make no step, or where no two prompts' completions are compared.
     """
     totals = np.array([of_weights.sum(axis=1) for of_weights in shares])  # (P, N)
     effects = np.zeros((len(totals), len(products.measured.components)))
@@ -104,12 +103,10 @@ def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -
 
 
 def alignments(products: StepProducts) -> tuple[np.ndarray, np.ndarray]:
-    """How each component's gradient lies to the training step that was taken.
+    """Alignment of each component's gradient with the training step that was taken.
 
-    Returns
-    -------
-    (K,) cosines between the gradient of the component's expected score and the step, with all pairs of completions,
-    and (K,) `effects_on_other_prompts` of the step.
+    (K,) cosines between the gradient of the component's expected score and the step, with all pairs of completions, and
+    (K,) `effects_on_other_prompts` of the step.
     """
     own = products.measured.own_shares()
     dots, squares, step_square = np.zeros(len(products.measured.components)), 0.0, 0.0

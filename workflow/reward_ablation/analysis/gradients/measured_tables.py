@@ -69,16 +69,9 @@ def measured_tables(
 ) -> dict[str, list[pd.DataFrame]]:
     """Parts of the tables alignment_by_step, split_halves, what_if, what_if_points and what_if_check.
 
-    Parameters
-    ----------
-    measured : dict of str to list of int
-        Measured steps by run's folder. At most `MOST_OF_RUN` of a run and `MOST_OF_ALL` of a study are read, and a few
-        early ones.
-
-    Returns
-    -------
-    Parts by table. A step whose Gram matrices are absent, or do not say what other weights would have done, is left
-    out; the log tells how many and why.
+    `measured` has the measured steps by run's folder. At most `MOST_OF_RUN` of a run and `MOST_OF_ALL` of a study are
+    read, and a few early ones. A step whose Gram matrices are absent, or do not say what other weights would have done,
+    is left out; the log tells how many and why.
     """
     names, confidence = study.components, study.confidence
     last = int(rewards_by_step["step"].max()) if len(rewards_by_step) else 0
@@ -124,8 +117,8 @@ def measured_tables(
 def predictions_by_arm(study: StudyFile, by_arm: dict[str, Effects]) -> dict[str, Effects]:
     """For each arm, (K,) effects of its weights by (seed, step), averaged over the other arms' runs.
 
-    The arm's own steps are left out: their completions are those that it was trained on. A step of other arms that has
-    the same completions, as the first one of each seed has, still has them.
+    The arm's own steps are left out, because it was trained on their completions. A step of other arms that has the
+    same completions, as the first step of each seed has, still counts.
     """
     predictions: dict[str, Effects] = {}
     for place, arm in enumerate(study.arm_names):

@@ -37,19 +37,11 @@ def window_of(steps: int) -> int:
 
 
 def slopes_after(scores: np.ndarray, window: int) -> np.ndarray:
-    """Least-squares slope of the scores of the `window` steps after each step.
+    """Least-squares slope of the scores of the `window` steps after each step, in score per step.
 
-    The step itself is left out: its completions decide what is measured at it, too, and would correlate the two
-    by their noise alone.
-
-    Parameters
-    ----------
-    scores : (..., T) array
-        Mean scores by step.
-
-    Returns
-    -------
-    (..., T) array, score per step; NaN for the last `window` steps, and where a score is unknown.
+    The step itself is left out: its completions decide what is measured at it, too, and would correlate the two by
+    their noise alone. `scores` are (..., T) means by step; so are the slopes, NaN for the last `window` steps and where
+    a score is unknown.
     """
     slopes = np.full(scores.shape, np.nan)
     if scores.shape[-1] > window:
@@ -60,17 +52,9 @@ def slopes_after(scores: np.ndarray, window: int) -> np.ndarray:
 
 
 def rank_correlations(ranks: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Correlations of pairs of ranks in resamples.
+    """Correlations of pairs of ranks in resamples: (B,) array, NaN where a resample has no variation.
 
-    Parameters
-    ----------
-    ranks : (2, T) array
-        NaN where the pair is not known.
-    shares : (B, T) array
-
-    Returns
-    -------
-    (B,) array; NaN where a resample has no variation.
+    `ranks` is a (2, T) array, NaN where the pair is not known; `shares` are (B, T).
     """
     known = ~np.isnan(ranks).any(axis=0)
     a, b = ranks[:, known] - ranks[:, known].mean(axis=1, keepdims=True)
@@ -90,16 +74,9 @@ def predicted_changes(
     """Rank correlation of a predictor with the slope of the score afterwards, mean over seeds, with its interval.
 
     Ranks are taken within each run, once; resamples draw seeds, and blocks of `window` steps or more for all seeds,
-    since neighbouring steps share most of their windows.
-
-    Parameters
-    ----------
-    predictor, scores : (S, T) array
-        By seed and step.
-
-    Returns
-    -------
-    Estimate in [-1, 1], low, high; NaN where nothing varies or fewer than `LEAST_WINDOWS` windows are known.
+    since neighbouring steps share most of their windows. `predictor` and `scores` are (S, T) arrays by seed and step.
+    The estimate is in [-1, 1]; all three results are NaN where nothing varies or fewer than `LEAST_WINDOWS` windows are
+    known.
     """
     slopes = slopes_after(scores, window)
     pairs = np.stack([predictor, slopes], axis=1)  # (S, 2, T)
@@ -138,14 +115,8 @@ def predictors(
     autocorrelations of .8 and .9; 40 and 200 steps), but in 54 % (40 steps) and all (200) where predictor and score
     both drifted. A run holds few windows that do not overlap: ten, at a tenth of its steps each.
 
-    Parameters
-    ----------
-    signals_by_step : DataFrame
-        The table, with what the gradients add to it.
-
-    Returns
-    -------
-    Rows (arm, predictor, component) in the order of arms, `PREDICTORS` and components; none where nothing is known.
+    `signals_by_step` is the table with the rows of `alignment_by_step`. Rows (arm, predictor, component) in the order
+    of arms, `PREDICTORS` and components; none where nothing is known.
     """
     rows = []
     wanted = signals_by_step["quantity"].isin([*PREDICTORS, "score"]) & signals_by_step["arm"].isin(arms)

@@ -20,11 +20,9 @@ COLUMNS = ["layer", "component_a", "component_b", "estimate", "low", "high", "pr
 
 
 def halves_by_prompt(products: StepProducts) -> np.ndarray:
-    """Products of the `alone` gradients over pairs of different prompts, by the first one's prompt.
+    """Products of the `alone` gradients over pairs of different prompts of one block, by the first one's prompt.
 
-    Returns
-    -------
-    (L + 1, G, K, K) array, `all` layers first; pairs of one block only.
+    An (L + 1, G, K, K) array, `all` layers first.
     """
     by_block = [
         cross_prompt_products(block.grams, block.coefficients, block.coefficients, block.prompts, products.prompts)
@@ -67,8 +65,8 @@ def cross_prompt_products(
 def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:
     """Noise-corrected cosines and jackknife intervals.
 
-    A norm is resolved where its square is above 0 by more than its margin of error: the corrected square of a
-    gradient that is mostly noise may be anything, and below 0, and a cosine with it says nothing.
+    A norm is resolved where its square is above 0 by more than its margin of error: the corrected square of a gradient
+    that is mostly noise may be anything, and below 0, and a cosine with it says nothing.
 
     Parameters
     ----------
@@ -80,7 +78,7 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
     Returns
     -------
     estimate, low, high : (..., K, K) arrays
-        NaN where a norm is not resolved. The estimate may lie outside [-1, 1] by its error; it is clipped.
+        Clipped to [-1, 1]; NaN where a norm is not resolved.
     """
     if left_out.shape[-3] < 3:
         return tuple(np.full(total.shape, np.nan) for _ in range(3))

@@ -68,8 +68,7 @@ def gradient_tables(
     for run in study.runs:
         gradients = read_parquet(root / run.folder / "gradients.parquet", GRADIENT_COLUMNS, LATER_COLUMNS)
         measured[run.folder] = sorted(gradients["step"].unique().tolist())
-        pairs = gradients[gradients["component_a"] != gradients["component_b"]]
-        similarities.append(pairs.assign(arm=run.arm, seed=run.seed))
+        similarities.append(similarity_by_step(gradients).assign(arm=run.arm, seed=run.seed))
     by_step = joined(SCHEMAS["similarity_by_step"], similarities)
     by_arm = [
         similarity_by_arm(by_step[by_step["arm"] == arm], arm, study.bootstrap, study.confidence)
@@ -81,3 +80,8 @@ def gradient_tables(
     signals = pd.concat([signals_by_step, tables["alignment_by_step"]], ignore_index=True)
     later = predictors(signals, study.arm_names, study.components, study.bootstrap, study.confidence)
     return {"similarity_by_step": by_step, **tables, "predictors": joined(SCHEMAS["predictors"], [later])}
+
+
+def similarity_by_step(gradients: pd.DataFrame) -> pd.DataFrame:
+    """Similarity of each pair of different gradients, in the run's order; null where a gradient has no direction."""
+    return gradients.loc[gradients["component_a"] != gradients["component_b"], GRADIENT_COLUMNS]

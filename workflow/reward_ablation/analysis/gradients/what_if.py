@@ -198,7 +198,8 @@ def what_if(weights: Mapping[str, float], measured: MeasuredStep) -> WhatIf:
     only. Terms between blocks (micro-batches, processes) are not in the file: the numbers are exact for steps of one
     block, and else lack the terms between nearly orthogonal gradients. One set of completions gives both the step and
     its effect, so that `self` counts in the step's favour: what was scored becomes likelier. Only `cross_prompt` says
-    what completions of one prompt do to others. A completion that the loss masks out has no gradient and does not count.
+    what completions of one prompt do to others. A completion that the loss masks out has no gradient and does not
+    count.
 
     Parameters
     ----------

@@ -132,13 +132,7 @@ def check_table(
 ) -> pd.DataFrame:
     """Predicted effect of each arm's weights on each component, beside the change that training brought.
 
-    Parameters
-    ----------
-    predictions : dict of str to dict of (seed, step) to (K,) array
-        For each arm, effects of its weights at early steps of the other arms' runs.
-
-    Returns
-    -------
+    `predictions` has for each arm, by (seed, step), (K,) effects of its weights at early steps of the other arms' runs.
     Rows (arm, component): `predicted` in score per unit of the step's length, `observed` in score.
     """
     rows = []

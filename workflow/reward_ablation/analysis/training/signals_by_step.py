@@ -34,21 +34,20 @@ def step_signals(
 ) -> pd.DataFrame:
     """Signals of each step of one run, by quantity and component.
 
-    A group is the completions of one problem at one step, or with one rollout a problem those of the step. Per group,
-    over the completions that have a score:
+    A group is the completions of one problem at one step, or with one rollout a problem those of the step. Averages
+    over a step's groups, each over the completions of a group that have a score:
 
     - variance: of the component's raw scores (n - 1), or of the weighted total;
     - covariance: of the raw scores with the weighted total (n - 1); `covariance_with_advantage` with the advantage.
       To first order a component's expected score changes by its covariance with what is trained on, in units of the
       learning rate and for an update of single answers' probabilities (Lu and Jiang, "Uncovering Cross-Objective
-      Interference in Multi-Objective Alignment", 2026, arXiv 2602.06869: the covariance law);
+      Interference in Multi-Objective Alignment", 2026, arXiv 2602.06869: the covariance law).
 
-    each averaged over the step's groups. And over the step: `score`, the mean score; `alike`, the share of groups in
-    which the component tells no completion from another; `no_signal`, the share of groups without any advantage, or
-    with one rollout a problem of completions without one;
-    `advantage_share`, mean |share_k| / sum over components j of mean |share_j|, with share_k the part of the advantage
-    that component k contributes (so that components that cancel each other count, too); `tokens_correct` and
-    `tokens_wrong`, the mean lengths of right and of wrong completions.
+    Over the whole step: `score`, the mean score; `alike`, the share of groups in which the component scores all
+    completions alike; `no_signal`, the share of groups without any advantage, or with one rollout a problem of
+    completions without one; `advantage_share`, mean |share_k| / sum over components j of mean |share_j|, with share_k
+    the part of the advantage that component k contributes (so that components that cancel each other count, too);
+    `tokens_correct` and `tokens_wrong`, the mean lengths of right and of wrong completions.
 
     Parameters
     ----------
@@ -60,15 +59,15 @@ def step_signals(
         TRL's `multi_objective_aggregation`. Under `normalize_then_sum` a group is without signal where every
         component of non-zero weight is alike, else where the weighted total is.
     correctness : (str, float), optional
-        The component that tells right completions, and the lowest score of one.
+        The component that tells right completions, and the lowest score of a right one.
     single : bool
         Whether the run has one rollout a problem.
 
     Returns
     -------
     DataFrame
-        A row per step in ascending order; columns `COLUMNS`, component "" for all components. NaN where nothing is
-        known: no group with two scores, no advantage, no right completion.
+        A row per step in ascending order; columns (quantity, component), component "" for all components. NaN where
+        nothing is known: no group with two scores, no advantage, no right completion.
     """
     places = Places.of(rollouts, single)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in weights}
@@ -138,7 +137,7 @@ def signals_of_component(
 
 @dataclass(frozen=True)
 class Places:
-    """The step and the group of each completion of a run.
+    """The step and the group of each of a run's N completions, in T steps and G groups.
 
     Attributes
     ----------
