@@ -7,7 +7,6 @@ model stands for the arm with no reward at all: nothing would be trained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import combinations
 from math import factorial
 from typing import NamedTuple
@@ -150,10 +149,5 @@ def regression(arms: Weights, used: list[str]) -> list[Effect]:
 
 def reach(effect: Effect) -> tuple[float, float]:
     """Lowest and highest value of an effect on a share."""
-    return _sum_of(c for c in effect.coefficients.values() if c < 0), _sum_of(
-        c for c in effect.coefficients.values() if c > 0
-    )
-
-
-def _sum_of(numbers: Iterable[float]) -> float:
-    return float(sum(numbers, 0.0))
+    coefficients = effect.coefficients.values()
+    return sum((c for c in coefficients if c < 0), 0.0), sum((c for c in coefficients if c > 0), 0.0)

@@ -10,16 +10,8 @@ import pandas as pd
 #: Most steps of a run that a table keeps apart; beyond, neighbours are averaged, which bounds tables of large studies.
 MOST_STEPS = 500
 
-#: Quantities of all components together and of each, in their order in the table.
-OF_ALL = ["no_signal", "variance"]
-OF_COMPONENTS = ["score", "variance", "alike", "advantage_share", "covariance", "covariance_with_advantage"]
-OF_CORRECTNESS = ["tokens_correct", "tokens_wrong"]
-
 #: Scores of a group that differ by less, relative to their size, are all alike.
 ALIKE = 1e-9
-
-#: Quantity and component ("" for all) of a column.
-COLUMNS = ["quantity", "component"]
 
 #: Values by step, of a quantity and component.
 Signals = dict[tuple[str, str], np.ndarray]
@@ -81,30 +73,26 @@ def step_signals(
         tokens = rollouts["tokens"].to_numpy(dtype=float)
         columns["tokens_correct", name] = places.over_completions(np.where(scores[name] >= right, tokens, np.nan))
         columns["tokens_wrong", name] = places.over_completions(np.where(scores[name] < right, tokens, np.nan))
-    names = pd.MultiIndex.from_tuples(list(columns), names=COLUMNS)
+    names = pd.MultiIndex.from_tuples(list(columns), names=["quantity", "component"])
     return pd.DataFrame(np.array(list(columns.values())).T, index=pd.Index(places.steps, name="step"), columns=names)
 
 
 def signals_of_all(
     rollouts: pd.DataFrame, places: Places, weighted: list[np.ndarray], aggregation: str, single: bool
 ) -> Signals:
-    """Signals of all components together: `OF_ALL`.
+    """Signals of all components together.
 
-    Parameters
-    ----------
-    weighted : list of bool arrays
-        By component of non-zero weight: in which groups all its scores are alike.
+    `weighted` says for each component of non-zero weight in which groups all its scores are alike.
     """
     total, advantage = (rollouts[name].to_numpy(dtype=float) for name in ("total", "advantage"))
     if aggregation == "sum_then_normalize":
         weighted = [all_alike(total, places.group, places.groups)]
-    without = np.logical_and.reduce(weighted).astype(float) if weighted else np.ones(places.groups)
-    return {
-        ("no_signal", ""): places.over_completions((advantage == 0).astype(float))
-        if single
-        else places.over_groups(without),
-        ("variance", ""): places.covariance(total, total),
-    }
+    if single:
+        no_signal = places.over_completions((advantage == 0).astype(float))
+    else:
+        without = np.logical_and.reduce(weighted).astype(float) if weighted else np.ones(places.groups)
+        no_signal = places.over_groups(without)
+    return {("no_signal", ""): no_signal, ("variance", ""): places.covariance(total, total)}
 
 
 def advantage_shares(rollouts: pd.DataFrame, places: Places, components: list[str]) -> dict[str, np.ndarray]:
@@ -122,17 +110,16 @@ def advantage_shares(rollouts: pd.DataFrame, places: Places, components: list[st
 def signals_of_component(
     rollouts: pd.DataFrame, places: Places, name: str, scores: np.ndarray, alike: np.ndarray, share: np.ndarray
 ) -> Signals:
-    """Signals of one component: `OF_COMPONENTS`."""
+    """Signals of one component, in their order in the table."""
     total, advantage = (rollouts[column].to_numpy(dtype=float) for column in ("total", "advantage"))
-    of_component = {
-        "score": places.over_completions(scores),
-        "variance": places.covariance(scores, scores),
-        "alike": places.over_groups(alike.astype(float)),
-        "advantage_share": share,
-        "covariance": places.covariance(scores, total),
-        "covariance_with_advantage": places.covariance(scores, advantage),
+    return {
+        ("score", name): places.over_completions(scores),
+        ("variance", name): places.covariance(scores, scores),
+        ("alike", name): places.over_groups(alike.astype(float)),
+        ("advantage_share", name): share,
+        ("covariance", name): places.covariance(scores, total),
+        ("covariance_with_advantage", name): places.covariance(scores, advantage),
     }
-    return {(quantity, name): of_component[quantity] for quantity in OF_COMPONENTS}
 
 
 @dataclass(frozen=True)
