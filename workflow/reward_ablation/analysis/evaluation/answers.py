@@ -18,15 +18,7 @@ from reward_ablation.analysis.statistics.estimates import (
 )
 
 #: Columns of the answers that metrics are made of.
-ANSWER_COLUMNS = [
-    "answer",
-    "correct_strict",
-    "correct_lenient",
-    "correct_math_paper",
-    "format",
-    "tokens",
-    "truncated",
-]
+ANSWER_COLUMNS = ["answer", "correct_strict", "correct_lenient", "correct_math_paper", "format", "tokens", "truncated"]
 
 #: Metric: the column of `measured` that it is the mean of.
 METRICS = {

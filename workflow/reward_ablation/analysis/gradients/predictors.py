@@ -15,14 +15,7 @@ from reward_ablation.analysis.statistics.intervals import (
 )
 
 #: Quantities of `signals_by_step` that may tell what comes, in the order of figures; `no_signal` is of all components.
-PREDICTORS = [
-    "covariance",
-    "covariance_with_advantage",
-    "variance",
-    "no_signal",
-    "gradient_cosine",
-    "gradient_effect",
-]
+PREDICTORS = ["covariance", "covariance_with_advantage", "variance", "no_signal", "gradient_cosine", "gradient_effect"]
 
 #: Fewest steps of a window, and share of a run's steps that it takes.
 LEAST_WINDOW, WINDOW_SHARE = 4, 0.1
@@ -137,14 +130,9 @@ def predictors(
                 measured = values.get((predictor, "" if predictor == "no_signal" else component))
                 if measured is None or ("score", component) not in values:
                     continue
-                found = predicted_changes(
-                    measured,
-                    values["score", component],
-                    window,
-                    (str(arm), predictor, component),
-                    resamples,
-                    confidence,
-                )
+                labels = (str(arm), predictor, component)
+                scores = values["score", component]
+                found = predicted_changes(measured, scores, window, labels, resamples, confidence)
                 rows.append((arm, predictor, component, *found, len(seeds), len(steps), window))
     columns = ["arm", "predictor", "component", "estimate", "low", "high", "seeds", "steps", "window"]
     table = pd.DataFrame(rows, columns=columns).dropna(subset="estimate", ignore_index=True)
