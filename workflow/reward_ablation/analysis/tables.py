@@ -109,7 +109,7 @@ def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Pat
 
 def table_command(
     module: str, *options: tuple[str, dict[str, Any]]
-) -> Callable[[Callable[[StudyFile, argparse.Namespace], None]], Callable[[Sequence[str] | None], None]]:
+) -> Callable[[Callable[[StudyFile, argparse.Namespace], None]], Callable[..., None]]:
     """Make the command of a rule of tables from the function that writes the tables.
 
     The function gets the study and the command's options: `study`, the path of study.json; `output`, the folder of the
@@ -123,7 +123,7 @@ def table_command(
         The rule's own options, as `ArgumentParser.add_argument` takes them.
     """
 
-    def command(write: Callable[[StudyFile, argparse.Namespace], None]) -> Callable[[Sequence[str] | None], None]:
+    def command(write: Callable[[StudyFile, argparse.Namespace], None]) -> Callable[..., None]:
         def main(arguments: Sequence[str] | None = None) -> None:
             program = f"python -m reward_ablation.{module}"
             parser = argparse.ArgumentParser(prog=program, description=write.__doc__)
