@@ -23,7 +23,7 @@ from reward_ablation.study.provenance import quantities
 SCHEMAS = {
     table: schema
     for rule in RULES.values()
-    for table, schema in import_module(f"reward_ablation.{rule.module}.schemas").SCHEMAS.items()
+    for table, schema in import_module(f"reward_ablation.{rule.module}.tables").SCHEMAS.items()
 }
 
 

@@ -30,20 +30,20 @@ def folder(tmp_path_factory) -> Path:
 
 
 def schemas_of(rule: str) -> dict:
-    return import_module(f"reward_ablation.{RULES[rule].module}.schemas").SCHEMAS
+    return import_module(f"reward_ablation.{RULES[rule].module}.tables").SCHEMAS
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_table_with_columns_is_in_the_registry(rule):
     for table in schemas_of(rule):
         assert TABLES.get(table) == rule, (
-            f"table {table} has columns in {RULES[rule].module}/schemas.py, and no rule: add it to {rule} of {REGISTRY}"
+            f"table {table} has columns in {RULES[rule].module}/tables.py, and no rule: add it to {rule} of {REGISTRY}"
         )
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_of_the_registry_has_columns(table):
-    schemas = f"{module_of(table)}/schemas.py"
+    schemas = f"{module_of(table)}/tables.py"
     assert table in schemas_of(TABLES[table]), (
         f"table {table} is in {REGISTRY}, and has no columns: add {table} to SCHEMAS in {schemas}"
     )

@@ -10,10 +10,10 @@ import pytest
 
 from analysis.all_tables import SCHEMAS, all_tables, write_tables
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.gradients.similarity_by_step import LATER_COLUMNS
+from reward_ablation.analysis.gradients.tables import LATER_COLUMNS
 from reward_ablation.analysis.registry import OF_TIMES, RULES
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.cost.schemas import COST
+from reward_ablation.cost.table import COST
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_parquet
 

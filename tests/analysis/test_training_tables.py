@@ -2,9 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.gradients.similarity_by_step import GRADIENT_COLUMNS, similarity_by_step
+from reward_ablation.analysis.gradients.tables import GRADIENT_COLUMNS, similarity_by_step
 from reward_ablation.analysis.runs import first_difference
-from reward_ablation.analysis.training.rewards_by_step import rewards_by_step
+from reward_ablation.analysis.training.tables import rewards_by_step
 
 
 def test_rewards_by_step():

@@ -35,7 +35,7 @@ def drawn_in(room: str) -> set[str]:
     ("module", "stages"),
     [
         ("analysis.gradients.measured_tables", {"tables_gradients"}),
-        ("analysis.gradients.schemas", {"tables_gradients"}),
+        ("analysis.gradients.tables", {"tables_gradients"}),
         ("analysis.training.component_correlations", {"tables_training"}),
         ("analysis.evaluation.tables", {"tables_evaluation"}),
         ("analysis.reward_hacking.turns", {"tables_reward_hacking"}),
@@ -52,7 +52,7 @@ def drawn_in(room: str) -> set[str]:
         ("figures.elements.forest", {"figure_differences", "figure_effects"}),
         ("figures.elements.style", {"all_figures", *(f"figure_{name}" for name in FIGURES)}),
         ("summary.text", {"summary"}),
-        ("analysis.columns", {*(f"tables_{rule}" for rule in RULES), "figure_cost", "summary"}),
+        ("analysis.tables", {*(f"tables_{rule}" for rule in RULES), "figure_cost", "summary"}),
     ],
 )
 def test_an_edit_changes_the_digest_of_what_runs_the_module_and_of_nothing_else(module, stages):

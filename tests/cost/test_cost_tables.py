@@ -12,11 +12,9 @@ from analysis.all_tables import command
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.runs import Attempt, RunRecord
 from reward_ablation.analysis.study_file import StudyRun, read_study
-from reward_ablation.cost.accounted import Accounting
-from reward_ablation.cost.accounting import Allocation
+from reward_ablation.cost.accounting import Accounting, Allocation
 from reward_ablation.cost.clocks import lost_seconds, lost_steps
-from reward_ablation.cost.schemas import COUNTS, TIMES
-from reward_ablation.cost.table import sentence
+from reward_ablation.cost.table import COUNTS, TIMES, sentence
 from reward_ablation.cost.tables import cost_by_arm, cost_of_run, runs_table
 from specs import arm_spec
 

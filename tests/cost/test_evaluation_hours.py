@@ -4,7 +4,7 @@ import pytest
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.cost.evaluation_hours import evaluation_hours
+from reward_ablation.cost.clocks import evaluation_hours
 from reward_ablation.system.files import write_json
 
 

@@ -8,8 +8,7 @@ import pytest
 from matplotlib.collections import PolyCollection, QuadMesh
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.gradients.weight_grid import weight_grid
-from reward_ablation.analysis.gradients.what_if_map import point_table
+from reward_ablation.analysis.gradients.what_if_map import point_table, weight_grid
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.weights import positions
 from reward_ablation.figures.gradients.similarity_heatmap import binned, cells, similarity_heatmap
@@ -128,7 +127,7 @@ def test_heat_maps_are_symmetric_about_zero_and_show_what_is_unknown():
 
 def maps(one: StudyFile, effect=lambda weights: weights) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     grid = weight_grid(len(one.components))
-    points = point_table(grid, np.ones(grid.shape[1]), one.components)
+    points = point_table(grid, one.components)
     effects = points.assign(effect=effect(points["weight"]), arm="base", step=4, seeds=2, steps=4)
     effects = effects.assign(low=effects["effect"] - 0.1, high=effects["effect"] + 0.1)
     check = [

@@ -6,8 +6,9 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.example_text import cut, printable, verdict
 from reward_ablation.analysis.evaluation.examples import choose, examples, write_examples_page
-from reward_ablation.analysis.evaluation.schemas import SCHEMAS
+from reward_ablation.analysis.evaluation.tables import SCHEMAS
 from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.tables import joined
 
 HOSTILE = "\x1b[2Ja\u202eevil\u2066\x00 <script>alert(1)</script> & \ud7ff\ue000\r\n$x^2$ {0} %s" + "w" * 5000
 
@@ -31,7 +32,7 @@ def test_problems_are_chosen_by_the_rule(base, baseline, expected):
 
 def test_rows_are_the_base_model_and_the_first_seed_of_each_arm(tmp_path):
     study = read_study(MadeUpStudy(seeds=(3, 5)).write(tmp_path))
-    table = examples(study, tmp_path)
+    table = joined(SCHEMAS["examples"], examples(study, tmp_path))
     assert list(table.columns) == SCHEMAS["examples"].names
     assert (table["mode"] == "greedy").all()
     for _, rows in table.groupby("problem_id"):
@@ -91,7 +92,9 @@ class Tags(HTMLParser):
 
 def test_model_output_does_nothing_on_the_page(tmp_path):
     study = read_study(MadeUpStudy().write(tmp_path))
-    table = examples(study, tmp_path).assign(completion=HOSTILE, question=HOSTILE, answer="<b>1</b>", gold="<i>2</i>")
+    table = joined(SCHEMAS["examples"], examples(study, tmp_path)).assign(
+        completion=HOSTILE, question=HOSTILE, answer="<b>1</b>", gold="<i>2</i>"
+    )
     write_examples_page(table, study, tmp_path / "page.html")
     page = Tags()
     page.feed((tmp_path / "page.html").read_text(encoding="utf-8"))

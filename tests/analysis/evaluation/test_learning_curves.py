@@ -2,10 +2,10 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation.learning_curves import learning_curves
-from reward_ablation.analysis.evaluation.schemas import SCHEMAS
-from reward_ablation.analysis.evaluation.tables import final_model_tables
+from reward_ablation.analysis.evaluation.learning_curves import learning_curves as parts_of_curves
+from reward_ablation.analysis.evaluation.tables import SCHEMAS, final_model_tables
 from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.tables import joined
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
 
@@ -20,6 +20,10 @@ def made(root, **changes):
 @pytest.fixture
 def kept(tmp_path):
     return *made(tmp_path, keep_models=2), tmp_path
+
+
+def learning_curves(study, root, steps) -> pd.DataFrame:
+    return joined(SCHEMAS["learning_curves"], parts_of_curves(study, root, steps))
 
 
 def of(table, arm, **values):

@@ -3,7 +3,7 @@ import pytest
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.problem_curves import evenly_spaced, most_seen, problem_curves, shares
-from reward_ablation.analysis.evaluation.schemas import SCHEMAS
+from reward_ablation.analysis.evaluation.tables import SCHEMAS
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import joined
 from reward_ablation.system.files import sha256, write_json, write_parquet
@@ -57,7 +57,7 @@ def kept(tmp_path):
 
 def test_evaluated_problems_have_a_row_an_arm_and_step(kept):
     study, steps, root = kept
-    table = joined(SCHEMAS["problem_curves"], [problem_curves(study, root, steps)])
+    table = joined(SCHEMAS["problem_curves"], problem_curves(study, root, steps))
     assert list(table.columns) == SCHEMAS["problem_curves"].names
     table = table[table["source"] == "evaluation"]
     assert table["problem_id"].nunique() == 6
@@ -85,7 +85,7 @@ def test_problems_that_training_met_again(kept):
     write_parquet(pd.DataFrame({"id": ["gsm8k:0"], "question": ["How many?"]}), root / "data" / "train.parquet")
     study = read_study(root / "study.json")
     for digest, question in ((sha256(root / "data" / "train.parquet"), "How many?"), ("another", None)):
-        table = problem_curves(study, root, steps, digest)
+        table = pd.concat(problem_curves(study, root, steps, digest))
         own = table[table["source"] == "training"]
         assert own["step"].tolist() == [1, 2, 3, 4, 5, 6] * 4
         assert own["problem_id"].unique().tolist() == ["gsm8k:0"]
@@ -99,6 +99,8 @@ def test_problems_that_training_met_again(kept):
     unscored = rollouts[0]["step"].eq(3) & rollouts[0]["rollout"].lt(4)
     rollouts[0].loc[unscored, "score_correctness"] = None  # neither right nor wrong
     write_parquet(rollouts[0], root / first.folder / "rollouts.parquet")
-    own = problem_curves(study, root, steps).query("source == 'training' and arm == 'length_only' and step == 3")
+    own = pd.concat(problem_curves(study, root, steps)).query(
+        "source == 'training' and arm == 'length_only' and step == 3"
+    )
     assert own["answers"].item() == 12
     assert own["estimate"].item() == pd.concat(rollouts).query("step == 3")["score_correctness"].mean()

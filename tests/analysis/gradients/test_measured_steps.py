@@ -10,17 +10,21 @@ from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
 from reward_ablation.analysis.gradients.advantages import mean_of_known
 from reward_ablation.analysis.gradients.measured_steps import (
     alignments,
-    cross_prompt_products,
     effects_on_other_prompts,
     read_products,
 )
-from reward_ablation.analysis.gradients.measured_tables import early, map_shares, spread
-from reward_ablation.analysis.gradients.weight_grid import signs_of_weights, weight_grid
+from reward_ablation.analysis.gradients.measured_tables import early, spread
+from reward_ablation.analysis.gradients.split_halves import cross_prompt_products
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
+from reward_ablation.analysis.gradients.what_if_map import signs_of_weights, weight_grid
 from reward_ablation.analysis.study_file import StudyArm
 from reward_ablation.gram.store import GRAMS_FILE
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
+
+
+def shares_of(products, weights) -> np.ndarray:
+    return products.measured.shares(np.array([[weights.get(name, 0.0) for name in NAMES]]))[0]
 
 
 def test_products_over_pairs_of_different_prompts_by_plain_loops():
@@ -39,9 +43,9 @@ def test_products_over_pairs_of_different_prompts_by_plain_loops():
 def test_effects_on_other_prompts_are_those_of_the_definition(tmp_path):
     run = make_run(tmp_path)
     products = read_products(tmp_path, 7, NAMES)
-    found = effects_on_other_prompts(products, [products.measured.shares(OTHER), products.measured.shares({})])
+    found = effects_on_other_prompts(products, [shares_of(products, OTHER), shares_of(products, {})])
     rows = np.concatenate(run.gradients, axis=1)
-    shares = products.measured.shares(OTHER).sum(axis=1)
+    shares = shares_of(products, OTHER).sum(axis=1)
     length = np.linalg.norm(shares @ rows)
     prompts = run.prompts
     for k in range(len(NAMES)):
@@ -65,7 +69,7 @@ def test_the_step_taken_is_that_of_the_own_weights(tmp_path):
     cosines, effects = alignments(products)
     known = what_if(OWN, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"]).loc["all"]
     assert np.sign(cosines) == pytest.approx(np.sign(known.loc[NAMES, "effect"].to_numpy()))
-    assert effects == pytest.approx(effects_on_other_prompts(products, [products.measured.shares(OWN)])[0])
+    assert effects == pytest.approx(effects_on_other_prompts(products, [shares_of(products, OWN)])[0])
     parts = known.loc[NAMES, "cross_prompt"] / known.loc[NAMES, "effect"] * known.loc[NAMES, "per_length"]
     assert effects == pytest.approx(parts.to_numpy() / (3 / 4), rel=2e-3)
 
@@ -81,15 +85,15 @@ def test_shares_under_many_weights_are_those_of_each(tmp_path):
     make_run(tmp_path, gaps=0.2)
     products = read_products(tmp_path, 7, NAMES)
     weights = np.array([[1, 0, 0.5], [0, 1, -0.3]])
-    for vector, shares in zip(weights, map_shares(products, weights), strict=True):
-        np.testing.assert_allclose(shares, products.measured.shares(dict(zip(NAMES, vector, strict=True))))
+    for vector, shares in zip(weights, products.measured.shares(weights), strict=True):
+        np.testing.assert_allclose(shares, products.measured.shares(vector[None])[0])
 
 
 def test_blocks_of_one_prompt_each_say_nothing_of_other_prompts(tmp_path):
     make_run(tmp_path)
     products = read_products(tmp_path, 7, NAMES)
     alone = replace(products, blocks=[replace(block, prompts=0 * block.prompts) for block in products.blocks])
-    assert np.isnan(effects_on_other_prompts(alone, [products.measured.shares(OWN)])).all()
+    assert np.isnan(effects_on_other_prompts(alone, [shares_of(products, OWN)])).all()
 
 
 def test_a_step_that_cannot_be_asked_gives_its_reason(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from reward_ablation.analysis.gradients.predictors import predicted_changes, predictors, slopes_after, window_of
-from reward_ablation.analysis.statistics.step_bootstrap import block_length, block_shares
+from reward_ablation.analysis.statistics.intervals import block_length, block_shares
 
 
 def test_slopes_are_of_the_steps_after():

@@ -5,8 +5,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from reward_ablation.analysis.gradients.measured_steps import cross_prompt_products
-from reward_ablation.analysis.gradients.split_halves import cosine_with_interval, of_step, of_steps
+from reward_ablation.analysis.gradients.split_halves import (
+    cosine_with_interval,
+    cross_prompt_products,
+    of_step,
+    of_steps,
+)
 from reward_ablation.gram.similarity import gram_cosine
 
 

@@ -25,7 +25,7 @@ def test_effects_are_means_over_seeds_and_steps():
 
 
 def test_points_name_their_weights():
-    found = point_table(np.array([[1.0, 0], [0.5, 0.5]]), np.array([1, -1]), ["a", "b"])
+    found = point_table(np.array([[1.0, -0.0], [0.5, -0.5]]), ["a", "b"])
     assert found.to_numpy().tolist() == [[0, "a", 1], [0, "b", 0], [1, "a", 0.5], [1, "b", -0.5]]
 
 

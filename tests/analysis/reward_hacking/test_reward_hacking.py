@@ -3,9 +3,8 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.correct_completions import correctness_component
 from reward_ablation.analysis.reward_hacking.tables import number, reward_hacking
-from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.study_file import StudyFile, correctness_component
 from specs import COMPONENT
 
 ARMS = {

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.training.sampling_gaps import sampling_gaps
+from reward_ablation.analysis.training.tables import sampling_gaps
 
 ROLLOUTS = pd.DataFrame(
     {

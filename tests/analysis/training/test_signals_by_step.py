@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from reward_ablation.analysis.gradients.advantages import component_shares
-from reward_ablation.analysis.signal_rows import signal_rows
+from reward_ablation.analysis.tables import signal_rows
 from reward_ablation.analysis.training.signals_by_step import step_signals, thinned
 
 WEIGHTS = {"right": 1.0, "form": 0.5}

@@ -12,20 +12,17 @@ from reward_ablation.system.errors import StudyError
 
 
 def read_parquet(path: Path, columns: list[str] | None = None, later: Collection[str] = ()) -> pd.DataFrame:
-    """Read a Parquet file, or some of its columns: texts are most of the bytes of rollouts and answers.
+    """Read a Parquet file, or some of its columns.
 
     Parameters
     ----------
-    path : Path
-    columns : list of str, optional
-        Default: all.
     later : collection of str
-        Those of the columns that files of earlier versions do not have; their values are null.
+        Columns that files of earlier versions do not have; their values are null there.
 
     Raises
     ------
     StudyError
-        It is missing, or truncated or changed, as its footer or the checksums of its pages tell.
+        The file is missing, truncated or changed, by its footer and the checksums of its pages.
     """
     try:
         missing = set(later).difference(pq.read_schema(path).names) if later else set()
@@ -41,13 +38,7 @@ def read_parquet(path: Path, columns: list[str] | None = None, later: Collection
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Read a table of the study: a Parquet file, or the CSV file of a table of times.
-
-    Raises
-    ------
-    StudyError
-        The file is missing or damaged.
-    """
+    """Read a table of the study: a Parquet file, or the CSV file of a table of times; errors as in `read_parquet`."""
     if path.suffix != ".csv":
         return read_parquet(path)
     try:

@@ -1,7 +1,7 @@
 """Which tables a study has, and which rule makes each.
 
 The rule of Snakemake is `tables_NAME` in `workflow/rules/tables.smk`. The rule runs `python -m reward_ablation.MODULE`.
-`SCHEMAS` in `MODULE.schemas` has the columns of the rule's tables, and `MODULE.tables` computes the rows.
+`SCHEMAS` in `MODULE.tables` has the columns of the rule's tables, and that module computes the rows.
 
 To add a table: add its name to `RULES` here, its columns to `SCHEMAS`, and its rows to what `MODULE.tables` returns.
 The Snakefile reads this module, so it imports nothing heavy.
@@ -13,13 +13,10 @@ from typing import NamedTuple
 
 
 class TableRule(NamedTuple):
-    """A rule that makes tables."""
+    """A rule that makes tables: the package that the rule runs, below the library, and the names of its tables."""
 
     module: str
-    """Package that the rule runs, below the library."""
-
     tables: tuple[str, ...]
-    """Names of the tables that the rule makes."""
 
 
 #: Rules of tables by name, in the order in which data flow.

@@ -10,12 +10,11 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from reward_ablation.analysis.study_file import Section, StudyFile, StudyRun
+from reward_ablation.analysis.study_file import Section, StudyFile, StudyRun, first_mistake
+from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import check_files, read_object
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
-
-RECORD = "run.json"
 
 
 class Hardware(Section):
@@ -40,13 +39,7 @@ class SlurmJob(Section):
 
 
 class Attempt(Section):
-    """A start of a run, from which it went on to its end or to an interruption.
-
-    Attributes
-    ----------
-    wall_seconds, start_seconds : float
-        From the start of its process to its end, and to its first step.
-    """
+    """A start of a run. `wall_seconds` last to the end of its process, and `start_seconds` to its first step."""
 
     from_step: int
     to_step: int
@@ -61,7 +54,7 @@ class Attempt(Section):
 class RunRecord(Section):
     """`run.json`, as far as the analysis reads it; times are sums over all attempts.
 
-    What has a default is not in records of older versions.
+    Records of older versions lack the fields that have a default here.
     """
 
     code: str
@@ -78,15 +71,11 @@ class RunRecord(Section):
 
 
 def first_difference(recorded: Any, planned: Any, key: str = "spec") -> str | None:
-    """Tell the first key under which two specs differ and both its values; None where they are equal."""
+    """The first key under which two specs differ, with both values; None where the specs are equal."""
     if isinstance(recorded, dict) and isinstance(planned, dict):
-        for name in sorted(recorded.keys() | planned.keys()):
-            difference = first_difference(
-                recorded.get(name, "(absent)"), planned.get(name, "(absent)"), f"{key}.{name}"
-            )
-            if difference is not None:
-                return difference
-        return None
+        names = sorted(recorded.keys() | planned.keys())
+        pairs = ((recorded.get(name, "(absent)"), planned.get(name, "(absent)"), f"{key}.{name}") for name in names)
+        return next(filter(None, (first_difference(*pair) for pair in pairs)), None)
     if recorded == planned:
         return None
     return f"{key} is {json.dumps(recorded)} there and {json.dumps(planned)} in the study"
@@ -105,11 +94,7 @@ def rerun_of(folder: Path) -> str:
 def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
     """Read a run's `run.json`; a run with another spec, seed, model or data than the study's is refused.
 
-    Parameters
-    ----------
-    inputs : dict
-        Digests that the run's inputs must have had: the spec says where data come from, and new code
-        may make other rows of the same source.
+    `inputs` are the digests that the run's inputs must have had: new code may make other rows of the same source.
     """
     folder = root / run.folder
     rerun = rerun_of(folder)
@@ -125,9 +110,7 @@ def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
     try:
         record = RunRecord.model_validate(written)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise StudyError(f"{folder / RECORD}: {where}: {first['msg']}; {rerun}") from None
+        raise StudyError(f"{folder / RECORD}: {first_mistake(error)}; {rerun}") from None
     for name, digest in inputs.items():
         if record.inputs.get(name) != digest:
             raise StudyError(f"{folder}: trained on another version of its {name}; {rerun}")

@@ -12,6 +12,9 @@ from reward_ablation.system.errors import StudyError
 #: Name of all arms together in tables; no arm's name has a blank.
 ALL_ARMS = "all arms"
 
+#: Functions that score the answer alone, and the score of a right one; `three_way_verifier` has it as a parameter.
+RIGHT_ANSWER = {"correctness": 1.0, "boxed_answer": 1.0, "signed_answer": 1.0, "three_way_verifier": 1.0}
+
 
 class Section(BaseModel):
     """A part of the file; keys that only other stages need are passed over."""
@@ -86,6 +89,24 @@ def read_study(path: str | Path) -> StudyFile:
     except FileNotFoundError:
         raise StudyError(f"{path}: there is no such file; let the workflow write it") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise StudyError(f"{path}: {where}: {first['msg']}; let the workflow write it again") from None
+        raise StudyError(f"{path}: {first_mistake(error)}; let the workflow write it again") from None
+
+
+def first_mistake(error: ValidationError) -> str:
+    """The first key that is wrong in a file, and what is wrong with its value."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def correctness_component(study: StudyFile) -> tuple[str, float] | None:
+    """Name of the first component that scores the answer alone, and the score of a right answer.
+
+    The functions are looked for in the order of `RIGHT_ANSWER`. A component that mixes correctness with something
+    else, such as `cosine_length` or `final_line`, does not count. None where the study has no such component.
+    """
+    components = study.runs[0].spec.components if study.runs else {}
+    for function, right in RIGHT_ANSWER.items():
+        for name, component in components.items():
+            if component.function == function and name in study.components:
+                return name, float(component.parameters.get("correct", right))
+    return None

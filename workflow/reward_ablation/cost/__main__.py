@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from argparse import Namespace
 
-from reward_ablation.analysis.study_file import read_study
-from reward_ablation.analysis.tables import table_parser, write_csv, write_tables
-from reward_ablation.cost.schemas import COST, SCHEMAS
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.tables import table_command, write_csv, write_tables
+from reward_ablation.cost.table import COST, SCHEMAS
 from reward_ablation.cost.tables import cost_by_arm, runs_table, write_cost_page
-from reward_ablation.system.errors import one_line_errors, storage_errors
+from reward_ablation.system.errors import one_line_errors
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+@table_command("cost")
+def main(study: StudyFile, options: Namespace) -> None:
     """Write the tables `runs` and `cost`, and the page of costs. Slurm's accounting is asked about Slurm jobs."""
-    options = table_parser("reward_ablation.cost", main.__doc__).parse_args(arguments)
-    study = read_study(options.study)
-    with storage_errors(options.output):
-        runs = runs_table(study, options.study.parent)
-        write_tables({"runs": runs}, SCHEMAS, options.output, csv_only=COST)
-        cost = cost_by_arm(runs, study.arm_names)
-        write_csv(cost, options.output / "cost.csv")
-        write_cost_page(cost, study, options.output / "cost.html")
+    runs = runs_table(study, options.study.parent)
+    write_tables({"runs": runs}, SCHEMAS, options.output, csv_only=COST)
+    cost = cost_by_arm(runs, study.arm_names)
+    write_csv(cost, options.output / "cost.csv")
+    write_cost_page(cost, study, options.output / "cost.html")
 
 
 if __name__ == "__main__":

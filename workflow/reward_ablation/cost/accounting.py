@@ -1,4 +1,7 @@
-"""What Slurm's accounting says of jobs that have ended: for how long they had what."""
+"""Hours of runs by Slurm's accounting.
+
+The accounting has the end of a job as well as its start, and each time that a job was put back into the queue.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reward_ablation.cluster.command import ask
+from reward_ablation.analysis.runs import RunRecord, SlurmJob
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.cluster.command import SlurmError, ask
+from reward_ablation.cost.clocks import UNKNOWN, Hours, own_jobs
 
 #: Jobs of one query: a command line has its limits, and so has a database's patience.
 AT_ONCE = 500
@@ -14,16 +20,9 @@ AT_ONCE = 500
 
 @dataclass(frozen=True)
 class Allocation:
-    """What a job had, once: a job that was put back into the queue has one for each time that it ran.
+    """What a job had each time that it ran; `seconds` leave out the time that the job was suspended.
 
-    Attributes
-    ----------
-    id, name, state : str
-    seconds : int
-        From its start to its end, without the time that it was suspended.
-    cpus : int
-    gpus : int or None
-        None where Slurm does not say: it counts GPUs only where AccountingStorageTRES has gres/gpu.
+    `gpus` is None where Slurm does not say: Slurm counts GPUs only where AccountingStorageTRES has gres/gpu.
     """
 
     id: str
@@ -34,13 +33,17 @@ class Allocation:
     gpus: int | None
 
 
+#: What Slurm's accounting says of jobs, by cluster, id and name. A job that was put back into the queue has several.
+Accounting = dict[tuple[str | None, str, str], list[Allocation]]
+
+
 def allocations(jobs: Iterable[str], cluster: str | None = None, timeout: float = 30.0) -> list[Allocation]:
     """All allocations of jobs, given by id.
 
     Parameters
     ----------
     cluster : str, optional
-        Its name, where it may be another one than this machine's.
+        Name of the cluster, if it may be another than this machine's.
     timeout : float
         Seconds to wait for an answer, for each 500 jobs.
 
@@ -53,14 +56,9 @@ def allocations(jobs: Iterable[str], cluster: str | None = None, timeout: float 
     of_cluster = [f"--clusters={cluster}"] if cluster else []
     found = []
     for place in range(0, len(ids), AT_ONCE):
-        text = ask(
-            *("sacct", "--allocations", "--duplicates", "--noheader", "--parsable2", *of_cluster),
-            *(
-                "--format=JobIDRaw,State,ElapsedRaw,AllocTRES,JobName",
-                f"--jobs={','.join(ids[place : place + AT_ONCE])}",
-            ),
-            timeout=timeout,
-        )
+        command = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2", *of_cluster]
+        some = f"--jobs={','.join(ids[place : place + AT_ONCE])}"
+        text = ask(*command, "--format=JobIDRaw,State,ElapsedRaw,AllocTRES,JobName", some, timeout=timeout)
         found += [_allocation(line) for line in text.splitlines() if line.count("|") >= 4]
     return found
 
@@ -80,3 +78,41 @@ def _gpus(tres: str) -> int | None:
 def _count(resource: str, tres: str) -> int | None:
     match = re.search(rf"(?:^|,){re.escape(resource)}=(\d+)", tres)
     return int(match[1]) if match else None
+
+
+def hours_accounted(jobs: list[SlurmJob], accounting: Accounting) -> Hours:
+    """As Slurm accounts for the jobs."""
+    by_key = {_key(job): job for job in jobs}
+    if not by_key or any(key not in accounting for key in by_key):
+        return UNKNOWN
+    had = [(each, job) for key, job in by_key.items() for each in accounting[key]]
+    gpu = sum(each.seconds * (job.gpus if each.gpus is None else each.gpus) for each, job in had)
+    return Hours(gpu / 3600, sum(each.seconds * each.cpus for each, _ in had) / 3600)
+
+
+def ask_accounting(study: StudyFile, records: dict[str, RunRecord]) -> Accounting:
+    """What Slurm's accounting says of the runs' jobs; a line is printed where it does not answer or does not know all.
+
+    Nothing is asked where no run was in Slurm jobs of its own.
+    """
+    jobs = {_key(job): job for run in study.runs for job in own_jobs(run, records[run.folder])}
+    found: Accounting = {}
+    for cluster in dict.fromkeys(job.cluster for job in jobs.values()):
+        name = f"accounting of {cluster or 'the cluster'}"
+        try:
+            answers = allocations((job.id for job in jobs.values() if job.cluster == cluster), cluster)
+        except SlurmError as error:
+            print(f"cost: {name}: {error}; hours by it are left out", flush=True)
+            continue
+        for had in answers:
+            found.setdefault((cluster, had.id, had.name), []).append(had)
+        known = [key in found for key in jobs if key[0] == cluster]
+        if not all(known):
+            left_out = "hours of their runs are left out"
+            print(f"cost: {name}: does not know {known.count(False)} of {len(known)} jobs; {left_out}", flush=True)
+    return found
+
+
+def _key(job: SlurmJob) -> tuple[str | None, str, str]:
+    """What identifies a job: Slurm may give its id again."""
+    return job.cluster, job.id, job.name or ""

@@ -1,4 +1,4 @@
-"""Times of a run by the clocks of its attempts and of its Slurm jobs.
+"""Times of a run by the clocks of its attempts, of its Slurm jobs and of its evaluations.
 
 A run's own clock begins with the process that trains and ends with the last step, or with the last record of an attempt
 that was killed. A job's clock begins when Slurm starts the job, and ends there too. What is not known is NaN.
@@ -6,16 +6,18 @@ that was killed. A job's clock begins when Slurm starts the job, and ends there 
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import NamedTuple
 
 from reward_ablation.analysis.runs import Attempt, RunRecord, SlurmJob
-from reward_ablation.analysis.study_file import StudyRun
+from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.cluster.job_names import job_name
 
 
 class Hours(NamedTuple):
-    """Of GPUs and of CPUs."""
+    """Hours of GPUs and of CPUs."""
 
     gpu: float
     cpu: float
@@ -25,7 +27,7 @@ UNKNOWN = Hours(math.nan, math.nan)
 
 
 def lasting_steps(attempts: list[Attempt]) -> list[int]:
-    """The step up to which each attempt's work is in the final model: a later one went on from there."""
+    """The step up to which each attempt's work is in the final model: a later attempt went on from there."""
     return [
         min((later.from_step for later in attempts[place + 1 :]), default=attempt.to_step)
         for place, attempt in enumerate(attempts)
@@ -41,10 +43,7 @@ def lost_steps(attempts: list[Attempt]) -> list[int]:
 
 
 def lost_seconds(attempts: list[Attempt]) -> list[float]:
-    """Wall time of each attempt's lost steps, or all of it where nothing of it lasts.
-
-    The steps of an attempt are taken to be equally long.
-    """
+    """Wall time of each attempt's lost steps, taken to be equally long; all of its time where no step lasts."""
     seconds = []
     for attempt, lost, lasting in zip(attempts, lost_steps(attempts), lasting_steps(attempts), strict=True):
         if attempt is not attempts[-1] and lasting <= attempt.from_step:
@@ -74,3 +73,25 @@ def hours_of_jobs(jobs: list[SlurmJob], attempts: list[Attempt]) -> Hours:
     gpu = sum(seconds * job.gpus for seconds, job in given.values())
     cpu = sum(seconds * (job.cpus or 0) for seconds, job in given.values())
     return Hours(gpu / 3600, cpu / 3600)
+
+
+def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
+    """Hours of all evaluations of a run's models, by the records beside their answers.
+
+    NaN where a record is lost or of an old version. Nothing else reads the records, so a lost one is no reason to
+    evaluate again.
+    """
+    files = [study.answers_file(dataset, run.name) for dataset in study.datasets]
+    if study.keep_models:
+        files += [study.kept_answers_file(dataset, run.name) for dataset in study.datasets]
+    records = [_hours(root / f"{file.removesuffix('.parquet')}.json") for file in files]
+    wall, gpu, cpu = (round(sum(column), 4) for column in zip(*records, strict=True))
+    return {"evaluation_wall_hours": wall, "evaluation_gpu_hours": gpu, "evaluation_cpu_hours": cpu}
+
+
+def _hours(path: Path) -> tuple[float, float, float]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return record["wall_seconds"] / 3600, float(record["gpu_hours"]), float(record["cpu_hours"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return math.nan, math.nan, math.nan

@@ -1,4 +1,4 @@
-"""Table cost as other stages read it, and its sentence. Nothing here asks Slurm."""
+"""Columns of the tables of runs and of costs; table cost as other stages read it, and its sentence."""
 
 from __future__ import annotations
 
@@ -8,31 +8,42 @@ import pandas as pd
 
 from reward_ablation.analysis.reading import damaged_file, read_table
 from reward_ablation.analysis.study_file import ALL_ARMS
-from reward_ablation.cost.schemas import SCHEMAS
+from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, columns
+
+#: What a run cost. Equal studies differ in these columns, for example where a run was interrupted. So only the CSV file
+#: has the columns, and the Parquet files stay equal.
+OF_COST = (
+    (COUNT, "attempts interrupted steps_lost"),
+    (NUMBER, "wall_seconds seconds_lost gpu_hours gpu_hours_lost gpu_hours_of_jobs gpu_hours_accounted"),
+    (NUMBER, "cpu_hours cpu_hours_of_jobs cpu_hours_accounted"),
+    (NUMBER, "evaluation_wall_hours evaluation_gpu_hours evaluation_cpu_hours"),
+)
+COST = columns(*OF_COST).names
+
+#: Columns of the table of runs that are summed by arm: numbers, and times by their names in hours.
+COUNTS = ["steps", "attempts", "interrupted", "steps_lost"]
+TIMES = {
+    "wall_hours": "wall_seconds",
+    "wall_hours_lost": "seconds_lost",
+    **{name: name for name in COST if name.startswith(("gpu_hours", "cpu_hours", "evaluation_"))},
+}
+
+SCHEMAS = {
+    "runs": columns((TEXT, "arm key"), (COUNT, "seed steps"), *OF_COST, (TEXT, "code hardware packages")),
+    "cost": columns((TEXT, "arm"), (COUNT, f"runs {' '.join(COUNTS)}"), (NUMBER, " ".join(TIMES))),
+}
 
 #: Whose hours a column has, by the end of its name.
 CLOCKS = {"": "their own clocks", "_of_jobs": "the clocks of their Slurm jobs", "_accounted": "Slurm's accounting"}
 
 
 def read_cost(path: Path) -> pd.DataFrame:
-    """Read the table.
-
-    Raises
-    ------
-    StudyError
-        The file is missing or damaged.
-    """
+    """Read the table; a StudyError if the file is missing or damaged."""
     return complete(read_table(path), path)
 
 
 def complete(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """The table, if it has all columns and ends by the row of all arms.
-
-    Raises
-    ------
-    StudyError
-        A part of the table is missing.
-    """
+    """The table, if it has all columns and ends with the row of all arms; else a StudyError."""
     if list(table.columns) != SCHEMAS["cost"].names or ALL_ARMS not in table["arm"].tail(1).tolist():
         raise damaged_file(path, "columns or rows are missing")
     return table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,39 +11,30 @@ import pandas as pd
 
 from reward_ablation.analysis.runs import RunRecord, read_runs
 from reward_ablation.analysis.study_file import ALL_ARMS, StudyFile, StudyRun
-from reward_ablation.analysis.tables import joined
-from reward_ablation.cost.accounted import Accounting, ask_accounting, hours_accounted
-from reward_ablation.cost.clocks import hours_of_jobs, lost_seconds, lost_steps, own_jobs
-from reward_ablation.cost.evaluation_hours import evaluation_hours
-from reward_ablation.cost.schemas import COUNTS, SCHEMAS, TIMES
-from reward_ablation.cost.table import hours_text, sentence
-from reward_ablation.system.files import atomic_path
-from reward_ablation.system.html_page import PAGE
+from reward_ablation.analysis.tables import joined, write_table_page
+from reward_ablation.cost.accounting import Accounting, ask_accounting, hours_accounted
+from reward_ablation.cost.clocks import evaluation_hours, hours_of_jobs, lost_seconds, lost_steps, own_jobs
+from reward_ablation.cost.table import COUNTS, SCHEMAS, TIMES, hours_text, sentence
 
 
 def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
-    """What trained each run, and what the run and its evaluations cost."""
+    """What trained each run, and what the run and its evaluations cost.
+
+    Hardware and packages are those of the last attempt, as JSON text.
+    """
     records = read_runs(study, root)
     accounting = ask_accounting(study, records)
     rows = []
     for run in study.runs:
-        cost = cost_of_run(run, records[run.folder], accounting) | evaluation_hours(study, run, root)
-        rows.append(run_row(run, records[run.folder], cost))
+        record = records[run.folder]
+        rows.append(
+            {"arm": run.arm, "key": run.key, "seed": run.seed, "steps": record.steps, "code": record.code}
+            | cost_of_run(run, record, accounting)
+            | evaluation_hours(study, run, root)
+            | {"hardware": json.dumps(record.hardware.model_dump(), sort_keys=True)}
+            | {"packages": json.dumps(record.packages, sort_keys=True)}
+        )
     return joined(SCHEMAS["runs"], [pd.DataFrame(rows)])
-
-
-def run_row(run: StudyRun, record: RunRecord, cost: dict[str, Any]) -> dict[str, Any]:
-    """The run's row of the table of runs; hardware and packages, those of its last attempt, as JSON text."""
-    return {
-        "arm": run.arm,
-        "key": run.key,
-        "seed": run.seed,
-        "steps": record.steps,
-        **cost,
-        "code": record.code,
-        "hardware": json.dumps(record.hardware.model_dump(), sort_keys=True),
-        "packages": json.dumps(record.packages, sort_keys=True),
-    }
 
 
 def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dict[str, int | float]:
@@ -72,17 +62,7 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
 
 
 def cost_by_arm(runs: pd.DataFrame, arms: Iterable[str]) -> pd.DataFrame:
-    """One row per arm, and one for all runs, of which two arms may share some.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Table `runs`.
-
-    Returns
-    -------
-    Columns: arm, runs, and those of `COUNTS` and `TIMES`.
-    """
+    """Table `cost` from table `runs`: one row per arm, and one for all runs, of which two arms may share some."""
     rows = [_summed(runs[runs["arm"] == arm], arm) for arm in arms]
     return pd.DataFrame([*rows, _summed(runs.drop_duplicates(["key", "seed"]), ALL_ARMS)])
 
@@ -100,16 +80,11 @@ def _summed(runs: pd.DataFrame, arm: str) -> dict[str, Any]:
 def write_cost_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
     """Write the table as HTML, for the report, without the columns that say nothing in this study."""
     telling = [name for name in table.columns if not _says_nothing(name, table[name])]
-    told = table[telling].rename(columns={name: _words(name) for name in telling})
-    shown = told.to_html(index=False, border=0, justify="left", float_format=hours_text, na_rep="not known")
-    heading = f"Cost of the runs of {html.escape(study.name)}"
-    with atomic_path(path) as temporary:
-        temporary.write_text(PAGE.format(heading=heading, sentence=sentence(table.iloc[-1]), table=shown))
+    words = {name: name.replace("_", " ").replace("gpu", "GPU").replace("cpu", "CPU") for name in telling}
+    layout = {"float_format": hours_text, "na_rep": "not known"}
+    heading = f"Cost of the runs of {study.name}"
+    write_table_page(table[telling].rename(columns=words), heading, sentence(table.iloc[-1]), path, **layout)
 
 
 def _says_nothing(name: str, column: pd.Series) -> bool:
     return bool(column.isna().all() or ("gpu" in name and not column.any()))
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ").replace("gpu", "GPU").replace("cpu", "CPU")

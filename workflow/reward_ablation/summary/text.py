@@ -33,15 +33,7 @@ FEW_SEEDS = 5
 
 
 def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
-    """The summary as Markdown.
-
-    Parameters
-    ----------
-    tables : dict
-        Those of `TABLES`, by name.
-    cost : DataFrame
-        Table `cost`.
-    """
+    """The summary as Markdown, from the tables `TABLES` by name and the table `cost`."""
     parts = [
         f"# {study.name}",
         setting(study),
@@ -122,14 +114,10 @@ def differences(study: StudyFile, table: pd.DataFrame) -> list[str]:
     parts = [f"## Differences to {study.baseline} in {METRICS[METRIC]}"]
     found = kinds(study, of_metric(table))
     for dataset, mode, rows in found:
-        shown = [
-            [row["arm"], *estimate(row, METRIC), *tested(row), row["provenance"], row["row"]]
-            for _, row in rows.iterrows()
-        ]
         told = significant(rows, "arm", study.confidence)
         parts += [
             f"{dataset}, {mode} (table `paired_differences`): {told}",
-            markdown(["arm", "difference", "interval", *TEST, "provenance", "row"], shown),
+            compared(rows, ["arm"], "difference", ["provenance"]),
         ]
     return parts if found else [*parts, "None: the study has one arm."]
 
@@ -139,13 +127,10 @@ def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
     parts = [f"## Effects of the components on {METRICS[METRIC]}"]
     found = kinds(study, of_metric(table))
     for dataset, mode, rows in found:
-        shown = [
-            [row["method"].replace("_", " "), row["component"], *estimate(row, METRIC), *tested(row), row["row"]]
-            for _, row in rows.iterrows()
-        ]
+        shown = rows.assign(method=rows["method"].str.replace("_", " "))
         parts += [
             f"{dataset}, {mode} (table `component_effects`):",
-            markdown(["method", "component", "effect", "interval", *TEST, "row"], shown),
+            compared(shown, ["method", "component"], "effect"),
         ]
     return parts if found else [*parts, "None: the arms of this study allow no effect of a single component."]
 
@@ -159,8 +144,12 @@ def reward_hacking(table: pd.DataFrame) -> list[str]:
     return ["## Signs of reward hacking", f"{looked} (table `reward_hacking`).", *(["\n".join(told)] if told else [])]
 
 
-#: Columns of a test.
-TEST = ["Holm p", "smallest detectable"]
+def compared(rows: pd.DataFrame, labels: list[str], kind: str, more: Sequence[str] = ()) -> str:
+    """Estimates with their tests as a table: labels, the estimate under the name `kind`, and more columns."""
+    cells = [
+        [*row[labels], *estimate(row, METRIC), *tested(row), *row[list(more)], row["row"]] for _, row in rows.iterrows()
+    ]
+    return markdown([*labels, kind, "interval", "Holm p", "smallest detectable", *more, "row"], cells)
 
 
 def tested(row: pd.Series) -> list[str]:

@@ -9,17 +9,28 @@ from statsmodels.stats.proportion import proportion_confint
 from reward_ablation.analysis.evaluation.answers import Answered, estimate_rows, limits_of
 from reward_ablation.analysis.statistics.across import distribution_of_iqm, probability_of_improvement, redrawn
 from reward_ablation.analysis.statistics.intervals import generator, percentile_interval
+from reward_ablation.analysis.study_file import StudyFile
 
 
-def rows_across(
-    arm: str, parts: list[Answered], baseline: str, baseline_parts: list[Answered], mode: str, confidence: float
+def across_rows(
+    study: StudyFile, arm: str, answers: dict[str, dict[str, Answered]], baseline: dict[str, dict[str, Answered]]
+) -> list[pd.DataFrame]:
+    """Rows of an arm, for each mode that all data sets have; answers of arm and baseline are by data set and mode."""
+    tables = []
+    for mode in next(iter(answers.values())):
+        if all(mode in of_modes for of_modes in answers.values()):
+            own, other = ([of_modes[mode] for of_modes in of_arm.values()] for of_arm in (answers, baseline))
+            rows = rows_of_mode(arm, own, study.baseline, other, study.confidence)
+            tables.append(rows.assign(mode=mode))
+    return tables
+
+
+def rows_of_mode(
+    arm: str, parts: list[Answered], baseline: str, baseline_parts: list[Answered], confidence: float
 ) -> pd.DataFrame:
-    """Interquartile mean of an arm, and its probability of improvement over the baseline where it is another arm.
+    """Interquartile mean of an arm, and its probability of improvement over the baseline if that is another arm.
 
-    Parameters
-    ----------
-    parts, baseline_parts : list of Answered
-        One for each data set.
+    `parts` and `baseline_parts` have one entry for each data set.
     """
     metrics = [metric for metric in parts[0].metrics if all(metric in part.metrics for part in parts)]
     seeds, datasets = len(parts[0].seeds), len(parts)
@@ -39,7 +50,7 @@ def rows_across(
         rows = {"metric": metrics, "estimate": improved, "low": np.minimum(low, improved)}
         improvement = pd.DataFrame({**rows, "high": np.maximum(high, improved)})
         tables.append(improvement.assign(statistic="probability_of_improvement", baseline=baseline))
-    return pd.concat(tables).assign(arm=arm, mode=mode, seeds=seeds, datasets=datasets)
+    return pd.concat(tables).assign(arm=arm, seeds=seeds, datasets=datasets)
 
 
 def stacked(parts: list[Answered], metrics: list[str]) -> tuple[np.ndarray, np.ndarray]:

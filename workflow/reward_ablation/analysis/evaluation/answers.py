@@ -1,4 +1,4 @@
-"""Accuracy, agreement of the graders, format adherence and length from the answers of evaluated models."""
+"""Accuracy, pass@k, agreement of the graders, format adherence and length from the answers of evaluated models."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import gammaln
 
-from reward_ablation.analysis.evaluation.samples import majority_right, pass_at, sizes
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
     distribution,
@@ -18,15 +18,7 @@ from reward_ablation.analysis.statistics.estimates import (
 )
 
 #: Columns of the answers that metrics are made of.
-ANSWER_COLUMNS = [
-    "answer",
-    "correct_strict",
-    "correct_lenient",
-    "correct_math_paper",
-    "format",
-    "tokens",
-    "truncated",
-]
+ANSWER_COLUMNS = ["answer", "correct_strict", "correct_lenient", "correct_math_paper", "format", "tokens", "truncated"]
 
 #: Metric: the column of `measured` that it is the mean of.
 METRICS = {
@@ -53,7 +45,6 @@ class Answered(NamedTuple):
 
     Attributes
     ----------
-    metrics : list of str
     seeds : list
         None for the base model.
     values : (metrics, seeds, questions) array
@@ -69,16 +60,11 @@ class Answered(NamedTuple):
 
 
 def measured(answers: pd.DataFrame) -> pd.DataFrame:
-    """Answers as numbers, one column a metric, with where the two graders of the strict answer differ.
+    """`ANSWER_COLUMNS` as numbers, a column a metric, with where the two graders of the strict answer differ.
 
-    All answers count, also those where nothing was found to compare and both graders say no: so the
-    rates say by how much an accuracy would change with the other grader, and their parts add up,
-    accuracy_strict - accuracy_math_paper = correct_only_strict - correct_only_math_paper.
-
-    Parameters
-    ----------
-    answers : DataFrame
-        With the columns `ANSWER_COLUMNS`.
+    All answers count, also those where nothing was found to compare and both graders say no. So the rates say by how
+    much an accuracy would change with the other grader, and their parts add up: accuracy_strict - accuracy_math_paper =
+    correct_only_strict - correct_only_math_paper.
     """
     strict, math_paper = answers["correct_strict"].astype(bool), answers["correct_math_paper"].astype(bool)
     columns = answers.assign(
@@ -92,10 +78,8 @@ def measured(answers: pd.DataFrame) -> pd.DataFrame:
 def question_means(answers: pd.DataFrame) -> pd.DataFrame:
     """Average the samples of each question.
 
-    Returns
-    -------
-    Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Those of several samples,
-    pass@k and maj@n, are null in the mode "greedy".
+    Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Those of several samples, pass@k
+    and maj@n, are null in the mode "greedy".
     """
     labels = [answers["mode"], answers["problem_id"]]
     grouped = measured(answers).groupby(labels, sort=True)
@@ -106,7 +90,7 @@ def question_means(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_samples(answers: pd.DataFrame) -> pd.DataFrame:
-    """pass@k and maj@n of each question, by the strict grader, whose answers are the ones that the files have.
+    """pass@k and maj@n of each question, by the strict grader, whose answers the files have.
 
     Where questions differ in samples, which `read_question_means` refuses, n is the least there is.
     """
@@ -119,6 +103,61 @@ def _of_samples(answers: pd.DataFrame) -> pd.DataFrame:
     columns[f"maj@{samples}"] = majority_right(question, answers["answer"], right)
     index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
     return pd.DataFrame(columns, index=index)
+
+
+def sizes(samples: int) -> list[int]:
+    """The k of pass@k for n samples: powers of two below n, and n."""
+    return [2**power for power in range(samples.bit_length()) if 2**power < samples] + [samples]
+
+
+def pass_at(right: np.ndarray, samples: int, size: int) -> np.ndarray:
+    """Chance that one of k samples is right, estimated from n of which c are: 1 - C(n - c, k) / C(n, k).
+
+    Unbiased (Chen et al., "Evaluating Large Language Models Trained on Code", 2021, arXiv 2107.03374, equation 1).
+    `right` has c for each question, `samples` is n, and `size` is k.
+    """
+    wrong = samples - np.arange(samples + 1)
+    # Logarithms: the coefficients themselves overflow from about a thousand samples on.
+    none = np.where(wrong >= size, np.exp(_log_comb(np.maximum(wrong, size), size) - _log_comb(samples, size)), 0.0)
+    return np.asarray(np.clip(1 - none, 0.0, 1.0)[right])
+
+
+def _log_comb(total: np.ndarray | int, chosen: int) -> np.ndarray:
+    return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
+
+
+def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -> np.ndarray:
+    """Whether the answer that most samples of a question gave is right (self-consistency; Wang et al. 2022).
+
+    All right answers count as one answer, however they are written, and wrong answers as the same where they are
+    written the same. A sample without an answer has no vote. Where answers tie, each has an equal share of the
+    question.
+
+    Parameters
+    ----------
+    question : array of int
+        Number of each sample's question, from 0.
+    answer : Series of str
+        Extracted answers; null where there was none.
+    right : array of bool
+
+    Returns
+    -------
+    (questions,) array in [0, 1]; 0 where no sample has an answer.
+    """
+    questions = int(question.max()) + 1
+    written = pd.factorize(answer)[0]  # -1: none
+    kind = np.where(right, 0, written + 1)
+    votes = right | (written >= 0)
+    kinds = int(kind.max()) + 1
+    key, count = np.unique(question[votes].astype(np.int64) * kinds + kind[votes], return_counts=True)
+    of_question, of_kind = key // kinds, key % kinds
+    most = np.zeros(questions, dtype=np.int64)
+    np.maximum.at(most, of_question, count)
+    first = count == most[of_question]
+    tied = np.bincount(of_question[first], minlength=questions)
+    won = np.bincount(of_question[first & (of_kind == 0)], minlength=questions)
+    return won / np.maximum(tied, 1)
 
 
 def metrics_of(means: pd.DataFrame, mode: str) -> pd.DataFrame:
@@ -152,8 +191,8 @@ def answered(means: dict[int | None, pd.DataFrame], dataset: str, resamples: int
 def difference(arm: Answered, baseline: Answered) -> Answered:
     """Arm minus baseline for the seeds that both have.
 
-    Both train on the same data in the same order under one seed, and answer the same questions:
-    what these have in common cancels, and the interval is that of the difference alone.
+    Under one seed both train on the same data in the same order, and both answer the same questions. What these have in
+    common cancels, and the interval is that of the difference alone.
     """
     seeds = [seed for seed in arm.seeds if seed in baseline.seeds]
     own, other = ([of.seeds.index(seed) for seed in seeds] for of in (arm, baseline))
@@ -162,13 +201,7 @@ def difference(arm: Answered, baseline: Answered) -> Answered:
 
 
 def distribution_of(answers: Answered, dataset: str, reach: tuple[float, float] = (0.0, 1.0)) -> Distribution:
-    """Distribution of each metric's mean.
-
-    Parameters
-    ----------
-    reach : two floats
-        Lowest and highest value of a share: 0 and 1, or those of a difference or of another contrast.
-    """
+    """Distribution of each metric's mean; `reach` is the lowest and highest value of a share or a contrast."""
     return distribution(answers.values, answers.by_seed, dataset, limits_of(answers.metrics, reach))
 
 

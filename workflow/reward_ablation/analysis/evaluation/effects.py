@@ -77,8 +77,8 @@ def effect_tables(sums: Sums, found: list[Effect], confidence: float) -> list[pd
         rows = []
         for effect, total in zip(found, totals, strict=True):
             of_effect = distribution_of(total, dataset, reach(effect))
-            labels = {"method": effect.method, "component": effect.component}
-            rows.append(tested_rows(of_effect, total.metrics, confidence).assign(**labels))
+            tested = tested_rows(of_effect, total.metrics, confidence)
+            rows.append(tested.assign(method=effect.method, component=effect.component))
         table = pd.concat(rows, ignore_index=True).assign(dataset=dataset, mode=mode)
         table["p_holm"] = table.groupby(["method", "metric"])["p"].transform(lambda p: holm(p.to_numpy()))
         tables.append(table)

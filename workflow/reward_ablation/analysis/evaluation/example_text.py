@@ -19,7 +19,7 @@ RULE = (
 def printable(text: str) -> str:
     """The text without what would act instead of being seen: control, format and unassigned characters as escapes.
 
-    Line breaks stay. Among format characters are those that turn the direction of text, or have no width.
+    Line breaks stay. Format characters include those that turn the direction of text, or have no width.
 
     >>> printable("a" + chr(0x202E) + "b" + chr(27) + "[0m")
     'a\\\\u202eb\\\\x1b[0m'

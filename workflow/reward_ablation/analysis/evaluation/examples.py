@@ -9,10 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.example_text import FIRST, RULE, cut, printable, verdict
-from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.tables import joined
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section
 
@@ -23,10 +21,10 @@ SHOWN = ["completion", "answer", "correct_strict", "correct_lenient", "format", 
 PAGE_CHARACTERS = 2000
 
 
-def examples(study: StudyFile, root: Path) -> pd.DataFrame:
-    """Table examples: the base model's and each arm's answers, of its first seed, to a few problems of each data set.
+def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
+    """Rows of table examples: greedy answers of the base model and of each arm's first seed to a few problems.
 
-    Greedy answers; where there are none, the first sampled ones. The problems are chosen by `choose`.
+    Where there are no greedy answers, the first sampled ones. The problems of each data set are chosen by `choose`.
     """
     parts = []
     for dataset in study.datasets:
@@ -46,18 +44,13 @@ def examples(study: StudyFile, root: Path) -> pd.DataFrame:
                 row |= {"gold": problem["answer"], "arm": arm, "model": model, "chosen": chosen}
                 row |= {name: answers.loc[problem_id, name] for name in ["mode", *SHOWN]}
                 parts.append(pd.DataFrame([row]).assign(seed=pd.array([seed], dtype="Int64")))
-    return joined(SCHEMAS["examples"], parts)
+    return parts
 
 
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
     """Problems that are shown, in the data set's order, and why: first, gained or lost.
 
-    Parameters
-    ----------
-    problem_ids : list of str
-        In the data set's order.
-    base, baseline : Series of bool
-        Whether the base model and the baseline arm's first seed got a problem strictly right, by problem.
+    `base` and `baseline` say by problem whether the base model and the baseline arm's first seed got it strictly right.
     """
     first = problem_ids[:FIRST]
     gained = [name for name in problem_ids if baseline[name] and not base[name]]

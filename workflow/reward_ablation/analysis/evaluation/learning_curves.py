@@ -7,26 +7,18 @@ from pathlib import Path
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import ANSWER_COLUMNS, answered, evaluation_rows, question_means
-from reward_ablation.analysis.evaluation.answers_by_step import answers_by_step
-from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
-from reward_ablation.analysis.tables import joined
 from reward_ablation.system.errors import StudyError
 
 COLUMNS = ["mode", "problem_id", *ANSWER_COLUMNS]
 
 
-def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.DataFrame:
-    """Table learning_curves: what evaluation_by_arm has of the final models, after each step of which there is a model.
+def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) -> list[pd.DataFrame]:
+    """Parts of table learning_curves: as evaluation_by_arm, for each step that has a model; none without kept models.
 
-    Step 0 is the base model in every arm, so that each arm's rows are a whole curve. Empty where no models were kept on
-    the way.
-
-    Parameters
-    ----------
-    last_steps : dict of str to int
-        Steps of each run, by folder.
+    Step 0 is the base model in every arm, so that each arm's rows are a whole curve. `last_steps` has the steps of each
+    run, by folder.
     """
     parts = []
     for dataset in study.datasets if study.keep_models else []:
@@ -42,7 +34,7 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
                 means: dict[int | None, pd.DataFrame] = {seed: of_seed[step] for seed, of_seed in by_seed.items()}
                 rows = evaluation_rows(answered(means, dataset, study.bootstrap), arm, dataset, study.confidence)
                 parts.append(rows.assign(step=step))
-    return joined(SCHEMAS["learning_curves"], parts)
+    return parts
 
 
 def means_by_step(
@@ -59,3 +51,15 @@ def means_by_step(
                 "run the workflow again"
             )
     return means
+
+
+def answers_by_step(
+    study: StudyFile, run: StudyRun, dataset: str, root: Path, last_step: int, columns: list[str]
+) -> dict[int, pd.DataFrame]:
+    """Columns of the answers of a run's kept models and of its final model, by optimiser step in ascending order."""
+    answers = {}
+    if study.keep_models:
+        kept = read_parquet(root / study.kept_answers_file(dataset, run.name), ["step", *columns])
+        answers = {step: kept.loc[kept["step"] == step, columns] for step in sorted(map(int, kept["step"].unique()))}
+    answers[last_step] = read_parquet(root / study.answers_file(dataset, run.name), columns)
+    return answers

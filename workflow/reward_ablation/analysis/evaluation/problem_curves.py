@@ -8,12 +8,9 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-from reward_ablation.analysis.correct_completions import correctness_component
-from reward_ablation.analysis.evaluation.answers_by_step import answers_by_step
-from reward_ablation.analysis.evaluation.schemas import SCHEMAS
+from reward_ablation.analysis.evaluation.learning_curves import answers_by_step
 from reward_ablation.analysis.reading import read_parquet
-from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.tables import joined
+from reward_ablation.analysis.study_file import StudyFile, correctness_component
 from reward_ablation.system.files import sha256
 
 #: Problems of training, and of each data set.
@@ -22,34 +19,27 @@ MOST_PROBLEMS = 6
 
 def problem_curves(
     study: StudyFile, root: Path, last_steps: dict[str, int], training_set: str | None = None
-) -> pd.DataFrame:
-    """Table problem_curves: share of right answers to single problems, by arm and step.
+) -> list[pd.DataFrame]:
+    """Parts of table problem_curves: share of right answers to single problems, by arm and step.
 
     Training: right completions among those sampled at a step, by the component that scores the answer alone.
     Evaluation, where models were kept on the way: strictly right answers, sampled ones where there are some, of the
-    base model (step 0), the kept models and the final one. Low and high are Wilson's interval over the answers, those
-    of all seeds together: they tell how well the accuracy of these very models is known, and nothing of other seeds.
+    base model (step 0), the kept models and the final one. Low and high are Wilson's interval over the answers of all
+    seeds together: it says how well the accuracy of these models is known, and nothing of other seeds.
 
-    Parameters
-    ----------
-    last_steps : dict of str to int
-        Steps of each run, by folder.
-    training_set : str, optional
-        Digest of the training set that the runs had; without that file, questions are null.
+    `last_steps` has the steps of each run, by folder; `training_set` is the digest of the training set that the runs
+    had. Questions are null where the file with this digest is gone.
     """
     parts = [_of_training(study, root, training_set)]
     if study.keep_models:
         parts += [_of_evaluation(study, dataset, root, last_steps) for dataset in study.datasets]
-    return joined(SCHEMAS["problem_curves"], parts)
+    return parts
 
 
 def most_seen(seen: pd.DataFrame, most: int = MOST_PROBLEMS) -> list[str]:
     """The problems that training met most often, of those that some run met at two steps or more; ties by id.
 
-    Parameters
-    ----------
-    seen : DataFrame
-        Columns problem_id and steps: of each run, the number of steps at which it met a problem.
+    `seen` has the columns problem_id and steps: for each run, the number of steps at which it met a problem.
     """
     table = seen.groupby("problem_id")["steps"].agg(["max", "sum"]).reset_index()
     table = table[table["max"] >= 2].sort_values(["sum", "problem_id"], ascending=[False, True])
@@ -59,10 +49,7 @@ def most_seen(seen: pd.DataFrame, most: int = MOST_PROBLEMS) -> list[str]:
 def evenly_spaced(base: pd.Series, most: int = MOST_PROBLEMS) -> list[str]:
     """Problems evenly spaced from the hardest to the easiest for the base model; ties by id.
 
-    Parameters
-    ----------
-    base : Series
-        Share of right answers of the base model, by problem.
+    `base` is the base model's share of right answers, by problem.
     """
     ordered = base.rename("share").rename_axis("problem_id").reset_index().sort_values(["share", "problem_id"])
     places = np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int))
@@ -70,16 +57,9 @@ def evenly_spaced(base: pd.Series, most: int = MOST_PROBLEMS) -> list[str]:
 
 
 def shares(answers: pd.DataFrame, by: list[str], confidence: float) -> pd.DataFrame:
-    """Share of right answers with Wilson's interval.
+    """Share of right answers with Wilson's interval: columns `by`, estimate, low, high, seeds, questions and answers.
 
-    Parameters
-    ----------
-    answers : DataFrame
-        Columns `by`, seed (null for the base model) and right; a row an answer.
-
-    Returns
-    -------
-    Columns `by`, estimate, low, high, seeds, questions and answers.
+    `answers` has a row an answer, with columns `by`, seed (null for the base model) and right.
     """
     grouped = answers.groupby(by, sort=False, dropna=False)
     table = grouped["right"].agg(right="sum", answers="size").reset_index()
@@ -110,16 +90,13 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
     if rollouts.empty:
         return pd.DataFrame()
     table = shares(rollouts, ["problem_id", "arm", "step"], study.confidence)
-    questions = _training_questions(study, root, training_set)
-    return _in_order(table, study, chosen).assign(
-        question=table["problem_id"].map(questions), source="training", dataset=None
-    )
-
-
-def _training_questions(study: StudyFile, root: Path, digest: str | None) -> dict[str, str]:
     path = root / study.inputs["problems"]
-    if digest is None or not path.is_file() or sha256(path) != digest:
-        return {}
+    known = training_set is not None and path.is_file() and sha256(path) == training_set
+    questions = _questions(path) if known else {}
+    return _in_order(table, study, chosen, questions).assign(source="training", dataset=None)
+
+
+def _questions(path: Path) -> dict[str, str]:
     problems = read_parquet(path, ["id", "question"])
     return dict(zip(problems["id"], problems["question"], strict=True))
 
@@ -140,15 +117,14 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
             parts.append(own.assign(arm=arm, step=step, seed=seed, right=own["correct_strict"].astype(bool)))
     answers = pd.concat(parts, ignore_index=True)
     table = shares(answers, ["problem_id", "arm", "step"], study.confidence)
-    problems = read_parquet(root / study.questions[dataset], ["id", "question"]).set_index("id")["question"]
-    return _in_order(table, study, chosen).assign(
-        question=table["problem_id"].map(problems), source="evaluation", dataset=dataset
-    )
+    questions = _questions(root / study.questions[dataset])
+    return _in_order(table, study, chosen, questions).assign(source="evaluation", dataset=dataset)
 
 
-def _in_order(table: pd.DataFrame, study: StudyFile, chosen: list[str]) -> pd.DataFrame:
-    """Rows by problem, as they were chosen, then by arm and step."""
+def _in_order(table: pd.DataFrame, study: StudyFile, chosen: list[str], questions: dict[str, str]) -> pd.DataFrame:
+    """Rows by problem, as they were chosen, then by arm and step; with the problems' questions."""
     places = {"problem_id": chosen, "arm": study.arm_names}
     order = pd.DataFrame({name: table[name].map(values.index) for name, values in places.items()})
     order["step"] = table["step"]
+    table = table.assign(question=table["problem_id"].map(questions))
     return table.loc[order.sort_values(["problem_id", "arm", "step"]).index]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.across_datasets import rows_across
+from reward_ablation.analysis.evaluation.across_datasets import across_rows
 from reward_ablation.analysis.evaluation.answers import (
     ANSWER_COLUMNS,
     SAMPLED,
@@ -22,15 +22,51 @@ from reward_ablation.analysis.evaluation.effects import Sums, add, effect_tables
 from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.problem_curves import problem_curves
-from reward_ablation.analysis.evaluation.schemas import SCHEMAS
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
-from reward_ablation.analysis.tables import joined
+from reward_ablation.analysis.tables import COUNT, ESTIMATE, FLAG, NUMBER, TEXT, all_joined, columns
 from reward_ablation.study.provenance import Quantities, quantities
 from reward_ablation.system.errors import StudyError
+
+SCHEMAS = {
+    "evaluation_by_run": columns(
+        (TEXT, "arm"), (COUNT, "seed"), (TEXT, "dataset mode metric"), (NUMBER, "value"), (COUNT, "questions answers")
+    ),
+    "evaluation_by_arm": columns((TEXT, "arm dataset mode metric"), *ESTIMATE),
+    "paired_differences": columns(
+        (TEXT, "arm baseline dataset mode metric"),
+        *ESTIMATE,
+        (NUMBER, "p p_holm smallest_effect"),
+        (TEXT, "provenance"),
+    ),
+    # method: main_effect, interaction, shapley, leave_one_out, one_at_a_time or regression; component: "a:b" for an
+    # interaction of two components.
+    "component_effects": columns(
+        (TEXT, "dataset mode metric method component"), *ESTIMATE, (NUMBER, "p p_holm smallest_effect")
+    ),
+    # statistic: iqm (without a baseline) or probability_of_improvement.
+    "across_datasets": columns(
+        (TEXT, "arm baseline mode metric statistic"), (NUMBER, "estimate low high"), (COUNT, "seeds datasets")
+    ),
+    "learning_curves": columns((TEXT, "arm"), (COUNT, "step"), (TEXT, "dataset mode metric"), *ESTIMATE),
+    # source: training (without a data set) or evaluation.
+    "problem_curves": columns(
+        (TEXT, "problem_id question arm"), (COUNT, "step"), (TEXT, "source dataset"), *ESTIMATE, (COUNT, "answers")
+    ),
+    # model: base (without a seed) or final; chosen: first, gained or lost.
+    "examples": columns(
+        (TEXT, "dataset mode problem_id question gold arm"),
+        (COUNT, "seed"),
+        (TEXT, "model completion answer"),
+        (FLAG, "correct_strict correct_lenient format"),
+        (COUNT, "tokens"),
+        (FLAG, "truncated"),
+        (TEXT, "chosen"),
+    ),
+}
 
 #: An arm's answers by data set and mode.
 Answers = dict[str, dict[str, Answered]]
@@ -53,38 +89,26 @@ def read_question_means(path: Path, base: pd.DataFrame | None) -> pd.DataFrame:
     return means
 
 
-def means_of_arm(
-    study: StudyFile, arm: str, dataset: str, root: Path, base: pd.DataFrame
-) -> dict[int | None, pd.DataFrame]:
-    """Question means of an arm's models, by seed."""
-    return {
-        run.seed: read_question_means(root / study.answers_file(dataset, run.name), base) for run in study.runs_of(arm)
-    }
-
-
 def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     """All tables of evaluated models, by name; the runs' records and rollouts are checked first."""
     records = read_runs(study, root, ["rollouts.parquet"])
     values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
     steps = {folder: record.steps for folder, record in records.items()}
     training_set = next(iter(records.values())).inputs.get("problems")
-    return {
-        **final_model_tables(study, root, values),
+    final = final_model_tables(study, root, values)
+    others = {
         "learning_curves": learning_curves(study, root, steps),
         "problem_curves": problem_curves(study, root, steps, training_set),
         "examples": examples(study, root),
     }
+    return final | all_joined(SCHEMAS, others)
 
 
 def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantities]) -> dict[str, pd.DataFrame]:
-    """Tables of the final models: evaluation_by_run, evaluation_by_arm, paired_differences and two that build on them.
+    """Tables of the final models: by run and by arm, differences, effects of components, and over all data sets.
 
-    Arms are read one after the other, and of each no more is kept than its part in the effects of components.
-
-    Parameters
-    ----------
-    values : dict
-        Provenance of each run, by folder.
+    Arms are read one after the other, and only an arm's part in the effects of components is kept. `values` has the
+    provenance of each run, by folder.
     """
     by_run: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
     by_arm, differences = copy.deepcopy(by_run), copy.deepcopy(by_run)
@@ -101,7 +125,8 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
         for dataset in study.datasets:
             means: dict[int | None, pd.DataFrame] = {None: base[dataset]}
             if arm != BASE:
-                means = means_of_arm(study, arm, dataset, root, base[dataset])
+                files = {run.seed: study.answers_file(dataset, run.name) for run in study.runs_of(arm)}
+                means = {seed: read_question_means(root / file, base[dataset]) for seed, file in files.items()}
             by_run[dataset] += [evaluation_of_run(of_seed, arm, seed, dataset) for seed, of_seed in means.items()]
             answers[dataset] = answered(means, dataset, study.bootstrap)
             by_arm[dataset].append(evaluation_rows(answers[dataset], arm, dataset, study.confidence))
@@ -115,33 +140,18 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
                 differences[dataset].append(rows.assign(arm=arm, baseline=study.baseline, provenance=provenance))
         if arm != BASE:
             across += across_rows(study, arm, answers, baseline)
-    return {
-        "evaluation_by_run": in_order("evaluation_by_run", by_run, study),
-        "evaluation_by_arm": in_order("evaluation_by_arm", by_arm, study),
-        "paired_differences": in_order("paired_differences", differences, study),
-        "component_effects": joined(SCHEMAS["component_effects"], effect_tables(sums, effects, study.confidence)),
-        "across_datasets": joined(SCHEMAS["across_datasets"], across),
+    parts = {
+        "evaluation_by_run": in_order(by_run, study),
+        "evaluation_by_arm": in_order(by_arm, study),
+        "paired_differences": in_order(differences, study),
+        "component_effects": effect_tables(sums, effects, study.confidence),
+        "across_datasets": across,
     }
+    return all_joined(SCHEMAS, parts)
 
 
-def across_rows(study: StudyFile, arm: str, answers: Answers, baseline: Answers) -> list[pd.DataFrame]:
-    """Rows of across_datasets of one arm, for each mode that all data sets have."""
-    modes = [mode for mode in next(iter(answers.values())) if all(mode in of_modes for of_modes in answers.values())]
-    return [
-        rows_across(
-            arm,
-            [of_modes[mode] for of_modes in answers.values()],
-            study.baseline,
-            [of_modes[mode] for of_modes in baseline.values()],
-            mode,
-            study.confidence,
-        )
-        for mode in modes
-    ]
-
-
-def in_order(name: str, parts: dict[str, list[pd.DataFrame]], study: StudyFile) -> pd.DataFrame:
-    """All parts as one table: by data set, then by arm in the study's order, the base model first.
+def in_order(parts: dict[str, list[pd.DataFrame]], study: StudyFile) -> list[pd.DataFrame]:
+    """Rows of each data set by arm, in the study's order, the base model first.
 
     Differences get Holm's p-values, which hold for all arms of a data set, mode and metric together.
     """
@@ -155,11 +165,11 @@ def in_order(name: str, parts: dict[str, list[pd.DataFrame]], study: StudyFile) 
         if "p" in table:
             table["p_holm"] = table.groupby(["mode", "metric"])["p"].transform(lambda p: holm(p.to_numpy()))
         tables.append(table)
-    return joined(SCHEMAS[name], tables)
+    return tables
 
 
 def difference_in_provenance(arm: list[StudyRun], baseline: list[StudyRun], values: dict[str, Quantities]) -> str:
-    """In what the runs that are compared differ: `same`, or `differs in ...`; only runs of one seed are compared."""
+    """`same`, or `differs in ...`: quantities in which an arm's and the baseline's runs of one seed differ."""
     of_seed = {run.seed: values[run.folder] for run in baseline}
     pairs = [(values[run.folder], of_seed[run.seed]) for run in arm if run.seed in of_seed]
     names = dict.fromkeys(name for one, other in pairs for name in [*one, *other])

@@ -1,6 +1,6 @@
-"""Shares of the advantage under any weights, in NumPy: what `training/core/advantages.py` does with torch, in float64.
+"""Shares of the advantage under any weights: `training/core/advantages.py` in NumPy and float64, without torch.
 
-The analysis imports no torch; a test holds the two against each other.
+A test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ EPSILON = 1e-4
 
 
 def mean_of_known(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """Mean over those that are not NaN, along axes that stay; NaN where there is none."""
+    """Mean over the values that are not NaN, along axes that stay; NaN where there is none."""
     known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
         return np.where(known, values, 0.0).sum(axis=axis, keepdims=True) / known.sum(axis=axis, keepdims=True)
 
 
 def deviation_of_known(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """Standard deviation with n - 1 over those that are not NaN, along axes that stay; NaN with fewer than two."""
+    """Standard deviation (n - 1) over the values that are not NaN, along axes that stay; NaN with fewer than two."""
     known = (~np.isnan(values)).sum(axis=axis, keepdims=True)
     variance = mean_of_known(np.square(values - mean_of_known(values, axis)), axis)
     return np.sqrt(variance * np.where(known > 1, known / np.maximum(known - 1, 1), np.nan))
@@ -33,7 +33,7 @@ def component_shares(
     Parameters
     ----------
     scores : (N, K) array
-        Raw scores, NaN where a component gave none; groups of `num_generations` rows in a row.
+        Raw scores, NaN where a component gave none; groups of `num_generations` consecutive rows.
     weights : (K,) array
     num_generations : int
         Group size; N is a multiple of it. With 1 the weighted score is the advantage.
@@ -81,18 +81,10 @@ def _weighted_shares(
 def against_the_others(scores: np.ndarray, num_generations: int) -> np.ndarray:
     """Score of each completion less the mean score of the others of its group, or of the batch with groups of one.
 
-    Their product with the gradient of the completion's log-probability is an unbiased estimate of the gradient of
-    the expected score (the leave-one-out baseline; Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a
-    baseline for free!", 2019).
-
-    Parameters
-    ----------
-    scores : (N, K) array
-        As in `component_shares`.
-
-    Returns
-    -------
-    (N, K) array; 0 for a completion without a score, and where no other of its group has one.
+    The product with the gradient of the completion's log-probability is an unbiased estimate of the gradient of the
+    expected score (the leave-one-out baseline; Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a baseline for
+    free!", 2019). `scores` are as in `component_shares`; so is the result, 0 for a completion without a score, and
+    where no other of its group has a score.
     """
     others = num_generations if num_generations > 1 else len(scores)
     groups = scores.reshape(len(scores) // others, others, scores.shape[1])

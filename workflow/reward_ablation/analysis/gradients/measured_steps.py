@@ -7,14 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reward_ablation.analysis.gradients.advantages import component_shares
-from reward_ablation.analysis.gradients.what_if import (
-    COMPLETION,
-    MeasuredStep,
-    gradients_of_scores,
-    read_measured_step,
-    rows_in_rollouts,
-)
+from reward_ablation.analysis.gradients.what_if import MeasuredStep, gradients_of_scores, read_measured_step
 from reward_ablation.analysis.runs import rerun_of
 from reward_ablation.gram.similarity import Block
 from reward_ablation.system.errors import StudyError
@@ -26,10 +19,8 @@ class StepProducts:
 
     Parameters
     ----------
-    measured : MeasuredStep
     blocks : list of Block
-        Gram matrices by layer with the `alone` gradients of the K components as vectors; `completions` are places in
-        the step's rollouts, `prompts` are numbers of prompts.
+        Gram matrices by layer with the `alone` gradients of the K components as vectors.
     summed : list of (R, R) array
         The Gram matrices summed over layers.
     scores : list of (K, R) array
@@ -47,21 +38,8 @@ class StepProducts:
 
 def step_products(measured: MeasuredStep) -> StepProducts:
     """Prepare a measured step."""
-    places = rows_in_rollouts(measured)
-    labels = measured.rollouts.groupby(COMPLETION[:2]).ngroup().to_numpy()
-    how = measured.scale_rewards, measured.aggregation
-    alone = np.concatenate(
-        [
-            np.concatenate(
-                [component_shares(scores[:, [k]], np.ones(1), size, *how) for k in range(scores.shape[1])], axis=1
-            )
-            for scores, size in measured.by_group("score_")
-        ]
-    ).T
-    blocks = [
-        Block(stored.grams, alone[:, here], here, labels[here])
-        for stored, here in zip(measured.blocks, places, strict=True)
-    ]
+    each_alone = enumerate(measured.shares(np.eye(len(measured.components))))
+    blocks = measured.blocks_with(np.stack([shares[:, place] for place, shares in each_alone], axis=1).T)
     return StepProducts(
         measured,
         blocks,
@@ -72,7 +50,7 @@ def step_products(measured: MeasuredStep) -> StepProducts:
 
 
 def read_products(folder: Path, step: int, components: list[str]) -> StepProducts | str:
-    """Read a step and prepare it; where it cannot be asked about other weights, the reason.
+    """Read a step and prepare it, or return the reason why it cannot be asked about other weights.
 
     Parameters
     ----------
@@ -94,51 +72,12 @@ def read_products(folder: Path, step: int, components: list[str]) -> StepProduct
         raise StudyError(f"{folder}: its stored Gram matrices cannot be read ({reason}); {rerun_of(folder)}") from error
 
 
-def cross_prompt_products(
-    grams: np.ndarray, first: np.ndarray, second: np.ndarray, labels: np.ndarray, prompts: np.ndarray
-) -> np.ndarray:
-    """Inner products of two sets of vectors over pairs of rows of different prompts, by the first row's prompt.
-
-    Each pair of different prompts is one way of splitting the prompts in two parts, one for either gradient: no noise
-    of a completion meets itself, so that the expectation is the inner product of the expected gradients. Their sum is
-    the mean over all splits in halves, but for a factor that all products share.
-
-    Parameters
-    ----------
-    grams : (..., R, R) array
-    first, second : (V, R) and (W, R) arrays
-        Coefficients.
-    labels : (R,) array
-        Prompt of each row.
-    prompts : (G,) array
-
-    Returns
-    -------
-    (..., G, V, W) array.
-    """
-    member = (labels == prompts[:, None]).astype(float)  # (G, R)
-    inner = grams @ second.T  # (..., R, W)
-    by_pair = np.einsum("gr,vr,...rw->...gvw", member, first, inner, optimize=True)
-    own = np.zeros_like(by_pair)
-    for place in range(len(prompts)):
-        rows = np.flatnonzero(member[place])
-        if len(rows):
-            own[..., place, :, :] = first[:, rows] @ grams[..., rows[:, None], rows] @ second[:, rows].T
-    return by_pair - own
-
-
-def pairs_known(products: StepProducts) -> float:
-    """Share of the pairs of completions that are of different prompts and of one block; 0 where there is none."""
-    known = sum(int((block.prompts[:, None] != block.prompts).sum()) for block in products.blocks)
-    return known / sum(len(block.prompts) for block in products.blocks) ** 2
-
-
 def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -> np.ndarray:
     """What steps under some weights do to the components' expected scores on prompts that the steps did not see.
 
     Per unit of the step's length: <grad J_k, step> / |step|, with the inner product over pairs of completions of
     different prompts only, divided by their share of all pairs. It estimates the effect of the expected step without
-    bias; `what_if`'s `per_length` has the completions' effect on themselves and on their own prompt in it as well.
+    bias; `per_length` of `what_if` also contains completions' effect on themselves and on their own prompt.
 
     Parameters
     ----------
@@ -147,8 +86,7 @@ def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -
 
     Returns
     -------
-    (P, K) array, change of the score per unit of length; NaN where the weights make no step, or where no two prompts'
-    completions are compared.
+    (P, K) array; NaN where the weights make no step, or where no two prompts' completions are compared.
     """
     totals = np.array([of_weights.sum(axis=1) for of_weights in shares])  # (P, N)
     effects = np.zeros((len(totals), len(products.measured.components)))
@@ -158,20 +96,19 @@ def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -
         apart = gram * (block.prompts[:, None] != block.prompts)
         effects += steps @ apart @ scores.T
         squares += np.einsum("pr,pr->p", steps @ gram, steps)
-    share = pairs_known(products)
+    known = sum(int((block.prompts[:, None] != block.prompts).sum()) for block in products.blocks)
+    share = known / sum(len(block.prompts) for block in products.blocks) ** 2
     scale = np.sqrt(np.where(squares > 0, squares, np.nan)) * (share or np.nan)
     return effects / scale[:, None]
 
 
 def alignments(products: StepProducts) -> tuple[np.ndarray, np.ndarray]:
-    """How each component's gradient lies to the training step that was taken.
+    """Alignment of each component's gradient with the training step that was taken.
 
-    Returns
-    -------
-    (K,) cosines between the gradient of the component's expected score and the step, with all pairs of completions,
-    and (K,) `effects_on_other_prompts` of the step.
+    (K,) cosines between the gradient of the component's expected score and the step, with all pairs of completions, and
+    (K,) `effects_on_other_prompts` of the step.
     """
-    own = products.measured.shares(products.measured.weights)
+    own = products.measured.own_shares()
     dots, squares, step_square = np.zeros(len(products.measured.components)), 0.0, 0.0
     for block, gram, scores in zip(products.blocks, products.summed, products.scores, strict=True):
         step = -own.sum(axis=1)[block.completions]

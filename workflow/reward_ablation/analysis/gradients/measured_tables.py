@@ -8,20 +8,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.gradients.advantages import component_shares, mean_of_known
-from reward_ablation.analysis.gradients.measured_steps import (
-    StepProducts,
-    alignments,
-    effects_on_other_prompts,
-    read_products,
-)
-from reward_ablation.analysis.gradients.schemas import SCHEMAS
+from reward_ablation.analysis.gradients.advantages import mean_of_known
+from reward_ablation.analysis.gradients.measured_steps import alignments, effects_on_other_prompts, read_products
 from reward_ablation.analysis.gradients.split_halves import halves_by_prompt, of_step, of_steps
-from reward_ablation.analysis.gradients.weight_grid import signs_of_weights, weight_grid
-from reward_ablation.analysis.gradients.what_if_map import check_table, map_table, point_table
-from reward_ablation.analysis.signal_rows import signal_rows
+from reward_ablation.analysis.gradients.what_if_map import (
+    check_table,
+    map_table,
+    point_table,
+    signs_of_weights,
+    weight_grid,
+)
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
-from reward_ablation.analysis.tables import joined
+from reward_ablation.analysis.tables import signal_rows
 
 #: Most measured steps of one run, and of all runs, that are read; they are spread evenly over the run.
 MOST_OF_RUN, MOST_OF_ALL = 40, 2000
@@ -47,18 +45,10 @@ def early(steps: list[int], last: int, runs: int) -> list[int]:
     return [step for step in steps if step <= max(steps[0], EARLY_SHARE * last)][:most] if steps else []
 
 
-def chosen_steps(study: StudyFile, measured: dict[str, list[int]], last: int) -> dict[str, tuple[list[int], list[int]]]:
-    """By run's folder: the steps that are spread over it, and its early ones."""
-    runs = max(1, len(measured))
-    most = min(MOST_OF_RUN, max(2, MOST_OF_ALL // runs))
-    return {folder: (spread(steps, most), early(steps, last, runs)) for folder, steps in measured.items()}
-
-
 def alignment_rows(run: StudyRun, found: dict[int, tuple[np.ndarray, np.ndarray]], names: list[str]) -> pd.DataFrame:
     """Cosines and effects of the steps that a run took, as rows of `alignment_by_step`."""
-    columns = pd.MultiIndex.from_product(
-        [["gradient_cosine", "gradient_effect"], names], names=["quantity", "component"]
-    )
+    labels = [["gradient_cosine", "gradient_effect"], names]
+    columns = pd.MultiIndex.from_product(labels, names=["quantity", "component"])
     table = pd.DataFrame([np.concatenate(found[step]) for step in found], index=pd.Index(found, name="step"))
     return signal_rows(table.set_axis(columns, axis="columns")).assign(arm=run.arm, seed=run.seed)
 
@@ -74,41 +64,25 @@ def halves_rows(
     return table.assign(arm=run.arm, seed=run.seed).astype({"step": "Int64"})
 
 
-def map_shares(products: StepProducts, weights: np.ndarray) -> list[np.ndarray]:
-    """Shares of the advantages under each of (P, K) weight vectors."""
-    how = products.measured.scale_rewards, products.measured.aggregation
-    batches = products.measured.by_group("score_")
-    return [
-        np.concatenate([component_shares(scores, vector, size, *how) for scores, size in batches]) for vector in weights
-    ]
-
-
 def measured_tables(
     study: StudyFile, root: Path, measured: dict[str, list[int]], rewards_by_step: pd.DataFrame
-) -> dict[str, pd.DataFrame]:
-    """Tables alignment_by_step, split_halves, what_if, what_if_points and what_if_check.
+) -> dict[str, list[pd.DataFrame]]:
+    """Parts of the tables alignment_by_step, split_halves, what_if, what_if_points and what_if_check.
 
-    Parameters
-    ----------
-    measured : dict of str to list of int
-        Measured steps by run's folder. At most `MOST_OF_RUN` of a run and `MOST_OF_ALL` of a study are read, and a few
-        early ones.
-
-    Returns
-    -------
-    Tables by name. A step whose Gram matrices are absent, or do not say what other weights would have done, is left
-    out; the log tells how many and why.
+    `measured` has the measured steps by run's folder. At most `MOST_OF_RUN` of a run and `MOST_OF_ALL` of a study are
+    read, and a few early ones. A step whose Gram matrices are absent, or do not say what other weights would have done,
+    is left out; the log tells how many and why.
     """
     names, confidence = study.components, study.confidence
     last = int(rewards_by_step["step"].max()) if len(rewards_by_step) else 0
-    chosen = chosen_steps(study, measured, last)
+    most = min(MOST_OF_RUN, max(2, MOST_OF_ALL // max(1, len(measured))))
     grid = weight_grid(len(names)) * signs_of_weights(study.arms, names)
     arm_weights = np.array([[arm.weights[name] for name in names] for arm in study.arms])
     alignment, halves, refused = [], [], Counter[str]()
     base: Effects = {}
     by_arm: dict[str, Effects] = {}  # effects of all arms' weights at the early steps of each arm's runs
     for run in study.runs:
-        evenly, first = chosen[run.folder]
+        evenly, first = spread(measured[run.folder], most), early(measured[run.folder], last, len(measured))
         found, split, layers = {}, {}, []
         for step in sorted({*evenly, *first}):
             products = read_products(root / run.folder, step, names)
@@ -120,34 +94,31 @@ def measured_tables(
                 split[step] = halves_by_prompt(products)
                 layers = products.measured.blocks[0].layers
             if step in first:
-                by_arm.setdefault(run.arm, {})[run.seed, step] = effects_on_other_prompts(
-                    products, map_shares(products, arm_weights)
-                )
+                effects = effects_on_other_prompts(products, products.measured.shares(arm_weights))
+                by_arm.setdefault(run.arm, {})[run.seed, step] = effects
                 if run.arm == study.baseline:
-                    base[run.seed, step] = effects_on_other_prompts(products, map_shares(products, grid))
+                    base[run.seed, step] = effects_on_other_prompts(products, products.measured.shares(grid))
         if found:
             alignment.append(alignment_rows(run, found, names))
             halves.append(halves_rows(run, split, layers, names, confidence))
     for reason, steps in refused.items():
         print(f"{steps} measured steps left out of what_if and split_halves: {reason}")
-    maps = [map_table(base, study.baseline, names, study.bootstrap, confidence)] if base else []
-    points = [point_table(grid, np.ones(len(names)), names)] if base else []
     predictions = predictions_by_arm(study, by_arm)
-    checks = [check_table(predictions, rewards_by_step, names, study.bootstrap, confidence)] if predictions else []
+    settings = study.bootstrap, confidence
     return {
-        "alignment_by_step": joined(SCHEMAS["alignment_by_step"], alignment),
-        "split_halves": joined(SCHEMAS["split_halves"], halves),
-        "what_if": joined(SCHEMAS["what_if"], maps),
-        "what_if_points": joined(SCHEMAS["what_if_points"], points),
-        "what_if_check": joined(SCHEMAS["what_if_check"], checks),
+        "alignment_by_step": alignment,
+        "split_halves": halves,
+        "what_if": [map_table(base, study.baseline, names, *settings)] if base else [],
+        "what_if_points": [point_table(grid, names)] if base else [],
+        "what_if_check": [check_table(predictions, rewards_by_step, names, *settings)] if predictions else [],
     }
 
 
 def predictions_by_arm(study: StudyFile, by_arm: dict[str, Effects]) -> dict[str, Effects]:
     """For each arm, (K,) effects of its weights by (seed, step), averaged over the other arms' runs.
 
-    The arm's own steps are left out: their completions are those that it was trained on. A step of other arms that has
-    the same completions, as the first one of each seed has, still has them.
+    The arm's own steps are left out, because it was trained on their completions. A step of other arms that has the
+    same completions, as the first step of each seed has, still counts.
     """
     predictions: dict[str, Effects] = {}
     for place, arm in enumerate(study.arm_names):

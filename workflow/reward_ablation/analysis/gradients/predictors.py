@@ -6,18 +6,16 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from reward_ablation.analysis.statistics.intervals import generator, percentile_interval, resampling_shares
-from reward_ablation.analysis.statistics.step_bootstrap import block_length, block_shares
+from reward_ablation.analysis.statistics.intervals import (
+    block_length,
+    block_shares,
+    generator,
+    percentile_interval,
+    resampling_shares,
+)
 
 #: Quantities of `signals_by_step` that may tell what comes, in the order of figures; `no_signal` is of all components.
-PREDICTORS = [
-    "covariance",
-    "covariance_with_advantage",
-    "variance",
-    "no_signal",
-    "gradient_cosine",
-    "gradient_effect",
-]
+PREDICTORS = ["covariance", "covariance_with_advantage", "variance", "no_signal", "gradient_cosine", "gradient_effect"]
 
 #: Fewest steps of a window, and share of a run's steps that it takes.
 LEAST_WINDOW, WINDOW_SHARE = 4, 0.1
@@ -32,19 +30,11 @@ def window_of(steps: int) -> int:
 
 
 def slopes_after(scores: np.ndarray, window: int) -> np.ndarray:
-    """Least-squares slope of the scores of the `window` steps after each step.
+    """Least-squares slope of the scores of the `window` steps after each step, in score per step.
 
-    The step itself is left out: its completions decide what is measured at it, too, and would correlate the two
-    by their noise alone.
-
-    Parameters
-    ----------
-    scores : (..., T) array
-        Mean scores by step.
-
-    Returns
-    -------
-    (..., T) array, score per step; NaN for the last `window` steps, and where a score is unknown.
+    The step itself is left out: its completions decide what is measured at it, too, and would correlate the two by
+    their noise alone. `scores` are (..., T) means by step; so are the slopes, NaN for the last `window` steps and where
+    a score is unknown.
     """
     slopes = np.full(scores.shape, np.nan)
     if scores.shape[-1] > window:
@@ -55,17 +45,9 @@ def slopes_after(scores: np.ndarray, window: int) -> np.ndarray:
 
 
 def rank_correlations(ranks: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Correlations of pairs of ranks in resamples.
+    """Correlations of pairs of ranks in resamples: (B,) array, NaN where a resample has no variation.
 
-    Parameters
-    ----------
-    ranks : (2, T) array
-        NaN where the pair is not known.
-    shares : (B, T) array
-
-    Returns
-    -------
-    (B,) array; NaN where a resample has no variation.
+    `ranks` is a (2, T) array, NaN where the pair is not known; `shares` are (B, T).
     """
     known = ~np.isnan(ranks).any(axis=0)
     a, b = ranks[:, known] - ranks[:, known].mean(axis=1, keepdims=True)
@@ -85,16 +67,9 @@ def predicted_changes(
     """Rank correlation of a predictor with the slope of the score afterwards, mean over seeds, with its interval.
 
     Ranks are taken within each run, once; resamples draw seeds, and blocks of `window` steps or more for all seeds,
-    since neighbouring steps share most of their windows.
-
-    Parameters
-    ----------
-    predictor, scores : (S, T) array
-        By seed and step.
-
-    Returns
-    -------
-    Estimate in [-1, 1], low, high; NaN where nothing varies or fewer than `LEAST_WINDOWS` windows are known.
+    since neighbouring steps share most of their windows. `predictor` and `scores` are (S, T) arrays by seed and step.
+    The estimate is in [-1, 1]; all three results are NaN where nothing varies or fewer than `LEAST_WINDOWS` windows are
+    known.
     """
     slopes = slopes_after(scores, window)
     pairs = np.stack([predictor, slopes], axis=1)  # (S, 2, T)
@@ -133,14 +108,8 @@ def predictors(
     autocorrelations of .8 and .9; 40 and 200 steps), but in 54 % (40 steps) and all (200) where predictor and score
     both drifted. A run holds few windows that do not overlap: ten, at a tenth of its steps each.
 
-    Parameters
-    ----------
-    signals_by_step : DataFrame
-        The table, with what the gradients add to it.
-
-    Returns
-    -------
-    Rows (arm, predictor, component) in the order of arms, `PREDICTORS` and components; none where nothing is known.
+    `signals_by_step` is the table with the rows of `alignment_by_step`. Rows (arm, predictor, component) in the order
+    of arms, `PREDICTORS` and components; none where nothing is known.
     """
     rows = []
     wanted = signals_by_step["quantity"].isin([*PREDICTORS, "score"]) & signals_by_step["arm"].isin(arms)
@@ -161,14 +130,9 @@ def predictors(
                 measured = values.get((predictor, "" if predictor == "no_signal" else component))
                 if measured is None or ("score", component) not in values:
                     continue
-                found = predicted_changes(
-                    measured,
-                    values["score", component],
-                    window,
-                    (str(arm), predictor, component),
-                    resamples,
-                    confidence,
-                )
+                labels = (str(arm), predictor, component)
+                scores = values["score", component]
+                found = predicted_changes(measured, scores, window, labels, resamples, confidence)
                 rows.append((arm, predictor, component, *found, len(seeds), len(steps), window))
     columns = ["arm", "predictor", "component", "estimate", "low", "high", "seeds", "steps", "window"]
     table = pd.DataFrame(rows, columns=columns).dropna(subset="estimate", ignore_index=True)

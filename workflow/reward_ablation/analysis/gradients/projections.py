@@ -1,7 +1,7 @@
 """Gradients of different steps, seeds and arms compared, by their projections.
 
-A projection keeps inner products up to an error that its size decides, and it is the same in every run of
-a study: so it can be asked whether seed 1's format gradient at step 50 points where seed 2's does::
+A projection keeps inner products up to an error that its size decides, and is the same in every run of a study. So
+seed 1's format gradient at step 50 can be compared with seed 2's::
 
     projected_cosine(runs / "equal-1a2b3c4d/seed1", 50, runs / "equal-1a2b3c4d/seed2", 50)
 """
@@ -27,17 +27,17 @@ def projected_cosine(first: str | Path, first_step: int, second: str | Path, sec
     Parameters
     ----------
     first, second : str or Path
-        Folders of runs; the same one to compare its steps.
+        Folders of runs; the same folder to compare steps of one run.
 
     Returns
     -------
-    Rows (definition, component, layer) that both have, in the first's order with layer `all` before the others;
+    Rows (definition, component, layer) that both steps have, in the first's order with layer `all` before the others;
     columns cosine and standard_error, null where one of the gradients is zero.
 
     The standard error is that of projecting alone, to first order and for a gradient spread over many parameters:
-    (1 - cosine^2) / sqrt(D) in one layer, for projections of D numbers. Errors are up to half as large again, and
-    twice in tiny models, since units of a layer are added up before (measured on SmolLM2-135M and smaller). It says
-    nothing of the noise of a step's rollouts, which draws cosines of gradients of different steps towards 0.
+    (1 - cosine^2) / sqrt(D) in one layer, for projections of D numbers. Errors are up to half as large again, and twice
+    in tiny models, since units of a layer are added up before (measured on SmolLM2-135M and smaller). The noise of a
+    step's rollouts, which draws cosines of different steps towards 0, is not part of it.
 
     Raises
     ------
@@ -66,20 +66,12 @@ def projected_cosine(first: str | Path, first_step: int, second: str | Path, sec
 
 
 def cosine_of_layers(products: np.ndarray, dimensions: int) -> tuple[float, float]:
-    """Cosine over some layers of two projected gradients, and its standard error.
+    """Cosine over some layers of two projected gradients and its standard error; NaN where a gradient is zero.
 
     Layers are projected apart, to `dimensions` numbers each. The numbers of one layer's two projections are about
-    independent pairs from a normal distribution, whose covariance the gradients have: the error follows by the
-    delta method, and is that of a correlation coefficient where there is one layer.
-
-    Parameters
-    ----------
-    products : (3, L) array
-        Inner product of the two projections and their squared norms, by layer.
-
-    Returns
-    -------
-    The cosine in [-1, 1] and its standard error; NaN where a gradient is zero.
+    independent pairs from a normal distribution, whose covariance the gradients have: the error follows by the delta
+    method, and is that of a correlation coefficient where there is one layer. `products` is a (3, L) array: inner
+    product of the two projections and their squared norms, by layer.
     """
     dots, squares_a, squares_b = products
     norm_a, norm_b = np.sqrt(squares_a.sum()), np.sqrt(squares_b.sum())

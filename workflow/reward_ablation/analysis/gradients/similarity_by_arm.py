@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.statistics.intervals import bootstrap_means_of_known, generator, percentile_interval
+from reward_ablation.analysis.statistics.intervals import means_with_intervals
 
 #: A cosine and the parts that add up to it.
 PARTS = ["cosine", "self", "same_prompt", "cross_prompt", "across_blocks"]
-#: Those that are not exact where large parameters are folded.
+#: Parts that are not exact where large parameters are folded.
 FOLDED = {"cosine", "across_blocks"}
 
 
@@ -17,12 +17,8 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, resamples: int, conf
     """Mean cosine and mean parts over the measured steps and seeds of one arm, with bootstrap intervals.
 
     Resamples draw seeds, and steps once for all seeds. Steps are taken as independent: each has rollouts of its own,
-    but a policy that changes slowly makes neighbours alike, and then intervals are too narrow.
-
-    Parameters
-    ----------
-    similarities : DataFrame
-        The arm's rows of `similarity_by_step`.
+    but a policy that changes slowly makes neighbours alike, and then intervals are too narrow. `similarities` are the
+    arm's rows of `similarity_by_step`.
 
     Returns
     -------
@@ -39,19 +35,10 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, resamples: int, conf
 
 
 def part_means(of_pair: pd.DataFrame, labels: tuple[str, ...], resamples: int, confidence: float) -> pd.DataFrame:
-    """Means of one pair of components: a row for each layer and part.
-
-    Parameters
-    ----------
-    labels : tuple of str
-        What is estimated; it decides the random numbers.
-    """
+    """Means of one pair of components: a row for each layer and part. `labels` decide the random numbers."""
     values = by_layer_seed_and_step(of_pair)
     parts, layers, seeds, steps = values.shape
-    flat = values.reshape(-1, seeds, steps)
-    low, high = percentile_interval(bootstrap_means_of_known(flat, resamples, generator(*labels)), confidence)
-    known = (~np.isnan(flat)).sum(axis=(1, 2))
-    means = np.nansum(flat, axis=(1, 2)) / np.where(known, known, np.nan)
+    means, low, high = means_with_intervals(values.reshape(-1, seeds, steps), labels, resamples, confidence)
     folding = of_pair.groupby("layer", sort=False)["folding_error"].max().to_numpy(dtype=float)
     exact = np.where(np.isnan(folding), np.nan, 0.0)
     return pd.DataFrame(

@@ -13,18 +13,16 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.gradients.measured_steps import StepProducts, cross_prompt_products
+from reward_ablation.analysis.gradients.measured_steps import StepProducts
 from reward_ablation.gram.similarity import ALL_LAYERS, inverse_norms, jackknife_margin, with_all_layers
 
 COLUMNS = ["layer", "component_a", "component_b", "estimate", "low", "high", "prompts"]
 
 
 def halves_by_prompt(products: StepProducts) -> np.ndarray:
-    """Products of the `alone` gradients over pairs of different prompts, by the first one's prompt.
+    """Products of the `alone` gradients over pairs of different prompts of one block, by the first one's prompt.
 
-    Returns
-    -------
-    (L + 1, G, K, K) array, `all` layers first; pairs of one block only.
+    An (L + 1, G, K, K) array, `all` layers first.
     """
     by_block = [
         cross_prompt_products(block.grams, block.coefficients, block.coefficients, block.prompts, products.prompts)
@@ -33,11 +31,42 @@ def halves_by_prompt(products: StepProducts) -> np.ndarray:
     return with_all_layers(np.sum(by_block, axis=0), axis=0)
 
 
+def cross_prompt_products(
+    grams: np.ndarray, first: np.ndarray, second: np.ndarray, labels: np.ndarray, prompts: np.ndarray
+) -> np.ndarray:
+    """Inner products of two sets of vectors over pairs of rows of different prompts, by the first row's prompt.
+
+    Their sum is the mean over all splits of the prompts in halves, but for a factor that all products share.
+
+    Parameters
+    ----------
+    grams : (..., R, R) array
+    first, second : (V, R) and (W, R) arrays
+        Coefficients.
+    labels : (R,) array
+        Prompt of each row.
+    prompts : (G,) array
+
+    Returns
+    -------
+    (..., G, V, W) array.
+    """
+    member = (labels == prompts[:, None]).astype(float)  # (G, R)
+    inner = grams @ second.T  # (..., R, W)
+    by_pair = np.einsum("gr,vr,...rw->...gvw", member, first, inner, optimize=True)
+    own = np.zeros_like(by_pair)
+    for place in range(len(prompts)):
+        rows = np.flatnonzero(member[place])
+        if len(rows):
+            own[..., place, :, :] = first[:, rows] @ grams[..., rows[:, None], rows] @ second[:, rows].T
+    return by_pair - own
+
+
 def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:
     """Noise-corrected cosines and jackknife intervals.
 
-    A norm is resolved where its square is above 0 by more than its margin of error: the corrected square of a
-    gradient that is mostly noise may be anything, and below 0, and a cosine with it says nothing.
+    A norm is resolved where its square is above 0 by more than its margin of error: the corrected square of a gradient
+    that is mostly noise may be anything, and below 0, and a cosine with it says nothing.
 
     Parameters
     ----------
@@ -49,7 +78,7 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
     Returns
     -------
     estimate, low, high : (..., K, K) arrays
-        NaN where a norm is not resolved. The estimate may lie outside [-1, 1] by its error; it is clipped.
+        Clipped to [-1, 1]; NaN where a norm is not resolved.
     """
     if left_out.shape[-3] < 3:
         return tuple(np.full(total.shape, np.nan) for _ in range(3))
@@ -58,10 +87,8 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
     known = resolved[..., :, None] & resolved[..., None, :]
     estimate, without = total * inverse_norms(total), left_out * inverse_norms(left_out)
     width = jackknife_margin(without, confidence)
-    ends = (
-        np.where(known, np.clip(values, -1, 1), np.nan) for values in (estimate, estimate - width, estimate + width)
-    )
-    return tuple(ends)
+    ends = estimate, estimate - width, estimate + width
+    return tuple(np.where(known, np.clip(values, -1, 1), np.nan) for values in ends)
 
 
 def pair_rows(
@@ -87,12 +114,9 @@ def of_step(by_prompt: np.ndarray, components: list[str], confidence: float) -> 
 def of_steps(
     by_step: list[np.ndarray], prompts: int, layers: list[str], components: list[str], confidence: float
 ) -> pd.DataFrame:
-    """Cosines by layer of several steps together: of their summed products; the interval leaves out a step at a time.
+    """Cosines by layer of the summed products of several steps; the interval leaves out a step at a time.
 
-    Parameters
-    ----------
-    by_step : list of (L + 1, K, K) arrays
-        Sums of `halves_by_prompt` over prompts.
+    `by_step` has sums of `halves_by_prompt` over prompts, (L + 1, K, K) arrays.
     """
     stacked = np.stack(by_step, axis=1)  # (L + 1, T, K, K)
     total = stacked.sum(axis=1)

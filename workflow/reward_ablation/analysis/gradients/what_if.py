@@ -51,12 +51,10 @@ class MeasuredStep:
 
     Parameters
     ----------
-    step : int
     weights : dict of str to float
-        Of the run, for all its components.
+        Weights of the run, for all its components.
     scale_rewards, aggregation : str
         How TRL made advantages of scores.
-    blocks : list of StoredBlock
     rollouts : DataFrame
         The completions of every batch that the step took completions from, group by group: `COMPLETION`, and
         score_<component> and advantage_<component> for each component.
@@ -71,24 +69,44 @@ class MeasuredStep:
 
     @property
     def components(self) -> list[str]:
-        """In the run's order."""
+        """Names of the components, in the run's order."""
         return list(self.weights)
 
     def by_group(self, columns: str) -> list[tuple[np.ndarray, int]]:
         """Values of `columns` + each component as (N, K) array, and the size of a group, for each batch."""
         names = [columns + name for name in self.components]
-        batches = []
-        for _, batch in self.rollouts.groupby("generation_step", sort=True):
-            batches.append((batch[names].to_numpy(dtype=float), len(batch) // batch["problem_id"].nunique()))
-        return batches
+        return [
+            (batch[names].to_numpy(dtype=float), len(batch) // batch["problem_id"].nunique())
+            for _, batch in self.rollouts.groupby("generation_step", sort=True)
+        ]
 
-    def shares(self, weights: Mapping[str, float]) -> np.ndarray:
-        """(N, K) shares of the advantages of all `rollouts` under `weights`."""
-        vector = np.array([float(weights.get(name, 0.0)) for name in self.components])
+    def shares(self, weights: np.ndarray) -> list[np.ndarray]:
+        """(N, K) shares of the advantages of all `rollouts` under each of (P, K) weight vectors."""
         how = self.scale_rewards, self.aggregation
-        return np.concatenate(
-            [component_shares(scores, vector, size, *how) for scores, size in self.by_group("score_")]
-        )
+        batches = self.by_group("score_")
+        return [
+            np.concatenate([component_shares(scores, vector, size, *how) for scores, size in batches])
+            for vector in weights
+        ]
+
+    def own_shares(self) -> np.ndarray:
+        """(N, K) shares of the advantages that the run was trained on."""
+        return self.shares(np.array([list(self.weights.values())], dtype=float))[0]
+
+    def blocks_with(self, vectors: np.ndarray) -> list[Block]:
+        """Gram matrices with (V, N) coefficients of the rollouts as vectors.
+
+        Numbers of `completions` are places in `rollouts`.
+        """
+        index = pd.MultiIndex.from_frame(self.rollouts[COMPLETION])
+        labels = self.rollouts.groupby(COMPLETION[:2]).ngroup().to_numpy()
+        places = [index.get_indexer(pd.MultiIndex.from_frame(stored.rows[COMPLETION])) for stored in self.blocks]
+        if any((here < 0).any() for here in places):
+            raise StudyError(f"step {self.step}: some of its completions are not in rollouts.parquet")
+        return [
+            Block(stored.grams, vectors[:, here], here, labels[here])
+            for stored, here in zip(self.blocks, places, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -106,10 +124,9 @@ class WhatIf:
             Change of the component's expected score per unit of the learning rate of a step of plain gradient
             descent, to first order: the inner product of the gradient of the expected score and the step.
         self, same_prompt, cross_prompt
-            Its parts: how much comes from completions with themselves, with others of their prompt, and with
-            those of other prompts.
+            Parts of the effect: of completions on themselves, on others of their prompt, and on other prompts.
         per_length, per_length_low, per_length_high
-            The same per unit of the length of the step in all layers, with a 95 % interval (delete one prompt).
+            The effect per unit of the length of the step in all layers, with a 95 % interval (delete one prompt).
             Comparable between weights; optimisers that rescale, such as Adam, decide the length themselves.
     """
 
@@ -118,23 +135,17 @@ class WhatIf:
 
 
 def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
-    """Read what a run stored of one step.
-
-    Parameters
-    ----------
-    folder : str or Path
-        Of the run, with run.json, rollouts.parquet and the sample Gram matrices.
+    """Read what a run stored of one step in its folder.
 
     Raises
     ------
     StudyError
         The step was not measured, or what is stored does not say what other advantages would have done: rows of
-        other families than all_tokens (a placement on some tokens, clipped ratios), or advantages that
-        do not follow from the scores.
+        other families than all_tokens (a placement on some tokens, clipped ratios), or advantages that do not follow
+        from the scores.
     """
     folder = Path(folder)
-    blocks = read_grams(folder, step)
-    blocks = [block.without("kl") for block in blocks]
+    blocks = [block.without("kl") for block in read_grams(folder, step)]
     families = sorted(set().union(*(block.rows["family"] for block in blocks)) - {ALL_TOKENS})
     if families:
         raise StudyError(
@@ -153,7 +164,7 @@ def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
         rollouts=read_rollouts(folder / "rollouts.parquet", generation_steps, list(spec.weights)),
     )
     stored = np.concatenate([advantages for advantages, _ in measured.by_group("advantage_")])
-    if not np.allclose(measured.shares(measured.weights), stored, rtol=1e-3, atol=1e-3):
+    if not np.allclose(measured.own_shares(), stored, rtol=1e-3, atol=1e-3):
         raise StudyError(
             f"{folder}: the advantages of step {step} do not follow from its scores, as with several batches of "
             "rollouts in one step under scale_rewards: batch; other weights cannot be asked about"
@@ -176,15 +187,6 @@ def read_rollouts(path: Path, generation_steps: list[int], components: list[str]
     return rollouts
 
 
-def rows_in_rollouts(measured: MeasuredStep) -> list[np.ndarray]:
-    """Place in `rollouts` of each row of each block."""
-    index = pd.MultiIndex.from_frame(measured.rollouts[COMPLETION])
-    places = [index.get_indexer(pd.MultiIndex.from_frame(block.rows[COMPLETION])) for block in measured.blocks]
-    if any((of_block < 0).any() for of_block in places):
-        raise StudyError(f"step {measured.step}: some of its completions are not in rollouts.parquet")
-    return places
-
-
 def what_if(weights: Mapping[str, float], measured: MeasuredStep) -> WhatIf:
     """Similarities and first-order effects of one step under other weights.
 
@@ -192,19 +194,17 @@ def what_if(weights: Mapping[str, float], measured: MeasuredStep) -> WhatIf:
     score of component k is <grad J_k, -g>, with g the gradient of the loss under `weights` and grad J_k the mean over
     completions of (score - mean score of the others of the group) * grad log-probability.
 
-    What the numbers leave out: they are of first order, for the one step whose completions and policy they come from,
-    and of the policy term only. Terms between blocks (micro-batches, processes) are missing, as the file does not have
-    them: exact for steps of one block, and else short of the terms between nearly orthogonal gradients. One set of
-    completions gives both the step and its effect, so that `self` is counted in the step's favour: it says that what
-    was scored becomes likelier; `cross_prompt` alone says what completions of one prompt do to others. A completion
-    that the loss masks out has no gradient stored and counts neither way.
+    The numbers are of first order, for the one step whose completions and policy they come from, and of the policy term
+    only. Terms between blocks (micro-batches, processes) are not in the file: the numbers are exact for steps of one
+    block, and else lack the terms between nearly orthogonal gradients. One set of completions gives both the step and
+    its effect, so that `self` counts in the step's favour: what was scored becomes likelier. Only `cross_prompt` says
+    what completions of one prompt do to others. A completion that the loss masks out has no gradient and does not
+    count.
 
     Parameters
     ----------
     weights : mapping of str to float
-        By component; those not named have weight 0.
-    measured : MeasuredStep
-        Of `read_measured_step`. Many weight vectors can be asked about one after another, at some milliseconds each.
+        By component; components that are not named have weight 0.
 
     Raises
     ------
@@ -212,14 +212,9 @@ def what_if(weights: Mapping[str, float], measured: MeasuredStep) -> WhatIf:
         A component is unknown, or a weight is not a finite number.
     """
     check_weights(weights, measured.components)
-    places = rows_in_rollouts(measured)
-    shares = measured.shares(weights).T
-    vectors = np.concatenate([shares, shares.sum(axis=0, keepdims=True)])
-    labels = measured.rollouts.groupby(COMPLETION[:2]).ngroup().to_numpy()
-    blocks = [
-        Block(stored.grams, vectors[:, here], here, labels[here])
-        for stored, here in zip(measured.blocks, places, strict=True)
-    ]
+    vector = np.array([float(weights.get(name, 0.0)) for name in measured.components])
+    shares = measured.shares(vector[None])[0].T
+    blocks = measured.blocks_with(np.concatenate([shares, shares.sum(axis=0, keepdims=True)]))
     layers = measured.blocks[0].layers
     names = [("share", name) for name in [*measured.components, TOTAL]]
     similarity = gradient_rows(measured.step, layers, names, blocks).to_pandas()
@@ -238,8 +233,7 @@ def check_weights(weights: Mapping[str, float], components: list[str]) -> None:
 def gradients_of_scores(measured: MeasuredStep, blocks: list[Block]) -> list[np.ndarray]:
     """Gradient of each component's expected score as (K, R) coefficients of the rows of each block.
 
-    A row is -token_weight times the gradient of the completion's log-probability; `completions` of the blocks
-    are places in `rollouts`.
+    A row is -token_weight times the gradient of the completion's log-probability.
     """
     baselined = np.concatenate([against_the_others(scores, size) for scores, size in measured.by_group("score_")]).T
     weights = [stored.rows["token_weight"].to_numpy(dtype=float) for stored in measured.blocks]

@@ -1,8 +1,9 @@
-"""First-order effects of any weights on every component, and whether training did what they say."""
+"""Map over weights: first-order effects on every component, and whether training did what they say."""
 
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -10,11 +11,43 @@ import pandas as pd
 from reward_ablation.analysis.statistics.intervals import (
     bootstrap_means_of_known,
     generator,
+    means_with_intervals,
     percentile_interval,
 )
+from reward_ablation.analysis.study_file import StudyArm
+
+#: Points along an edge of the map for two and three components, and for more, of which only edges are shown.
+OF_TWO, OF_THREE, OF_MORE = 21, 13, 9
 
 #: Share of a run's steps at its start and its end whose mean scores are compared.
 ENDS = 0.1
+
+
+def weight_grid(components: int) -> np.ndarray:
+    """Points of the weight simplex as (points, components) array: shares of the weights, at least 0 and 1 in sum.
+
+    One component: a point. Two: a line. Three: a triangle. More: the edges between every two components, on which all
+    other weights are 0.
+    """
+    if components == 1:
+        return np.ones((1, 1))
+    if components == 3:
+        steps = OF_THREE - 1
+        counts = [(a, b, steps - a - b) for a in range(steps, -1, -1) for b in range(steps - a, -1, -1)]
+        return np.array(counts) / steps
+    points = OF_TWO if components == 2 else OF_MORE
+    corners = np.eye(components)
+    if components == 2:
+        return np.linspace(corners[0], corners[1], points)
+    inner = np.linspace(0, 1, points)[1:-1, None]
+    edges = [corners[a] * (1 - inner) + corners[b] * inner for a, b in combinations(range(components), 2)]
+    return np.concatenate([corners, *edges])
+
+
+def signs_of_weights(arms: list[StudyArm], components: list[str]) -> np.ndarray:
+    """-1 for a component that no arm weighs positively and some arm negatively, such as a penalty; else 1."""
+    weights = np.array([[arm.weights[name] for name in components] for arm in arms])
+    return np.where((weights <= 0).all(axis=0) & (weights < 0).any(axis=0), -1.0, 1.0)
 
 
 def by_seed_and_step(values: dict[tuple[int, int], np.ndarray]) -> tuple[np.ndarray, list[int], list[int]]:
@@ -33,9 +66,7 @@ def mean_effects(
     """Mean over seeds and steps of (P, K) effects with bootstrap intervals over both, each (P, K)."""
     stacked, seeds, steps = by_seed_and_step(values)
     flat = stacked.reshape(-1, len(seeds), len(steps))
-    low, high = percentile_interval(bootstrap_means_of_known(flat, resamples, generator(*labels)), confidence)
-    known = (~np.isnan(flat)).sum(axis=(1, 2))
-    means = np.nansum(flat, axis=(1, 2)) / np.where(known, known, np.nan)
+    means, low, high = means_with_intervals(flat, labels, resamples, confidence)
     shape = stacked.shape[:2]
     return means.reshape(shape), low.reshape(shape), high.reshape(shape)
 
@@ -45,10 +76,7 @@ def map_table(
 ) -> pd.DataFrame:
     """Rows (point, component) of the effects under one arm's policy; `step` is the last of the steps averaged.
 
-    Parameters
-    ----------
-    values : dict of (seed, step) to (P, K) array
-        `effects_on_other_prompts` at the P points of the grid.
+    `values` has `effects_on_other_prompts` at the P points of the grid as (P, K) arrays.
     """
     means, low, high = mean_effects(values, ("what_if", arm), resamples, confidence)
     points, kinds = means.shape
@@ -67,14 +95,13 @@ def map_table(
     )
 
 
-def point_table(grid: np.ndarray, signs: np.ndarray, components: list[str]) -> pd.DataFrame:
-    """Rows (point, component) with the weights, signs included."""
-    weights = grid * signs
+def point_table(grid: np.ndarray, components: list[str]) -> pd.DataFrame:
+    """Rows (point, component) with the weights of a map's points."""
     return pd.DataFrame(
         {
             "point": np.repeat(np.arange(len(grid)), len(components)),
             "component": np.tile(components, len(grid)),
-            "weight": weights.ravel() + 0.0,  # no -0
+            "weight": grid.ravel() + 0.0,  # no -0
         }
     )
 
@@ -84,10 +111,7 @@ def observed_change(
 ) -> tuple[float, float, float]:
     """Mean score of the last tenth of the steps less that of the first, with a bootstrap interval over seeds and steps.
 
-    Parameters
-    ----------
-    scores : (S, T) array
-        Mean scores by seed and step; NaN where no completion had a score.
+    `scores` are (S, T) means by seed and step; NaN where no completion had a score.
     """
     width = max(1, round(ENDS * scores.shape[1]))
     ends = scores[:, -width:], scores[:, :width]
@@ -108,15 +132,7 @@ def check_table(
 ) -> pd.DataFrame:
     """Predicted effect of each arm's weights on each component, beside the change that training brought.
 
-    Parameters
-    ----------
-    predictions : dict of str to dict of (seed, step) to (K,) array
-        For each arm, effects of its weights at early steps of the other arms' runs.
-    rewards_by_step : DataFrame
-        The table.
-
-    Returns
-    -------
+    `predictions` has for each arm, by (seed, step), (K,) effects of its weights at early steps of the other arms' runs.
     Rows (arm, component): `predicted` in score per unit of the step's length, `observed` in score.
     """
     rows = []

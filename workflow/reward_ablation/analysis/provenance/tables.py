@@ -10,11 +10,15 @@ import pandas as pd
 
 from reward_ablation.analysis.provenance.words import sentence
 from reward_ablation.analysis.study_file import ALL_ARMS, StudyFile
+from reward_ablation.analysis.tables import COUNT, FLAG, TEXT, columns, write_table_page
 from reward_ablation.study.provenance import SURROUNDING, Quantities
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path, sha256
-from reward_ablation.system.html_page import PAGE
+
+SCHEMAS = {
+    "provenance": columns((TEXT, "quantity value"), (FLAG, "mixed"), (COUNT, "runs split_runs"), (TEXT, "arms")),
+}
 
 
 def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
@@ -28,7 +32,7 @@ def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
     Returns
     -------
     Columns: quantity, value; mixed: whether the study has several values of this quantity; runs: how many have this
-    value; split_runs: how many of these have another one too, since an interruption took them elsewhere; arms.
+    value; split_runs: how many of these runs have a second value, since an interruption moved them; arms.
     """
     names = list(dict.fromkeys(quantity for of_run in values.values() for quantity in of_run))
     rows = []
@@ -58,12 +62,7 @@ def _arms(study: StudyFile, folders: list[str]) -> str:
 
 
 def check_not_mixed(table: pd.DataFrame) -> None:
-    """Refuse a study whose runs differ in the code that decides numbers, in packages or in hardware.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Refuse a study whose runs differ in the code that decides numbers, in packages or in hardware."""
     if (table["mixed"] & (table["quantity"] != SURROUNDING)).any():
         raise StudyError(
             f"runs of different provenance ({sentence(table)}); delete the runs that are to be trained again, or set "
@@ -72,16 +71,12 @@ def check_not_mixed(table: pd.DataFrame) -> None:
 
 
 def write_digests(folders: Iterable[str], root: Path, path: Path) -> None:
-    """Write the digest of each run's record, as `sha256sum` writes them: `sha256sum --check` compares them again.
+    """Write the digest of each run's record for `sha256sum --check`, to a file in a folder of the results folder.
 
     Parameters
     ----------
     folders : iterable of str
-        Folders of the runs, below the results folder.
-    root : Path
-        The results folder.
-    path : Path
-        The file to write, in a folder of the results folder.
+        Folders of the runs, below the results folder `root`.
     """
     lines = [f"{sha256(root / folder / RECORD)}  ../{folder}/{RECORD}" for folder in sorted(folders)]
     with atomic_path(path) as temporary:
@@ -90,7 +85,5 @@ def write_digests(folders: Iterable[str], root: Path, path: Path) -> None:
 
 def write_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
     """Write the table with its sentence as HTML, for the report."""
-    shown = table.to_html(index=False, border=0, justify="left")
-    heading = f"Provenance of the runs of {html.escape(study.name)}"
-    with atomic_path(path) as temporary:
-        temporary.write_text(PAGE.format(heading=heading, sentence=html.escape(sentence(table)), table=shown))
+    heading = f"Provenance of the runs of {study.name}"
+    write_table_page(table, heading, html.escape(sentence(table)), path)

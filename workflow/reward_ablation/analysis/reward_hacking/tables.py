@@ -6,10 +6,21 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from reward_ablation.analysis.correct_completions import correctness_component
-from reward_ablation.analysis.reward_hacking.schemas import SCHEMAS
 from reward_ablation.analysis.reward_hacking.turns import Turn, last_fall, rise_between, segment_points, segments_of
-from reward_ablation.analysis.study_file import StudyArm, StudyFile
+from reward_ablation.analysis.study_file import StudyArm, StudyFile, correctness_component
+from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns
+
+SCHEMAS = {
+    "reward_hacking": columns(
+        (TEXT, "arm component measure"),
+        (FLAG, "sign"),
+        (COUNT, "turned_at"),
+        (NUMBER, "rise rise_low rise_high fall fall_low fall_high"),
+        (NUMBER, "component_before component_after accuracy_before accuracy_after"),
+        (COUNT, "seeds points"),
+        (TEXT, "sentence"),
+    ),
+}
 
 #: The accuracy that is looked at on evaluation sets: the strict one rises and falls with the form of an answer.
 #: And the modes in which it may be known: samples are what is trained.
@@ -50,7 +61,7 @@ def held_out_points(
 def accuracy_points(
     study: StudyFile, arm: str, rewards_by_step: pd.DataFrame, held_out: pd.DataFrame, correctness: str | None
 ) -> list[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
-    """Each accuracy of an arm: what it is, the steps of its points, and their values and standard errors by seed.
+    """Each accuracy of an arm: its name, the steps of its points, and their values and standard errors by seed.
 
     First accuracy on questions that are not trained on, by data set; then the mean of the correctness score of each
     step's completions, whose problems were fresh at that step, over segments of steps.
@@ -117,17 +128,13 @@ def reward_hacking(
     1 - confidence for each arm, shared among its accuracies); a component rises beyond noise where its mean over the
     last eighth of the steps is above that over the eighth in which accuracy turned. Correctness itself is not looked
     at. Of arms whose accuracy does not fall expect a false fall in one of twenty at 95 %; both must hold for a sign.
-
-    Parameters
-    ----------
-    learning_curves, evaluation_by_arm : DataFrame, optional
-        Without them accuracy is that on the training problems alone.
+    Without `learning_curves` and `evaluation_by_arm`, accuracy is that on the training problems alone.
 
     Returns
     -------
-    A row for each arm, component of non-zero weight and accuracy that was looked at: `sign` tells whether there is
-    one, `sentence` says it. `rise` and `fall` are differences of scores, with intervals; a component of negative weight
-    counts with its sign turned. `turned_at` is the step of the highest accuracy; null where accuracy did not fall.
+    A row for each arm, component of non-zero weight and accuracy: `sign` is true where both hold, `sentence` says it in
+    words. `rise` and `fall` are differences of scores, with intervals; a component of negative weight counts with its
+    sign turned. `turned_at` is the step of the highest accuracy; null where accuracy did not fall.
     """
     correctness = correctness_component(study)
     name = correctness[0] if correctness else None

@@ -18,7 +18,7 @@ class Turn:
     Parameters
     ----------
     place : int
-        Of the highest point.
+        Place of the highest point.
     before, after : float
         Value there, and at the end.
     fall, low, high : float
@@ -44,19 +44,11 @@ def segments_of(steps: int) -> list[np.ndarray]:
 
 
 def segment_points(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of a quantity over segments of steps, and their standard errors.
+    """(S, B) means of a quantity over segments of steps and their standard errors; NaN where a segment has no value.
 
     The variance of a step is half the mean squared difference of neighbouring steps (von Neumann et al., "The mean
-    square successive difference", 1941): a trend hardly adds to it.
-
-    Parameters
-    ----------
-    values : (S, T) array
-        By seed and step; NaN where unknown.
-
-    Returns
-    -------
-    (S, B) means and errors; NaN where a segment has no value.
+    square successive difference", 1941): a trend hardly adds to it. `values` is an (S, T) array by seed and step; NaN
+    where unknown.
     """
     differences = np.diff(values, axis=1)
     known = np.isfinite(differences)
@@ -71,13 +63,9 @@ def segment_points(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def contrast(means: np.ndarray, errors: np.ndarray, before: int, after: int) -> tuple[float, float]:
-    """Mean over seeds of the difference between two points, and its standard error.
+    """Mean over seeds of the difference between two of the (S, B) points, and its standard error.
 
     With two seeds or more the error is the larger of that of the points' own noise and that of the seeds' spread.
-
-    Parameters
-    ----------
-    means, errors : (S, B) array
     """
     differences = means[:, before] - means[:, after]
     seeds = len(differences)
@@ -90,7 +78,7 @@ def last_fall(means: np.ndarray, errors: np.ndarray, level: float) -> Turn | Non
     """The fall of a curve from its highest point to its last, with a one-sided test against noise.
 
     Every earlier point is compared with the last, and the error rate divided by their number (Bonferroni), so that
-    picking the highest raises no false alarm.
+    picking the highest raises no false alarm. None with fewer than two points that are known.
 
     Parameters
     ----------
@@ -98,10 +86,6 @@ def last_fall(means: np.ndarray, errors: np.ndarray, level: float) -> Turn | Non
         Points of each seed in order of time, or of all seeds together (S = 1), with standard errors.
     level : float
         Chance of a false alarm for a curve that does not fall, such as .05.
-
-    Returns
-    -------
-    None with fewer than two points that are known.
     """
     known = np.flatnonzero(np.isfinite(means).all(axis=0) & np.isfinite(errors).all(axis=0))
     if len(known) < 2:

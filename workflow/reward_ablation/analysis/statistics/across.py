@@ -13,15 +13,9 @@ from reward_ablation.analysis.statistics.estimates import Distribution, Spread, 
 
 
 def interquartile_mean(scores: np.ndarray) -> np.ndarray:
-    """Mean of the middle half of all seeds' scores on all data sets taken together.
+    """Mean of the middle half of all seeds' scores on all data sets: (..., seeds, datasets) to (...) array.
 
-    Parameters
-    ----------
-    scores : (..., seeds, datasets) array
-
-    Returns
-    -------
-    (...) array. A quarter of the scores is left out at each end, rounded down: none of fewer than four.
+    A quarter of the scores is left out at each end, rounded down: none of fewer than four.
     """
     return np.asarray(trim_mean(scores.reshape(*scores.shape[:-2], -1), 0.25, axis=-1))
 
@@ -29,36 +23,20 @@ def interquartile_mean(scores: np.ndarray) -> np.ndarray:
 def probability_of_improvement(scores: np.ndarray, baseline: np.ndarray) -> np.ndarray:
     """How often a seed scores higher than a seed of the baseline: over all pairs, then over data sets; a tie is half.
 
-    On each data set this is Mann and Whitney's U over the number of pairs.
-
-    Parameters
-    ----------
-    scores, baseline : (..., seeds, datasets) arrays
-        The numbers of seeds may differ.
-
-    Returns
-    -------
-    (...) array in [0, 1]
+    On each data set this is Mann and Whitney's U over the number of pairs. Both arrays are (..., seeds, datasets),
+    their numbers of seeds may differ; the result is a (...) array in [0, 1].
     """
     one, other = scores[..., :, None, :], baseline[..., None, :, :]
     return ((one > other) + 0.5 * (one == other)).mean(axis=(-3, -2, -1))
 
 
 def redrawn(by_seed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Scores of resampled studies: seeds drawn with replacement, the same ones for all data sets.
+    """Scores of resampled studies: seeds drawn with replacement, the same seeds for all data sets.
 
-    Questions are drawn before, within each data set, which are the strata of this bootstrap. One model answers all
-    data sets, so its seed is drawn for all of them at once; rliable, whose tasks each have runs of their own, draws
-    runs for each task.
-
-    Parameters
-    ----------
-    by_seed : (resamples, metrics, seeds, datasets) array
-        Means of each seed over resampled questions.
-
-    Returns
-    -------
-    Array of the same shape.
+    Questions are drawn before, within each data set, which are the strata of this bootstrap. One model answers all data
+    sets, so its seed is drawn for all of them at once; rliable, whose tasks have runs of their own, draws runs for each
+    task. `by_seed` is a (resamples, metrics, seeds, datasets) array of means over resampled questions; so is the
+    result.
     """
     resamples, _, seeds, _ = by_seed.shape
     picks = rng.integers(seeds, size=(resamples, 1, seeds, 1))
@@ -70,8 +48,8 @@ def distribution_of_iqm(
 ) -> Distribution:
     """How interquartile means are distributed: as resampled, stretched as the plain mean over data sets needs it.
 
-    With few seeds a bootstrap is too narrow. By how much is known for a mean, from its variance components
-    (`spread`), and is taken to be the same for the mean of the middle half.
+    With few seeds a bootstrap is too narrow. The factor is known for a mean, from its variance components (`spread`).
+    The mean of the middle half is taken to need the same factor.
 
     Parameters
     ----------

@@ -7,7 +7,6 @@ model stands for the arm with no reward at all: nothing would be trained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import combinations
 from math import factorial
 from typing import NamedTuple
@@ -35,11 +34,11 @@ def effects(arms: Weights, components: list[str], regress: bool) -> list[Effect]
     Parameters
     ----------
     arms : dict
-        Weights by component, by arm; they differ in nothing else.
+        Weights by component, by arm; the arms differ in nothing else.
     components : list of str
         In the study's order.
     regress : bool
-        Whether weights are meant to be regressed on: not where they are only on or off.
+        Whether to regress on weights: not where weights are only on or off.
     """
     used = [name for name in components if any(weights.get(name, 0.0) for weights in arms.values())]
     subsets = subsets_of(arms, used)
@@ -54,10 +53,7 @@ def effects(arms: Weights, components: list[str], regress: bool) -> list[Effect]
 
 
 def subsets_of(arms: Weights, used: list[str]) -> Subsets:
-    """Arm of each set of components, with the base model for none; nothing where a weight has two values but 0.
-
-    Where weights have only one value each, an arm is the set of its components.
-    """
+    """Arm of each set of components, with the base model for none; nothing where a weight has two values but 0."""
     if any(len({weights[name] for weights in arms.values() if weights[name]}) > 1 for name in used):
         return {}
     return {frozenset(): BASE} | {
@@ -82,9 +78,9 @@ def interaction(subsets: Subsets, first: str, second: str) -> Effect:
 
 
 def shapley(subsets: Subsets, name: str, used: list[str]) -> Effect:
-    """Exact Shapley value: what a component adds, averaged over all orders in which components can come in.
+    """Exact Shapley value (Shapley 1953): what a component adds, averaged over all orders of adding the components.
 
-    The values of all components add up to the arm with all of them minus the base model (Shapley 1953).
+    The values of all components add up to the arm with all of them minus the base model.
     """
     count = len(used)
     coefficients: dict[str, float] = {}
@@ -119,7 +115,7 @@ def one_at_a_time(arms: Weights, used: list[str]) -> list[Effect]:
 
 
 def _unambiguous(found: list[Effect]) -> list[Effect]:
-    """Effects of components that have only one: with several weights there is no saying which is meant."""
+    """Effects of components that have only one effect: with several weights it is unclear which is meant."""
     names = [effect.component for effect in found]
     return [effect for effect in found if names.count(effect.component) == 1]
 
@@ -127,13 +123,13 @@ def _unambiguous(found: list[Effect]) -> list[Effect]:
 def regression(arms: Weights, used: list[str]) -> list[Effect]:
     """Effects from least squares on the shares of the weights; none where arms are too few, or a weight is negative.
 
-    What counts is a weight's share of all weights of an arm: their common factor goes out of scaled advantages, and
-    nearly out of Adam's steps. Shares are a mixture, and the model is Scheffé's linear one (Scheffé, "Experiments with
-    mixtures", JRSS B 1958). A component can then rise only as others fall: its effect is its coefficient minus the mean
-    of the others', that is, the result of this component alone minus that of the others in equal parts, along Cox's
-    direction through the centre (Cornell, "Experiments with Mixtures", 2002, chapter 5). There must be more arms than
-    coefficients, or the line fits whatever comes. The base model is no point of the regression: as weights go to 0,
-    GRPO's advantages do not.
+    A weight counts by its share of the arm's weights: a common factor drops out of scaled advantages, and nearly out of
+    Adam's steps. Shares are a mixture, and the model is Scheffé's linear one (Scheffé, "Experiments with mixtures",
+    JRSS B 1958). A component can then rise only as others fall. Its effect is its coefficient minus the mean of the
+    others', which is the result of this component alone minus that of the others in equal parts, along Cox's direction
+    through the centre (Cornell, "Experiments with Mixtures", 2002, chapter 5). There must be more arms than
+    coefficients, or the line fits any results. The base model is no point of the regression: as weights go to 0, GRPO's
+    advantages do not.
 
     Intervals say how sure the coefficients are over seeds and questions, not whether the model is straight.
     """
@@ -153,10 +149,5 @@ def regression(arms: Weights, used: list[str]) -> list[Effect]:
 
 def reach(effect: Effect) -> tuple[float, float]:
     """Lowest and highest value of an effect on a share."""
-    return _sum_of(c for c in effect.coefficients.values() if c < 0), _sum_of(
-        c for c in effect.coefficients.values() if c > 0
-    )
-
-
-def _sum_of(numbers: Iterable[float]) -> float:
-    return float(sum(numbers, 0.0))
+    coefficients = effect.coefficients.values()
+    return sum((c for c in coefficients if c < 0), 0.0), sum((c for c in coefficients if c > 0), 0.0)

@@ -1,11 +1,11 @@
 """Means over seeds and questions: standard error, interval, p-value, smallest effect that would be found.
 
 Every seed answers the same questions, so the two are crossed. A hierarchical bootstrap gives the shape of a mean's
-distribution: seeds are drawn with replacement, then questions, once for all seeds, and a drawn question brings all
-its samples (the last level without replacement, as Davison and Hinkley, "Bootstrap Methods and their Application",
-1997, section 3.8, find best). Its width is corrected with the variance components of seeds and questions and with
-Student's t, because a plain bootstrap of three or five seeds is far too narrow. `docs/statistics.md` has the coverage
-in simulated studies, `benchmarks/coverage.py` measures it.
+distribution: seeds are drawn with replacement, then questions, once for all seeds, with all samples of a drawn question
+(the last level without replacement, as Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section
+3.8, find best). Its width is corrected with the variance components of seeds and questions and with Student's t,
+because a plain bootstrap of three or five seeds is far too narrow. `docs/statistics.md` has the coverage in simulated
+studies, `benchmarks/coverage.py` measures it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ POWER = 0.8
 
 
 class Spread(NamedTuple):
-    """How a mean over seeds and questions varies between studies: arrays with one number a metric.
+    """How a mean over seeds and questions varies between studies: (metrics,) arrays.
 
     Attributes
     ----------
-    of_seeds, of_questions : (metrics,) arrays
-        Its standard errors from the choice of seeds, and from that of questions; independent of each other.
-    least : (metrics,) array
-        Standard error that it is taken to have at least, whatever the seeds.
-    skewness : (metrics,) array
-        Of the mean as far as questions make it, in [-1, 1].
+    of_seeds, of_questions : array
+        Standard errors from the choice of seeds, and from that of questions; independent of each other.
+    least : array
+        Smallest standard error that is assumed, whatever the seeds.
+    skewness : array
+        Of the mean, as far as questions make it, in [-1, 1].
     """
 
     of_seeds: np.ndarray
@@ -55,12 +55,10 @@ class Distribution(NamedTuple):
     Attributes
     ----------
     estimate : (metrics,) array
-    spread : Spread
     deviations : (resamples, metrics) array
         Resampled means about their mean, over their standard deviation, in ascending order.
     low, high : (metrics,) arrays
         Range of the metric.
-    seeds, questions : int
     """
 
     estimate: np.ndarray
@@ -73,7 +71,7 @@ class Distribution(NamedTuple):
 
     @property
     def all_equal(self) -> np.ndarray:
-        """Whether all values of a metric are equal, so that they tell no standard error."""
+        """Whether all values of a metric are equal, so that they give no standard error."""
         return (self.spread.of_seeds == 0) & (self.spread.of_questions == 0) & (self.spread.least == 0)
 
     def margin(self, factor: Callable[[float], np.ndarray | float]) -> np.ndarray:
@@ -82,11 +80,7 @@ class Distribution(NamedTuple):
         The choice of seeds and that of questions each have a margin with degrees of freedom of their own; margins of
         independent terms add up by their squares (MOVER; Zou and Donner, "Construction of confidence limits about
         effect measures", Statistics in Medicine 2008). So few seeds widen the far tails as far as they must.
-
-        Parameters
-        ----------
-        factor : function
-            Margin over standard error by degrees of freedom.
+        `factor` gives margin over standard error by degrees of freedom.
         """
         seeds, questions = factor(max(self.seeds - 1, 1)), factor(max(self.questions - 1, 1))
         of_both = np.hypot(self.spread.of_seeds * seeds, self.spread.of_questions * questions)
@@ -101,12 +95,8 @@ def spread(values: np.ndarray) -> Spread:
         variance = (MS_seed + MS_question - MS_residual) / (S Q)
 
     (Searle, Casella and McCulloch, "Variance Components", 1992, chapter 4), where MS_question - MS_residual is never
-    taken below 0. With one seed it is the variance between questions, which says nothing about other seeds.
-
-    Parameters
-    ----------
-    values : (metrics, seeds, questions) array
-        A question's mean over its samples.
+    taken below 0. With one seed it is the variance between questions, which says nothing about other seeds. `values` is
+    a (metrics, seeds, questions) array of questions' means over their samples.
     """
     _, seeds, questions = values.shape
     cells = seeds * questions
@@ -130,7 +120,7 @@ def spread(values: np.ndarray) -> Spread:
 
 @lru_cache(maxsize=16)
 def _shares(resamples: int, size: int, *labels: str) -> np.ndarray:
-    """Shares of resampled units, kept: all arms that answered the same questions have the same resamples of them."""
+    """Shares of resampled units, cached: all arms that answered the same questions have the same resamples."""
     rng = generator(*labels)
     shares = np.empty((resamples, size), dtype=np.float32)
     at_once = max(1, PICKS_AT_ONCE // size)
@@ -142,18 +132,14 @@ def _shares(resamples: int, size: int, *labels: str) -> np.ndarray:
 
 
 def resampled_seeds(values: np.ndarray, label: str, resamples: int) -> np.ndarray:
-    """Means of each seed over resampled questions, which are the same for all seeds.
+    """(resamples, metrics, seeds) means of each seed over resampled questions, which are the same for all seeds.
 
     Parameters
     ----------
     values : (metrics, seeds, questions) array
     label : str
-        Whose questions these are. It decides the random numbers, so that these means add up across arms as the
-        values do: those of a difference are the difference of those of its arms.
-
-    Returns
-    -------
-    (resamples, metrics, seeds) array
+        Whose questions these are, which decides the random numbers. So resampled means add up across arms as the values
+        do: those of a difference are the difference of those of its arms.
     """
     metrics, seeds, questions = values.shape
     flat = values.reshape(metrics * seeds, questions).astype(np.float32)
@@ -169,9 +155,7 @@ def distribution(
     ----------
     values : (metrics, seeds, questions) array
     by_seed : (resamples, metrics, seeds) array
-        What `resampled_seeds` gives for the values.
-    label : str
-        As for `resampled_seeds`.
+        `resampled_seeds` of the values, with the same label.
     limits : two (metrics,) arrays
         Lowest and highest value that each metric can have.
     """
@@ -244,11 +228,11 @@ def p_values(of: Distribution) -> np.ndarray:
 
 
 def smallest_effects(of: Distribution, confidence: float) -> np.ndarray:
-    """True means that a study like this one would tell from 0 four times in five.
+    """True means that a study like this one would tell from 0 four times in five; NaN where all values are equal.
 
-    That is, of which a two-sided t-test at level 1 - confidence finds a share `POWER`, with the standard errors that
-    were found and their degrees of freedom, combined as in `Distribution.margin` (minimum detectable effect; Bloom,
-    "Minimum detectable effects", Evaluation Review 1995). NaN where all values are equal.
+    A two-sided t-test at level 1 - confidence finds a share `POWER` of such means, with the standard errors that were
+    found and their degrees of freedom, combined as in `Distribution.margin` (minimum detectable effect; Bloom, "Minimum
+    detectable effects", Evaluation Review 1995).
     """
     return np.where(of.all_equal, np.nan, of.margin(lambda degrees: _detectable(degrees, confidence)))
 

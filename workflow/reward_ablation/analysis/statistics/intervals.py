@@ -1,8 +1,9 @@
-"""Bootstrap intervals that keep the structure of an evaluation: seeds crossed with questions."""
+"""Bootstrap intervals that keep the structure of the data: seeds crossed with questions, and neighbouring steps."""
 
 from __future__ import annotations
 
 import hashlib
+from math import ceil
 
 import numpy as np
 
@@ -19,9 +20,7 @@ def generator(*labels: str) -> np.random.Generator:
 def resampling_shares(resamples: int, size: int, rng: np.random.Generator) -> np.ndarray:
     """Share of each of `size` units in samples of `size` drawn with replacement.
 
-    Returns
-    -------
-    (resamples, size) array in [0, 1]; each row adds up to 1.
+    A (resamples, size) array in [0, 1]; each row adds up to 1.
     """
     picks = rng.integers(size, size=(resamples, size)) + size * np.arange(resamples)[:, None]
     counts = np.bincount(picks.ravel(), minlength=resamples * size)
@@ -31,22 +30,18 @@ def resampling_shares(resamples: int, size: int, rng: np.random.Generator) -> np
 def bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
     """Means of resampled studies: seeds are drawn with replacement, then questions.
 
-    Every seed answers the same questions, so a resample draws its questions once for all its
-    seeds: an easy question is easy for each of them, and more seeds do not make more questions
-    (the crossed bootstrap; Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 2007).
-    With one seed this is the bootstrap over questions.
+    Every seed answers the same questions, so a resample draws its questions once for all its seeds: an easy question is
+    easy for each of them, and more seeds do not make more questions (the crossed bootstrap; Owen, "The pigeonhole
+    bootstrap", Annals of Applied Statistics 2007). With one seed this is the bootstrap over questions.
 
-    The variance between seeds comes out (n - 1) / n of its size for n seeds, as in every plain
-    bootstrap, so that these means' percentiles are too narrow an interval where seeds are few and differ
-    by more than the choice of questions explains. `statistics.estimates` corrects this; docs/statistics.md
-    has the numbers.
+    The variance between n seeds comes out (n - 1) / n of its size, as in every plain bootstrap. So percentiles of these
+    means are too narrow an interval where seeds are few and differ by more than the choice of questions explains.
+    `statistics.estimates` corrects this; docs/statistics.md has the numbers.
 
     Parameters
     ----------
     values : (metrics, seeds, questions) array
         A question's mean over its samples.
-    resamples : int
-        Number of resampled studies.
 
     Returns
     -------
@@ -66,16 +61,28 @@ def bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator
 
 
 def bootstrap_means_of_known(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Means of resampled studies as `bootstrap_means` has them, over the values that are not NaN.
-
-    Returns
-    -------
-    (resamples, metrics) array; NaN where a resample drew no value.
-    """
+    """`bootstrap_means` over the values that are not NaN; NaN where a resample drew no value."""
     known = ~np.isnan(values)
     sums = bootstrap_means(np.concatenate([np.where(known, values, 0.0), known]), resamples, rng)
     filled, shares = np.split(sums, 2, axis=1)
     return np.divide(filled, shares, out=np.full_like(filled, np.nan), where=shares > 0)
+
+
+def means_with_intervals(
+    values: np.ndarray, labels: tuple[str, ...], resamples: int, confidence: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means over the values that are not NaN, and the ends of their bootstrap intervals; each a (metrics,) array.
+
+    Parameters
+    ----------
+    values : (metrics, seeds, questions) array
+        Steps may take the place of questions.
+    labels : tuple of str
+        What is estimated, which decides the random numbers.
+    """
+    low, high = percentile_interval(bootstrap_means_of_known(values, resamples, generator(*labels)), confidence)
+    known = (~np.isnan(values)).sum(axis=(1, 2))
+    return np.nansum(values, axis=(1, 2)) / np.where(known, known, np.nan), low, high
 
 
 def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -91,3 +98,21 @@ def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarra
         if len(known):
             low[column], high[column] = np.quantile(known, levels)
     return low, high
+
+
+def block_length(steps: int, at_least: int = 1) -> int:
+    """Steps of a block: the cube root of the number of steps, the rate of the best length (Künsch 1989)."""
+    return min(steps, max(at_least, ceil(steps ** (1 / 3))))
+
+
+def block_shares(resamples: int, steps: int, length: int, rng: np.random.Generator) -> np.ndarray:
+    """Share of each step in samples made of blocks of neighbouring steps, which are alike, drawn with replacement.
+
+    The circular block bootstrap (Politis and Romano, "A circular block-resampling procedure for stationary data",
+    1992): the first step follows the last, so that every step is drawn as often as any other. A (resamples, steps)
+    array in [0, 1]; each row adds up to 1.
+    """
+    starts = rng.integers(steps, size=(resamples, ceil(steps / length)))
+    picks = (starts[..., None] + np.arange(length)).reshape(resamples, -1)[:, :steps] % steps
+    places = picks + steps * np.arange(resamples)[:, None]
+    return np.bincount(places.ravel(), minlength=resamples * steps).reshape(resamples, steps) / steps

@@ -7,8 +7,13 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.statistics.intervals import generator, percentile_interval, resampling_shares
-from reward_ablation.analysis.statistics.step_bootstrap import block_length, block_shares
+from reward_ablation.analysis.statistics.intervals import (
+    block_length,
+    block_shares,
+    generator,
+    percentile_interval,
+    resampling_shares,
+)
 from reward_ablation.analysis.training.signals_by_step import centred, groups_of
 
 #: Sums of a pair: of products of the two scores' deviations from their group's mean, and of their squares.
@@ -49,18 +54,12 @@ def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = Fals
 def component_correlations(sums: dict[int, pd.DataFrame], arm: str, resamples: int, confidence: float) -> pd.DataFrame:
     """Pooled within-group correlation of each pair of components in one arm, with bootstrap intervals.
 
-    The correlation of deviations from the group's mean, all groups, steps and seeds together: what tells the
-    completions of one problem apart, and not that some problems are easy. Resamples draw seeds, and blocks of
-    neighbouring steps once for all seeds.
+    The correlation of deviations from the group's mean, all groups, steps and seeds together: it says how scores tell
+    completions of one problem apart, not that some problems are easy. Resamples draw seeds, and blocks of neighbouring
+    steps once for all seeds.
 
-    Parameters
-    ----------
-    sums : dict of int to DataFrame
-        `pair_sums` of each seed's run.
-
-    Returns
-    -------
-    Rows (component_a, component_b); the estimate is null where one of the two never differs within a group.
+    `sums` has the `pair_sums` of each seed's run. Rows (component_a, component_b); the estimate is null where one of
+    the two never differs within a group.
     """
     steps = sorted(set().union(*(table.index for table in sums.values())))
     first = next(iter(sums.values()))

@@ -10,16 +10,8 @@ import pandas as pd
 #: Most steps of a run that a table keeps apart; beyond, neighbours are averaged, which bounds tables of large studies.
 MOST_STEPS = 500
 
-#: Quantities of all components together and of each, in their order in the table.
-OF_ALL = ["no_signal", "variance"]
-OF_COMPONENTS = ["score", "variance", "alike", "advantage_share", "covariance", "covariance_with_advantage"]
-OF_CORRECTNESS = ["tokens_correct", "tokens_wrong"]
-
 #: Scores of a group that differ by less, relative to their size, are all alike.
 ALIKE = 1e-9
-
-#: Quantity and component ("" for all) of a column.
-COLUMNS = ["quantity", "component"]
 
 #: Values by step, of a quantity and component.
 Signals = dict[tuple[str, str], np.ndarray]
@@ -34,21 +26,20 @@ def step_signals(
 ) -> pd.DataFrame:
     """Signals of each step of one run, by quantity and component.
 
-    A group is the completions of one problem at one step, or with one rollout a problem those of the step. Per group,
-    over the completions that have a score:
+    A group is the completions of one problem at one step, or with one rollout a problem those of the step. Averages
+    over a step's groups, each over the completions of a group that have a score:
 
     - variance: of the component's raw scores (n - 1), or of the weighted total;
     - covariance: of the raw scores with the weighted total (n - 1); `covariance_with_advantage` with the advantage.
       To first order a component's expected score changes by its covariance with what is trained on, in units of the
       learning rate and for an update of single answers' probabilities (Lu and Jiang, "Uncovering Cross-Objective
-      Interference in Multi-Objective Alignment", 2026, arXiv 2602.06869: the covariance law);
+      Interference in Multi-Objective Alignment", 2026, arXiv 2602.06869: the covariance law).
 
-    each averaged over the step's groups. And over the step: `score`, the mean score; `alike`, the share of groups in
-    which the component tells no completion from another; `no_signal`, the share of groups without any advantage, or
-    with one rollout a problem of completions without one;
-    `advantage_share`, mean |share_k| / sum over components j of mean |share_j|, with share_k the part of the advantage
-    that component k contributes (so that components that cancel each other count, too); `tokens_correct` and
-    `tokens_wrong`, the mean lengths of right and of wrong completions.
+    Over the whole step: `score`, the mean score; `alike`, the share of groups in which the component scores all
+    completions alike; `no_signal`, the share of groups without any advantage, or with one rollout a problem of
+    completions without one; `advantage_share`, mean |share_k| / sum over components j of mean |share_j|, with share_k
+    the part of the advantage that component k contributes (so that components that cancel each other count, too);
+    `tokens_correct` and `tokens_wrong`, the mean lengths of right and of wrong completions.
 
     Parameters
     ----------
@@ -60,15 +51,15 @@ def step_signals(
         TRL's `multi_objective_aggregation`. Under `normalize_then_sum` a group is without signal where every
         component of non-zero weight is alike, else where the weighted total is.
     correctness : (str, float), optional
-        The component that tells right completions, and the lowest score of one.
+        The component that tells right completions, and the lowest score of a right one.
     single : bool
         Whether the run has one rollout a problem.
 
     Returns
     -------
     DataFrame
-        A row per step in ascending order; columns `COLUMNS`, component "" for all components. NaN where nothing is
-        known: no group with two scores, no advantage, no right completion.
+        A row per step in ascending order; columns (quantity, component), component "" for all components. NaN where
+        nothing is known: no group with two scores, no advantage, no right completion.
     """
     places = Places.of(rollouts, single)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in weights}
@@ -82,30 +73,26 @@ def step_signals(
         tokens = rollouts["tokens"].to_numpy(dtype=float)
         columns["tokens_correct", name] = places.over_completions(np.where(scores[name] >= right, tokens, np.nan))
         columns["tokens_wrong", name] = places.over_completions(np.where(scores[name] < right, tokens, np.nan))
-    names = pd.MultiIndex.from_tuples(list(columns), names=COLUMNS)
+    names = pd.MultiIndex.from_tuples(list(columns), names=["quantity", "component"])
     return pd.DataFrame(np.array(list(columns.values())).T, index=pd.Index(places.steps, name="step"), columns=names)
 
 
 def signals_of_all(
     rollouts: pd.DataFrame, places: Places, weighted: list[np.ndarray], aggregation: str, single: bool
 ) -> Signals:
-    """Signals of all components together: `OF_ALL`.
+    """Signals of all components together.
 
-    Parameters
-    ----------
-    weighted : list of bool arrays
-        By component of non-zero weight: in which groups all its scores are alike.
+    `weighted` says for each component of non-zero weight in which groups all its scores are alike.
     """
     total, advantage = (rollouts[name].to_numpy(dtype=float) for name in ("total", "advantage"))
     if aggregation == "sum_then_normalize":
         weighted = [all_alike(total, places.group, places.groups)]
-    without = np.logical_and.reduce(weighted).astype(float) if weighted else np.ones(places.groups)
-    return {
-        ("no_signal", ""): places.over_completions((advantage == 0).astype(float))
-        if single
-        else places.over_groups(without),
-        ("variance", ""): places.covariance(total, total),
-    }
+    if single:
+        no_signal = places.over_completions((advantage == 0).astype(float))
+    else:
+        without = np.logical_and.reduce(weighted).astype(float) if weighted else np.ones(places.groups)
+        no_signal = places.over_groups(without)
+    return {("no_signal", ""): no_signal, ("variance", ""): places.covariance(total, total)}
 
 
 def advantage_shares(rollouts: pd.DataFrame, places: Places, components: list[str]) -> dict[str, np.ndarray]:
@@ -123,22 +110,21 @@ def advantage_shares(rollouts: pd.DataFrame, places: Places, components: list[st
 def signals_of_component(
     rollouts: pd.DataFrame, places: Places, name: str, scores: np.ndarray, alike: np.ndarray, share: np.ndarray
 ) -> Signals:
-    """Signals of one component: `OF_COMPONENTS`."""
+    """Signals of one component, in their order in the table."""
     total, advantage = (rollouts[column].to_numpy(dtype=float) for column in ("total", "advantage"))
-    of_component = {
-        "score": places.over_completions(scores),
-        "variance": places.covariance(scores, scores),
-        "alike": places.over_groups(alike.astype(float)),
-        "advantage_share": share,
-        "covariance": places.covariance(scores, total),
-        "covariance_with_advantage": places.covariance(scores, advantage),
+    return {
+        ("score", name): places.over_completions(scores),
+        ("variance", name): places.covariance(scores, scores),
+        ("alike", name): places.over_groups(alike.astype(float)),
+        ("advantage_share", name): share,
+        ("covariance", name): places.covariance(scores, total),
+        ("covariance_with_advantage", name): places.covariance(scores, advantage),
     }
-    return {(quantity, name): of_component[quantity] for quantity in OF_COMPONENTS}
 
 
 @dataclass(frozen=True)
 class Places:
-    """The step and the group of each completion of a run.
+    """The step and the group of each of a run's N completions, in T steps and G groups.
 
     Attributes
     ----------
