@@ -192,6 +192,19 @@ def test_other_questions_than_the_base_models_are_refused(tmp_path):
         all_tables(read_study(tmp_path / "study.json"), tmp_path)
 
 
+def test_answers_to_another_version_of_the_problems_are_refused(tmp_path):
+    MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
+    study = read_study(tmp_path / "study.json")
+    problems = tmp_path / study.questions["gsm8k_test"]
+    record = tmp_path / "evaluation/first-00000000/seed0/gsm8k_test.json"
+    for inputs in ({}, {"inputs": {"problems": sha256(problems)}}):
+        record.write_text(json.dumps(inputs))
+        all_tables(study, tmp_path)
+    record.write_text(json.dumps({"inputs": {"problems": "other"}}))
+    with pytest.raises(StudyError, match=r"gsm8k_test.parquet: answers to another version .* run the same command"):
+        all_tables(study, tmp_path)
+
+
 def test_samples_of_some_questions_that_are_missing_are_told(tmp_path):
     study = MadeUpStudy(arms={"first": {"a": 1.0}})
     study.write(tmp_path)

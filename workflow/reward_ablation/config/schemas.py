@@ -9,7 +9,7 @@ import dataclasses
 import json
 import types
 import typing
-from enum import EnumType
+from enum import Enum, EnumType
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ def type_rule(annotation: Any) -> dict[str, Any]:
     if annotation is type(None):
         return {"type": "null"}
     if isinstance(annotation, EnumType):
-        return {"enum": [member.value for member in annotation]}
+        return {"enum": [member.value for member in typing.cast("type[Enum]", annotation)]}
     name = _JSON_TYPES.get(origin or annotation)
     return {"type": name} if name else {}
 

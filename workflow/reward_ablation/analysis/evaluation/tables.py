@@ -29,7 +29,9 @@ from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import COUNT, ESTIMATE, FLAG, NUMBER, TEXT, all_joined, columns
 from reward_ablation.study.provenance import Quantities, quantities
+from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
 
 SCHEMAS = {
     "evaluation_by_run": columns(
@@ -89,8 +91,26 @@ def read_question_means(path: Path, base: pd.DataFrame | None) -> pd.DataFrame:
     return means
 
 
+def check_problems(study: StudyFile, root: Path) -> None:
+    """Refuse answers to another version of the problems than the prepared one.
+
+    New code may have prepared other problems in this very start, which plans its evaluations before. Records of earlier
+    versions do not name the problems.
+    """
+    for dataset in study.datasets:
+        problems = root / study.questions[dataset]
+        digest = sha256(problems) if problems.is_file() else None
+        for model in (BASE, *(run.name for run in study.runs)):
+            answers = root / study.answers_file(dataset, model)
+            record = answers.with_suffix(".json")
+            made_of = read_object(record, "delete it and run the workflow again") if record.is_file() else {}
+            if digest is not None and made_of.get("inputs", {}).get("problems", digest) != digest:
+                raise StudyError(f"{answers}: answers to another version of the problems; run the same command again")
+
+
 def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     """All tables of evaluated models, by name; the runs' records and rollouts are checked first."""
+    check_problems(study, root)
     records = read_runs(study, root, ["rollouts.parquet"])
     values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
     steps = {folder: record.steps for folder, record in records.items()}
