@@ -22,7 +22,7 @@ from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.reward_files import imports_of_file
-from reward_ablation.study.spec import arm_spec, study_spec
+from reward_ablation.study.spec import arm_spec, contents_of, study_spec
 from reward_ablation.study.study import FOLDERS, Run, Study, folders_of
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_length, check_values
@@ -71,7 +71,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     except ValueError as error:  # StudyError included
         raise StudyError(f"{file}: {error}") from None
     specs = {name: arm_spec(shared, arm, launches[name]) for name, arm in arms.items()}
-    contents = {name: spec.content() for name, spec in specs.items()}
+    contents = contents_of(shared, specs)
     keys = {name: key_of(content) for name, content in contents.items()}
     folders = folders_of(keys, _names_in(root / study.root / "runs"))
     first_arms = {key: arm for arm, key in reversed(keys.items())}

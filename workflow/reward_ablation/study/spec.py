@@ -58,6 +58,13 @@ def arm_spec(shared: StudySpec, arm: Arm, launch: Launch) -> ArmSpec:
     return ArmSpec.model_validate(parts)
 
 
+def contents_of(shared: StudySpec, specs: dict[str, ArmSpec]) -> dict[str, dict[str, Any]]:
+    """The `content` of each arm's spec, by the arm; what all arms share is worked out once."""
+    own = {*ArmSpec.model_fields} - {*StudySpec.model_fields} | {"training"}
+    common = shared.content()
+    return {name: {**common, **without_defaults(spec, own)} for name, spec in specs.items()}
+
+
 def layout_of(launch: Launch) -> Layout:
     """The device of a run, its processes and what samples for it."""
     vllm = launch.vllm and VllmSpec(

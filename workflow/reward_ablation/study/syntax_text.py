@@ -135,6 +135,4 @@ def _cut(node: Any, messages: bool) -> None:
 
 def _has_docstring(body: list[ast.stmt]) -> bool:
     first = body[0] if body else None
-    return (
-        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    )
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
