@@ -66,11 +66,6 @@ def _kept(kind: str, modules: tuple[str, ...], root: Path, without: tuple[str, .
     return kept(json.dumps([kind, modules, without]), make, package_files(root))
 
 
-def import_closure(modules: tuple[str, ...], root: Path = PACKAGE_ROOT, without: tuple[str, ...] = ()) -> set[str]:
-    """Names of the modules and of everything in this package that they import, at any depth."""
-    return set(_files(modules, root, without))
-
-
 def code_text(path: Path) -> str:
     """Text of a file of this package, in which comments, docstrings, formatting and messages leave no trace."""
     return source(path, messages=False).text

@@ -241,13 +241,16 @@ class Study:
         chosen = self._tracking(run)
         if not chosen:
             return ""
-        training = {**self.config.training, **self.arms[run.arm].training}
-        title = run_title(self.config.model, training, run.arm, run.seed)
+        title = run_title(self.config.model, self._training(run), run.arm, run.seed)
         told = {"project": self.config.name, "run_name": title, **chosen, "group": run.arm}
         return f" --tracking {shlex.quote(dump(told))}"
 
     def _tracking(self, run: Run) -> dict[str, Any]:
-        return tracking_in({**self.config.training, **self.arms[run.arm].training})
+        return tracking_in(self._training(run))
+
+    def _training(self, run: Run) -> dict[str, Any]:
+        """The training settings as the config has them, with those of the run's arm."""
+        return {**self.config.training, **self.arms[run.arm].training}
 
     def _resource_of_run(self, name: str, wildcards: Any) -> int | str | None:
         return self._resource(name, self._run(wildcards))
@@ -323,6 +326,7 @@ class Study:
     def summary(self) -> dict[str, Any]:
         """What stages that look at all runs need to know, but for the runs themselves."""
         config = self.config
+        datasets = list(zip(self.dataset_names, self.datasets, strict=True))
         return {
             "name": config.name,
             "design": config.arms.design,
@@ -331,13 +335,8 @@ class Study:
             "baseline": config.baseline or next(iter(self.arms)),
             "seeds": config.seeds,
             "datasets": list(config.data.evaluation),
-            "answers": {
-                dataset.rpartition("-")[0]: f"{self.answers_folder}/{{run}}/{dataset}.parquet"
-                for dataset in self.datasets
-            },
-            "questions": {
-                dataset.rpartition("-")[0]: f"data/evaluation/{dataset}.parquet" for dataset in self.datasets
-            },
+            "answers": {name: f"{self.answers_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets},
+            "questions": {name: f"data/evaluation/{dataset}.parquet" for name, dataset in datasets},
             "keep_models": config.keep_models,
             "inputs": {"model": self.model_file, "problems": self.problems_file},
             "bootstrap": config.bootstrap,
