@@ -85,12 +85,7 @@ def _files(modules: tuple[str, ...], root: Path, without: tuple[str, ...]) -> di
 def closure(start: set[str], file_of: Callable[[str], Path | None]) -> dict[str, Path]:
     """Files of modules and of all that the modules import, in order of their names.
 
-    Parameters
-    ----------
-    start : set of str
-        Dotted names.
-    file_of : callable
-        File of a module; None for a module that does not count, and for a name that is no module.
+    `file_of` gives the file of a module, and None for one that does not count and for a name that is no module.
     """
     waiting, seen, files = list(start), set[str](), dict[str, Path]()
     while waiting:

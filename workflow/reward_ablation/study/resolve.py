@@ -100,14 +100,7 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
 
 
 def check_lengths(study: Study, written: dict[str, Any]) -> None:
-    """Refuse specs that are too long for the commands of the jobs.
-
-    Parameters
-    ----------
-    study : Study
-    written : dict
-        The config as the user wrote it.
-    """
+    """Refuse specs that are too long for the commands of the jobs; `written` is the config as the user wrote it."""
     longest_seed = max(study.config.seeds)
     for run in study.runs.values():
         if run.seed == longest_seed:
@@ -137,12 +130,8 @@ def check_folder(study: StudyConfig, root: Path) -> None:
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     """The study's arms, after all that pydantic cannot see has been checked.
 
-    Raises
-    ------
-    ValueError
-        A name that the workflow uses itself, an unknown baseline or component, a reward function
-        that cannot be loaded, or settings under which gradients cannot be measured or advantages
-        cannot be placed.
+    Refused are names that the workflow uses itself, unknown baselines and components, reward functions that cannot be
+    loaded, and settings under which gradients cannot be measured or advantages cannot be placed.
     """
     arms = study.expanded_arms()
     for place, names in (("name", [study.name]), ("arms", arms), ("components", study.components)):
@@ -254,13 +243,7 @@ def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def launches_of(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:
-    """How each arm's runs are launched.
-
-    Raises
-    ------
-    ValueError
-        What an arm asks for does not fit the study's launch.
-    """
+    """How each arm's runs are launched; ValueError where an arm asks for what does not fit the study's launch."""
     launches = {}
     for name, arm in arms.items():
         try:

@@ -29,11 +29,7 @@ from reward_ablation.system.files import sha256
 def study_spec(study: StudyConfig, root: Path) -> StudySpec:
     """What decides the results of all runs alike: all but weights, overrides, processes and seed.
 
-    Parameters
-    ----------
-    study : StudyConfig
-    root : Path
-        Folder that relative paths in the config start from.
+    Relative paths in the config start from the root, here and below.
     """
     shared = {
         "model": _without_place(model_spec(study.model, root)),
@@ -170,13 +166,7 @@ def component_spec(component: Component, root: Path) -> ComponentSpec:
 
 @cache
 def local_digest(path: Path) -> str:
-    """SHA-256 of a local data file.
-
-    Raises
-    ------
-    StudyError
-        There is no such file.
-    """
+    """SHA-256 of a local data file; StudyError where there is none."""
     if not os.path.isfile(path):  # Path.is_file raises where a name is too long
         raise StudyError(f"data: {path}: no such file; give the path of a JSON, JSONL, CSV or Parquet file")
     return sha256(path)

@@ -44,18 +44,9 @@ SIZES = ("mem_mb", "disk_mb")
 class Run:
     """One arm with one seed: the unit that is trained.
 
-    Attributes
-    ----------
-    arm : str
-        The first arm of its spec.
-    spec : str
-        Canonical JSON of the run's spec, as the rule's param has it.
-    arm_spec : ArmSpec
-        The same but for the seed.
-    folder : str
-        `{arm}-{key}`; of another arm, where the runs of this spec were trained under its name.
-    launch : Launch
-        That arm's processes and resources.
+    `arm` is the first arm of the spec, and `launch` are its processes and resources. `spec` is canonical JSON, as the
+    rule's param has it, and `arm_spec` the same but for the seed. `folder` is `{arm}-{key}`, of another arm where the
+    runs of this spec were trained under its name.
     """
 
     arm: str
