@@ -9,8 +9,6 @@ from typing import Any
 
 KEY_DIGITS = 8
 
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
 
 def canonical(value: Any) -> str:
     """Canonical JSON: sorted keys, no white space, and one spelling for equal numbers (1.0 is 1).
@@ -25,7 +23,7 @@ def canonical(value: Any) -> str:
 
 def dump(value: Any) -> str:
     """Canonical JSON of a value that is `normalised` already."""
-    return _ENCODER.encode(value)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def normalised(value: Any) -> Any:
