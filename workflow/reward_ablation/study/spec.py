@@ -58,7 +58,8 @@ def contents_of(shared: StudySpec, specs: dict[str, ArmSpec]) -> dict[str, dict[
     """The `content` of each arm's spec, by the arm; what all arms share is worked out once."""
     own = {*ArmSpec.model_fields} - {*StudySpec.model_fields} | {"training"}
     common = shared.content()
-    return {name: {**common, **without_defaults(spec, own)} for name, spec in specs.items()}
+    dumped = {name: spec.model_dump(include=own, exclude_defaults=True) for name, spec in specs.items()}
+    return {name: {**common, **normalised(content)} for name, content in dumped.items()}
 
 
 def layout_of(launch: Launch) -> Layout:

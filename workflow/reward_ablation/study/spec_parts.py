@@ -56,9 +56,9 @@ class Spec(Section):
         return key_of(self.content())
 
 
-def without_defaults(part: Section, fields: set[str] | None = None) -> dict[str, Any]:
-    """A spec, or a part of one, as a JSON value; all its fields, or these."""
-    value: dict[str, Any] = normalised(part.model_dump(include=fields, exclude_defaults=True))
+def without_defaults(part: Section) -> dict[str, Any]:
+    """A spec, or a part of one, as a JSON value."""
+    value: dict[str, Any] = normalised(part.model_dump(exclude_defaults=True))
     return value
 
 
