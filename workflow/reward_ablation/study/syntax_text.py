@@ -97,7 +97,7 @@ def _text(node: Any, messages: bool, imports: list[tuple[str, int, list[str]]]) 
     if kind in _CUT:
         _cut(node, messages)
     parts = []
-    for name in _fields_that_count(kind):
+    for name in _fields_that_count(node._fields):
         value = getattr(node, name, None)
         if value is not None and value != []:
             parts.append(f"{name}={_text(value, messages, imports)}")
@@ -105,8 +105,8 @@ def _text(node: Any, messages: bool, imports: list[tuple[str, int, list[str]]]) 
 
 
 @cache
-def _fields_that_count(kind: type[ast.AST]) -> list[str]:
-    return sorted(set(kind._fields) - _NEVER_COUNT)
+def _fields_that_count(fields: tuple[str, ...]) -> list[str]:
+    return sorted(set(fields) - _NEVER_COUNT)
 
 
 def _imports_of(node: Any) -> list[tuple[str, int, list[str]]]:
