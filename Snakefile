@@ -1,5 +1,6 @@
 """Reward ablation: train under many reward weights and seeds, evaluate, and draw what each component does."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -23,6 +24,9 @@ from reward_ablation.start.results_folder import ResultsFolder, check_working_fo
 
 min_version("9.27")
 logger.addFilter(shorten_failed_commands)
+# Planning makes millions of objects that stay. At Python's own threshold of 700 new ones, the garbage collector would
+# visit them all again and again.
+gc.set_threshold(50_000)
 
 # A --configfile replaces the default study; Snakemake would merge the two.
 if not workflow.configfiles:

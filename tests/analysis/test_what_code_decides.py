@@ -7,7 +7,7 @@ import pytest
 from reward_ablation.analysis.registry import RULES
 from reward_ablation.figures.catalogue import FIGURES
 from reward_ablation.figures.catalogue import module_of as figure_module
-from reward_ablation.study.code_digest import import_closure
+from reward_ablation.study.code_digest import module_digests
 
 #: What each rule of tables, each figure, the file of all figures and the summary run, as their rules say.
 STAGES = {
@@ -19,7 +19,7 @@ STAGES = {
 
 
 def modules_of(stage: str) -> set[str]:
-    return import_closure(tuple(f"reward_ablation.{name}" for name in STAGES[stage]))
+    return set(module_digests(*(f"reward_ablation.{name}" for name in STAGES[stage])))
 
 
 def decided_by(module: str) -> set[str]:

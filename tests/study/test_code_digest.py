@@ -12,7 +12,6 @@ from reward_ablation.study.code_digest import (
     code_digest,
     code_text,
     file_of_module,
-    import_closure,
     module_digests,
 )
 from reward_ablation.study.core_digest import (
@@ -23,6 +22,8 @@ from reward_ablation.study.core_digest import (
     present_digest,
     training_modules,
 )
+from reward_ablation.study.kept_digests import kept, package_key, read, write
+from reward_ablation.study.syntax_text import content
 
 FILES = {
     "__init__.py": "",
@@ -54,7 +55,7 @@ def digest(root: Path) -> str:
 
 
 def test_closure_has_imports_at_any_depth_and_nothing_else(tmp_path):
-    assert import_closure(("reward_ablation.stage",), package(tmp_path)) == {
+    assert module_digests("reward_ablation.stage", root=package(tmp_path)).keys() == {
         "reward_ablation",
         "reward_ablation.stage",
         "reward_ablation.stage.__main__",
@@ -189,3 +190,27 @@ def test_each_class_says_what_showed_it_and_no_digest_is_in_two():
         for entry in classes:
             assert entry["shown_by"], name
             assert len(entry["digests"]) > 1, name
+
+
+def test_digests_on_disk_are_of_the_same_texts_and_whole(tmp_path):
+    """After an edit of a file, damage to the kept digests, or none of them there, the digest is worked out again."""
+    file, module = tmp_path / "digests.json", tmp_path / "module.py"
+    module.write_text("x = 1\n")
+
+    def digest(answer: str) -> str:
+        for cached in (content, package_key, read):
+            cached.cache_clear()
+        files = {"module": module}
+        kept("one", lambda: answer, files, file)
+        key = package_key(tuple(files.items()))
+        write(file, key, read(file, key))
+        return read(file, key)["one"]
+
+    assert digest("first") == "first"
+    assert digest("second") == "first"
+    module.write_text("x = 2\n")
+    assert digest("third") == "third"
+    for damaged in ("", "no\n{}", file.read_text().replace("third", "other"), file.read_text()[:-1]):
+        file.write_text(damaged)
+        assert digest("fourth") == "fourth"
+        file.unlink()

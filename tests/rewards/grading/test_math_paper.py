@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from public_data import gsm8k_gold, rows
 from reward_ablation.rewards.grading.math_paper import MAX_CHARACTERS, equivalent, normalise
-from reward_ablation.study.code_digest import import_closure
+from reward_ablation.study.code_digest import module_digests
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,6 @@ def test_any_text_has_a_verdict(text):
 
 def test_it_judges_answers_and_no_rewards():
     """So a change in it evaluates anew, and trains nothing anew."""
-    training = import_closure(("reward_ablation.training", "reward_ablation.rewards.components.correctness"))
+    training = module_digests("reward_ablation.training", "reward_ablation.rewards.components.correctness")
     assert "reward_ablation.rewards.grading.math_paper" not in training
-    assert "reward_ablation.rewards.grading.math_paper" in import_closure(("reward_ablation.evaluation",))
+    assert "reward_ablation.rewards.grading.math_paper" in module_digests("reward_ablation.evaluation")

@@ -12,6 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from snakemake.common import overwrite_function_params
 from snakemake.executors import local
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
@@ -22,14 +23,14 @@ def per_job(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, for a param or an input that Snakemake asks for once per job.
 
     Snakemake reads the signature of such a function two or three times per job. Python works a method's signature out
-    each time, which took a sixth of planning 10,000 jobs. The signature of the returned function is known.
+    each time, which took a sixth of planning 10,000 jobs. Snakemake is told the parameters of the returned function.
     """
 
     @wraps(function)
     def same(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    same.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    overwrite_function_params(same, inspect.signature(function).parameters)
     return same
 
 

@@ -7,10 +7,13 @@ does, also by an import inside a function.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from reward_ablation.study.kept_digests import kept
 from reward_ablation.study.syntax_text import imported_names, source
 
 PACKAGE = "reward_ablation"
@@ -35,21 +38,32 @@ def code_digest(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str, ..
     str
         16 hex digits.
     """
-    digest = hashlib.sha256()
-    for module, path in _files(modules, root, without).items():
-        digest.update(f"{module}\0{code_text(path)}\0".encode())
-    return digest.hexdigest()[:16]
+
+    def make() -> str:
+        digest = hashlib.sha256()
+        for module, path in _files(modules, root, without).items():
+            digest.update(f"{module}\0{code_text(path)}\0".encode())
+        return digest.hexdigest()[:16]
+
+    digest: str = _kept("all", modules, root, without, make)
+    return digest
 
 
 def module_digests(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str, ...] = ()) -> dict[str, str]:
     """Digest of each module that `code_digest` is over: 8 hex digits by dotted name, in order of the names."""
-    files = _files(modules, root, without)
-    return {module: hashlib.sha256(code_text(path).encode()).hexdigest()[:8] for module, path in files.items()}
+
+    def make() -> dict[str, str]:
+        files = _files(modules, root, without)
+        return {module: hashlib.sha256(code_text(path).encode()).hexdigest()[:8] for module, path in files.items()}
+
+    return dict(_kept("each", modules, root, without, make))
 
 
-def import_closure(modules: tuple[str, ...], root: Path = PACKAGE_ROOT, without: tuple[str, ...] = ()) -> set[str]:
-    """Names of the modules and of everything in this package that they import, at any depth."""
-    return set(_files(modules, root, without))
+def _kept(kind: str, modules: tuple[str, ...], root: Path, without: tuple[str, ...], make: Callable[[], Any]) -> Any:
+    """What `make` works out; of this package itself, from disk where it is there."""
+    if root != PACKAGE_ROOT:
+        return make()
+    return kept(json.dumps([kind, modules, without]), make, package_files(root))
 
 
 def code_text(path: Path) -> str:
@@ -71,12 +85,7 @@ def _files(modules: tuple[str, ...], root: Path, without: tuple[str, ...]) -> di
 def closure(start: set[str], file_of: Callable[[str], Path | None]) -> dict[str, Path]:
     """Files of modules and of all that the modules import, in order of their names.
 
-    Parameters
-    ----------
-    start : set of str
-        Dotted names.
-    file_of : callable
-        File of a module; None for a module that does not count, and for a name that is no module.
+    `file_of` gives the file of a module, and None for one that does not count and for a name that is no module.
     """
     waiting, seen, files = list(start), set[str](), dict[str, Path]()
     while waiting:
@@ -100,7 +109,17 @@ def is_own(module: str) -> bool:
 
 def file_of_module(module: str, root: Path = PACKAGE_ROOT) -> Path | None:
     """File of a module of this package; None for any other name."""
-    return file_below(root, module) if is_own(module) else None
+    return package_files(root).get(module)
+
+
+@cache
+def package_files(root: Path) -> dict[str, Path]:
+    """File of each module of this package, as they are when a process first asks."""
+    files = {}
+    for path in sorted((root / PACKAGE).rglob("*.py"), key=lambda path: path.name == "__init__.py"):
+        if not path.name.startswith("."):  # an editor's
+            files[".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")] = path
+    return files
 
 
 def file_below(root: Path, module: str) -> Path | None:

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from reward_ablation.study.code_digest import PACKAGE, PACKAGE_ROOT, code_digest, module_digests
+from reward_ablation.study.code_digest import PACKAGE, PACKAGE_ROOT, code_digest, module_digests, package_files
 
 #: Packages and modules whose code surrounds what decides results: it says, starts, fetches, locks, checks and records.
 AROUND = tuple(
@@ -116,9 +116,7 @@ def component_modules(functions: Iterable[str]) -> list[str]:
 
 def core_modules() -> list[str]:
     """All modules of the folder of the core, also those that no other one imports."""
-    folder = PACKAGE_ROOT.joinpath(*CORE.split("."))
-    paths = [path.relative_to(PACKAGE_ROOT).with_suffix("") for path in folder.rglob("*.py")]
-    return sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
+    return sorted(module for module in package_files(PACKAGE_ROOT) if _is_in(module, (CORE,)))
 
 
 @cache

@@ -1,4 +1,7 @@
-"""From a config to a study: validated, its arms expanded, its runs keyed."""
+"""From a config to a study: validated, its arms expanded, its runs keyed.
+
+Each check raises a ValueError, `key: what is wrong; what is allowed`, before which `resolve` puts the file's name.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.reward_files import imports_of_file
-from reward_ablation.study.spec import arm_spec, study_spec
+from reward_ablation.study.spec import arm_spec, contents_of, study_spec
 from reward_ablation.study.study import FOLDERS, Run, Study, folders_of
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_length, check_values
@@ -61,22 +64,23 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     try:
         check_values(config)
         refuse_secrets(config)
-        study = StudyConfig.model_validate(config)
+        return _resolved(StudyConfig.model_validate(config), config, root)
     except ValidationError as error:
         raise StudyError(f"{file}: {describe(error, config)}") from None
-    except ValueError as error:
-        raise StudyError(f"{file}: {error}") from None
-    try:
-        arms = checked_arms(study, root)
-        launches = launches_of(study, arms)
-        check_launches(study, arms, launches)
-        check_exports(study)
-        check_folder(study, root)
-        shared = study_spec(study, root)
     except ValueError as error:  # StudyError included
         raise StudyError(f"{file}: {error}") from None
+
+
+def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
+    """The arms of a valid config as runs."""
+    arms = checked_arms(study, root)
+    launches = launches_of(study, arms)
+    check_launches(study, arms, launches)
+    check_exports(study)
+    check_folder(study, root)
+    shared = study_spec(study, root)
     specs = {name: arm_spec(shared, arm, launches[name]) for name, arm in arms.items()}
-    contents = {name: spec.content() for name, spec in specs.items()}
+    contents = contents_of(shared, specs)
     keys = {name: key_of(content) for name, content in contents.items()}
     folders = folders_of(keys, _names_in(root / study.root / "runs"))
     first_arms = {key: arm for arm, key in reversed(keys.items())}
@@ -96,26 +100,12 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
         train_code=training_digest(component.function for component in study.components.values()),
         warnings=[*trained_on_test(study.data), *same_arms(contents, keys)],
     )
-    try:
-        check_lengths(resolved, config)
-    except ValueError as error:
-        raise StudyError(f"{file}: {error}") from None
+    check_lengths(resolved, written)
     return resolved
 
 
 def check_lengths(study: Study, written: dict[str, Any]) -> None:
-    """Refuse specs that are too long for the commands of the jobs.
-
-    Parameters
-    ----------
-    study : Study
-    written : dict
-        The config as the user wrote it.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse specs that are too long for the commands of the jobs; `written` is the config as the user wrote it."""
     longest_seed = max(study.config.seeds)
     for run in study.runs.values():
         if run.seed == longest_seed:
@@ -133,12 +123,7 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def check_folder(study: StudyConfig, root: Path) -> None:
-    """Refuse to write into the folder of another study.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse to write into the folder of another study."""
     described = root / study.root / "study.json"
     if not described.is_file():
         return
@@ -150,12 +135,8 @@ def check_folder(study: StudyConfig, root: Path) -> None:
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     """The study's arms, after all that pydantic cannot see has been checked.
 
-    Raises
-    ------
-    ValueError
-        A name that the workflow uses itself, an unknown baseline or component, a reward function
-        that cannot be loaded, or settings under which gradients cannot be measured or advantages
-        cannot be placed.
+    Refused are names that the workflow uses itself, unknown baselines and components, reward functions that cannot be
+    loaded, and settings under which gradients cannot be measured or advantages cannot be placed.
     """
     arms = study.expanded_arms()
     for place, names in (("name", [study.name]), ("arms", arms), ("components", study.components)):
@@ -185,12 +166,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
 
 
 def check_helpers(study: StudyConfig, root: Path) -> None:
-    """Refuse reward files that import different files by one name: Python loads one of them for both.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse reward files that import different files by one name: Python loads one of them for both."""
     first_with: dict[str, tuple[str, Path]] = {}
     for name, component in study.components.items():
         if not in_a_file(component.function):
@@ -205,12 +181,7 @@ def check_helpers(study: StudyConfig, root: Path) -> None:
 
 
 def check_variables(study: StudyConfig, environment: Mapping[str, str]) -> None:
-    """Refuse to train where an environment variable that a component reads is not set.
-
-    Raises
-    ------
-    StudyError
-    """
+    """Refuse to train where an environment variable that a component reads is not set."""
     missing = {
         f"components.{name}.parameters": names
         for name, component in study.components.items()
@@ -226,12 +197,7 @@ def check_variables(study: StudyConfig, environment: Mapping[str, str]) -> None:
 
 
 def check_kept(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse to keep models of runs that end before the first of them.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse to keep models of runs that end before the first of them."""
     for name, arm in arms.items():
         steps = {**study.training, **arm.training}.get("max_steps", -1)
         if study.keep_models and isinstance(steps, int) and 0 < steps <= study.keep_models:
@@ -242,12 +208,7 @@ def check_kept(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def check_exports(study: StudyConfig) -> None:
-    """Refuse a layout that has a place for what the study does not have.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a layout that has a place for what the study does not have."""
     missing = [name for name in ("correctness", "format", "length") if name not in study.components]
     if "rldynamics" in study.exports and missing:
         raise ValueError(
@@ -268,12 +229,7 @@ OF_THE_CALL |= {"return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs
 
 
 def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse an arm with prompts of its own: all arms are judged on the same ones.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse an arm with prompts of its own: all arms are judged on the same ones."""
     name = "chat_template_kwargs"
     for arm, its in arms.items():
         if name in its.training and (its.training[name] or {}) != (study.training.get(name) or {}):
@@ -292,13 +248,7 @@ def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def launches_of(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:
-    """How each arm's runs are launched.
-
-    Raises
-    ------
-    ValueError
-        What an arm asks for does not fit the study's launch.
-    """
+    """How each arm's runs are launched; ValueError where an arm asks for what does not fit the study's launch."""
     launches = {}
     for name, arm in arms.items():
         try:
@@ -309,12 +259,7 @@ def launches_of(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:
 
 
 def check_launches(study: StudyConfig, arms: dict[str, Arm], launches: dict[str, Launch]) -> None:
-    """Refuse settings that do not go with how an arm's runs are launched.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse settings that do not go with how an arm's runs are launched."""
     placements: set[str] = {component.placement for component in study.components.values()}
     for name, arm in arms.items():
         settings = {**study.training, **arm.training}

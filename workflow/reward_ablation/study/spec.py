@@ -29,11 +29,7 @@ from reward_ablation.system.files import sha256
 def study_spec(study: StudyConfig, root: Path) -> StudySpec:
     """What decides the results of all runs alike: all but weights, overrides, processes and seed.
 
-    Parameters
-    ----------
-    study : StudyConfig
-    root : Path
-        Folder that relative paths in the config start from.
+    Relative paths in the config start from the root, here and below.
     """
     shared = {
         "model": _without_place(model_spec(study.model, root)),
@@ -56,6 +52,14 @@ def arm_spec(shared: StudySpec, arm: Arm, launch: Launch) -> ArmSpec:
     training = {**shared.training, **normalised(without_tracking(arm.training))}
     parts = {**dict(shared), **dict(layout_of(launch)), "training": training, "weights": normalised(arm.weights)}
     return ArmSpec.model_validate(parts)
+
+
+def contents_of(shared: StudySpec, specs: dict[str, ArmSpec]) -> dict[str, dict[str, Any]]:
+    """The `content` of each arm's spec, by the arm; what all arms share is worked out once."""
+    own = {*ArmSpec.model_fields} - {*StudySpec.model_fields} | {"training"}
+    common = shared.content()
+    dumped = {name: spec.model_dump(include=own, exclude_defaults=True) for name, spec in specs.items()}
+    return {name: {**common, **normalised(content)} for name, content in dumped.items()}
 
 
 def layout_of(launch: Launch) -> Layout:
@@ -163,13 +167,7 @@ def component_spec(component: Component, root: Path) -> ComponentSpec:
 
 @cache
 def local_digest(path: Path) -> str:
-    """SHA-256 of a local data file.
-
-    Raises
-    ------
-    StudyError
-        There is no such file.
-    """
+    """SHA-256 of a local data file; StudyError where there is none."""
     if not os.path.isfile(path):  # Path.is_file raises where a name is too long
         raise StudyError(f"data: {path}: no such file; give the path of a JSON, JSONL, CSV or Parquet file")
     return sha256(path)

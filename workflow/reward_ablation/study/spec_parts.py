@@ -31,24 +31,12 @@ class Spec(Section):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The spec of a stage's command line.
-
-        Raises
-        ------
-        StudyError
-            `--spec: key: what is wrong; what is allowed`.
-        """
+        """The spec of a stage's command line; StudyError as of `read`."""
         return cls.read(read_spec(text))
 
     @classmethod
     def read(cls, written: Any, where: str = "--spec") -> Self:
-        """The spec of a JSON value.
-
-        Raises
-        ------
-        StudyError
-            `where: key: what is wrong; what is allowed`.
-        """
+        """The spec of a JSON value; StudyError `where: key: what is wrong; what is allowed` where it is none."""
         spec: Self = validate_spec(cls, written, where)
         return spec
 

@@ -44,18 +44,9 @@ SIZES = ("mem_mb", "disk_mb")
 class Run:
     """One arm with one seed: the unit that is trained.
 
-    Attributes
-    ----------
-    arm : str
-        The first arm of its spec.
-    spec : str
-        Canonical JSON of the run's spec, as the rule's param has it.
-    arm_spec : ArmSpec
-        The same but for the seed.
-    folder : str
-        `{arm}-{key}`; of another arm, where the runs of this spec were trained under its name.
-    launch : Launch
-        That arm's processes and resources.
+    `arm` is the first arm of the spec, and `launch` are its processes and resources. `spec` is canonical JSON, as the
+    rule's param has it, and `arm_spec` the same but for the seed. `folder` is `{arm}-{key}`, of another arm where the
+    runs of this spec were trained under its name.
     """
 
     arm: str
@@ -241,13 +232,16 @@ class Study:
         chosen = self._tracking(run)
         if not chosen:
             return ""
-        training = {**self.config.training, **self.arms[run.arm].training}
-        title = run_title(self.config.model, training, run.arm, run.seed)
+        title = run_title(self.config.model, self._training(run), run.arm, run.seed)
         told = {"project": self.config.name, "run_name": title, **chosen, "group": run.arm}
         return f" --tracking {shlex.quote(dump(told))}"
 
     def _tracking(self, run: Run) -> dict[str, Any]:
-        return tracking_in({**self.config.training, **self.arms[run.arm].training})
+        return tracking_in(self._training(run))
+
+    def _training(self, run: Run) -> dict[str, Any]:
+        """The training settings as the config has them, with those of the run's arm."""
+        return {**self.config.training, **self.arms[run.arm].training}
 
     def _resource_of_run(self, name: str, wildcards: Any) -> int | str | None:
         return self._resource(name, self._run(wildcards))
@@ -323,6 +317,7 @@ class Study:
     def summary(self) -> dict[str, Any]:
         """What stages that look at all runs need to know, but for the runs themselves."""
         config = self.config
+        datasets = list(zip(self.dataset_names, self.datasets, strict=True))
         return {
             "name": config.name,
             "design": config.arms.design,
@@ -331,13 +326,8 @@ class Study:
             "baseline": config.baseline or next(iter(self.arms)),
             "seeds": config.seeds,
             "datasets": list(config.data.evaluation),
-            "answers": {
-                dataset.rpartition("-")[0]: f"{self.answers_folder}/{{run}}/{dataset}.parquet"
-                for dataset in self.datasets
-            },
-            "questions": {
-                dataset.rpartition("-")[0]: f"data/evaluation/{dataset}.parquet" for dataset in self.datasets
-            },
+            "answers": {name: f"{self.answers_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets},
+            "questions": {name: f"data/evaluation/{dataset}.parquet" for name, dataset in datasets},
             "keep_models": config.keep_models,
             "inputs": {"model": self.model_file, "problems": self.problems_file},
             "bootstrap": config.bootstrap,

@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 _NEVER_COUNT = {"ctx", "kind", "type_comment"}
 #: What may begin with a docstring.
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+#: Nodes that parts may be cut out of.
+_CUT = {*_DOCUMENTED, ast.JoinedStr, ast.Raise, ast.Expr}
+_IMPORTS = {ast.Import, ast.ImportFrom}
 
 
 class Source(NamedTuple):
@@ -32,8 +35,14 @@ class Source(NamedTuple):
 
 
 @cache
+def content(path: Path) -> str:
+    """Text of a file, read once: all that one process says of a file is of the same text."""
+    return path.read_text(encoding="utf-8")
+
+
+@cache
 def source(path: Path, messages: bool) -> Source:
-    """A file, read once. The tree is not kept: Python's garbage collector would visit its objects again and again.
+    """A file, parsed once. The tree is not kept: Python's garbage collector would visit its objects again and again.
 
     Parameters
     ----------
@@ -46,11 +55,8 @@ def source(path: Path, messages: bool) -> Source:
     SyntaxError
         The file is not Python.
     """
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    if not messages:
-        _cut_messages(tree)
     imports: list[tuple[str, int, list[str]]] = []
-    return Source(_text(tree, imports), imports)
+    return Source(_text(ast.parse(content(path), filename=str(path)), messages, imports), imports)
 
 
 @cache
@@ -69,18 +75,6 @@ def imported_names(path: Path, package: str, messages: bool) -> frozenset[str]:
     return frozenset(names)
 
 
-def _cut_messages(tree: ast.Module) -> None:
-    """Take the messages out of a tree: arguments with text of raised exceptions, and what is printed to the log.
-
-    Other arguments of an exception stay, since code that catches the exception may use them.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-            node.exc.args = [value for value in node.exc.args if not _has_text(value)]
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_message(node.value):
-            node.value.args, node.value.keywords = [], []
-
-
 def _has_text(node: ast.AST) -> bool:
     return any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in ast.walk(node))
 
@@ -91,26 +85,23 @@ def _is_message(call: ast.Call) -> bool:
     return is_print and all(keyword.arg != "file" for keyword in call.keywords)
 
 
-def _text(node: Any, imports: list[tuple[str, int, list[str]]]) -> str:
+def _text(node: Any, messages: bool, imports: list[tuple[str, int, list[str]]]) -> str:
     """A tree as text; docstrings, what a version of Python adds, and what is empty are left out. Adds its imports."""
     if isinstance(node, list):
-        return f"[{','.join([_text(each, imports) for each in node])}]"
+        return f"[{','.join([_text(each, messages, imports) for each in node])}]"
     if not isinstance(node, ast.AST):
         return repr(node)
-    if isinstance(node, ast.Import):
-        imports.extend((alias.name, 0, []) for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        imports.append((node.module or "", node.level, [alias.name for alias in node.names]))
+    kind = type(node)
+    if kind in _IMPORTS:
+        imports.extend(_imports_of(node))
+    if kind in _CUT:
+        _cut(node, messages)
     parts = []
     for name in _fields_that_count(node._fields):
-        value: Any = getattr(node, name, None)
-        if name == "body" and isinstance(node, _DOCUMENTED) and _has_docstring(value):
-            value = value[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
-        elif isinstance(node, ast.JoinedStr):  # Python 3.12 has empty texts between the parts of some
-            value = [part for part in value if not (isinstance(part, ast.Constant) and part.value == "")]
+        value = getattr(node, name, None)
         if value is not None and value != []:
-            parts.append(f"{name}={_text(value, imports)}")
-    return f"{type(node).__name__}({','.join(parts)})"
+            parts.append(f"{name}={_text(value, messages, imports)}")
+    return f"{kind.__name__}({','.join(parts)})"
 
 
 @cache
@@ -118,10 +109,30 @@ def _fields_that_count(fields: tuple[str, ...]) -> list[str]:
     return sorted(set(fields) - _NEVER_COUNT)
 
 
+def _imports_of(node: Any) -> list[tuple[str, int, list[str]]]:
+    if isinstance(node, ast.Import):
+        return [(alias.name, 0, []) for alias in node.names]
+    return [(node.module or "", node.level, [alias.name for alias in node.names])]
+
+
+def _cut(node: Any, messages: bool) -> None:
+    """Take out of a node what leaves no trace: docstrings, and messages where these do not count.
+
+    Of a raised exception, arguments without text stay, since code that catches the exception may use them.
+    """
+    if isinstance(node, ast.JoinedStr):  # Python 3.12 has empty texts between the parts of some
+        node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
+    elif isinstance(node, _DOCUMENTED):
+        if _has_docstring(node.body):
+            node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])
+    elif messages:
+        return
+    elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+        node.exc.args = [value for value in node.exc.args if not _has_text(value)]
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_message(node.value):
+        node.value.args, node.value.keywords = [], []
+
+
 def _has_docstring(body: list[ast.stmt]) -> bool:
-    return (
-        bool(body)
-        and isinstance(body[0], ast.Expr)
-        and isinstance(body[0].value, ast.Constant)
-        and isinstance(body[0].value.value, str)
-    )
+    first = body[0] if body else None
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)

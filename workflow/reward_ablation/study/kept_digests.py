@@ -1,0 +1,77 @@
+"""Digests of this package's code on disk: a start of the workflow needs them all, and reading them is fast.
+
+The digests hold for one state of the package: the key is over the names and the texts of all its Python files, so one
+changed letter makes every digest again. The file lies beside Python's own compiled modules and is trusted as they are:
+who can write there can change the code itself. A file that was damaged, or that has another key, counts as none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.util import cache_from_source
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.study.syntax_text import content
+from reward_ablation.system.files import atomic_path
+
+FILE = Path(cache_from_source(__file__)).with_suffix(".json")
+
+
+def kept(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path = FILE) -> Any:
+    """A digest from the file, or a new one, which is written to the file when this process ends.
+
+    Parameters
+    ----------
+    name : str
+        What the digest is of.
+    make : callable
+        Works the digest out from `content` of the package's files, and from nothing else.
+    files : dict of str to Path
+        All modules of the package.
+    file : Path
+    """
+    key = package_key(tuple(files.items()))
+    digests = read(file, key)
+    if name not in digests:
+        if not sys.dont_write_bytecode:
+            atexit.unregister(write)
+            atexit.register(write, file, key, digests)
+        digests[name] = make()
+    return digests[name]
+
+
+@cache
+def package_key(files: tuple[tuple[str, Path], ...]) -> str:
+    """SHA-256 over the names and the texts of modules."""
+    texts = {module: content(path) for module, path in files}
+    return _sha256(json.dumps(texts, sort_keys=True))
+
+
+@cache
+def read(file: Path, key: str) -> dict[str, Any]:
+    """The digests in a file that were written for a key; none where the file is not as it was written."""
+    try:
+        seal, _, text = file.read_text(encoding="utf-8").partition("\n")
+        written = json.loads(text) if seal == _sha256(text) else {}
+    except (OSError, ValueError):
+        return {}
+    digests: dict[str, Any] = written["digests"] if written.get("key") == key else {}
+    return digests
+
+
+def write(file: Path, key: str, digests: dict[str, Any]) -> None:
+    """Write the digests for a key, sealed against damage; a folder that cannot be written to stays as it is."""
+    text = json.dumps({"key": key, "digests": digests})
+    with suppress(OSError), atomic_path(file, durable=False) as temporary:
+        temporary.write_text(f"{_sha256(text)}\n{text}", encoding="utf-8")
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
