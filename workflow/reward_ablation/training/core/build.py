@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow.parquet as pq
+from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig
 
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.training.core.dataset import training_dataset
 from reward_ablation.training.core.run_settings import RunSettings
 from reward_ablation.training.core.settings import grpo_config, halved, lora_config
-from reward_ablation.training.core.sink import Sink
 from reward_ablation.training.core.trainer import AblationTrainer
+from reward_ablation.training.core.watched_trainer import Sink
 
 Trainer = TypeVar("Trainer", bound=AblationTrainer)
 
@@ -26,16 +27,34 @@ def build_config(spec: RunSettings, output_dir: Path, surroundings: dict[str, An
 
     Parameters
     ----------
-    spec : RunSettings
     output_dir : Path
         Folder for checkpoints.
     surroundings : dict
-        TRL's settings that change no number; those of the spec come before them.
+        TRL's settings that change no number; the spec's settings win.
     halvings : int
         How often the micro batch is halved.
     """
     settings = halved({**surroundings, **spec.training}, halvings)
     return grpo_config(settings, output_dir, spec.seed, on_cpu=spec.gpus == 0, vllm=spec.vllm)
+
+
+def training_dataset(problems: Path, render: Callable[[str], str | Messages]) -> Dataset:
+    """Prepared problems with their prompts, as TRL takes them.
+
+    Parameters
+    ----------
+    problems : Path
+        Parquet of the problem schema.
+    render : callable
+        Question to prompt.
+
+    Returns
+    -------
+    Dataset
+        Columns `prompt`, `problem_id` and the other columns of the problem schema, which reward functions get.
+    """
+    rows = pq.read_table(problems).to_pylist()
+    return Dataset.from_list([{"prompt": render(row["question"]), "problem_id": row.pop("id"), **row} for row in rows])
 
 
 def build_trainer(
@@ -64,9 +83,6 @@ def build_trainer(
         Prepared training set.
     config : GRPOConfig
         By `build_config`.
-    sink : Sink
-        Takes the run's tables.
-    callbacks : sequence of TrainerCallback
 
     Raises
     ------

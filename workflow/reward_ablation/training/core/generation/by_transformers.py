@@ -37,16 +37,16 @@ def warpers(config: GenerationConfig) -> list[Any]:
 
 @contextmanager
 def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterator[None]:
-    """Have the model's `generate` draw each row's tokens by the row's seed, by whoever it is called.
+    """Have the model's `generate` draw each row's tokens by the row's seed, whoever calls it.
 
-    `config` samples: transformers would draw all rows from one stream. Until the context ends it is greedy, and the
-    draws are made before: transformers puts its own warpers behind those that it is given.
+    With a sampling `config`, transformers would draw all rows from one stream. The config is greedy until the context
+    ends. A logits processor draws before: transformers puts its own warpers behind the processors that it is given.
 
     Parameters
     ----------
     model : PreTrainedModel or PeftModel
     config : GenerationConfig
-        The one that it is going to be called with.
+        The config that `generate` is going to be called with.
     seeds : list of int
         One a row.
     """

@@ -1,13 +1,13 @@
-"""What a policy loss asks of each token: the derivatives by which a backward pass starts.
+"""The derivatives of a policy loss by the tokens' log-probabilities, from which a backward pass starts.
 
-Every loss of TRL's is a function of the tokens' log-probabilities that is linear in a completion's
-advantage as long as its sign stays the same. So its derivatives at advantages +1 and -1 say all, for
-any component and any weight, with TRL's own clipping, masks and normalisation in them.
+Every loss of TRL's is linear in a completion's advantage as long as the advantage keeps its sign. The derivatives at
+advantages +1 and -1 therefore give those for any component and any weight, with TRL's own clipping, masks and
+normalisation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,6 +19,10 @@ SAME = 1e-5
 KL = "kl"
 
 
+#: Columns of `Family.serves`.
+NEGATIVE, POSITIVE, TRAINED = 0, 1, 2
+
+
 @dataclass(frozen=True)
 class Family:
     """One backward pass over all completions.
@@ -26,12 +30,12 @@ class Family:
     Attributes
     ----------
     name : str
-        The placement whose tokens it is about, or `kl`.
+        The placement whose tokens the pass is about, or `kl`.
     seeds : (B, T) tensor
-        Derivatives of the loss with respect to log-probabilities, for advantages of 1.
+        Derivatives of the loss by log-probabilities, for advantages of 1.
     serves : (B, 3) tensor of bool
-        For each completion, whether it is for gradients that clip as a negative advantage, as a positive one, and as
-        the advantages that are trained on do.
+        Whether the pass is for gradients that clip, in each completion, as a negative advantage, as a positive one,
+        and as the advantages that are trained on.
     """
 
     name: str
@@ -44,21 +48,17 @@ class Family:
         return cls(name, seeds, torch.ones(len(seeds), 3, dtype=torch.bool, device=seeds.device))
 
     def without(self, ratio: Tensor) -> Family:
-        """The same with seeds that are not multiplied by importance ratios, where these are not 0."""
+        """The same with seeds that are divided by importance ratios where these are not 0."""
         if self.name == KL:
             return self
         return replace(self, seeds=torch.where(ratio > 0, self.seeds / ratio, 0.0))
 
     def labels(self, mask: Tensor) -> list[str]:
-        """Name of each row: the family's, with the way that it clips where ways differ.
+        """Name of each completion's row: the family's, with how the row clips where the ways to clip differ.
 
-        Where tokens of a completion count differently (masked by entropy, or by their ratios to an older model), the
-        row is not the gradient of the completion's log-probability times a number: "/uneven".
-
-        Parameters
-        ----------
-        mask : (B, T) tensor of bool
-            Tokens of the completions.
+        "/uneven" says that the tokens of a completion count differently: some are masked by entropy, or by their
+        ratios to an older model. The row is then not a multiple of the gradient of the completion's log-probability.
+        `mask`, (B, T) of bool, has the tokens of the completions.
         """
         endings = {(True, True, True): "", (False, True, False): "/+", (True, False, False): "/-"}
         endings |= {(False, True, True): "/+", (True, False, True): "/-", (False, False, True): "/trained"}
@@ -70,44 +70,25 @@ class Family:
         ]
 
 
-#: Columns of `Family.serves`.
-NEGATIVE, POSITIVE, TRAINED = 0, 1, 2
-
-
-def derivative(loss: Callable[[Tensor], Tensor], log_probs: Tensor) -> Tensor:
-    """Derivative of a loss with respect to log-probabilities, (B, T)."""
-    leaf = log_probs.detach().requires_grad_()
-    return torch.autograd.grad(loss(leaf), leaf)[0]
-
-
-def signs_of(advantages: Tensor) -> Tensor:
-    """+1 where an advantage is at least 0, else -1."""
-    return torch.where(advantages < 0, -1.0, 1.0)
-
-
 def differ(own: Tensor, other: Tensor) -> Tensor:
-    """Completions whose derivatives depend on the advantage's sign, (B,)."""
+    """Whether each completion's derivatives depend on the advantage's sign, (B,)."""
     return (own - other).abs().amax(1) > SAME * own.abs().max()
 
 
 def policy_families(
     own: Tensor, other: Tensor | None, signs: Tensor, placements: dict[str, Tensor | None]
 ) -> list[Family]:
-    """The families that the gradients of all components are made of.
+    """The families that the gradients of all components are made of; those that clip as the training does come last.
 
     Parameters
     ----------
     own, other : (B, T) tensors
-        Derivatives for advantages of 1, as `signs` clips, and as the opposite signs clip (None: the same).
+        Derivatives for advantages of 1: clipped as advantages with these signs, and with the opposite signs (None
+        where these are the same).
     signs : (B,) or (B, T) tensor
         Of the advantages that are trained on.
     placements : dict of str to (B, T) tensor or None
-        What a placement multiplies each token's advantage by; None for 1.
-
-    Returns
-    -------
-    list of Family
-        Those that clip as the training does come last, in the placements' order.
+        What each placement multiplies a token's advantage by; None for 1.
     """
     if other is None:
         return [Family.for_all(name, seeds) for name, seeds in _placed(own, placements)]
@@ -118,7 +99,7 @@ def policy_families(
         extra = [(other, torch.stack([two & up, two & ~up, no], 1))]
         served = torch.stack([~(two & up), ~(two & ~up), ~no], 1)
     else:
-        # One completion has tokens of both signs: each way of clipping takes a pass of its own.
+        # A completion has tokens of both signs: each way of clipping takes a pass of its own.
         positive, negative = torch.where(signs > 0, own, other), torch.where(signs > 0, other, own)
         extra = [(positive, torch.stack([no, two, no], 1)), (negative, torch.stack([two, no, no], 1))]
         served = torch.stack([~two, ~two, ~no], 1)
@@ -135,7 +116,7 @@ def _placed(seeds: Tensor, placements: dict[str, Tensor | None]) -> list[tuple[s
 
 
 def coefficients(advantages: Tensor, clips: Tensor, placements: Sequence[str], families: Sequence[Family]) -> Tensor:
-    """What each family's row of each completion counts for each gradient.
+    """How much each family's row of each completion counts in each gradient.
 
     Parameters
     ----------
@@ -148,8 +129,8 @@ def coefficients(advantages: Tensor, clips: Tensor, placements: Sequence[str], f
 
     Returns
     -------
-    (V, F B) tensor
-        Rows of the families one after another, each in the completions' order.
+    (V, F * B) tensor
+        The families one after another, each with its completions in their order.
     """
     columns = []
     for family in families:
