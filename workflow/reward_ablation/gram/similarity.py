@@ -54,14 +54,11 @@ class Block:
     Parameters
     ----------
     grams : (L, R, R) array
-        Inner products of the R rows in each of L layers, symmetric. A row is the gradient of one completion's loss
-        at advantage 1.
+        Inner products of R rows in each of L layers. A row is the gradient of one completion's loss at advantage 1.
     coefficients : (V, R) array
         Vector v is the sum over rows r of coefficients[v, r] times row r.
-    completions : (R,) int array
-        Rows of one completion have one number, unique within the step.
-    prompts : (R,) int array
-        Rows of one prompt have one number, in all blocks of the step.
+    completions, prompts : (R,) int array
+        Numbers of each row's completion and prompt, unique within the step and the same in all its blocks.
     """
 
     grams: np.ndarray
@@ -118,19 +115,11 @@ def without_each_prompt(parts: np.ndarray, total: np.ndarray) -> np.ndarray:
 
 
 def jackknife_margin(left_out: np.ndarray, confidence: float = CONFIDENCE) -> np.ndarray:
-    """Half the width of a confidence interval from estimates with one of G units left out.
+    """Half the width of a confidence interval, (..., V, V), from (..., G, V, V) estimates without one of G units each.
 
-    The delete-one jackknife (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11):
-    the squared standard error is (G - 1) / G times the sum of squared deviations of the estimates from their
-    mean. With Student's t of G - 1 degrees of freedom, since units are few.
-
-    Parameters
-    ----------
-    left_out : (..., G, V, V) array
-
-    Returns
-    -------
-    (..., V, V) array; NaN with fewer than two units, and where leaving one out leaves nothing to estimate.
+    The delete-one jackknife (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11): the squared
+    standard error is (G - 1) / G times the sum of squared deviations of the estimates from their mean. With Student's t
+    of G - 1 degrees of freedom, since units are few. NaN with fewer than two units, and where an estimate is NaN.
     """
     units = left_out.shape[-3]
     if units < 2:
@@ -154,10 +143,8 @@ def similarity(
     ----------
     parts : (3, L, G, V, V) array
         Of `parts_by_prompt`.
-    across : (L, V, V) array
-        Inner products over the pairs of rows of different blocks.
-    across_variance : (L, V, V) array, optional
-        Variance of `across`; none where these inner products are exact.
+    across, across_variance : (L, V, V) array
+        Inner products over the pairs of rows of different blocks; their variance, None where they are exact.
 
     Returns
     -------
@@ -226,9 +213,9 @@ def gradient_rows(
 
     Returns
     -------
-    Table with columns `SCHEMA`, a row for each layer (`all` first), definition and pair a <= b in the vectors' order.
-    Null where a gradient is zero; intervals are also null with fewer than two prompts, and where a gradient is zero
-    without one of them.
+    Table
+        Columns `SCHEMA`; a row for each layer (`all` first), definition and pair a <= b in the vectors' order. Null
+        where a gradient is zero; intervals also with fewer than two prompts, and where leaving one out gives zero.
     """
     none = np.zeros((len(layers), len(vectors), len(vectors)))
     between, variance = (none if each is None else np.asarray(each, float) for each in (across, across_variance))

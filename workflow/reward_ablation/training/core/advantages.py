@@ -26,7 +26,7 @@ def component_shares(
         Raw scores, NaN where a component gave none; the rows of a group follow one another.
     weights : (K,) tensor
     num_generations : int
-        Group size G; N is a multiple of it. With 1 nothing is centred or scaled.
+        Size of the groups. With 1 nothing is centred or scaled.
     scale_rewards : {"group", "batch", "none"}
     aggregation : {"sum_then_normalize", "normalize_then_sum"}
         GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's `multi_objective_aggregation`.

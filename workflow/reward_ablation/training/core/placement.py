@@ -1,14 +1,10 @@
-"""On which tokens a component's advantage acts: all tokens, the last one, or those of the answer.
-
-An advantage is placed; this is no reward-to-go. A completion earns the same in all placements.
-"""
+"""On which tokens a component's advantage acts. Whatever the placement, a completion earns the same in all."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -51,8 +47,7 @@ def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> lis
 
     @cache  # the searches below pass through the same lengths
     def decode(n: int) -> str:
-        text = tokenizer.decode(list(ids[:n]), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return cast(str, text)
+        return str(tokenizer.decode(list(ids[:n]), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     text = decode(len(ids))
     span = answer_span(text)
@@ -77,15 +72,12 @@ def token_weights(
     ----------
     placement : {"all_tokens", "last_token", "answer_span"}
     completion_ids : sequence of B sequences of int
-        Completions without padding, of T_i tokens, with the end token where there is one.
-    width : int
-        T, the length of the padded completions.
+        Completions of T_i tokens, with the end token where there is one, without the padding that follows.
 
     Returns
     -------
-    (B, T) tensor
-        T_i / |S_i| on the tokens S_i of the placement, else 0, also on the padding, which follows. The mean over a
-        completion's tokens is 1 in every placement.
+    (B, width) tensor
+        T_i / |S_i| on the tokens S_i of the placement, else 0. The mean over a completion's tokens is always 1.
     """
     weights = torch.zeros(len(completion_ids), width)
     for row, ids in zip(weights, completion_ids, strict=True):

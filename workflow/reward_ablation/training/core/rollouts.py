@@ -44,11 +44,11 @@ def rollout_table(
     Parameters
     ----------
     columns : dict of str to list
-        All columns that do not follow from others or belong to a component; those of vLLM only where it samples.
+        All columns that do not follow from others or belong to a component; those of `sampling_gap` may be missing.
     scores, shares : dict of str to list of float
         By component: raw scores, and parts of the advantage.
     weights : dict of str to float
-        By component. `total` is the weighted sum of the scores, null where no weighted component gave one.
+        By component; `total` is null where no component with a weight gave a score.
     """
     none = [None] * len(columns["completion"])
     rows = {
@@ -72,14 +72,10 @@ def sampling_gap(
 
     Parameters
     ----------
-    trainer, sampler : (B, T) tensor
-        Log-probabilities; NaN where vLLM gave none.
-    mask : (B, T) tensor
-        Tokens of the completions.
+    trainer, sampler, mask : (B, T) tensor
+        Log-probabilities, NaN where vLLM gave none, and the tokens that count.
     ratio : (B, T) or (B, 1) tensor
-        Importance ratios that the loss is multiplied by.
-    by_sequence : bool
-        Whether a ratio is that of a whole completion.
+        Importance ratios that the loss is multiplied by, of tokens or (`by_sequence`) of completions.
 
     Returns
     -------

@@ -55,11 +55,7 @@ def halved(settings: dict[str, Any], times: int) -> dict[str, Any]:
 
 
 def grpo_config(
-    training: dict[str, Any],
-    output_dir: Path,
-    seed: int,
-    on_cpu: bool,
-    vllm: Vllm | None = None,
+    training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool, vllm: Vllm | None = None
 ) -> GRPOConfig:
     """TRL's config of one run.
 

@@ -66,7 +66,7 @@ class AblationTrainer(WatchedTrainer):
         tracked_names = [name for name in self.components if not self.weights[name]]
         columns = dict(zip(self.reward_func_names, trained.T, strict=True))
         if tracked_names:
-            with self._only_functions(tracked_names), preserved_random_state():
+            with self._tracking(tracked_names):
                 tracked = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
             columns.update(zip(tracked_names, tracked.T, strict=True))
             for name in tracked_names:
@@ -105,15 +105,10 @@ class AblationTrainer(WatchedTrainer):
         # Numbers over all processes and all batches of a step.
         first = self.batches * len(inputs) * self.accelerator.num_processes + here.start
         output["row"] = torch.arange(first, first + len(inputs), device=shares.device)
+        size = self.num_generations
         self._completions = {
-            place: Completion(
-                generation_step=step,
-                problem_id=row["problem_id"],
-                rollout=place % self.num_generations,
-                place=place,
-                group=place // self.num_generations,
-            )
-            for place, row in enumerate(inputs, start=first)
+            place: Completion(step, problem, rollout=place % size, place=place, group=place // size)
+            for place, problem in enumerate(problem_ids, start=first)
         }
         self._place(output, shares)
         return output
@@ -168,27 +163,20 @@ class AblationTrainer(WatchedTrainer):
             return super()._generate_single_turn(prompt_ids, *args, **kwargs)
 
     @contextmanager
-    def _only_functions(self, names: list[str]) -> Iterator[None]:
+    def _tracking(self, names: list[str]) -> Iterator[None]:
+        """Have TRL score by some components, without a trace in its attributes or in random states."""
         saved = self.reward_funcs, self.reward_func_names, self.reward_processing_classes
         self.reward_funcs = [self.components[name] for name in names]
         self.reward_func_names = names
         self.reward_processing_classes = [None] * len(names)
-        try:
-            yield
-        finally:
-            self.reward_funcs, self.reward_func_names, self.reward_processing_classes = saved
-
-
-@contextmanager
-def preserved_random_state() -> Iterator[None]:
-    """Give back the random states of Python, NumPy and torch as they were: tracking must not disturb sampling."""
-    python, numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
+        python, numpy = random.getstate(), np.random.get_state()
+        with torch.random.fork_rng():
+            try:
+                yield
+            finally:
+                self.reward_funcs, self.reward_func_names, self.reward_processing_classes = saved
+                random.setstate(python)
+                np.random.set_state(numpy)
 
 
 def rollout_seeds(run_seed: int, step: int, problem_ids: list[str], rollouts: list[int]) -> list[int]:

@@ -34,14 +34,12 @@ UNWATCHED = ("fp16", "torch_compile", "torch_compile_backend", "torch_compile_mo
 class Sink(Protocol):
     """Takes what one process of a run measures, step by step."""
 
-    def add(self, name: str, table: pa.Table, step: int) -> None:
-        """Take a step's rows of a table."""
+    def add(self, name: str, table: pa.Table, step: int) -> None: ...
 
     def add_arrays(self, step: int, arrays: Callable[[], dict[str, np.ndarray]]) -> None:
         """Take a step's whole gradients by name; they are asked for when there is room for them."""
 
-    def end_step(self) -> None:
-        """Note that all rows of an optimiser step are there."""
+    def end_step(self) -> None: ...
 
 
 class WatchedTrainer(GRPOTrainer):
@@ -128,18 +126,16 @@ class WatchedTrainer(GRPOTrainer):
         """Keep the training step's forward pass, and give it back while losses are taken of it."""
         if self._given is not None:
             return self._given, *self._forward[1:]
+        own_pass = super()._get_per_token_logps_and_entropies
+        forward = partial(own_pass, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
         if not self._recorder.active or not torch.is_grad_enabled():
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
-            )
+            return forward()
         scored = attention_mask.bool()
         scored[:, :-logits_to_keep] = False
         self._recorder.tokens, self._recorder.scored = input_ids, scored[:, 1:]
         self._recorder.batch, self._recorder.width = len(input_ids), logits_to_keep
         with watched_head(self._recorder, *self._head):
-            self._forward = super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
-            )
+            self._forward = forward()
         return self._forward
 
     def _compute_loss(self, model, inputs):
@@ -218,7 +214,6 @@ class WatchedTrainer(GRPOTrainer):
         asked = apart(self)
         for name in without:
             setattr(asked, name, 0.0 if name == "beta" else False)
-
         asked._given = self._forward[0].detach().requires_grad_()
         loss = GRPOTrainer._compute_loss(asked, model, {**inputs, "advantages": advantages})
         return torch.autograd.grad(loss, asked._given)[0]

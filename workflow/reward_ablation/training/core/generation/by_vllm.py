@@ -25,14 +25,9 @@ _PREFIX, _BASE = "base_model.model.", ".base_layer."
 
 @contextmanager
 def own_seeds(generation: Any, seeds: list[int]) -> Iterator[None]:
-    """Have vLLM generate each of this process' rollouts by its own seed. All processes call this together.
+    """Have TRL's VLLMGeneration generate each of this process' rollouts by its own seed, in the order of the prompts.
 
-    Parameters
-    ----------
-    generation : VLLMGeneration
-        TRL's.
-    seeds : list of int
-        One for each of this process' prompts, in their order.
+    All processes call this together.
     """
     if generation.mode == "server":
         seeds = gather_object(seeds)
@@ -92,14 +87,8 @@ def merged_weights(model: Any, gather: Callable[[list], AbstractContextManager])
     """Names and weights of a base model with its LoRA adapters added, one weight at a time, in copies.
 
     TRL merges the adapters into the base, sends it, and takes them out again: w + d - d is not w in floating point, and
-    the frozen base would drift with each synchronisation.
-
-    Parameters
-    ----------
-    model : PeftModel
-        All its adapters are LoRA.
-    gather : callable
-        Context in which given parameters are whole: DeepSpeed's ZeRO-3 holds a slice on each process.
+    the frozen base would drift with each synchronisation. `gather` is the context in which given parameters are whole:
+    DeepSpeed's ZeRO-3 holds a slice on each process.
     """
     adapted: dict[str, Any] = {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
     for name, weight in model.named_parameters():

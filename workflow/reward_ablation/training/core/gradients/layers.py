@@ -247,10 +247,7 @@ class _OneEach(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         recorder = ctx.recorder
-        rows = gradient.flatten(1)
-        if recorder.plain:
-            return rows.sum(0).view(ctx.shape), None, None, None
-        passes = recorder.factors(ctx.name, rows)
+        passes = recorder.factors(ctx.name, gradient.flatten(1))
         total = recorder.collect_vector(ctx.name, joined(passes)) if passes else None
         return None if total is None else total.view(ctx.shape).to(gradient.dtype), None, None, None
 
@@ -268,15 +265,15 @@ class _Embedding(torch.autograd.Function):
         recorder = ctx.recorder
         if ctx.padding is not None:
             gradient = gradient.masked_fill((ids == ctx.padding)[:, :, None], 0.0)
-        passes = [] if recorder.plain else recorder.factors(ctx.name, gradient)
-        if passes and recorder.measurement is not None:
-            _measure_embedding(recorder, recorder.measurement, ctx.name, ctx.shape, passes, ids)
-        if not recorder.plain and recorder.scales is None:
-            return None, None, None, None, None
         if not recorder.plain:
+            passes = recorder.factors(ctx.name, gradient)
+            if passes and recorder.measurement is not None:
+                _measure_embedding(recorder, recorder.measurement, ctx.name, ctx.shape, passes, ids)
+            if recorder.scales is None:
+                return None, None, None, None, None
             recorder.reported[ctx.name] += ctx.shape.numel()
-        scaled = gradient if recorder.plain else gradient * recorder.scales[:, None, None].to(gradient.dtype)
-        total = gradient.new_zeros(ctx.shape).index_add_(0, ids.flatten(), scaled.flatten(0, 1))
+            gradient = gradient * recorder.scales[:, None, None].to(gradient.dtype)
+        total = gradient.new_zeros(ctx.shape).index_add_(0, ids.flatten(), gradient.flatten(0, 1))
         return None, total, None, None, None
 
 

@@ -168,7 +168,7 @@ class _WeightGradient:
             rows = joined([tile.sum(1) for tile in tiles])
             if self.recorder.measurement is not None:
                 self.recorder.measurement.project(self.bias_name, rows, start)
-            total = self._collect(self.bias_name, self.vocabulary, rows, start)
+            total = self.recorder.collect(self.bias_name, self.vocabulary, rows, start)
             if self.bias is not None and total is not None:
                 self.bias[words] = total
         if self.recorder.measurement is not None:
@@ -177,7 +177,7 @@ class _WeightGradient:
             self.folded = [a + b for a, b in zip(self.folded, folded, strict=True)] if self.folded else folded
         held = self._hold_back(tiles, start, self.words) if self.words is not None else None
         rows = joined([tile.mT @ self.inputs for tile in tiles]).flatten(1)
-        total = self._collect(self.name, self.size, rows, start * self.inputs.size(2))
+        total = self.recorder.collect(self.name, self.size, rows, start * self.inputs.size(2))
         if self.weight is not None and total is not None:
             self.weight[words] = total.view(-1, self.inputs.size(2))
             if held is not None and self.recorder.scales is not None:
@@ -194,11 +194,6 @@ class _WeightGradient:
             self.recorder.head = HeadGradient(self.name, to_logits, self.inputs)
         weight, bias = (None if part is None else part.to(self.dtype) for part in (self.weight, self.bias))
         return weight, bias
-
-    def _collect(self, parameter: str, size: int, rows: Tensor, place: int) -> Tensor | None:
-        if self.recorder.plain:
-            return rows.sum(0)
-        return self.recorder.collect(parameter, size, rows, place)
 
     def _hold_back(self, tiles: list[Tensor], start: int, words: Tensor) -> tuple[Tensor, Tensor]:
         """Move columns of words that occur out of the tiles; their places, and the last pass's columns."""

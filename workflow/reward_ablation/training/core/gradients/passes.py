@@ -58,12 +58,7 @@ def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
 def measuring_pass(model: nn.Module, log_probs: Tensor, seeds: Tensor) -> None:
     """A backward pass that leaves no gradients and can be repeated.
 
-    Parameters
-    ----------
-    log_probs : (B, L - 1) tensor
-        What `watch_log_probs` kept.
-    seeds : (B, T) tensor
-        Derivatives of a loss with respect to the last T of each row.
+    It starts from what `watch_log_probs` kept, (B, L - 1), with a loss's derivatives by the last T of each row, (B, T).
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     completions = log_probs[:, -seeds.size(1) :]

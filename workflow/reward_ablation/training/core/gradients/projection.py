@@ -44,17 +44,10 @@ def offset_of(parameter: str) -> int:
 
 
 def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> None:
-    """Add a contiguous part of flattened gradients to their sums.
+    """Add (V, n) contiguous numbers of flattened gradients, from place `start` on, to their (V, M) sums.
 
-    Parameters
-    ----------
-    sums : (V, M) tensor
-        Sum j collects the numbers whose place in the flattened parameter is j modulo M. With M at least the
-        parameter's size, inner products are exact.
-    values : (V, n) tensor
-        The numbers from place `start` on.
-    offset : int
-        `offset_of` the parameter.
+    Sum j collects the numbers whose place in the flattened parameter is j modulo M. With M at least the parameter's
+    size, inner products are exact. `offset` is `offset_of` the parameter.
     """
     size = sums.size(1)
     signed = values.to(sums.dtype) * _signs_from(offset + start, values.size(1), sums)

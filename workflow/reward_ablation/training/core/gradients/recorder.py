@@ -179,14 +179,10 @@ class Recorder:
         return not self.keeping and self.scales is None and self.measurement is None
 
     def check(self, measurement: Measurement | None) -> None:
-        """Make sure that every trained parameter was measured, and that its gradient came by completion, once.
+        """A StudyError unless every trained parameter was measured, and its gradient came by completion, once.
 
         Advantages come in here and nowhere else: a layer that is called twice, compiled or replaced would train on
         a wrong gradient.
-
-        Raises
-        ------
-        StudyError
         """
         if measurement is not None and not self.expected.keys() <= measurement.seen:
             name = min(self.expected.keys() - measurement.seen)
@@ -212,7 +208,9 @@ class Recorder:
         return max(1, BLOCK_BYTES // (4 * width * self.batch * passes))
 
     def collect(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> Tensor | None:
-        """Take in rows (R, ...); return their sum over completions with the training's advantages, where wanted."""
+        """Take in rows (R, ...); return their sum over completions, with the training's advantages, where wanted."""
+        if self.plain:
+            return rows.sum(0)
         if self.measurement is not None:
             self.measurement.add(parameter, size, rows, place)
         if self.scales is None:

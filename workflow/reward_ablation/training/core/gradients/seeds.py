@@ -19,28 +19,17 @@ SAME = 1e-5
 KL = "kl"
 
 
-#: Columns of `Family.serves`.
+#: Columns of `Family.serves`: to clip as a negative advantage, as a positive one, or as those that are trained on.
 NEGATIVE, POSITIVE, TRAINED = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Family:
-    """One backward pass over all completions.
+    """One backward pass over all completions."""
 
-    Attributes
-    ----------
-    name : str
-        The placement whose tokens the pass is about, or `kl`.
-    seeds : (B, T) tensor
-        Derivatives of the loss by log-probabilities, for advantages of 1.
-    serves : (B, 3) tensor of bool
-        Whether the pass is for gradients that clip, in each completion, as a negative advantage, as a positive one,
-        and as the advantages that are trained on.
-    """
-
-    name: str
-    seeds: Tensor
-    serves: Tensor
+    name: str  # the placement whose tokens the pass is about, or `kl`
+    seeds: Tensor  # (B, T) derivatives of the loss by log-probabilities, for advantages of 1
+    serves: Tensor  # (B, 3) of bool: whether it is for gradients that clip so, by completion
 
     @classmethod
     def for_all(cls, name: str, seeds: Tensor) -> Family:
@@ -83,8 +72,7 @@ def policy_families(
     Parameters
     ----------
     own, other : (B, T) tensors
-        Derivatives for advantages of 1: clipped as advantages with these signs, and with the opposite signs (None
-        where these are the same).
+        Derivatives for advantages of 1, clipped by the signs and by the opposite signs; None for the same ones.
     signs : (B,) or (B, T) tensor
         Of the advantages that are trained on.
     placements : dict of str to (B, T) tensor or None
@@ -116,21 +104,10 @@ def _placed(seeds: Tensor, placements: dict[str, Tensor | None]) -> list[tuple[s
 
 
 def coefficients(advantages: Tensor, clips: Tensor, placements: Sequence[str], families: Sequence[Family]) -> Tensor:
-    """How much each family's row of each completion counts in each gradient.
+    """How much each family's row of each completion counts in each gradient, (V, F * B), family by family.
 
-    Parameters
-    ----------
-    advantages : (B, V) tensor
-    clips : (B, V) tensor of int
-        How each gradient clips: `NEGATIVE`, `POSITIVE` or `TRAINED`.
-    placements : sequence of V str
-        Name of the family that each gradient is made of.
-    families : sequence of F Family
-
-    Returns
-    -------
-    (V, F * B) tensor
-        The families one after another, each with its completions in their order.
+    `advantages` and `clips` are (B, V): the advantages of each gradient, and how these clip (`NEGATIVE`, `POSITIVE` or
+    `TRAINED`). `placements` names the family that each of the V gradients is made of.
     """
     columns = []
     for family in families:

@@ -36,9 +36,7 @@ class StepMeasurement:
     model : Module
         Its trained parameters give the layers and their order.
     vectors : list of V (str, str)
-        Definition and component of each gradient.
-    projected : int
-        The first so many are projected.
+        Definition and component of each gradient; the first `projected` are projected.
     processes : int
         The optimiser takes the mean of the processes' gradients.
     """
@@ -72,13 +70,10 @@ class StepMeasurement:
 
         Parameters
         ----------
-        measurement : Measurement
         families : list of Family
             In the order of the measurement's rows.
-        completions : list of Completion
-            The micro-batch.
         mask : (B, T) tensor of bool
-            Tokens of the completions.
+            Tokens of the micro-batch's completions.
         ratio : (B, T) or (B, 1) tensor, optional
             Importance ratios of what vLLM sampled. The rows contain them; the rows' labels and weights leave them out,
             since any weights would train on the same ratios.
@@ -114,13 +109,7 @@ class StepMeasurement:
     ) -> dict[str, pa.Table]:
         """All that is written of the step; empties the measurement.
 
-        Parameters
-        ----------
-        step : int
-        reduce : callable
-            Mean of a tensor over the processes.
-        gather : callable
-            Lists of all processes, joined.
+        `reduce` gives the mean of a tensor over the processes, `gather` the joined lists of all processes.
         """
         blocks, rows = zip(*gather(self.blocks), strict=True)
         across = variance = None
@@ -161,7 +150,7 @@ def folding_variance(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     """Variance, at most, of inner products between blocks, from (V, M) sums of folded parameters: (V, V) by layer.
 
     An inner product of two vectors' sums has variance (|a|² |b|² + <a, b>²) / M over the random signs (`projection`).
-    Terms inside blocks are exact, so that the variance of the terms between two blocks is about half of that.
+    Terms inside blocks are exact. The variance of the terms between two blocks is therefore about half of that.
     """
     variances: dict[str, Tensor] = {}
     for name, part in sums.items():
