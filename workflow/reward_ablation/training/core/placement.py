@@ -1,4 +1,4 @@
-"""On which tokens a component's advantage acts. Whatever the placement, a completion earns the same in all."""
+"""On which tokens a component's advantage acts. No reward-to-go: all placements give a completion the same in all."""
 
 from __future__ import annotations
 

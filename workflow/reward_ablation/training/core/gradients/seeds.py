@@ -29,7 +29,7 @@ class Family:
 
     name: str  # the placement whose tokens the pass is about, or `kl`
     seeds: Tensor  # (B, T) derivatives of the loss by log-probabilities, for advantages of 1
-    serves: Tensor  # (B, 3) of bool: whether it is for gradients that clip so, by completion
+    serves: Tensor  # (B, 3) of bool: whether the pass is for gradients that clip so, by completion
 
     @classmethod
     def for_all(cls, name: str, seeds: Tensor) -> Family:
@@ -72,7 +72,7 @@ def policy_families(
     Parameters
     ----------
     own, other : (B, T) tensors
-        Derivatives for advantages of 1, clipped by the signs and by the opposite signs; None for the same ones.
+        Derivatives for advantages of 1, clipped by these signs and by the opposite signs. None if they do not differ.
     signs : (B,) or (B, T) tensor
         Of the advantages that are trained on.
     placements : dict of str to (B, T) tensor or None
