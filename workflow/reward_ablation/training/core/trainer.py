@@ -149,8 +149,10 @@ class AblationTrainer(WatchedTrainer):
                 ratio=output["importance_sampling_ratio"],
                 by_sequence=self.vllm_importance_sampling_mode.startswith("sequence"),
             )
-        by_component = (dict(zip(self.components, values.T.tolist(), strict=True)) for values in (scores, shares))
-        self.sink.add("rollouts", rollout_table(columns, *by_component, self.weights), step)
+        of_scores, of_shares = (
+            dict(zip(self.components, values.T.tolist(), strict=True)) for values in (scores, shares)
+        )
+        self.sink.add("rollouts", rollout_table(columns, of_scores, of_shares, self.weights), step)
         self.batches += 1
 
     def _generate_single_turn(self, prompt_ids, *args, **kwargs):

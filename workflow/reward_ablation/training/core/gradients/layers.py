@@ -222,7 +222,7 @@ def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor,
     for start in range(0, units, step):
         parts = [left[:, :, start : start + step].mT @ right for left, right in zip(lefts, rights, strict=True)]
         block = recorder.collect(name, units * width, joined(parts).flatten(1), start * width)
-        if total is not None:
+        if total is not None and block is not None:
             total[start : start + step] = block.view(-1, width)
     return _like(inputs, total)
 
