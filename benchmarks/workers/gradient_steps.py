@@ -33,7 +33,7 @@ from reward_ablation.models.load import load_model
 from reward_ablation.rewards.load import load_component
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.around.parts import PartWriter
-from reward_ablation.training.core.dataset import training_dataset
+from reward_ablation.training.core.build import training_dataset
 from reward_ablation.training.core.settings import grpo_config
 from reward_ablation.training.core.trainer import AblationTrainer
 

@@ -29,7 +29,7 @@ from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.start.memory_terms import Run, Shape
 from reward_ablation.training.around.parts import PartWriter
-from reward_ablation.training.core.dataset import training_dataset
+from reward_ablation.training.core.build import training_dataset
 from reward_ablation.training.core.settings import grpo_config
 from reward_ablation.training.core.trainer import AblationTrainer
 

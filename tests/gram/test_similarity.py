@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 
 from gram.made_up_rows import Rows, made_up_rows
-from reward_ablation.gram.similarity import PARTS, SCHEMA, Block, gradient_rows, gram_cosine
+from reward_ablation.gram.similarity import PARTS, SCHEMA, Block, gradient_rows, inverse_norms
 
 THREE = [("alone", "a"), ("alone", "b"), ("alone", "c")]
 LAYERS = ["embed_tokens", "layers.0"]
@@ -28,9 +28,10 @@ def pair(table: pd.DataFrame, layer: str, a: str, b: str) -> pd.Series:
     return table.set_index(["layer", "component_a", "component_b"]).loc[(layer, a, b)]
 
 
-def test_gram_cosine_of_hand_worked_gradients():
+def test_cosines_of_hand_worked_gradients():
     gradients = np.array([[1.0, 0.0], [1.0, 1.0], [-2.0, 0.0], [0.0, 0.0]])
-    cosine = gram_cosine(gradients @ gradients.T)
+    gram = gradients @ gradients.T
+    cosine = gram * inverse_norms(gram)
     assert cosine[0, 1] == pytest.approx(2**-0.5)
     assert cosine[0, 2] == -1
     assert np.isnan(cosine[3]).all()

@@ -11,7 +11,7 @@ from reward_ablation.analysis.gradients.split_halves import (
     of_step,
     of_steps,
 )
-from reward_ablation.gram.similarity import gram_cosine
+from reward_ablation.gram.similarity import inverse_norms
 
 
 def sampled(rng, prompts=8, noise=1.0, truth=0.5, numbers=400):
@@ -24,7 +24,8 @@ def sampled(rng, prompts=8, noise=1.0, truth=0.5, numbers=400):
     labels = np.tile(np.arange(prompts), 2)
     coefficients = np.repeat(np.eye(2), prompts, axis=1)
     by_prompt = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels, np.arange(prompts))
-    return by_prompt[None], gram_cosine(coefficients @ rows @ rows.T @ coefficients.T)[0, 1]
+    gram = coefficients @ rows @ rows.T @ coefficients.T
+    return by_prompt[None], (gram * inverse_norms(gram))[0, 1]
 
 
 def test_all_splits_in_halves_have_the_mean_of_the_pairs_of_prompts():

@@ -7,7 +7,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from reward_ablation.models.load import load_model
-from reward_ablation.training.core.generation.merged_weights import merged_weights
+from reward_ablation.training.core.generation.by_vllm import merged_weights
 
 #: Of a run of 200 steps.
 SYNCHRONISATIONS = 200

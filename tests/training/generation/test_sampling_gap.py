@@ -8,7 +8,7 @@ import torch
 from reward_ablation.study.run_spec import VllmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.gap_watch import GapWatch
-from reward_ablation.training.core.generation.sampling_gap import sampling_gap
+from reward_ablation.training.core.rollouts import sampling_gap
 from reward_ablation.training.core.settings import grpo_config
 
 MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
@@ -34,8 +34,8 @@ def corrected(mode):
 )
 def test_gap_and_what_is_cut_off(mode, shares):
     gap = sampling_gap(TRAINER, SAMPLER, MASK, corrected(mode), by_sequence=mode.startswith("sequence"))
-    assert gap.mean == pytest.approx([1.0, 0.1])
-    assert gap.corrected == shares
+    assert gap["sampling_gap"] == pytest.approx([1.0, 0.1])
+    assert gap["sampling_corrected"] == shares
 
 
 def test_a_sequence_ratio_counts_for_all_its_tokens():
@@ -43,22 +43,22 @@ def test_a_sequence_ratio_counts_for_all_its_tokens():
     difference = (longer - SAMPLER) * MASK
     ratio = torch.exp(difference.sum(1, keepdim=True))
     gap = sampling_gap(longer, SAMPLER, MASK, ratio.masked_fill(ratio > 3.0, 0.0), by_sequence=True)
-    assert gap.corrected == [1.0, 1.0]
+    assert gap["sampling_corrected"] == [1.0, 1.0]
 
 
 def test_a_token_without_a_log_probability_has_no_gap():
     sampler = SAMPLER.clone()
     sampler[0, 3] = math.nan
     gap = sampling_gap(TRAINER, sampler, MASK, corrected("token_truncate"), by_sequence=False)
-    assert gap.mean[0] == pytest.approx(0.5)
+    assert gap["sampling_gap"][0] == pytest.approx(0.5)
 
 
 def test_a_completion_that_is_masked_has_none():
     mask = MASK * torch.tensor([[1], [0]])
     gap = sampling_gap(TRAINER, SAMPLER, mask, corrected("token_truncate"), by_sequence=False)
-    assert gap.mean[0] == pytest.approx(1.0)
-    assert math.isnan(gap.mean[1])
-    assert math.isnan(gap.corrected[1])
+    assert gap["sampling_gap"][0] == pytest.approx(1.0)
+    assert math.isnan(gap["sampling_gap"][1])
+    assert math.isnan(gap["sampling_corrected"][1])
 
 
 @pytest.mark.parametrize("large", [0.11, math.nan])
@@ -95,7 +95,7 @@ def test_the_default_correction_does_not_favour_short_completions(tmp_path, mode
         limit = default.vllm_importance_sampling_clip_max
         ratio = ratio.masked_fill(ratio > limit, 0.0) if by_length else ratio.clamp(max=limit)
         gap = sampling_gap(trainer, sampler, torch.ones(4000, length), ratio, by_sequence=by_length)
-        shares.append(sum(gap.corrected) / 4000)
+        shares.append(sum(gap["sampling_corrected"]) / 4000)
     short, long = shares
     assert short < 0.01
     assert (long > 0.3) == by_length

@@ -1,6 +1,6 @@
 """Every rollout has a seed of its own, and keeps it."""
 
-from reward_ablation.training.core.generation.seeds import rollout_seeds
+from reward_ablation.training.core.trainer import rollout_seeds
 
 
 def test_run_step_problem_and_rollout_each_change_the_seed():

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from trl import GRPOTrainer
 
-from reward_ablation.training.core.gradients.frozen import apart
+from reward_ablation.training.core.gradients.passes import apart
 from reward_ablation.training.core.gradients.step import Completion
 
 from .conftest import COMPLETION, batch_of

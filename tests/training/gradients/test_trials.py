@@ -110,7 +110,7 @@ def test_known_layers_give_what_they_give_unwatched(layer):
     names = {name: name for name, _ in layer.named_parameters()}
     shape = tuple(layer.weight.shape) if layer.weight.shape == (2, 4) else (8,)
     inputs = torch.randint(20, (3, 5)) if isinstance(layer, nn.Embedding) else torch.randn(3, 5, *shape)
-    assert torch.allclose(kind(layer, names, recorder)(inputs), layer(inputs), rtol=1e-6, atol=1e-6)
+    assert torch.allclose(kind(layer, layer.forward, names, recorder, inputs), layer(inputs), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("layer", UNKNOWN.values(), ids=UNKNOWN)

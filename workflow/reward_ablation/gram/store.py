@@ -1,6 +1,6 @@
-"""The files of sample Gram matrices and of projected gradients: rows of one step, and reading them back.
+"""The files of sample Gram matrices and of projected gradients: how rows of one step are made, and read back.
 
-Arrays are lists in Parquet: readable anywhere, and steps are rows that a run can add to.
+Arrays are lists in Parquet, which can be read anywhere. A run adds rows step by step.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from reward_ablation.system.errors import StudyError
 GRAMS_FILE, ROWS_FILE, PROJECTIONS_FILE = "sample_grams.parquet", "sample_gram_rows.parquet", "projections.parquet"
 
 #: Columns of `sample_grams.parquet`. `cosines` is the triangle above the diagonal, row by row, of the Gram matrix of
-#: the rows at unit length: cosines of half precision are right to 5e-4 of their size, whatever the norms are.
+#: the rows at unit length: half precision is right to 5e-4 of a cosine's size, whatever the norms are.
 GRAM_SCHEMA = pa.schema(
     [
         ("step", pa.int64()),
@@ -60,20 +61,11 @@ PROJECTION_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class StoredBlock:
-    """Sample Gram matrices of one block, as read back.
+    """Sample Gram matrices of one block, as read back."""
 
-    Parameters
-    ----------
-    layers : list of str
-        In the model's order.
-    grams : (L, R, R) float64 array
-    rows : DataFrame
-        generation_step, problem_id, rollout, family and token_weight of the R rows.
-    """
-
-    layers: list[str]
-    grams: np.ndarray
-    rows: pd.DataFrame
+    layers: list[str]  # in the model's order
+    grams: np.ndarray  # (L, R, R), float64
+    rows: pd.DataFrame  # of the R rows: generation_step, problem_id, rollout, family and token_weight
 
     def without(self, family: str) -> StoredBlock:
         """The block without the rows of a family."""
@@ -81,35 +73,25 @@ class StoredBlock:
         return StoredBlock(self.layers, self.grams[:, kept][:, :, kept], self.rows[kept].reset_index(drop=True))
 
 
-def lists(values: np.ndarray, size: int, kept: np.ndarray | None = None) -> pa.ListArray:
-    """Rows of `size` numbers as Arrow lists; those that are not kept are empty."""
-    sizes = np.full(len(values), size) if kept is None else np.where(kept, size, 0)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    flat = values.ravel() if kept is None else values[kept].ravel()
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat))
+def _table(schema: pa.Schema, *columns: Any) -> pa.Table:
+    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
+
+
+def _lists(values: np.ndarray, kept: np.ndarray | None = None) -> pa.ListArray:
+    """Rows of an (N, D) array as Arrow lists; those that are not kept are empty."""
+    kept = np.full(len(values), True) if kept is None else kept
+    offsets = np.concatenate([[0], np.cumsum(kept * values.shape[1])]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values[kept].ravel()))
 
 
 def gram_table(step: int, block: int, layers: Sequence[str], grams: np.ndarray) -> pa.Table:
-    """Sample Gram matrices of one block as rows of `sample_grams.parquet`.
-
-    Parameters
-    ----------
-    grams : (L, R, R) array
-        Symmetric; a row of norm 0 gets cosines 0.
-    """
-    size = grams.shape[1]
+    """Symmetric (L, R, R) Gram matrices of one block as rows of `sample_grams.parquet`; a zero row gets cosines 0."""
     norms = np.sqrt(np.maximum(np.diagonal(grams, axis1=1, axis2=2), 0.0)).astype(np.float64)
-    first, second = np.triu_indices(size, 1)
+    first, second = np.triu_indices(grams.shape[1], 1)
     products = norms[:, first] * norms[:, second]
     cosines = np.divide(grams[:, first, second], products, out=np.zeros_like(products), where=products > 0)
-    columns = [
-        np.full(len(layers), step),
-        np.full(len(layers), block),
-        pa.array(layers, pa.string()),
-        lists(norms.astype(np.float32), size),
-        lists(np.clip(cosines, -1, 1).astype(np.float16), len(first)),
-    ]
-    return pa.table(columns, schema=GRAM_SCHEMA)
+    stored = _lists(norms.astype(np.float32)), _lists(np.clip(cosines, -1, 1).astype(np.float16))
+    return _table(GRAM_SCHEMA, [step] * len(layers), [block] * len(layers), layers, *stored)
 
 
 def row_table(
@@ -125,50 +107,34 @@ def row_table(
 
     Parameters
     ----------
-    generation_steps : sequence of int
-        Step whose rollouts the completion is one of; with `problem_ids` and `rollouts` it names its row there.
+    generation_steps, problem_ids, rollouts : sequence
+        Where each completion stands in the rollout log.
     families : sequence of str
         Which tokens of the completion count and how, such as all_tokens.
     token_weights : sequence of float
-        Mean over the completion's tokens of minus the derivative of the loss at advantage 1 by their log-probability.
+        Minus the derivative of the loss at advantage 1 by a token's log-probability, mean over the completion's tokens.
     """
     size = len(problem_ids)
-    columns = [
-        np.full(size, step),
-        np.full(size, block),
-        np.arange(size),
-        pa.array(generation_steps, pa.int64()),
-        pa.array(problem_ids, pa.string()),
-        pa.array(rollouts, pa.int64()),
-        pa.array(families, pa.string()),
-        pa.array(np.asarray(token_weights, dtype=np.float32)),
-    ]
-    return pa.table(columns, schema=ROW_SCHEMA)
+    described = generation_steps, problem_ids, rollouts, families, token_weights
+    return _table(ROW_SCHEMA, [step] * size, [block] * size, range(size), *described)
 
 
 def projection_table(
     step: int, layers: Sequence[str], vectors: Sequence[tuple[str, str]], projections: np.ndarray
 ) -> pa.Table:
-    """Random projections of gradients as rows of `projections.parquet`.
-
-    Parameters
-    ----------
-    vectors : sequence of (str, str)
-        Definition and component of each of V gradients.
-    projections : (L, V, D) array
-    """
+    """(L, V, D) projections of gradients, named by definition and component, as rows of `projections.parquet`."""
     flat = np.asarray(projections, dtype=np.float64).reshape(-1, projections.shape[-1])
     norms = np.linalg.norm(flat, axis=1)
     directions = np.divide(flat, norms[:, None], out=np.zeros_like(flat), where=norms[:, None] > 0)
-    columns = [
-        np.full(len(flat), step),
-        pa.array(np.repeat(np.asarray(layers, dtype=object), len(vectors)), pa.string()),
-        pa.array([component for _, component in vectors] * len(layers), pa.string()),
-        pa.array([definition for definition, _ in vectors] * len(layers), pa.string()),
+    return _table(
+        PROJECTION_SCHEMA,
+        [step] * len(flat),
+        [layer for layer in layers for _ in vectors],
+        [component for _, component in vectors] * len(layers),
+        [definition for definition, _ in vectors] * len(layers),
         norms.astype(np.float32),
-        lists(directions.astype(np.float16), flat.shape[1], kept=norms > 0),
-    ]
-    return pa.table(columns, schema=PROJECTION_SCHEMA)
+        _lists(directions.astype(np.float16), norms > 0),
+    )
 
 
 def read_step(path: Path, step: int) -> pa.Table:
@@ -181,42 +147,30 @@ def read_step(path: Path, step: int) -> pa.Table:
     return table
 
 
-def full_grams(norms: np.ndarray, cosines: np.ndarray) -> np.ndarray:
-    """Gram matrices from (L, R) norms and (L, R (R - 1) / 2) cosines, as (L, R, R) array."""
-    size = norms.shape[1]
-    grams = np.zeros((len(norms), size, size))
-    grams[:, *np.triu_indices(size, 1)] = cosines
-    grams += grams.swapaxes(1, 2) + np.eye(size)
-    return grams * norms[:, :, None] * norms[:, None, :]
-
-
 def read_grams(folder: Path, step: int) -> list[StoredBlock]:
-    """Sample Gram matrices of one step, block by block.
-
-    Parameters
-    ----------
-    folder : Path
-        Of a run.
-    """
+    """Sample Gram matrices of one step of a run in a folder, block by block."""
     grams, rows = (read_step(Path(folder) / name, step) for name in (GRAMS_FILE, ROWS_FILE))
     described = rows.to_pandas().sort_values(["block", "row"])
     blocks = []
     for block, of_block in described.groupby("block"):
         stored = grams.filter(pa.compute.equal(grams["block"], block))
-        size = len(of_block)
+        size, layers = len(of_block), stored["layer"].to_pylist()
         norms, cosines = (
             stored[name].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float64)
             for name in ("norms", "cosines")
         )
-        shape = (len(stored), size), (len(stored), size * (size - 1) // 2)
-        matrices = full_grams(norms.reshape(shape[0]), cosines.reshape(shape[1]))
+        norms = norms.reshape(len(layers), size)
+        matrices = np.zeros((len(layers), size, size))
+        matrices[:, *np.triu_indices(size, 1)] = cosines.reshape(len(layers), size * (size - 1) // 2)
+        matrices += matrices.swapaxes(1, 2) + np.eye(size)
+        matrices = matrices * norms[:, :, None] * norms[:, None, :]
         labels = of_block.drop(columns=["step", "block", "row"]).reset_index(drop=True)
-        blocks.append(StoredBlock(stored["layer"].to_pylist(), matrices, labels))
+        blocks.append(StoredBlock(layers, matrices, labels))
     return blocks
 
 
 def read_projections(folder: Path, step: int) -> pd.DataFrame:
-    """Projections of one step of a run, with columns `PROJECTION_SCHEMA`; directions are arrays of unit length."""
+    """Projections of one step of a run in a folder: columns `PROJECTION_SCHEMA`, directions of unit length."""
     table = read_step(Path(folder) / PROJECTIONS_FILE, step).to_pandas()
     directions = [np.asarray(direction, dtype=np.float64) for direction in table["direction"]]
     return table.assign(direction=[direction / (np.linalg.norm(direction) or 1.0) for direction in directions])

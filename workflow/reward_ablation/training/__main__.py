@@ -34,12 +34,6 @@ from reward_ablation.training.around.launch.worker import (
 STARTED = time.perf_counter()
 
 
-def check_code(spec: RunSpec, code: str) -> None:
-    """Refuse to train by other code than the run is to be recorded with."""
-    if training_digest(spec.functions) != code:
-        raise StudyError("the training code has changed since the workflow was started; start it again")
-
-
 def is_finished(arguments: argparse.Namespace, spec: RunSpec) -> bool:
     """Whether the whole result is there: no server is loaded for a run that needs none."""
     if not (arguments.run_dir / HIDDEN_RECORD).is_file():
@@ -76,7 +70,8 @@ def train(arguments: argparse.Namespace, spec: RunSpec, engine: Engine) -> int:
     check_version()
     # The processes of one run share its lock with each other, and with nobody else.
     with wait_for(arguments.run_dir / LOCK, "train", shared=is_worker()) as lock:
-        check_code(spec, arguments.code)
+        if training_digest(spec.functions) != arguments.code:
+            raise StudyError("the training code has changed since the workflow was started; start it again")
         if spec.has_server and not is_worker() and is_finished(arguments, spec):
             print(f"train: {arguments.run_dir} is trained already; to train it again, delete the folder", flush=True)
             return 0

@@ -1,8 +1,8 @@
 """Advantages of single components, from the raw scores of a generation batch.
 
-They repeat the arithmetic by which TRL's `GRPOTrainer` turns weighted scores into one advantage
-per completion, kept apart by component. With one rollout a prompt, which TRL does not train on, the weighted score
-is the advantage: PPO without a critic.
+The arithmetic is that by which TRL's `GRPOTrainer` turns weighted scores into one advantage per completion, kept apart
+by component. With one rollout a prompt, which TRL does not train on, the weighted score is the advantage: PPO without a
+critic.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def component_shares(
     Parameters
     ----------
     scores : (N, K) tensor
-        Raw scores, NaN where a component gave none; groups of `num_generations` rows in a row.
+        Raw scores, NaN where a component gave none; the rows of a group follow one another.
     weights : (K,) tensor
     num_generations : int
-        Group size G; N is a multiple of it. With 1 nothing is centred or scaled.
+        Size of the groups. With 1 nothing is centred or scaled.
     scale_rewards : {"group", "batch", "none"}
     aggregation : {"sum_then_normalize", "normalize_then_sum"}
         GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's `multi_objective_aggregation`.
@@ -34,9 +34,8 @@ def component_shares(
     Returns
     -------
     (N, K) tensor
-        Rows sum to TRL's advantage, or with groups of one to the weighted score. A component of weight 0 has share 0,
-        and so has a completion that no weighted component could score. The others' shares are what they are without
-        it, bit for bit.
+        Rows sum to TRL's advantage, or with groups of one to the weighted score. A component of weight 0 has share 0
+        and changes no other share, bit for bit. A completion that no weighted component could score has share 0.
     """
     weighted = weights != 0
     shares = torch.zeros_like(scores)
@@ -73,18 +72,16 @@ def alone_advantages(scores: Tensor, num_generations: int, scale_rewards: str, a
     """Advantages that each component would give if it were the only one, at weight 1.
 
     Parameters and shapes as in `component_shares`; defined for ablated components too. A group of several whose scores
-    are all alike has advantages of 0 here. TRL's are what rounding leaves of them, over a deviation of nearly 0:
-    small, and of a direction that means nothing.
+    are all alike has advantages of 0 here. TRL's would be rounding errors over a deviation of nearly 0: small, and of a
+    direction that means nothing.
     """
     one = torch.ones(1, dtype=scores.dtype, device=scores.device)
-    columns = [
-        component_shares(scores[:, [k]], one, num_generations, scale_rewards, aggregation)
-        for k in range(scores.shape[1])
-    ]
+    how = num_generations, scale_rewards, aggregation
+    alone = torch.cat([component_shares(scores[:, [k]], one, *how) for k in range(scores.shape[1])], dim=1)
     if num_generations == 1:
-        return torch.cat(columns, dim=1)
+        return alone
     groups = scores.view(-1, num_generations, scores.shape[1])
     highest = torch.nan_to_num(groups, nan=-torch.inf).amax(1, keepdim=True)
     lowest = torch.nan_to_num(groups, nan=torch.inf).amin(1, keepdim=True)
     alike = (highest <= lowest).expand_as(groups).reshape(scores.shape)
-    return torch.cat(columns, dim=1).masked_fill(alike, 0.0)
+    return alone.masked_fill(alike, 0.0)

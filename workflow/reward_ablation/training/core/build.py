@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow.parquet as pq
+from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig
 
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
-from reward_ablation.training.core.dataset import training_dataset
 from reward_ablation.training.core.run_settings import RunSettings
 from reward_ablation.training.core.settings import grpo_config, halved, lora_config
-from reward_ablation.training.core.sink import Sink
 from reward_ablation.training.core.trainer import AblationTrainer
+from reward_ablation.training.core.watched_trainer import Sink
 
 Trainer = TypeVar("Trainer", bound=AblationTrainer)
 
 
 def build_config(spec: RunSettings, output_dir: Path, surroundings: dict[str, Any], halvings: int = 0) -> GRPOConfig:
-    """TRL's config of a run.
+    """TRL's config of a run, with its micro batch halved so many times.
 
-    Parameters
-    ----------
-    spec : RunSettings
-    output_dir : Path
-        Folder for checkpoints.
-    surroundings : dict
-        TRL's settings that change no number; those of the spec come before them.
-    halvings : int
-        How often the micro batch is halved.
+    `surroundings` are TRL's settings that change no number; the spec's settings win.
     """
     settings = halved({**surroundings, **spec.training}, halvings)
     return grpo_config(settings, output_dir, spec.seed, on_cpu=spec.gpus == 0, vllm=spec.vllm)
+
+
+def training_dataset(problems: Path, render: Callable[[str], str | Messages]) -> Dataset:
+    """Prepared problems as TRL takes them: `prompt`, by `render` from a question, `problem_id`, and other columns."""
+    rows = pq.read_table(problems).to_pylist()
+    return Dataset.from_list([{"prompt": render(row["question"]), "problem_id": row.pop("id"), **row} for row in rows])
 
 
 def build_trainer(
@@ -48,12 +48,10 @@ def build_trainer(
     sink: Sink,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> Trainer:
-    """The trainer of a run, ready to train.
+    """The trainer of a run, of a class `kind`, ready to train.
 
     Parameters
     ----------
-    kind : type
-        The trainer's class.
     spec : RunSettings
         Components in alphabetical order, as canonical JSON has them.
     components : dict of str to callable
@@ -61,22 +59,14 @@ def build_trainer(
     model : Path
         Folder of the base model.
     problems : Path
-        Prepared training set.
-    config : GRPOConfig
-        By `build_config`.
-    sink : Sink
-        Takes the run's tables.
-    callbacks : sequence of TrainerCallback
+        Prepared training set, Parquet of the problem schema.
 
     Raises
     ------
     StudyError
         The tokenizer is missing, or does not take the prompts.
     """
-
-    def render(question: str) -> str | Messages:
-        return render_prompt(question, spec.prompt)
-
+    render = partial(render_prompt, prompt=spec.prompt)
     tokenizer = load_tokenizer(model)
     tokenize_prompts([render("")], tokenizer)  # refuses a model without a chat template in one line
     trainer = kind(

@@ -15,14 +15,9 @@ OF_ALL_STRATEGIES = ["--mixed_precision", "no", "--dynamo_backend", "no"]
 
 
 def server_options(gpus: int, tensor_parallel_size: int, model_impl: str | None = None) -> dict[str, str | int]:
-    """Options of vLLM's server, with what TRL's trainer asks of one.
+    """Options of a vLLM server on some GPUs, of which `tensor_parallel_size` share one copy of the model.
 
-    Parameters
-    ----------
-    gpus, tensor_parallel_size : int
-        GPUs of the server, and how many of them share one copy of the model.
-    model_impl : str or None
-        vLLM's implementation of the model; None: vLLM's choice.
+    They contain what TRL's trainer asks of a server. `model_impl` is vLLM's implementation of the model.
     """
     options: dict[str, str | int] = {
         "tensor-parallel-size": tensor_parallel_size,

@@ -1,14 +1,10 @@
-"""On which tokens a component's advantage acts: all of them, the last one, or those of the answer.
-
-Placement of an advantage, not reward-to-go: what a completion earns in all is the same wherever it is placed.
-"""
+"""On which tokens a component's advantage acts. No reward-to-go: all placements give a completion the same in all."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -16,25 +12,17 @@ from transformers import PreTrainedTokenizerBase
 
 from reward_ablation.rewards.grading.extraction import after_thinking, answer_end, extract, marker_spans, thinking_end
 
-#: The placement that training knows without this module: one advantage for a whole completion.
+#: The placement of one advantage for a whole completion.
 ALL_TOKENS = "all_tokens"
 #: The formats that mark an answer, as lenient grading looks for them; a bare last number has no marker.
 MARKED = ("boxed", "hash", "tag", "final")
 
 
 def answer_span(text: str) -> tuple[int, int] | None:
-    r"""Where the answer stands with its marker: ``\boxed{72}``, ``#### 72``, ``<answer>72</answer>``, ``Final: 72``.
+    r"""Start and end of an answer with its marker: ``\boxed{72}``, ``#### 72``, ``<answer>72</answer>``, ``Final: 72``.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
-
-    Returns
-    -------
-    (start, end) or None
-        Of the first of boxed, hash, tag and final that has an answer, by the rules of `extract`; boxes
-        that make one answer together are one span. None without an answer, or without a marker.
+    The first of these formats that has an answer counts, by the rules of `extract`. Boxes that make one answer together
+    are one span. None without an answer, or without a marker.
     """
     rest = after_thinking(text)
     offset = thinking_end(text)
@@ -42,34 +30,24 @@ def answer_span(text: str) -> tuple[int, int] | None:
         answer = extract(rest, answer_format)
         markers = marker_spans(rest, answer_format)
         if answer is not None and markers:
-            # The text from a marker on has the same answer up to the marker where this answer starts, and no further.
+            # Texts from a marker on have this answer up to the marker where the answer starts, and no further.
             others = bisect_left(markers, True, key=lambda marker: extract(rest[marker[0] :], answer_format) != answer)
             own = markers[max(others - 1, 0) :]
-            # The last marker's answer ends before the first one's where it stands inside it.
+            # An answer of the last marker that stands inside that of the first marker ends before it.
             return offset + own[0][0], offset + max(answer_end(rest, end, answer_format) for _, end in own)
     return None
 
 
 def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Indices of the tokens that write any part of the answer and its marker; the last token where there is none.
+    """Indices of the tokens that write any part of the answer and its marker, ascending.
 
-    Parameters
-    ----------
-    ids : sequence of int
-        A completion, at least one token.
-    tokenizer
-        Special tokens write nothing. A character that is split over tokens belongs to all of them.
-
-    Returns
-    -------
-    list of int
-        Ascending; never empty. Found in O(log T) decodings.
+    The last token where there is no answer. Special tokens write nothing. A character that is split over tokens belongs
+    to all of them. Takes O(log T) decodings of the T > 0 tokens.
     """
 
     @cache  # the searches below pass through the same lengths
     def decode(n: int) -> str:
-        text = tokenizer.decode(list(ids[:n]), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return cast(str, text)
+        return str(tokenizer.decode(list(ids[:n]), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     text = decode(len(ids))
     span = answer_span(text)
@@ -77,7 +55,7 @@ def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> lis
         return [len(ids) - 1]
     start, end = span
     counts = range(len(ids) + 1)
-    # The fewest tokens that write all up to a place. A character that is not complete yet decodes to another one.
+    # The fewest tokens that write all up to a place. An incomplete character decodes to another character.
     before = bisect_left(counts, True, key=lambda n: decode(n)[:start] == text[:start])
     first = bisect_left(counts, True, lo=before, key=lambda n: len(decode(n)) > start) - 1
     last = bisect_left(counts, True, lo=first, key=lambda n: decode(n)[:end] == text[:end])
@@ -94,15 +72,12 @@ def token_weights(
     ----------
     placement : {"all_tokens", "last_token", "answer_span"}
     completion_ids : sequence of B sequences of int
-        Completions without padding, of T_i tokens, with the end token where there is one.
-    width : int
-        T, the length of the padded completions.
+        Completions of T_i tokens, with the end token where there is one, without the padding that follows.
 
     Returns
     -------
-    (B, T) tensor
-        T_i / |S_i| on the tokens S_i of the placement and 0 elsewhere: the mean over a completion's tokens
-        is 1 in every placement. 0 on the padding, which follows.
+    (B, width) tensor
+        T_i / |S_i| on the tokens S_i of the placement, else 0. The mean over a completion's tokens is always 1.
     """
     weights = torch.zeros(len(completion_ids), width)
     for row, ids in zip(weights, completion_ids, strict=True):
@@ -115,19 +90,6 @@ def token_weights(
 
 
 def place(advantages: Tensor, placements: Sequence[str], weights: dict[str, Tensor]) -> Tensor:
-    """Advantages per completion and component, put on tokens.
-
-    Parameters
-    ----------
-    advantages : (B, K) tensor
-    placements : sequence of K str
-    weights : dict of str to (B, T) tensor
-        `token_weights` of each placement.
-
-    Returns
-    -------
-    (B, T, K) tensor
-        Its mean over a completion's tokens is the advantage that came in.
-    """
+    """Advantages (B, K) of components with these placements, put on tokens by `token_weights`: (B, T, K)."""
     parts = [advantages[:, k, None] * weights[placement] for k, placement in enumerate(placements)]
     return torch.stack(parts, dim=2)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
-
-from reward_ablation.training.core.generation.sampling_gap import SamplingGap
+import torch
+from torch import Tensor
 
 
 def rollout_schema(components: list[str]) -> pa.Schema:
     """Columns of the rollout log; one raw score and one share of the advantage per component.
 
-    An advantage that is placed on some tokens stands here as its mean over all tokens of the completion. What vLLM
-    sampled has a `sampling_gap` (mean absolute difference of the log-probabilities, in nats) and the share of tokens
-    `sampling_corrected`; they are null where transformers generates.
+    An advantage that is placed on some tokens stands here as its mean over all tokens of the completion. The columns of
+    `sampling_gap` are null where transformers generates.
     """
     return pa.schema(
         [
@@ -35,50 +36,67 @@ def rollout_schema(components: list[str]) -> pa.Schema:
     )
 
 
-def rollout_rows(
-    step: int,
-    problem_ids: list[str],
-    rollouts: list[int],
-    completions: list[str],
-    tokens: list[int],
-    truncated: list[bool],
-    scores: dict[str, list[float]],
-    weights: dict[str, float],
-    advantages: list[float],
-    shares: dict[str, list[float]],
-    gap: SamplingGap | None = None,
+def rollout_table(
+    columns: dict[str, Any], scores: dict[str, list[float]], shares: dict[str, list[float]], weights: dict[str, float]
 ) -> pa.Table:
-    """One table row per completion; a score that a component did not give is null.
+    """One row per completion; a score that a component did not give is null.
 
-    `total` is the weighted sum of the scores, null where no weighted component gave one.
+    Parameters
+    ----------
+    columns : dict of str to list
+        All columns that do not follow from others or belong to a component; those of `sampling_gap` may be missing.
+    scores, shares : dict of str to list of float
+        By component: raw scores, and parts of the advantage.
+    weights : dict of str to float
+        By component; `total` is null where no component with a weight gave a score.
     """
-    components = list(scores)
-    none = [None] * len(completions)
-    columns = {
-        "step": [step] * len(completions),
-        "problem_id": problem_ids,
-        "rollout": rollouts,
-        "completion": completions,
-        "tokens": tokens,
-        "truncated": truncated,
-        "stop_reason": ["length" if cut else "stop" for cut in truncated],
-        "sampling_gap": _known(gap.mean) if gap else none,
-        "sampling_corrected": _known(gap.corrected) if gap else none,
-        "total": [
-            _total([scores[name][i] for name in components], [weights[name] for name in components])
-            for i in range(len(completions))
-        ],
-        "advantage": advantages,
-        **{f"score_{name}": _known(scores[name]) for name in components},
-        **{f"advantage_{name}": shares[name] for name in components},
+    none = [None] * len(columns["completion"])
+    rows = {
+        **columns,
+        "stop_reason": ["length" if cut else "stop" for cut in columns["truncated"]],
+        **{name: _known(columns[name]) if name in columns else none for name in ("sampling_gap", "sampling_corrected")},
+        "total": [_total(own, [weights[name] for name in scores]) for own in zip(*scores.values(), strict=True)],
+        **{f"score_{name}": _known(of_component) for name, of_component in scores.items()},
+        **{f"advantage_{name}": of_component for name, of_component in shares.items()},
     }
-    return pa.table(columns, schema=rollout_schema(components))
+    return pa.table(rows, schema=rollout_schema(list(scores)))
+
+
+def sampling_gap(
+    trainer: Tensor, sampler: Tensor, mask: Tensor, ratio: Tensor, by_sequence: bool
+) -> dict[str, list[float]]:
+    """Gap between the log-probabilities that vLLM sampled by and the trainer's own, by completion.
+
+    Two implementations of a model differ by rounding; importance sampling corrects for it (Yao et al. 2025, "Your
+    efficient RL framework secretly brings you off-policy RL training"). Weights that did not arrive differ by far more.
+
+    Parameters
+    ----------
+    trainer, sampler, mask : (B, T) tensor
+        Log-probabilities, NaN where vLLM gave none, and the tokens that count.
+    ratio : (B, T) or (B, 1) tensor
+        Importance ratios that the loss is multiplied by, of tokens or (`by_sequence`) of completions.
+
+    Returns
+    -------
+    dict of str to list of float
+        Columns of the rollout log: `sampling_gap` is the mean absolute difference in nats, `sampling_corrected` the
+        share in [0, 1] of tokens whose ratio was cut off or set to zero. NaN where TRL masks all tokens.
+    """
+    difference = ((trainer - sampler) * mask).nan_to_num(nan=0.0)
+    tokens = torch.where(mask.any(1), mask.sum(1), torch.nan)  # none where TRL leaves a cut completion out
+    exact = torch.exp(difference.sum(1, keepdim=True) if by_sequence else difference)
+    cut = (ratio != exact).expand_as(mask) & mask.bool()
+    return {
+        "sampling_gap": (difference.abs().sum(1) / tokens).tolist(),
+        "sampling_corrected": (cut.sum(1) / tokens).tolist(),
+    }
 
 
 def _known(numbers: list[float]) -> list[float | None]:
     return [None if math.isnan(number) else number for number in numbers]
 
 
-def _total(scores: list[float], weights: list[float]) -> float | None:
+def _total(scores: Iterable[float], weights: Iterable[float]) -> float | None:
     terms = [weight * score for score, weight in zip(scores, weights, strict=True) if weight and not math.isnan(score)]
     return math.fsum(terms) if terms else None

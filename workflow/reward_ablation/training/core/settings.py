@@ -43,10 +43,7 @@ def defaults(on_cpu: bool) -> dict[str, Any]:
 
 
 def halved(settings: dict[str, Any], times: int) -> dict[str, Any]:
-    """Training settings with the micro batch halved so many times, and as many more of them in a step.
-
-    Generation keeps its batch: `steps_per_generation` counts micro batches.
-    """
+    """Training settings with the micro batch halved so many times, and as many more in a step and a generation."""
     factor = 2**times
     changes = {
         "per_device_train_batch_size": settings.get("per_device_train_batch_size", MICRO_BATCH) // factor,
@@ -58,11 +55,7 @@ def halved(settings: dict[str, Any], times: int) -> dict[str, Any]:
 
 
 def grpo_config(
-    training: dict[str, Any],
-    output_dir: Path,
-    seed: int,
-    on_cpu: bool,
-    vllm: Vllm | None = None,
+    training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool, vllm: Vllm | None = None
 ) -> GRPOConfig:
     """TRL's config of one run.
 
@@ -74,7 +67,6 @@ def grpo_config(
         Where checkpoints go.
     seed : int
         Decides data order, initialisation and sampling.
-    on_cpu : bool
     vllm : Vllm, optional
         Of the run's spec, where vLLM generates the rollouts.
 
@@ -96,13 +88,7 @@ def grpo_config(
 def trl_config(
     kind: type[Config], section: str, settings: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool
 ) -> Config:
-    """A config object of TRL's, with a line a step in the log.
-
-    Raises
-    ------
-    StudyError
-        TRL refuses a value, or a combination of values, of that section of the study.
-    """
+    """A config object of TRL's, with a line a step in the log; a StudyError says what TRL refuses of the section."""
     try:
         return kind(
             output_dir=str(output_dir),
@@ -118,13 +104,7 @@ def trl_config(
 
 
 def completions_at_once(training: dict[str, Any]) -> int:
-    """Completions that all processes generate at once: a number of generations that TRL takes, whatever the batch.
-
-    Raises
-    ------
-    StudyError
-        It is one, which TRL does not take.
-    """
+    """Completions that all processes generate at once, a number of generations that TRL takes; 1 is a StudyError."""
     micro_batches = training.get("steps_per_generation") or training.get("gradient_accumulation_steps", 1)
     of_process = training.get("per_device_train_batch_size", 8) * micro_batches
     batch = training.get("generation_batch_size") or of_process * int(os.environ.get("WORLD_SIZE", 1))

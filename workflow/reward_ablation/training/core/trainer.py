@@ -1,13 +1,13 @@
 """TRL's GRPOTrainer with tracked components, a rollout log and component gradients.
 
 Overrides and reads TRL's private parts; `tests/training/test_trl.py` pins them. Components of weight 0 never reach
-the training: it is the same, bit for bit, with them and without.
+the training, which is the same, bit for bit, with and without them.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -19,16 +19,13 @@ from torch import Tensor
 
 from reward_ablation.rewards.completions import completion_texts
 from reward_ablation.rewards.scoring import RewardFunction
+from reward_ablation.sampling.draws import stream_seed
 from reward_ablation.training.core.advantages import alone_advantages, component_shares
 from reward_ablation.training.core.generation.by_transformers import own_draws
-from reward_ablation.training.core.generation.by_vllm import own_seeds
-from reward_ablation.training.core.generation.merged_weights import merged_weights
-from reward_ablation.training.core.generation.sampling_gap import SamplingGap, sampling_gap
-from reward_ablation.training.core.generation.seeds import rollout_seeds
+from reward_ablation.training.core.generation.by_vllm import merged_weights, own_seeds
 from reward_ablation.training.core.gradients.step import Completion
 from reward_ablation.training.core.placement import ALL_TOKENS, place, token_weights
-from reward_ablation.training.core.rollouts import rollout_rows
-from reward_ablation.training.core.sink import Sink
+from reward_ablation.training.core.rollouts import rollout_table, sampling_gap
 from reward_ablation.training.core.watched_trainer import WatchedTrainer
 
 
@@ -41,29 +38,11 @@ class AblationTrainer(WatchedTrainer):
         All components of the study, by name, with TRL's reward signature.
     weights : dict of str to float
         One weight per component; those of weight 0 are tracked only.
-    placements : dict of str to str
-        One placement per component: the tokens that its advantage acts on.
-    sink : Sink
-        Takes the rollout log and the tables of gradients.
-    measure_every : int
-        Measure the components' gradients at each n-th step; 0 for never.
-    whole_at : sequence of int
-        Steps at which the components' whole gradients are written, too.
     **kwargs
-        Of `GRPOTrainer`; its dataset has the columns `prompt` and `problem_id`.
+        Of `WatchedTrainer`; the dataset has the columns `prompt` and `problem_id`.
     """
 
-    def __init__(
-        self,
-        *,
-        components: dict[str, RewardFunction],
-        weights: dict[str, float],
-        placements: dict[str, str],
-        sink: Sink,
-        measure_every: int,
-        whole_at: Sequence[int] = (),
-        **kwargs: Any,
-    ):
+    def __init__(self, *, components: dict[str, RewardFunction], weights: dict[str, float], **kwargs: Any):
         self.components = components
         self.weights = weights
         self.trained = [name for name in components if weights[name]]
@@ -71,10 +50,6 @@ class AblationTrainer(WatchedTrainer):
         super().__init__(
             reward_funcs=[components[name] for name in self.trained],
             weights={name: weights[name] for name in components},
-            placements=placements,
-            sink=sink,
-            measure_every=measure_every,
-            whole_at=whole_at,
             **kwargs,
         )
         set_seed(self.args.seed, device_specific=True)  # again: vLLM's engine sets the generators as it is built
@@ -91,7 +66,7 @@ class AblationTrainer(WatchedTrainer):
         tracked_names = [name for name in self.components if not self.weights[name]]
         columns = dict(zip(self.reward_func_names, trained.T, strict=True))
         if tracked_names:
-            with self._only_functions(tracked_names), preserved_random_state():
+            with self._tracking(tracked_names):
                 tracked = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
             columns.update(zip(tracked_names, tracked.T, strict=True))
             for name in tracked_names:
@@ -107,10 +82,11 @@ class AblationTrainer(WatchedTrainer):
 
     def _generate_and_score_completions(self, inputs):
         """Generate and score as TRL does; log the rollouts and carry the component advantages along."""
+        step = self.state.global_step + 1
         first_row = self.accelerator.process_index * len(inputs)
         rollouts = [(first_row + i) % self.num_generations for i in range(len(inputs))]
         problem_ids = [row["problem_id"] for row in inputs]
-        self._rollout_seeds = rollout_seeds(self.args.seed, self.state.global_step + 1, problem_ids, rollouts)
+        self._rollout_seeds = rollout_seeds(self.args.seed, step, problem_ids, rollouts)
         output = super()._generate_and_score_completions(inputs)
         if not self.model.training:
             return output
@@ -129,15 +105,10 @@ class AblationTrainer(WatchedTrainer):
         # Numbers over all processes and all batches of a step.
         first = self.batches * len(inputs) * self.accelerator.num_processes + here.start
         output["row"] = torch.arange(first, first + len(inputs), device=shares.device)
+        size = self.num_generations
         self._completions = {
-            place: Completion(
-                generation_step=self.state.global_step + 1,
-                problem_id=row["problem_id"],
-                rollout=place % self.num_generations,
-                place=place,
-                group=place // self.num_generations,
-            )
-            for place, row in enumerate(inputs, start=first)
+            place: Completion(step, problem, rollout=place % size, place=place, group=place // size)
+            for place, problem in enumerate(problem_ids, start=first)
         }
         self._place(output, shares)
         return output
@@ -152,8 +123,7 @@ class AblationTrainer(WatchedTrainer):
             placement: token_weights(placement, self._batch["ids"], width, self._tokenizer).to(shares.device)
             for placement in set(self.placements.values())
         }
-        if set(weights) != {ALL_TOKENS}:
-            output.update({f"placement_{name}": of_tokens for name, of_tokens in weights.items() if name != ALL_TOKENS})
+        output.update({f"placement_{name}": of_tokens for name, of_tokens in weights.items() if name != ALL_TOKENS})
         placements = [self.placements[name] for name in self.trained]
         if set(placements) != {ALL_TOKENS}:
             output["advantages"] = place(shares[:, self._trained_columns], placements, weights).sum(2)
@@ -162,20 +132,27 @@ class AblationTrainer(WatchedTrainer):
         self, problem_ids: list[str], rollouts: list[int], scores: Tensor, shares: Tensor, output: dict[str, Any]
     ) -> None:
         step = self.state.global_step + 1
-        rows = rollout_rows(
-            step=step,
-            problem_ids=problem_ids,
-            rollouts=rollouts,
-            completions=completion_texts(self._batch["completions"]),
-            tokens=[len(ids) for ids in self._batch["ids"]],
-            truncated=self._batch["truncated"],
-            scores=dict(zip(self.components, scores.T.tolist(), strict=True)),
-            weights=self.weights,
-            advantages=output["advantages"].tolist(),
-            shares=dict(zip(self.components, shares.T.tolist(), strict=True)),
-            gap=self._sampling_gap(output) if self.use_vllm else None,
+        columns = {
+            "step": [step] * len(problem_ids),
+            "problem_id": problem_ids,
+            "rollout": rollouts,
+            "completion": completion_texts(self._batch["completions"]),
+            "tokens": [len(ids) for ids in self._batch["ids"]],
+            "truncated": self._batch["truncated"],
+            "advantage": output["advantages"].tolist(),
+        }
+        if self.use_vllm:
+            columns |= sampling_gap(
+                trainer=output["old_per_token_logps"],
+                sampler=output["sampling_per_token_logps"],
+                mask=output["completion_mask"],
+                ratio=output["importance_sampling_ratio"],
+                by_sequence=self.vllm_importance_sampling_mode.startswith("sequence"),
+            )
+        of_scores, of_shares = (
+            dict(zip(self.components, values.T.tolist(), strict=True)) for values in (scores, shares)
         )
-        self.sink.add("rollouts", rows, step)
+        self.sink.add("rollouts", rollout_table(columns, of_scores, of_shares, self.weights), step)
         self.batches += 1
 
     def _generate_single_turn(self, prompt_ids, *args, **kwargs):
@@ -187,34 +164,24 @@ class AblationTrainer(WatchedTrainer):
         with own_draws(model, self.generation_config, self._rollout_seeds):
             return super()._generate_single_turn(prompt_ids, *args, **kwargs)
 
-    def _sampling_gap(self, output: dict[str, Any]) -> SamplingGap:
-        return sampling_gap(
-            trainer=output["old_per_token_logps"],
-            sampler=output["sampling_per_token_logps"],
-            mask=output["completion_mask"],
-            ratio=output["importance_sampling_ratio"],
-            by_sequence=self.vllm_importance_sampling_mode.startswith("sequence"),
-        )
-
     @contextmanager
-    def _only_functions(self, names: list[str]) -> Iterator[None]:
+    def _tracking(self, names: list[str]) -> Iterator[None]:
+        """Have TRL score by some components, without a trace in its attributes or in random states."""
         saved = self.reward_funcs, self.reward_func_names, self.reward_processing_classes
         self.reward_funcs = [self.components[name] for name in names]
         self.reward_func_names = names
         self.reward_processing_classes = [None] * len(names)
-        try:
-            yield
-        finally:
-            self.reward_funcs, self.reward_func_names, self.reward_processing_classes = saved
+        python, numpy = random.getstate(), np.random.get_state()
+        with torch.random.fork_rng():
+            try:
+                yield
+            finally:
+                self.reward_funcs, self.reward_func_names, self.reward_processing_classes = saved
+                random.setstate(python)
+                np.random.set_state(numpy)
 
 
-@contextmanager
-def preserved_random_state() -> Iterator[None]:
-    """Give back the random states of Python, NumPy and torch as they were: tracking must not disturb sampling."""
-    python, numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
+def rollout_seeds(run_seed: int, step: int, problem_ids: list[str], rollouts: list[int]) -> list[int]:
+    """Seeds in [0, 2^63) of rollouts, numbered in their groups: the same in any process, batch or attempt of a run."""
+    parts = zip(problem_ids, rollouts, strict=True)
+    return [stream_seed(run_seed, step, problem, rollout) for problem, rollout in parts]

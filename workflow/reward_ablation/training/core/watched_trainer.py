@@ -6,10 +6,12 @@ Overrides and reads TRL's private parts, as `trainer.py` and `gradients/lm_head.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+import pyarrow as pa
 import torch
 import torch.nn.functional as F
 from accelerate.utils import gather_object
@@ -17,34 +19,33 @@ from torch import Tensor
 from trl import GRPOTrainer
 
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.core.gradients.frozen import apart
 from reward_ablation.training.core.gradients.layers import MixedCompletions, unwatch, watch
 from reward_ablation.training.core.gradients.lm_head import watched_head
-from reward_ablation.training.core.gradients.passes import measuring_pass, watch_log_probs
-from reward_ablation.training.core.gradients.recorder import Measurement, Recorder
-from reward_ablation.training.core.gradients.seeds import (
-    KL,
-    TRAINED,
-    Family,
-    coefficients,
-    derivative,
-    differ,
-    policy_families,
-    signs_of,
-)
+from reward_ablation.training.core.gradients.passes import apart, measuring_pass, watch_log_probs
+from reward_ablation.training.core.gradients.recorder import Measurement, Recorder, shape_of
+from reward_ablation.training.core.gradients.seeds import KL, TRAINED, Family, coefficients, differ, policy_families
 from reward_ablation.training.core.gradients.step import Completion, StepMeasurement
-from reward_ablation.training.core.gradients.whole import whole_arrays
 from reward_ablation.training.core.placement import ALL_TOKENS
-from reward_ablation.training.core.sink import Sink
 
 #: Settings under which the backward pass is not watched: training is TRL's as it is, and nothing can be measured.
 UNWATCHED = ("fp16", "torch_compile", "torch_compile_backend", "torch_compile_mode", "use_liger_kernel")
 
 
+class Sink(Protocol):
+    """Takes what one process of a run measures, step by step."""
+
+    def add(self, name: str, table: pa.Table, step: int) -> None: ...
+
+    def add_arrays(self, step: int, arrays: Callable[[], dict[str, np.ndarray]]) -> None:
+        """Take a step's whole gradients by name; they are asked for when there is room for them."""
+
+    def end_step(self) -> None: ...
+
+
 class WatchedTrainer(GRPOTrainer):
     """GRPO whose training step measures the components' gradients on its way.
 
-    What it needs of each micro-batch stands in TRL's batch, beside what TRL puts there: `alone` and `shares`, (B, K)
+    What a micro-batch needs stands in TRL's batch, beside what TRL puts there: `alone` and `shares`, (B, K)
     advantages; `row`, (B,) numbers that `_completions` explains; `placement_<name>`, (B, T) weights of tokens.
 
     Parameters
@@ -54,7 +55,7 @@ class WatchedTrainer(GRPOTrainer):
     placements : dict of str to str
         One placement per component: the tokens that its advantage acts on.
     sink : Sink
-        Takes the tables and the whole gradients.
+        Takes the rollout log, the tables of gradients and the whole gradients.
     measure_every : int
         Measure the components' gradients at each n-th step; 0 for never.
     whole_at : sequence of int
@@ -72,7 +73,7 @@ class WatchedTrainer(GRPOTrainer):
         placements: dict[str, str],
         sink: Sink,
         measure_every: int,
-        whole_at: Sequence[int],
+        whole_at: Sequence[int] = (),
         by_completion: bool = True,
         **kwargs: Any,
     ):
@@ -91,10 +92,7 @@ class WatchedTrainer(GRPOTrainer):
         self._vectors = [("alone", name) for name in weights] + [("share", name) for name in weights if weights[name]]
         self._vectors += [("share", KL)] if self.beta else []
         self._gradients = StepMeasurement(self.model, self._vectors, len(weights), self.accelerator.num_processes)
-        # ZeRO-3 holds a slice of each parameter, and its shape besides.
-        self._shapes = {
-            name: tuple(getattr(part, "ds_shape", part.shape)) for name, part in self.model.named_parameters()
-        }
+        self._shapes = {name: shape_of(part) for name, part in self.model.named_parameters()}
         self._forward: Any = None  # log-probabilities, entropies and auxiliary loss of the training step
         self._given: Tensor | None = None  # log-probabilities that take the place of the forward pass
         # The micro-batch whose backward pass is being measured.
@@ -128,27 +126,25 @@ class WatchedTrainer(GRPOTrainer):
         """Keep the training step's forward pass, and give it back while losses are taken of it."""
         if self._given is not None:
             return self._given, *self._forward[1:]
+        own_pass = super()._get_per_token_logps_and_entropies
+        forward = partial(own_pass, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
         if not self._recorder.active or not torch.is_grad_enabled():
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
-            )
+            return forward()
         scored = attention_mask.bool()
         scored[:, :-logits_to_keep] = False
         self._recorder.tokens, self._recorder.scored = input_ids, scored[:, 1:]
         self._recorder.batch, self._recorder.width = len(input_ids), logits_to_keep
         with watched_head(self._recorder, *self._head):
-            self._forward = super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
-            )
+            self._forward = forward()
         return self._forward
 
     def _compute_loss(self, model, inputs):
         """TRL's loss, with the backward pass by completion; what is measured is measured on the way.
 
-        Where each completion's loss is its advantage times something, the backward pass starts from that
-        something, and the advantages come in where weight gradients are added up: one pass serves the training
-        and the measurement. Otherwise (KL term, entropy bonus, advantages on some tokens) training takes
-        TRL's own pass, and what is measured has passes of its own.
+        Where each completion's loss is its advantage times some factor, the backward pass starts from that factor, and
+        the advantages come in where weight gradients are added up. One pass then serves training and measurement.
+        Otherwise (KL term, entropy bonus, advantages on some tokens) training takes TRL's own pass, and the measurement
+        has passes of its own.
         """
         if not self.model.training or not self._by_completion:
             return super()._compute_loss(model, inputs)
@@ -166,7 +162,7 @@ class WatchedTrainer(GRPOTrainer):
         advantages = inputs["advantages"]
         fused = advantages.dim() == 1 and not (self.beta or self._entropy_bonus_enabled or self.aux_loss_enabled)
         if fused or self._measures_now():
-            signs = signs_of(advantages)
+            signs = torch.where(advantages < 0, -1.0, 1.0)
             seeds = self._policy_seeds(model, inputs, signs)
             if self._measures_now():
                 self._measure(model, inputs, signs, seeds, fused)
@@ -218,12 +214,9 @@ class WatchedTrainer(GRPOTrainer):
         asked = apart(self)
         for name in without:
             setattr(asked, name, 0.0 if name == "beta" else False)
-
-        def loss(log_probs: Tensor) -> Tensor:
-            asked._given = log_probs
-            return GRPOTrainer._compute_loss(asked, model, {**inputs, "advantages": advantages})
-
-        return derivative(loss, self._forward[0])
+        asked._given = self._forward[0].detach().requires_grad_()
+        loss = GRPOTrainer._compute_loss(asked, model, {**inputs, "advantages": advantages})
+        return torch.autograd.grad(loss, asked._given)[0]
 
     def training_step(self, model, inputs, num_items_in_batch):
         step = self.state.global_step + 1
@@ -236,7 +229,7 @@ class WatchedTrainer(GRPOTrainer):
         return output
 
     def keep_block(self) -> bool:
-        """Take over what the backward pass of a micro-batch left; tell whether it was measured."""
+        """Take over what the backward pass of a micro-batch left; return whether the micro-batch was measured."""
         measured, self._measured = self._measured, None
         if self._by_completion:
             self._recorder.check(measured[0] if measured else None)
@@ -259,7 +252,15 @@ class WatchedTrainer(GRPOTrainer):
             for name, table in tables.items():
                 self.sink.add(name, table, step)
             if whole:
-                self.sink.add_arrays(step, partial(whole_arrays, self._component_names, whole, self._shapes))
+                self.sink.add_arrays(step, partial(self._arrays_of, whole))
+
+    def _arrays_of(self, whole: dict[str, Tensor]) -> dict[str, np.ndarray]:
+        """Whole gradients as rldynamics lays them out: float32 arrays by `component/parameter`."""
+        return {
+            f"{component}/{name}": gradients[k].float().cpu().numpy().reshape(self._shapes[name])
+            for name, gradients in whole.items()
+            for k, component in enumerate(self._component_names)
+        }
 
 
 class _Seeded(torch.autograd.Function):

@@ -22,7 +22,7 @@ from reward_ablation.sampling.draws import SampleByRow, uniforms, where_drawn
 
 
 def warpers(config: GenerationConfig) -> list[Any]:
-    """What a sampling config does to the logits, in the order in which transformers does it."""
+    """What a sampling config does to the logits, in transformers' order."""
     found: list[Any] = []
     if config.temperature not in (None, 1.0):
         found.append(TemperatureLogitsWarper(config.temperature))
@@ -37,18 +37,11 @@ def warpers(config: GenerationConfig) -> list[Any]:
 
 @contextmanager
 def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterator[None]:
-    """Have the model's `generate` draw each row's tokens by the row's seed, by whoever it is called.
+    """Have the model's `generate` draw each row's tokens by the row's seed, whoever calls it.
 
-    `config` samples: transformers would draw all rows from one stream. Until the context ends it is greedy, and the
-    draws are made before: transformers puts its own warpers behind those that it is given.
-
-    Parameters
-    ----------
-    model : PreTrainedModel or PeftModel
-    config : GenerationConfig
-        The one that it is going to be called with.
-    seeds : list of int
-        One a row.
+    `config` is what `generate` is going to be called with. With a sampling config, transformers would draw all rows
+    from one stream, so the config is greedy until the context ends, and a logits processor draws. The warpers are ours,
+    since transformers puts its own behind the processors that it is given.
     """
     numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])
     processors = [*warpers(config), SampleByRow(torch.from_numpy(numbers).to(where_drawn(model.device)))]

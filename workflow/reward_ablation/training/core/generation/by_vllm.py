@@ -1,4 +1,4 @@
-"""Rollouts by vLLM, each with a seed of its own.
+"""Rollouts by vLLM, each with a seed of its own, of the weights that are trained.
 
 TRL gives all requests of a step the same sampling parameters: with one seed the completions of a group would be equal,
 or, where vLLM numbers them, the same for all problems. Replaces public methods of vLLM's engine and of TRL's client;
@@ -9,26 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
+from peft.tuners.lora import LoraLayer
+from torch import Tensor
 
 #: Requests that a server is sent at once; it batches them as they come.
 REQUESTS_AT_ONCE = 512
 
+_PREFIX, _BASE = "base_model.model.", ".base_layer."
+
 
 @contextmanager
 def own_seeds(generation: Any, seeds: list[int]) -> Iterator[None]:
-    """Have vLLM generate each of this process' rollouts by its own seed.
+    """Have TRL's VLLMGeneration generate each of this process' rollouts by its own seed, in the order of the prompts.
 
-    Parameters
-    ----------
-    generation : VLLMGeneration
-        TRL's. All processes call this together.
-    seeds : list of int
-        One for each of this process' prompts, in their order.
+    All processes call this together.
     """
     if generation.mode == "server":
         seeds = gather_object(seeds)
@@ -81,3 +80,25 @@ def seeded_client(generate: Callable, seeds: Sequence[int]) -> Callable:
         return {**joined, "prompt_ids": joined["prompt_ids"][::n]}
 
     return seeded
+
+
+@torch.no_grad()
+def merged_weights(model: Any, gather: Callable[[list], AbstractContextManager]) -> Iterator[tuple[str, Tensor]]:
+    """Names and weights of a base model with its LoRA adapters added, one weight at a time, in copies.
+
+    TRL merges the adapters into the base, sends it, and takes them out again: w + d - d is not w in floating point, and
+    the frozen base would drift with each synchronisation. `gather` is the context in which given parameters are whole:
+    DeepSpeed's ZeRO-3 holds a slice on each process.
+    """
+    adapted: dict[str, Any] = {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
+    for name, weight in model.named_parameters():
+        if model.prefix in name:
+            continue
+        layer = adapted.get(name.partition(_BASE)[0]) if name.endswith(f"{_BASE}weight") else None
+        own = [part for part_name, part in layer.named_parameters() if model.prefix in part_name] if layer else []
+        with gather([weight, *own]):
+            merged = weight.data
+            if layer is not None:
+                for adapter in layer.active_adapters:
+                    merged = merged + layer.get_delta_weight(adapter)  # float32 where the adapter is
+            yield name.removeprefix(_PREFIX).replace(_BASE, "."), merged.to(weight.dtype)

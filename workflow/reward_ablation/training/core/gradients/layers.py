@@ -1,11 +1,13 @@
 """Backward passes of layers that see the gradient of one completion at a time.
 
-A weight gradient is a sum over completions. Forming the terms first and adding them up afterwards costs
-as many multiplications, and the terms are what inner products between completions are made of.
+A weight gradient is a sum over completions. To form the terms first and to add them up afterwards costs as many
+multiplications, and inner products between completions are made of the terms.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.core.gradients.projection import add_folded_rows, fold_units, offset_of, units_kept
-from reward_ablation.training.core.gradients.recorder import Measurement, Recorder, wide
+from reward_ablation.training.core.gradients.recorder import Measurement, Recorder, shape_of, wide
 from reward_ablation.training.core.gradients.trials import (
     in_place_of_parameters,
     is_scaled_embedding,
@@ -27,8 +29,8 @@ from reward_ablation.training.core.gradients.trials import (
 )
 
 Forward = Callable[..., Tensor]
-#: Makes the forward pass of a module whose parameters have these names.
-Kind = Callable[[Any, dict[str, str], Recorder], Forward]
+#: The watched forward pass of a module: takes the module, its own pass, its parameters' names, recorder and inputs.
+Kind = Callable[[Any, Forward, dict[str, str], Recorder, Tensor], Tensor]
 
 
 class MixedCompletions(StudyError):
@@ -36,9 +38,7 @@ class MixedCompletions(StudyError):
 
 
 def watch(model: PreTrainedModel, recorder: Recorder) -> None:
-    """Give every layer that has trained parameters a backward pass that reports to the recorder.
-
-    The language model's head is not among them (`lm_head`).
+    """Give every layer that has trained parameters, but for the head (`lm_head`), a pass that reports to the recorder.
 
     Raises
     ------
@@ -47,29 +47,32 @@ def watch(model: PreTrainedModel, recorder: Recorder) -> None:
         model is as it was.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+    def sizes_of(module: nn.Module) -> dict[str, int]:
+        """Sizes of a module's own trained parameters."""
+        own = [parameter for parameter in module.parameters(recurse=False) if id(parameter) in names]
+        return {names[id(parameter)]: math.prod(shape_of(parameter)) for parameter in own}
+
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
-    of_head = [parameter for parameter in head.parameters(recurse=False) if id(parameter) in names]
-    expected = {names[id(parameter)]: _size(parameter) for parameter in of_head}
+    expected = Counter(sizes_of(head))
     forwards: list[tuple[nn.Module, Forward]] = []
-    # Adapters of a bare parameter, as of experts: peft multiplies their weights and never calls them.
+    # Adapters of a bare parameter, such as the experts': peft multiplies their weights and never calls them.
     wrapped = {part for module in model.modules() if isinstance(module, ParamWrapper) for part in module.modules()}
     for module in model.modules():
-        own = {key: names.get(id(parameter), "") for key, parameter in module.named_parameters(recurse=False)}
-        trained = [parameter for parameter in module.parameters(recurse=False) if id(parameter) in names]
+        trained = sizes_of(module)
         if module is head or not trained:
             continue
         kind = None if module in wrapped else _kind_of(module)
-        shared = any(names[id(parameter)] in expected for parameter in trained) and module is not embedding
+        shared = module is not embedding and any(name in expected for name in trained)
         if kind is None or shared:
             why = "shared by several layers" if shared else f"of a {type(module).__name__}"
             raise StudyError(
-                f"gradients: the gradient of {names[id(trained[0])]}, {why}, cannot be told apart by completion; "
+                f"gradients: the gradient of {next(iter(trained))}, {why}, cannot be told apart by completion; "
                 "set gradients.every: off"
             )
-        forwards.append((module, _guarded(module, kind(module, own, recorder), own, recorder)))
-        for parameter in trained:
-            name = names[id(parameter)]
-            expected[name] = expected.get(name, 0) + _size(parameter)
+        own = {key: names.get(id(parameter), "") for key, parameter in module.named_parameters(recurse=False)}
+        forwards.append((module, _guarded(module, kind, own, recorder)))
+        expected.update(trained)
     recorder.expected = expected
     recorder.head_shares_embedding = head.weight is embedding.weight
     for module, forward in forwards:
@@ -84,13 +87,8 @@ def unwatch(recorder: Recorder) -> None:
     recorder.watched.clear()
 
 
-def _size(parameter: Tensor) -> int:
-    """Count of a parameter's numbers, of which ZeRO-3 holds a part."""
-    return getattr(parameter, "ds_numel", parameter.numel())
-
-
 def _kind_of(module: nn.Module) -> Kind | None:
-    """What makes the forward pass of a module, by what the module computes; None where that is not known."""
+    """The watched forward pass of a module, by what the module computes; None where that is not known."""
     if "forward" in module.__dict__:  # replaced already, as by a fused kernel
         return None
     own = {name for name, _ in module.named_parameters(recurse=False)}
@@ -100,16 +98,12 @@ def _kind_of(module: nn.Module) -> Kind | None:
         plain = module.max_norm is None and not module.scale_grad_by_freq
         known = type(module).forward is nn.Embedding.forward or is_scaled_embedding(module)
         return _embedding if plain and known else None
-    if isinstance(module, nn.LayerNorm) and type(module).forward is nn.LayerNorm.forward:
-        shape = list(module.normalized_shape)
-        return _norm(lambda inputs: F.layer_norm(inputs, shape, None, None, module.eps))
-    if isinstance(module, nn.RMSNorm) and type(module).forward is nn.RMSNorm.forward:
-        shape = list(module.normalized_shape)
-        return _norm(lambda inputs: F.rms_norm(inputs, shape, None, module.eps))
+    if type(module).forward in (nn.LayerNorm.forward, nn.RMSNorm.forward):
+        return _norm
     return _copied if takes_a_copy_for_each_completion(module) else None
 
 
-def _guarded(module: nn.Module, watched: Forward, names: dict[str, str], recorder: Recorder) -> Forward:
+def _guarded(module: nn.Module, kind: Kind, names: dict[str, str], recorder: Recorder) -> Forward:
     """The watched forward pass in training steps, the module's own elsewhere."""
     plain = module.forward
 
@@ -123,56 +117,39 @@ def _guarded(module: nn.Module, watched: Forward, names: dict[str, str], recorde
                 f"gradients: {next(iter(names.values()))} gets tokens of several completions mixed, as in a "
                 "mixture of experts: gradients cannot be told apart by completion; set gradients.every: off"
             )
-        return watched(inputs)
+        return kind(module, plain, names, recorder, inputs)
 
     return forward
 
 
-def _linear(module: nn.Linear | Conv1D, names: dict[str, str], recorder: Recorder) -> Forward:
-    units_first = isinstance(module, nn.Linear)
-
-    def forward(inputs: Tensor) -> Tensor:
-        operands = (_as_computed(operand, inputs.device) for operand in (inputs, module.weight, module.bias))
-        return _Linear.apply(*operands, recorder, names, units_first)
-
-    return forward
+def _linear(module: Any, plain: Forward, names: dict[str, str], recorder: Recorder, inputs: Tensor) -> Tensor:
+    operands = (_as_computed(operand, inputs.device) for operand in (inputs, module.weight, module.bias))
+    return _Linear.apply(*operands, recorder, names, isinstance(module, nn.Linear))
 
 
-def _embedding(module: nn.Embedding, names: dict[str, str], recorder: Recorder) -> Forward:
-    def forward(ids: Tensor) -> Tensor:
-        ids = ids.expand(recorder.batch, -1) if ids.size(0) == 1 else ids
-        looked_up = _Embedding.apply(ids, module.weight, module.padding_idx, recorder, names["weight"])
-        scale = getattr(module, "embed_scale", 1.0)
-        return looked_up * (scale.to(looked_up.dtype) if isinstance(scale, Tensor) else scale)
-
-    return forward
+def _embedding(module: Any, plain: Forward, names: dict[str, str], recorder: Recorder, ids: Tensor) -> Tensor:
+    ids = ids.expand(recorder.batch, -1) if ids.size(0) == 1 else ids
+    looked_up = _Embedding.apply(ids, module.weight, module.padding_idx, recorder, names["weight"])
+    scale = getattr(module, "embed_scale", 1.0)
+    return looked_up * (scale.to(looked_up.dtype) if isinstance(scale, Tensor) else scale)
 
 
-def _norm(normal: Callable[[Tensor], Tensor]) -> Kind:
+def _norm(module: Any, plain: Forward, names: dict[str, str], recorder: Recorder, inputs: Tensor) -> Tensor:
     """A norm of torch's: what it computes without parameters, times its weight, plus its bias if it has one."""
-
-    def kind(module: nn.Module, names: dict[str, str], recorder: Recorder) -> Forward:
-        plain = module.forward
-
-        def forward(inputs: Tensor) -> Tensor:
-            copies = _copies(module, inputs, names, recorder)
-            outputs = normal(wide(inputs)) * copies["weight"] + copies.get("bias", 0.0)
-            return outputs.to(plain(inputs[:0]).dtype)  # torch computes in float32, and rounds where no autocast is
-
-        return forward
-
-    return kind
+    copies = _copies(module, inputs, names, recorder)
+    shape = list(module.normalized_shape)
+    if type(module).forward is nn.LayerNorm.forward:
+        normal = F.layer_norm(wide(inputs), shape, None, None, module.eps)
+    else:
+        normal = F.rms_norm(wide(inputs), shape, None, module.eps)
+    outputs = normal * copies["weight"] + copies.get("bias", 0.0)
+    return outputs.to(plain(inputs[:0]).dtype)  # torch computes in float32, and rounds where no autocast is
 
 
-def _copied(module: nn.Module, names: dict[str, str], recorder: Recorder) -> Forward:
+def _copied(module: Any, plain: Forward, names: dict[str, str], recorder: Recorder, inputs: Tensor) -> Tensor:
     """The module's own forward pass, with one copy of its parameters for each completion."""
-    plain = module.forward
-
-    def forward(inputs: Tensor) -> Tensor:
-        with in_place_of_parameters(module, _copies(module, inputs, names, recorder)):
-            return plain(inputs)
-
-    return forward
+    with in_place_of_parameters(module, _copies(module, inputs, names, recorder)):
+        return plain(inputs)
 
 
 def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: Recorder) -> dict[str, Tensor]:
@@ -226,7 +203,7 @@ class _Linear(torch.autograd.Function):
                 to_weight = _matrix(recorder, names["weight"], passes, inputs, ctx.units_first)
             if passes and wants_bias:
                 rows = joined([part.flatten(1, -2).sum(1) for part in passes])
-                to_bias = _like(gradient, _vector(recorder, names["bias"], rows))
+                to_bias = _like(gradient, recorder.collect_vector(names["bias"], rows))
         return to_inputs, to_weight, to_bias, None, None, None
 
 
@@ -245,16 +222,9 @@ def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor,
     for start in range(0, units, step):
         parts = [left[:, :, start : start + step].mT @ right for left, right in zip(lefts, rights, strict=True)]
         block = recorder.collect(name, units * width, joined(parts).flatten(1), start * width)
-        if total is not None:
+        if total is not None and block is not None:
             total[start : start + step] = block.view(-1, width)
     return _like(inputs, total)
-
-
-def _vector(recorder: Recorder, name: str, rows: Tensor) -> Tensor | None:
-    """Take in gradients of a vector by completion, (R, n)."""
-    if recorder.measurement is not None:
-        recorder.measurement.project(name, rows)
-    return recorder.collect(name, rows.size(1), rows, 0)
 
 
 def joined(parts: list[Tensor]) -> Tensor:
@@ -277,11 +247,8 @@ class _OneEach(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         recorder = ctx.recorder
-        rows = gradient.flatten(1)
-        if recorder.plain:
-            return rows.sum(0).view(ctx.shape), None, None, None
-        passes = recorder.factors(ctx.name, rows)
-        total = _vector(recorder, ctx.name, joined(passes)) if passes else None
+        passes = recorder.factors(ctx.name, gradient.flatten(1))
+        total = recorder.collect_vector(ctx.name, joined(passes)) if passes else None
         return None if total is None else total.view(ctx.shape).to(gradient.dtype), None, None, None
 
 
@@ -298,15 +265,15 @@ class _Embedding(torch.autograd.Function):
         recorder = ctx.recorder
         if ctx.padding is not None:
             gradient = gradient.masked_fill((ids == ctx.padding)[:, :, None], 0.0)
-        passes = [] if recorder.plain else recorder.factors(ctx.name, gradient)
-        if passes and recorder.measurement is not None:
-            _measure_embedding(recorder, recorder.measurement, ctx.name, ctx.shape, passes, ids)
-        if not recorder.plain and recorder.scales is None:
-            return None, None, None, None, None
         if not recorder.plain:
-            recorder.report(ctx.name, ctx.shape.numel())
-        scaled = gradient if recorder.plain else gradient * recorder.scales[:, None, None].to(gradient.dtype)
-        total = gradient.new_zeros(ctx.shape).index_add_(0, ids.flatten(), scaled.flatten(0, 1))
+            passes = recorder.factors(ctx.name, gradient)
+            if passes and recorder.measurement is not None:
+                _measure_embedding(recorder, recorder.measurement, ctx.name, ctx.shape, passes, ids)
+            if recorder.scales is None:
+                return None, None, None, None, None
+            recorder.reported[ctx.name] += ctx.shape.numel()
+            gradient = gradient * recorder.scales[:, None, None].to(gradient.dtype)
+        total = gradient.new_zeros(ctx.shape).index_add_(0, ids.flatten(), gradient.flatten(0, 1))
         return None, total, None, None, None
 
 

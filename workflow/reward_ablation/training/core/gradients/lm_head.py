@@ -23,11 +23,7 @@ from reward_ablation.training.core.gradients.recorder import HeadGradient, Recor
 def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) -> Iterator[None]:
     """Let TRL's fused head report to the recorder.
 
-    Parameters
-    ----------
-    recorder : Recorder
-    name, bias_name : str or None
-        Names of the head's weight and bias among the parameters; None where it is not trained, or has none.
+    `name` and `bias_name` are those of the head's weight and bias; None where there is none, or it is not trained.
     """
 
     class WatchedLogProbs(ChunkedLogProbFunction):
@@ -53,7 +49,7 @@ def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) ->
 
 
 def _in_float64(ctx: Any, results: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    """TRL's results in the model's own precision: TRL computes them in float32, where references want float64."""
+    """TRL's results in float64, which TRL computes in float32; tests compare with references in float64."""
     hidden, weight, bias, targets = ctx.to_save[:4]
     logits = _scaled(hidden @ weight.T + (0.0 if bias is None else bias), ctx.kernel_args)[0]
     log_z = logits.logsumexp(1)
@@ -64,7 +60,7 @@ def _in_float64(ctx: Any, results: tuple[Tensor | None, ...]) -> tuple[Tensor | 
 
 
 def _scaled(logits: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor | float]:
-    """Logits that are softmaxed, from those of the projection; and the derivative of one by the other."""
+    """Logits that are softmaxed, from those of the projection, and the derivative of the former by the latter."""
     if not settings["HAS_SOFTCAP"]:
         slope = settings["logit_scale"] * settings["inv_t"]
         return (logits if slope == 1 else logits * slope), slope
@@ -74,14 +70,7 @@ def _scaled(logits: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor | 
 
 
 def _unit_gradient(logits: Tensor, targets: Tensor, log_z: Tensor, first: int, settings: dict[str, Any]) -> Tensor:
-    """Gradient of each token's log-probability with respect to a tile of the projection's logits.
-
-    Parameters
-    ----------
-    logits : (N, V') tensor
-        Of V' words from number `first` on.
-    targets, log_z : (N,) tensors
-    """
+    """Gradient of N tokens' log-probabilities by a tile of the projection's logits, (N, V') from word `first` on."""
     scaled, slope = _scaled(wide(logits), settings)
     gradient = (scaled - log_z[:, None].to(scaled.dtype)).exp_().neg_()
     inside = ((targets >= first) & (targets < first + logits.size(1))).nonzero()[:, 0]
@@ -90,7 +79,7 @@ def _unit_gradient(logits: Tensor, targets: Tensor, log_z: Tensor, first: int, s
 
 
 def _entropy_gradient(logits: Tensor, log_z: Tensor, entropy: Tensor, settings: dict[str, Any]) -> Tensor:
-    """Gradient of each token's entropy with respect to a tile of the projection's logits."""
+    """Gradient of each token's entropy by a tile of the projection's logits."""
     scaled, slope = _scaled(logits, settings)
     log_p = scaled - log_z[:, None]
     return -log_p.exp() * (log_p + entropy[:, None]) * slope
@@ -106,7 +95,7 @@ def _by_completion(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of hidden states, weight and bias, from those of the log-probabilities.
 
-    As in TRL's own backward pass the logits are computed anew in tiles, but for the completions' tokens alone.
+    The logits are computed again in tiles, as in TRL's own backward pass, but for the completions' tokens alone.
     """
     hidden, weight, bias, targets, log_z, entropy = ctx.saved_tensors
     inputs = _padded(hidden, recorder).to(ctx.compute_dtype)
@@ -118,12 +107,27 @@ def _by_completion(
     sums = None
     if name is not None and (passes or plain):
         sums = _WeightGradient(recorder, name, bias_name, weight, bias, inputs)
+
+    def tiles_of(part: Tensor, start: int) -> list[Tensor]:
+        """Gradients of the logits of some words, (B, T, V') for each pass."""
+        logits = inputs @ part.T
+        if bias is not None:
+            logits += bias[start : start + len(part)].to(logits.dtype)
+        logits = logits.flatten(0, 1)
+        unit = _unit_gradient(logits, targets, log_z, start, ctx.kernel_args).unflatten(0, inputs.shape[:2])
+        tiles = [(unit * of_pass[:, :, None]).to(part.dtype) for of_pass in (*passes[:-1], seeds)]
+        if entropies is not None:
+            entropy, to_each = entropies
+            of_entropy = _entropy_gradient(logits, log_z, entropy.flatten(), ctx.kernel_args)
+            tiles[-1] += of_entropy.view_as(unit) * to_each[:, :, None]
+        return tiles
+
     step = recorder.units_at_once(weight.shape[1], max(1, len(passes)))
     step = -(-step // units_kept(len(weight))) * units_kept(len(weight))  # as `fold_units` wants it
     to_inputs = torch.zeros_like(wide(inputs))
     for start in range(0, len(weight), step):
         part = weight[start : start + step].to(ctx.compute_dtype)
-        tiles = _tiles(ctx, inputs, [*passes[:-1], seeds], targets, log_z, entropies, start, part)
+        tiles = tiles_of(part, start)
         to_inputs += product(tiles[-1].flatten(0, 1), part).view_as(to_inputs)
         if sums is not None:
             sums.add(tiles, start)
@@ -133,37 +137,11 @@ def _by_completion(
     )
 
 
-def _tiles(
-    ctx: Any,
-    inputs: Tensor,
-    passes: list[Tensor],
-    targets: Tensor,
-    log_z: Tensor,
-    entropies: list[Tensor] | None,
-    start: int,
-    part: Tensor,
-) -> list[Tensor]:
-    """Gradients of the logits of some words, (B, T, V') for each pass, from (B, T) those of the log-probabilities."""
-    bias = ctx.saved_tensors[2]
-    logits = inputs @ part.T
-    if bias is not None:
-        logits += bias[start : start + len(part)].to(logits.dtype)
-    logits = logits.flatten(0, 1)
-    unit = _unit_gradient(logits, targets, log_z, start, ctx.kernel_args)
-    unit = unit.unflatten(0, inputs.shape[:2])
-    tiles = [(unit * seeds[:, :, None]).to(part.dtype) for seeds in passes]
-    if entropies is not None:
-        entropy, to_entropy = entropies
-        of_entropy = _entropy_gradient(logits, log_z, entropy.flatten(), ctx.kernel_args)
-        tiles[-1] += of_entropy.view_as(unit) * to_entropy[:, :, None]
-    return tiles
-
-
 class _WeightGradient:
     """Gradients of the head's weight and bias by completion, tile by tile, and their sums where wanted.
 
-    A weight that the head shares with the embedding: rows of words that occur are left to the embedding, which adds
-    its own part before products are taken.
+    Where the head shares its weight with the embedding, the rows of words that occur are left to the embedding. The
+    embedding adds its own part before products are taken.
     """
 
     def __init__(
@@ -190,7 +168,7 @@ class _WeightGradient:
             rows = joined([tile.sum(1) for tile in tiles])
             if self.recorder.measurement is not None:
                 self.recorder.measurement.project(self.bias_name, rows, start)
-            total = self._collect(self.bias_name, self.vocabulary, rows, start)
+            total = self.recorder.collect(self.bias_name, self.vocabulary, rows, start)
             if self.bias is not None and total is not None:
                 self.bias[words] = total
         if self.recorder.measurement is not None:
@@ -199,7 +177,7 @@ class _WeightGradient:
             self.folded = [a + b for a, b in zip(self.folded, folded, strict=True)] if self.folded else folded
         held = self._hold_back(tiles, start, self.words) if self.words is not None else None
         rows = joined([tile.mT @ self.inputs for tile in tiles]).flatten(1)
-        total = self._collect(self.name, self.size, rows, start * self.inputs.size(2))
+        total = self.recorder.collect(self.name, self.size, rows, start * self.inputs.size(2))
         if self.weight is not None and total is not None:
             self.weight[words] = total.view(-1, self.inputs.size(2))
             if held is not None and self.recorder.scales is not None:
@@ -208,21 +186,14 @@ class _WeightGradient:
                 self.weight[start + columns] = product(scaled.flatten(0, 1).T, self.inputs.flatten(0, 1))
 
     def finish(self) -> tuple[Tensor | None, Tensor | None]:
-        """Leave to the embedding what is its; return the training gradients of weight and bias."""
+        """Leave its rows to the embedding; return the training gradients of weight and bias."""
         if self.recorder.measurement is not None:
             self.recorder.measurement.project(self.name, joined([part.mT @ self.inputs for part in self.folded]))
         if self.words is not None:
             to_logits = [torch.cat(parts, dim=2) for parts in zip(*self.kept, strict=True)]
             self.recorder.head = HeadGradient(self.name, to_logits, self.inputs)
-        return (
-            None if self.weight is None else self.weight.to(self.dtype),
-            None if self.bias is None else self.bias.to(self.dtype),
-        )
-
-    def _collect(self, parameter: str, size: int, rows: Tensor, place: int) -> Tensor | None:
-        if self.recorder.plain:
-            return rows.sum(0)
-        return self.recorder.collect(parameter, size, rows, place)
+        weight, bias = (None if part is None else part.to(self.dtype) for part in (self.weight, self.bias))
+        return weight, bias
 
     def _hold_back(self, tiles: list[Tensor], start: int, words: Tensor) -> tuple[Tensor, Tensor]:
         """Move columns of words that occur out of the tiles; their places, and the last pass's columns."""
@@ -236,7 +207,7 @@ class _WeightGradient:
 def _padded(tensor: Tensor, recorder: Recorder) -> Tensor:
     """The completions' positions of a tensor of the head, (N, ...) -> (B, T, ...).
 
-    On a GPU, TRL scores the positions that count and no other; elsewhere, all of them.
+    On a GPU, TRL scores only the positions that count; elsewhere, all positions.
     """
     if len(tensor) == recorder.scored.numel():
         return tensor.view(*recorder.scored.shape, *tensor.shape[1:])[:, -recorder.width :]

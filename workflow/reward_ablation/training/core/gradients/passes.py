@@ -1,25 +1,50 @@
-"""Backward passes that the training step does not make itself."""
+"""Passes that the training step does not make itself: TRL's loss once more, and backward passes that only measure."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from reward_ablation.training.core.gradients.recorder import Recorder
 
-#: By which ZeRO-3's hooks know for how many backward passes a layer's weights are still gathered.
+Thing = TypeVar("Thing")
+
+#: Attributes by which ZeRO-3's hooks know for how many backward passes a layer's weights are still gathered.
 COUNTERS = ("applied_pre_backward_ref_cnt", "ds_grads_remaining")
+
+
+def apart(thing: Thing) -> Thing:
+    """A copy of an object that can be used without a trace in the object.
+
+    Dicts, lists, sets and deques are copied at every depth, and so are tensors that are attributes. All else, such as
+    a model, is shared with the object.
+    """
+    copy = type(thing).__new__(type(thing))
+    for name, value in vars(thing).items():
+        copy.__dict__[name] = value.detach().clone() if type(value) is Tensor else _container(value)
+    return copy
+
+
+def _container(value: Any) -> Any:
+    if isinstance(value, dict):
+        copy = value.copy()  # a defaultdict stays one
+        copy.update((key, _container(part)) for key, part in value.items())
+        return copy
+    if type(value) is list:
+        return [_container(part) for part in value]
+    return value.copy() if isinstance(value, (set, deque)) else value
 
 
 def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
     """Keep the log-probabilities that a model's own forward pass returns, for `measuring_pass` to start from.
 
-    What DeepSpeed's engine returns in their place has hooks: a backward pass through them is divided by the
-    accumulation steps, and gradients are reduced when it ends.
+    DeepSpeed's engine returns a copy with hooks. A backward pass through the copy is divided by the accumulation
+    steps, and gradients are reduced when it ends.
     """
 
     def keep(module: nn.Module, arguments: tuple, output: Any) -> None:
@@ -33,13 +58,7 @@ def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
 def measuring_pass(model: nn.Module, log_probs: Tensor, seeds: Tensor) -> None:
     """A backward pass that leaves no gradients and can be repeated.
 
-    Parameters
-    ----------
-    model : Module
-    log_probs : (B, L - 1) tensor
-        What `watch_log_probs` kept.
-    seeds : (B, T) tensor
-        Derivatives of a loss with respect to the last T of each row.
+    It starts from what `watch_log_probs` kept, (B, L - 1), with a loss's derivatives by the last T of each row, (B, T).
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     completions = log_probs[:, -seeds.size(1) :]

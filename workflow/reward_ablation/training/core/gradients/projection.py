@@ -1,13 +1,13 @@
-"""A gradient in a few numbers that keep inner products: count sketches.
+"""Count sketches: a gradient in a few numbers that keep inner products.
 
-Each number gets a random sign and adds to one of a few sums. Inner products of sums estimate inner products of
-gradients without bias, with a standard error of |a||b| / sqrt(sums) (Charikar, Chen and Farach-Colton, "Finding
-frequent items in data streams", 2004; Weinberger et al., arXiv 0902.2206). Sums add up over micro-batches and
-processes.
+Each number of the gradient gets a random sign and is added to one of a few sums. Inner products of sums estimate inner
+products of gradients without bias, with a standard error of |a||b| / sqrt(sums) (Charikar, Chen and Farach-Colton,
+"Finding frequent items in data streams", 2004; Weinberger et al., arXiv 0902.2206). The sums of micro-batches and of
+processes add up.
 
-Sketching all numbers of each component's gradient would cost by the component. So a matrix's units are sketched
-first, for each completion, on the gradients of the layer's outputs: the gradient of the sums of units is that of a
-smaller matrix. It keeps inner products less well, the less, the lower the gradient's rank.
+To sketch all numbers of each component's gradient would cost a lot for each component. A matrix's units are therefore
+added up first, for each completion, in the gradients of the layer's outputs. This gives the gradient of a smaller
+matrix. It keeps inner products less well where the gradient has a low rank.
 """
 
 from __future__ import annotations
@@ -39,23 +39,15 @@ def _signs_from(start: int, count: int, like: Tensor) -> Tensor:
 
 
 def offset_of(parameter: str) -> int:
-    """Where a parameter's signs start in the table: by its name, so that it is the same in every run."""
+    """Where a parameter's signs start in the table. It follows from the name, so that it is the same in every run."""
     return crc32(parameter.encode())
 
 
 def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> None:
-    """Add a contiguous part of flattened gradients to their sums.
+    """Add (V, n) contiguous numbers of flattened gradients, from place `start` on, to their (V, M) sums.
 
-    Parameters
-    ----------
-    sums : (V, M) tensor
-        Number j collects the entries whose place in the flattened parameter is j modulo M. With M at least
-        the parameter's size this keeps everything: inner products are exact.
-    values : (V, n) tensor
-        Entries from place `start` on.
-    start : int
-    offset : int
-        `offset_of` the parameter.
+    Sum j collects the numbers whose place in the flattened parameter is j modulo M. With M at least the parameter's
+    size, inner products are exact. `offset` is `offset_of` the parameter.
     """
     size = sums.size(1)
     signed = values.to(sums.dtype) * _signs_from(offset + start, values.size(1), sums)
@@ -70,13 +62,21 @@ def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> Non
     sums[:, : rest.size(1)] += rest
 
 
+def add_projected_rows(sums: Tensor, values: Tensor, rows: Tensor, offset: int) -> None:
+    """Add (V, U, H) gradients of some rows of a matrix, numbered (U,), to (V, M) sums, as `add_projection` would."""
+    width = values.size(2)
+    places = rows[:, None] * width + torch.arange(width, device=rows.device)
+    signs = _signs(rows.device)[(places + offset) % SIGNS].to(sums.dtype)
+    sums.index_add_(1, (places % sums.size(1)).flatten(), (values.to(sums.dtype) * signs).flatten(1))
+
+
 def units_kept(units: int) -> int:
-    """Sums that the units of a matrix are folded to: a small part of them; a vocabulary has more than a layer."""
+    """Number of sums that a matrix's units are folded to: a small part of a layer's units, more for a vocabulary."""
     return min(units, max(8, min(32, units // 8), min(256, units // 64)))
 
 
 def fold_units(values: Tensor, sums: int, start: int, offset: int) -> Tensor:
-    """Add up units under random signs, (..., n) -> (..., sums). The first one's number is a multiple of `sums`."""
+    """Add up units under random signs, (..., n) -> (..., sums). `start`, the first unit, is a multiple of `sums`."""
     signed = values * _signs_from(offset + start, values.size(-1), values)
     missing = -values.size(-1) % sums
     padded = F.pad(signed, (0, missing)) if missing else signed
@@ -84,33 +84,7 @@ def fold_units(values: Tensor, sums: int, start: int, offset: int) -> Tensor:
 
 
 def add_folded_rows(folded: Tensor, values: Tensor, units: Tensor, offset: int) -> None:
-    """Add rows of some units of a matrix to their sums, as `fold_units` would.
-
-    Parameters
-    ----------
-    folded : (B, S, H) tensor
-    values : (B, L, H) tensor
-    units : (B, L) tensor of int
-    offset : int
-    """
+    """Add (B, L, H) gradients of some units, numbered (B, L), to (B, S, H) sums, as `fold_units` would."""
     signs = _signs(units.device)[(units + offset) % SIGNS].to(values.dtype)
     places = (units % folded.size(1))[:, :, None].expand_as(values)
     folded.scatter_add_(1, places, values * signs[:, :, None])
-
-
-def add_projected_rows(sums: Tensor, values: Tensor, rows: Tensor, offset: int) -> None:
-    """Add some rows of gradients of a matrix to their sums, as `add_projection` would.
-
-    Parameters
-    ----------
-    sums : (V, M) tensor
-    values : (V, U, H) tensor
-        U rows of gradients of a matrix with H columns.
-    rows : (U,) tensor of int
-        Which rows of the matrix they are.
-    offset : int
-    """
-    width = values.size(2)
-    places = rows[:, None] * width + torch.arange(width, device=rows.device)
-    signs = _signs(rows.device)[(places + offset) % SIGNS].to(sums.dtype)
-    sums.index_add_(1, (places % sums.size(1)).flatten(), (values.to(sums.dtype) * signs).flatten(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 import torch
@@ -16,7 +17,7 @@ BLOCK_BYTES = 16 * 2**20
 #: Numbers by layer that stand for a gradient where steps, seeds and arms are compared. A prime: neither rows
 #: nor columns of a weight line up with the sums.
 PROJECTED = 509
-#: Numbers of a parameter that are kept where terms between blocks are added up: all of them in a small one. A prime.
+#: Numbers of a parameter that are kept for products between micro-batches: all numbers of a small one. A prime.
 SUMS = 65_521
 
 _BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")
@@ -29,6 +30,11 @@ def layer_of(parameter: str) -> str:
         return f"layers.{block[2]}"
     path = [part for part in parameter.split(".") if part not in {"weight", "bias", "default"}]
     return path[-1] if not path[-1].startswith("lora_") else path[-2]
+
+
+def shape_of(parameter: Tensor) -> tuple[int, ...]:
+    """Shape of a whole parameter, of which ZeRO-3 holds a part."""
+    return tuple(getattr(parameter, "ds_shape", parameter.shape))
 
 
 def wide(tensor: Tensor) -> Tensor:
@@ -54,60 +60,41 @@ def combined(coefficients: Tensor, rows: Tensor) -> Tensor:
     return coefficients.to(rows.dtype) @ rows
 
 
+def add_up(sums: dict[str, Tensor], parts: dict[str, Tensor]) -> None:
+    """Add tensors to sums of the same names; the first tensor of a name is the sum."""
+    for key, part in parts.items():
+        sums[key] = sums[key] + part if key in sums else part
+
+
 @dataclass
 class Measurement:
-    """Sums of one micro-batch's measured pass.
+    """Sums of one micro-batch's measured pass: over R rows, of which V vectors are weighted sums."""
 
-    Attributes
-    ----------
-    coefficients : (V, R) tensor
-        Vector v is the sum over r of coefficients[v, r] times row r.
-    projected : int
-        The first so many vectors are projected.
-    folded : bool
-        Keep sums for products with other blocks.
-    whole : bool
-        Keep the first `projected` vectors themselves.
-    grams : dict of str to (R, R) tensor
-        By layer.
-    projections : dict of str to (V', 509) tensor
-        By layer.
-    sums : dict of str to (V, M) or (R, M) tensor
-        By parameter, of vectors or of rows, whichever are fewer; empty where the step has one block.
-    vectors : dict of str to (V', P) tensor
-        By parameter, where asked for.
-    seen : set of str
-        Parameters.
-    """
-
-    coefficients: Tensor
-    projected: int
-    folded: bool
-    whole: bool
-    grams: dict[str, Tensor] = field(default_factory=dict)
-    projections: dict[str, Tensor] = field(default_factory=dict)
-    sums: dict[str, Tensor] = field(default_factory=dict)
-    vectors: dict[str, Tensor] = field(default_factory=dict)
-    seen: set[str] = field(default_factory=set)
+    coefficients: Tensor  # (V, R): vector v is the sum over r of coefficients[v, r] times row r
+    projected: int  # V': the first V' vectors are projected
+    folded: bool  # keep `sums`, for products with other micro-batches
+    whole: bool  # keep `vectors`
+    grams: dict[str, Tensor] = field(default_factory=dict)  # (R, R) by layer
+    projections: dict[str, Tensor] = field(default_factory=dict)  # (V', 509) by layer
+    sums: dict[str, Tensor] = field(default_factory=dict)  # (V, M) by parameter; (R, M) where rows are fewer
+    vectors: dict[str, Tensor] = field(default_factory=dict)  # the first V' whole, (V', P) by parameter
+    seen: set[str] = field(default_factory=set)  # parameters
 
     def add(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> None:
         """Take in rows of part of a parameter.
 
         Parameters
         ----------
-        parameter : str
         size : int
-            Its count of numbers.
+            How many numbers the whole parameter has.
         rows : (R, n) or (R, U, H) tensor
-            Gradients of all rows with respect to n numbers in a row, or to U rows of a matrix.
+            Gradients of all rows with respect to n contiguous numbers, or to U rows of a matrix.
         place : int or (U,) tensor of int
             Where the n numbers start, or which rows of the matrix these are.
         """
         self.seen.add(parameter)
         flat = rows.flatten(1)
-        layer = layer_of(parameter)
-        gram = product(flat, flat.T)
-        self.grams[layer] = self.grams[layer] + gram if layer in self.grams else gram
+        add_up(self.grams, {layer_of(parameter): product(flat, flat.T)})
         if self.folded:
             folded = (
                 wide(rows) if self._fewer_rows() else combined(self.coefficients, flat).unflatten(1, rows.shape[1:])
@@ -122,11 +109,11 @@ class Measurement:
                 kept.view(self.projected, -1, rows.size(2))[:, place] += vectors
 
     def _fewer_rows(self) -> bool:
-        """Whether rows are fewer than vectors, so that folding them is less work."""
+        """Whether rows are fewer than vectors, so that folding the rows is less work."""
         return self.coefficients.size(1) < self.coefficients.size(0)
 
     def folded_vectors(self) -> dict[str, Tensor]:
-        """Sums of the vectors' numbers for products with other blocks, (V, M) by parameter."""
+        """Sums of the vectors' numbers for products with other micro-batches, (V, M) by parameter."""
         if not self._fewer_rows():
             return self.sums
         return {name: combined(self.coefficients, sums) for name, sums in self.sums.items()}
@@ -150,98 +137,64 @@ def _project(
 
 @dataclass(frozen=True)
 class HeadGradient:
-    """What the embedding needs of a head that shares its weight.
+    """What the embedding needs of a head that shares its weight."""
 
-    Attributes
-    ----------
-    name : str
-        Of the weight.
-    to_logits : list of (B, T, U) tensor
-        For each pass, gradients of the logits of the words that occur in the batch.
-    inputs : (B, T, H) tensor
-    """
-
-    name: str
-    to_logits: list[Tensor]
-    inputs: Tensor
+    name: str  # of the weight
+    to_logits: list[Tensor]  # by pass, (B, T, U) gradients of the logits of the U words that occur in the batch
+    inputs: Tensor  # (B, T, H)
 
 
 class Recorder:
     """What the layers' backward passes are asked for, and where they leave what they find.
 
-    A layer's backward pass does one of three things: what autograd would do (`plain`); keep the gradients
-    of its outputs for a later pass (`keeping`); or form the gradients of single completions, in blocks,
+    A layer's backward pass does one of three things. It does what autograd would do (`plain`). It keeps the gradients
+    of the layer's outputs for a later pass (`keeping`). Or it forms the gradients of single completions, in blocks,
     which add up to the weight gradient with `scales` and go to `measurement`.
-
-    Attributes
-    ----------
-    active : bool
-        Whether the layers' forward passes belong to a training step.
-    batch : int
-        Completions B of the micro-batch.
-    scales : (B,) tensor or None
-        Advantages by which the completions' gradients add up to the training gradient.
-    measurement : Measurement or None
-    keeping : bool
-    kept : dict of str to list of tensors
-        By parameter, one of each earlier pass.
     """
 
     def __init__(self) -> None:
-        self.active = False
-        self.batch = 0
+        self.batch = 0  # B, completions of the micro-batch
         self.width = 0  # of the completions, in tokens
         self.tokens = torch.empty(0)  # (B, L), prompts and completions
         self.scored = torch.empty(0)  # (B, L - 1), positions whose next token counts
         self.head_shares_embedding = False
         self.watched: list[nn.Module] = []
-        self.expected: dict[str, int] = {}  # numbers of each trained parameter that one pass reports
+        self.expected: Counter[str] = Counter()  # numbers of each trained parameter that one pass reports
         self.clear()
 
     def clear(self) -> None:
         """Forget a micro-batch."""
-        self.active = False
-        self.scales = None
+        self.active = False  # whether the layers' forward passes belong to a training step
+        self.scales: Tensor | None = None  # (B,) advantages by which gradients add up to the training gradient
         self.log_probs: Tensor | None = None  # (B, L - 1), of the model's own forward pass
         self.measurement: Measurement | None = None
         self.keeping = False
-        self.kept: dict[str, list[Tensor]] = {}
+        self.kept: dict[str, list[Tensor]] = {}  # by parameter, gradients of the outputs in earlier passes
         self.head: HeadGradient | None = None
-        self.reported: dict[str, int] = {}
+        self.reported: Counter[str] = Counter()  # numbers of each training gradient that were added up here
 
     @property
     def plain(self) -> bool:
         """Whether layers do what autograd would do."""
         return not self.keeping and self.scales is None and self.measurement is None
 
-    def report(self, parameter: str, count: int) -> None:
-        """Note that so many numbers of a parameter's training gradient were added up here."""
-        self.reported[parameter] = self.reported.get(parameter, 0) + count
-
     def check(self, measurement: Measurement | None) -> None:
-        """Make sure that every trained parameter was measured, and its gradient came by completion, once.
+        """A StudyError unless every trained parameter was measured, and its gradient came by completion, once.
 
         Advantages come in here and nowhere else: a layer that is called twice, compiled or replaced would train on
         a wrong gradient.
-
-        Raises
-        ------
-        StudyError
         """
         if measurement is not None and not self.expected.keys() <= measurement.seen:
             name = min(self.expected.keys() - measurement.seen)
             raise StudyError(f"gradients: the gradient of {name} cannot be seen; set gradients.every: off")
         if self.scales is None or self.reported == self.expected:
             return
-        name = next(name for name in {**self.expected, **self.reported} if self._off(name))
+        name = next(name for name in {**self.expected, **self.reported} if self.reported[name] != self.expected[name])
         raise StudyError(
-            f"gradients: {self.reported.get(name, 0):,} of {self.expected.get(name, 0):,} numbers of the gradient of "
-            f"{name} came by completion: the model, or a setting that replaces its layers, is not supported; set "
+            f"gradients: {self.reported[name]:,} of {self.expected[name]:,} numbers of the gradient of {name} came by "
+            "completion: the model, or a setting that replaces its layers, is not supported; set "
             "gradients.backward: trl to train by TRL's own backward pass"
         )
-
-    def _off(self, name: str) -> bool:
-        return self.reported.get(name) != self.expected.get(name)
 
     def factors(self, name: str, gradient: Tensor) -> list[Tensor]:
         """Gradients of a module's outputs in all passes, this one last; empty while they are being kept."""
@@ -255,11 +208,19 @@ class Recorder:
         return max(1, BLOCK_BYTES // (4 * width * self.batch * passes))
 
     def collect(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> Tensor | None:
-        """Take in rows (R, ...); return their sum over completions with the training's advantages, where wanted."""
+        """Take in rows (R, ...); return their sum over completions, with the training's advantages, where wanted."""
+        if self.plain:
+            return rows.sum(0)
         if self.measurement is not None:
             self.measurement.add(parameter, size, rows, place)
         if self.scales is None:
             return None
-        self.report(parameter, rows[0].numel())
+        self.reported[parameter] += rows[0].numel()
         own = rows[-self.batch :]
         return combined(self.scales[None], own.flatten(1)).view(own.shape[1:])
+
+    def collect_vector(self, parameter: str, rows: Tensor) -> Tensor | None:
+        """`collect` gradients of a whole vector, (R, n), and project them."""
+        if self.measurement is not None:
+            self.measurement.project(parameter, rows)
+        return self.collect(parameter, rows.size(1), rows, 0)

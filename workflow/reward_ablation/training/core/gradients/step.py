@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from reward_ablation.gram.similarity import Block, gradient_rows
 from reward_ablation.gram.store import gram_table, projection_table, row_table
-from reward_ablation.training.core.gradients.recorder import PROJECTED, SUMS, Measurement, layer_of
+from reward_ablation.training.core.gradients.recorder import PROJECTED, SUMS, Measurement, add_up, layer_of, shape_of
 from reward_ablation.training.core.gradients.seeds import Family
 
 
@@ -28,29 +29,22 @@ class Completion:
 
 
 class StepMeasurement:
-    """Blocks of one optimiser step on one process.
+    """Blocks of one optimiser step on one process: a block is what a micro-batch measured.
 
     Parameters
     ----------
     model : Module
         Its trained parameters give the layers and their order.
-    vectors : list of (str, str)
-        Definition and component of each gradient.
-    projected : int
-        The first so many are projected.
+    vectors : list of V (str, str)
+        Definition and component of each gradient; the first `projected` are projected.
     processes : int
         The optimiser takes the mean of the processes' gradients.
     """
 
     def __init__(self, model: nn.Module, vectors: list[tuple[str, str]], projected: int, processes: int):
-        sizes = {
-            name: getattr(parameter, "ds_numel", parameter.numel())  # ZeRO-3 holds a part of each
-            for name, parameter in model.named_parameters()
-            if parameter.requires_grad
-        }
-        named = list(sizes)
-        self.folded = {name for name, size in sizes.items() if size > SUMS}
-        self.layers = list(dict.fromkeys(layer_of(name) for name in named))
+        trained = {name: part for name, part in model.named_parameters() if part.requires_grad}
+        self.folded = {name for name, part in trained.items() if math.prod(shape_of(part)) > SUMS}
+        self.layers = list(dict.fromkeys(map(layer_of, trained)))
         self.vectors = vectors
         self.projected = projected
         self.processes = processes
@@ -58,11 +52,11 @@ class StepMeasurement:
 
     def clear(self) -> None:
         """Start the next step."""
-        self.blocks: list[tuple[Block, list[tuple]]] = []
-        self.projections: dict[str, Tensor] = {}
-        self.sums: dict[str, Tensor] = {}
-        self.inside: dict[str, Tensor] = {}
-        self.whole: dict[str, Tensor] = {}
+        self.blocks: list[tuple[Block, list[tuple]]] = []  # with what their rows stand for
+        self.projections: dict[str, Tensor] = {}  # by layer
+        self.sums: dict[str, Tensor] = {}  # by parameter
+        self.inside: dict[str, Tensor] = {}  # by layer, (V, V) products of the sums of each block by itself
+        self.whole: dict[str, Tensor] = {}  # by parameter
 
     def add(
         self,
@@ -76,71 +70,61 @@ class StepMeasurement:
 
         Parameters
         ----------
-        measurement : Measurement
         families : list of Family
             In the order of the measurement's rows.
-        completions : list of Completion
-            The micro-batch.
         mask : (B, T) tensor of bool
-            Their tokens.
+            Tokens of the micro-batch's completions.
         ratio : (B, T) or (B, 1) tensor, optional
-            Importance ratios of what vLLM sampled. They are part of the rows, and not of what the rows are told by: any
-            weights would train on the same ratios.
+            Importance ratios of what vLLM sampled. The rows contain them; the rows' labels and weights leave them out,
+            since any weights would train on the same ratios.
         """
         if ratio is not None:
             mask = mask & (ratio > 0)
             families = [family.without(ratio) for family in families]
         present = np.concatenate([family.serves.any(1).cpu().numpy() for family in families])
-        size = len(present)
-        empty = torch.zeros(size, size)
-        grams = [measurement.grams.get(layer, empty).cpu().double().numpy() for layer in self.layers]
-        stacked = np.stack(grams)[:, present][:, :, present] / self.processes**2
-        weights = [(-family.seeds.sum(1) / mask.sum(1).clamp(min=1)).tolist() for family in families]
+        grams = self._stacked(measurement.grams, len(present), len(present))
+        tokens = mask.sum(1).clamp(min=1)
         rows = [
             (completion.generation_step, completion.problem_id, completion.rollout, label, weight / self.processes)
-            for family, of_family in zip(families, weights, strict=True)
-            for completion, label, weight in zip(completions, family.labels(mask), of_family, strict=True)
+            for family in families
+            for completion, label, weight in zip(
+                completions, family.labels(mask), (-family.seeds.sum(1) / tokens).tolist(), strict=True
+            )
         ]
         block = Block(
-            grams=stacked,
+            grams=grams[:, present][:, :, present] / self.processes**2,
             coefficients=measurement.coefficients.cpu().double().numpy()[:, present],
             completions=np.array([completion.place for completion in completions] * len(families))[present],
             prompts=np.array([completion.group for completion in completions] * len(families))[present],
         )
         self.blocks.append((block, [row for row, is_here in zip(rows, present, strict=True) if is_here]))
-        _add(self.projections, measurement.projections)
-        _add(self.whole, measurement.vectors)
+        add_up(self.projections, measurement.projections)
+        add_up(self.whole, measurement.vectors)
         sums = measurement.folded_vectors()
-        _add(self.sums, sums)
-        _add(self.inside, _grams_by_layer(sums))
+        add_up(self.sums, sums)
+        add_up(self.inside, _grams_by_layer(sums))
 
     def tables(
         self, step: int, reduce: Callable[[Tensor], Tensor], gather: Callable[[list], list]
     ) -> dict[str, pa.Table]:
         """All that is written of the step; empties the measurement.
 
-        Parameters
-        ----------
-        step : int
-        reduce : callable
-            Mean of a tensor over the processes.
-        gather : callable
-            Lists of all processes, joined.
+        `reduce` gives the mean of a tensor over the processes, `gather` the joined lists of all processes.
         """
         blocks, rows = zip(*gather(self.blocks), strict=True)
         across = variance = None
+        size = len(self.vectors)
         if self.sums:
             # Terms between blocks: what all blocks' sums give together, less what each gives by itself.
             sums = {name: reduce(part) for name, part in self.sums.items()}
             total = _grams_by_layer(sums)
             for layer, inside in self.inside.items():
                 total[layer] -= reduce(inside) / self.processes
-            across = self._stacked(total)
-            variance = self._stacked(folding_variance({name: sums[name] for name in sums if name in self.folded}))
+            across = self._stacked(total, size, size)
+            folded = {name: sums[name] for name in sums if name in self.folded}
+            variance = self._stacked(folding_variance(folded), size, size)
         none = torch.zeros(self.projected, PROJECTED)
-        projections = np.stack(
-            [reduce(self.projections.get(layer, none)).cpu().double().numpy() for layer in self.layers]
-        )
+        projections = {layer: reduce(self.projections.get(layer, none)) for layer in self.layers}
         tables = {
             "gradients": gradient_rows(step, self.layers, self.vectors, list(blocks), across, variance),
             "sample_grams": pa.concat_tables(
@@ -149,38 +133,35 @@ class StepMeasurement:
             "sample_gram_rows": pa.concat_tables(
                 row_table(step, number, *zip(*row, strict=True)) for number, row in enumerate(rows)
             ),
-            "projections": projection_table(step, self.layers, self.vectors[: self.projected], projections),
+            "projections": projection_table(
+                step, self.layers, self.vectors[: self.projected], self._stacked(projections, *none.shape)
+            ),
         }
         self.clear()
         return tables
 
-    def _stacked(self, by_layer: dict[str, Tensor]) -> np.ndarray:
-        """(V, V) tensors by layer as an (L, V, V) array."""
-        empty = torch.zeros(len(self.vectors), len(self.vectors))
-        return np.stack([by_layer.get(layer, empty).cpu().double().numpy() for layer in self.layers])
+    def _stacked(self, by_layer: dict[str, Tensor], *shape: int) -> np.ndarray:
+        """Tensors of a shape by layer as one array of all layers; zeros for a layer without a tensor."""
+        none = torch.zeros(shape)
+        return np.stack([by_layer.get(layer, none).cpu().double().numpy() for layer in self.layers])
 
 
 def folding_variance(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     """Variance, at most, of inner products between blocks, from (V, M) sums of folded parameters: (V, V) by layer.
 
     An inner product of two vectors' sums has variance (|a|² |b|² + <a, b>²) / M over the random signs (`projection`).
-    Terms inside blocks are exact, so that the variance of the terms between two blocks is about half of that.
+    Terms inside blocks are exact. The variance of the terms between two blocks is therefore about half of that.
     """
     variances: dict[str, Tensor] = {}
     for name, part in sums.items():
         dots = part @ part.T
         squares = dots.diagonal()
-        _add(variances, {layer_of(name): (squares[:, None] * squares + dots**2) / part.size(1)})
+        add_up(variances, {layer_of(name): (squares[:, None] * squares + dots**2) / part.size(1)})
     return variances
-
-
-def _add(sums: dict[str, Tensor], parts: dict[str, Tensor]) -> None:
-    for key, part in parts.items():
-        sums[key] = sums[key] + part if key in sums else part
 
 
 def _grams_by_layer(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     grams: dict[str, Tensor] = {}
     for name, part in sums.items():
-        _add(grams, {layer_of(name): part @ part.T})
+        add_up(grams, {layer_of(name): part @ part.T})
     return grams

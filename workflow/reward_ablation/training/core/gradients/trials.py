@@ -1,7 +1,4 @@
-"""What a layer computes, found by a trial on random numbers. The name of a layer's class says nothing certain.
-
-A trial needs no weights of the model: the layer computes with random numbers in their place.
-"""
+"""What a layer computes, found by a trial with random inputs and weights; the name of its class proves nothing."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-#: Completions and tokens of a trial.
-ROWS, TOKENS = 2, 3
-#: Width of a trial's embedding.
-WIDTH = 4
-#: Numbers of a parameter that is copied for each completion: a norm has fewer, and copies take memory.
+from reward_ablation.training.core.gradients.recorder import shape_of
+
+#: Completions and tokens of a trial, and the width of its embedding.
+ROWS, TOKENS, WIDTH = 2, 3, 4
+#: Largest parameter that is copied for each completion: a norm is smaller, and copies take memory.
 LARGEST = 2**20
 #: Two ways of computing the same may differ by this much, relative and absolute, in float32.
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
@@ -36,30 +33,17 @@ def in_place_of_parameters(module: nn.Module, tensors: Mapping[str, Tensor]) -> 
 
 
 def one_copy_each(parameter: Tensor, dimensions: int, copies: int) -> Tensor:
-    """A parameter as one copy for each completion, to be broadcast against the layer's inputs.
-
-    Parameters
-    ----------
-    parameter : (*S) tensor
-    dimensions : int
-        Of the inputs (B, ..., *S).
-    copies : int
-        B.
-
-    Returns
-    -------
-    (B, 1, ..., *S) tensor, a view.
-    """
+    """A view of a parameter (*S) as (B, 1, ..., *S) copies, to be broadcast against (B, ..., *S) inputs."""
     return parameter.expand(copies, *[1] * (dimensions - 1 - parameter.dim()), *parameter.shape)
 
 
 def takes_a_copy_for_each_completion(module: nn.Module) -> bool:
-    """Whether a layer can be given one copy of its parameters for each completion.
+    """Whether a layer can be given one copy of its parameters for each completion, as norms, scales and shifts can.
 
-    That holds for norms, scales and shifts: each completion's output follows from its own input and its own copy. The
-    gradient of a copy is then the gradient of one completion.
+    Each completion's output then follows from its own input and its own copy, and the gradient of a copy is the
+    gradient of one completion.
     """
-    shapes = {name: _shape(parameter) for name, parameter in module.named_parameters(recurse=False)}
+    shapes = {name: shape_of(parameter) for name, parameter in module.named_parameters(recurse=False)}
     if not shapes or next(module.children(), None) is not None or next(module.buffers(), None) is not None:
         return False  # buffers may be written to, as in a batch norm
     if max(math.prod(shape) for shape in shapes.values()) > LARGEST:
@@ -101,8 +85,3 @@ def is_scaled_embedding(module: nn.Embedding) -> bool:
 
 def _close(first: Tensor, second: Tensor) -> bool:
     return torch.allclose(first, second, rtol=RELATIVE, atol=ABSOLUTE)
-
-
-def _shape(parameter: Tensor) -> tuple[int, ...]:
-    """Shape of a parameter, of which ZeRO-3 holds a part."""
-    return tuple(getattr(parameter, "ds_shape", parameter.shape))
