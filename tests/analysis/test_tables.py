@@ -254,7 +254,7 @@ def test_neither_torch_nor_snakemake_is_imported():
 def test_a_run_trained_on_other_rows_of_the_same_source_is_refused(tmp_path):
     MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
     (tmp_path / "data" / "train.parquet").write_bytes(b"other problems")
-    with pytest.raises(StudyError, match="trained on another version of its problems; delete"):
+    with pytest.raises(StudyError, match="trained on another version of its problems; run the same command again"):
         all_tables(read_study(tmp_path / "study.json"), tmp_path)
 
 

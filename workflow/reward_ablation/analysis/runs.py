@@ -113,7 +113,7 @@ def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
         raise StudyError(f"{folder / RECORD}: {first_mistake(error)}; {rerun}") from None
     for name, digest in inputs.items():
         if record.inputs.get(name) != digest:
-            raise StudyError(f"{folder}: trained on another version of its {name}; {rerun}")
+            raise StudyError(f"{folder}: trained on another version of its {name}; run the same command again")
     return record
 
 

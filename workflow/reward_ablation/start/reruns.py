@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +33,8 @@ from reward_ablation.system.exit_status import is_permanent
 
 #: Of a run, in one start.
 RETRIES = 3
+#: Rules that make what all runs are trained on.
+INPUTS = {"fetch": "base model", "sft": "supervised start", "prepare_train": "training set"}
 
 
 class Reruns:
@@ -215,4 +218,9 @@ class Reruns:
         To be called once all jobs are planned.
         """
         history = read_history(self.folder, self.study.runs)
-        return plan_of(self.study, history, self.present, self.code_counts, names, self.evaluations())
+        plan = plan_of(self.study, history, self.present, self.code_counts, names, self.evaluations())
+        inputs = [what for rule, what in INPUTS.items() if wildcards_to_run(self.workflow, rule)]
+        if inputs and any(history.records.get(planned.run.name) and not planned.trains for planned in plan.runs):
+            note = f"{' and '.join(inputs)}: made again; should the bytes differ, the next start trains all runs again"
+            return replace(plan, notes=[note, *plan.notes])
+        return plan
