@@ -44,19 +44,25 @@ def test_no_param_of_a_run_asks_for_resources(config, tmp_path):
         assert not {"resources", "threads"} & set(inspect.signature(function).parameters)
 
 
-def test_inputs_are_ancient_to_a_trained_run_only(config, tmp_path):
+@pytest.mark.parametrize("there", [True, False])
+def test_a_trained_run_asks_for_no_job_that_makes_its_inputs(config, tmp_path, there):
     study = resolve(config, "study.yaml", tmp_path)
     trained, other = list(study.runs)[:2]
     root = study.config.root
     folder = tmp_path / root / "runs" / trained
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}")
+    for file in study.trained_on if there else []:
+        (tmp_path / root / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / root / file).touch()
     reruns = Reruns(IN_A_JOB, study)
     files = {"model": f"{root}/{study.model_file}", "problems": f"{root}/{study.problems_file}"}
     for name, is_trained in ((trained, True), (other, False)):
         inputs = reruns.inputs_of_run(SimpleNamespace(run=name))
         assert inputs == files
         assert [is_flagged(file, "ancient") for file in inputs.values()] == [is_trained, is_trained]
+        asks_for_none = is_trained and there
+        assert [is_flagged(file, "before_update") for file in inputs.values()] == [asks_for_none, asks_for_none]
 
 
 @pytest.fixture

@@ -26,8 +26,6 @@ pytestmark = pytest.mark.slow
 TABLES = {f"tables_{rule}": 1 for rule in RULES} | {"summary": 1}
 #: Tables that need the answers of evaluated models.
 OF_ANSWERS = {f"tables_{rule}": 1 for rule in ("evaluation", "reward_hacking", "cost")} | {"summary": 1}
-#: Tables that need the evaluation sets.
-OF_PROBLEMS = {f"tables_{rule}": 1 for rule in ("evaluation", "reward_hacking")} | {"summary": 1}
 DESCRIBED = {"describe": 1}
 ANSWERS = {"evaluate": 4, "evaluate_base": 1}
 FIGURES = {"all_figures": 1} | {f"figure_{name}": 1 for name in CATALOGUE}
@@ -100,7 +98,7 @@ MADE_AGAIN = {
     ),
     "code that prepares data": (
         lambda bench: bench.append("data/problems.py", "edited = 1\n"),
-        {"prepare_train": 1, "prepare_evaluation": 1} | OF_PROBLEMS | drawn_from("evaluation") | PAGES,
+        {"prepare_train": 1, "prepare_evaluation": 1} | TABLES | FIGURES | PAGES,
     ),
     "code that decides runs, and that data are prepared with": (
         lambda bench: bench.append("rewards/grading/units.py", "edited = 1\n"),
@@ -108,7 +106,7 @@ MADE_AGAIN = {
     ),
     "code that answers are made with, and data prepared": (
         lambda bench: [bench.append(f"{name}.py", "edited = 1\n") for name in ("data/problems", "evaluation/score")],
-        {"prepare_train": 1, "prepare_evaluation": 1} | ANSWERS | OF_ANSWERS | drawn_from("evaluation", "cost") | PAGES,
+        {"prepare_train": 1, "prepare_evaluation": 1} | ANSWERS | TABLES | FIGURES | PAGES,
     ),
     "code that fetches a model": (lambda bench: bench.append("models/hub.py", "edited = 1\n"), {}),
     "code that asks Slurm for jobs": (lambda bench: bench.append("cluster/slurm.py", "edited = 1\n"), {}),

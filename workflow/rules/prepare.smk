@@ -17,15 +17,11 @@ rule prepare_evaluation:
 
 
 rule prepare_train:
-    """The training set, held apart from the evaluation sets.
-
-    All runs depend on this one job: while it is planned, runs of older code are looked for, at no cost for each job.
-    """
+    """The training set, held apart from the evaluation sets."""
     input:
         evaluation=expand(
             "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
         ),
-        nothing=reruns.look,
     output:
         problems=f"<results>/{study.problems_file}",
     log:

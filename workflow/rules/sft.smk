@@ -4,7 +4,6 @@ rule prepare_sft:
         evaluation=expand(
             "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
         ),
-        nothing=reruns.look_at_start,
     output:
         problems=f"<results>/{study.demonstrations_file}",
     log:
@@ -28,8 +27,7 @@ rule sft:
     These count by what they hold, not by file times.
     """
     input:
-        model=reruns.needed_by_start(study.fetched_file),
-        problems=reruns.needed_by_start(study.demonstrations_file),
+        unpack(reruns.inputs_of_start),
     output:
         model=f"<results>/{study.model_file}",
     log:

@@ -30,11 +30,13 @@ rule tables_provenance:
     """What trained the runs; runs that differ are refused where the config says so.
 
     The other rules of tables take `runs.sha256` for all runs: it changes with each record of a run. Edges to each run
-    would make planning slow.
+    would make planning slow. What the runs were trained on is an input here, since finished runs do not ask for it: a
+    new evaluation set has the training set held apart from it, though nothing is trained.
     """
     input:
         study="<results>/study.json",
         runs=expand("<results>/runs/{run}/run.json", run=study.runs),
+        trained_on=expand("<results>/{file}", file=study.trained_on),
     output:
         tables=expand("<results>/tables/{file}", file=files_of("provenance")),
         runs="<results>/tables/runs.sha256",

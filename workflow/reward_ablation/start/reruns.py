@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from snakemake.io import ancient
+from snakemake.ioflags import before_update
 
 from reward_ablation.cluster.submission import leave_status
 from reward_ablation.start.damage import Damage, record_beside
@@ -56,16 +57,6 @@ class Reruns:
     def code_counts(self) -> bool:
         """Not with `--rerun-triggers` that leave params out: that is how runs of older code are kept on purpose."""
         return counts_params(self.workflow)
-
-    def look(self, wildcards: Any) -> list[str]:
-        """Input function that adds no file: stale runs, and stale or damaged answers, are forced, as by `--forcerun`.
-
-        Where the targets need them, and not in a job: what the main process has planned is to be made.
-        """
-        root = self.study.config.root
-        for file in {f"runs/{name}/{RECORD}" for name in self.runs_again} | self.answers_again:
-            force(self.workflow, f"{root}/{file}")
-        return []
 
     @cached_property
     def runs_again(self) -> set[str]:
@@ -107,44 +98,42 @@ class Reruns:
             and are_stale(record, model == "base", os.path.basename(file).split(".")[0], self.present)
         }
 
-    def look_at_start(self, wildcards: Any) -> list[str]:
-        """Input function that adds no file: a supervised start of another model or other demonstrations is forced.
-
-        Of a job that the start needs, so that it is asked wherever the start is.
-        """
-        with one_line_errors():
-            if is_main(self.workflow) and self.present.start_changed:
-                force(self.workflow, f"{self.study.config.root}/{self.study.model_file}")
-        return []
-
     def inputs_of_run(self, wildcards: Any) -> dict[str, str]:
-        """Input function: the model and the problems of a run, ancient where the run is trained and stays as it is.
-
-        Ancient inputs never make a trained run start again. Where a job is to run, Snakemake looks at none of the jobs
-        behind its ancient files: neither at missing outputs nor at what is forced. So a run that is to be trained must
-        not have ancient inputs.
-        """
-        root = self.study.config.root
-        files = {"model": f"{root}/{self.study.model_file}", "problems": f"{root}/{self.study.problems_file}"}
-        if wildcards.run in self.runs_again or not os.path.exists(f"{self.folder}/{wildcards.run}/{RECORD}"):
-            return files
-        return {name: ancient(file) for name, file in files.items()}
+        """Input function: the model and the problems of a run; a stale or damaged run is forced, as by `--forcerun`."""
+        files = {"model": self.study.model_file, "problems": self.study.problems_file}
+        record = f"runs/{wildcards.run}/{RECORD}"
+        return self._inputs(record, files, again=wildcards.run in self.runs_again)
 
     def inputs_of_base_answers(self, wildcards: Any) -> dict[str, str]:
-        """Input function: the base model and the problems, ancient where their answers stay as they are.
+        """Input function: the base model and the problems; stale or damaged answers are forced."""
+        files = {"model": self.study.model_file, "problems": f"data/evaluation/{wildcards.dataset}.parquet"}
+        answers = f"{self.study.answers_folder}/base/{wildcards.dataset}.parquet"
+        return self._inputs(answers, files, again=answers in self.answers_again)
 
-        The answers' record says whether they are of this model and these problems.
+    def inputs_of_start(self, wildcards: Any) -> dict[str, str]:
+        """Input function: what the supervised start is made of; a start of other bytes is forced."""
+        files = {"model": self.study.fetched_file, "problems": str(self.study.demonstrations_file)}
+        again = is_main(self.workflow) and self.present.start_changed
+        return self._inputs(self.study.model_file, files, again=again)
+
+    def _inputs(self, made: str, files: dict[str, str], again: bool) -> dict[str, str]:
+        """Inputs by name, of a result that is forced where it is made `again`; all paths from the results folder.
+
+        Inputs of a result that stays are no reason to make the result again, and the jobs that make them are none of
+        Snakemake's business. Ancient inputs alone would not do: where a job is to run, Snakemake passes over all jobs
+        behind its ancient files, with all that is missing, changed or forced there.
         """
         root = self.study.config.root
-        answers = f"{self.study.answers_folder}/base/{wildcards.dataset}.parquet"
-        problems = f"{root}/data/evaluation/{wildcards.dataset}.parquet"
-        files = {"model": f"{root}/{self.study.model_file}", "problems": problems}
-        if answers in self.answers_again or not (self.study.root / root / answers).exists():
-            return files
-        return {name: ancient(file) for name, file in files.items()}
+        paths = {name: f"{root}/{file}" for name, file in files.items()}
+        if again:
+            force(self.workflow, f"{root}/{made}")
+        if again or not os.path.exists(self.study.root / root / made):
+            return paths
+        there = [os.path.exists(self.study.root / path) for path in paths.values()]
+        return {name: before_update(ancient(path)) if all(there) else ancient(path) for name, path in paths.items()}
 
     def problems_of_answers(self, kind: str = "") -> str | Callable[[Any], str]:
-        """Input of an evaluation: the problems, ancient where the answers stay as they are.
+        """Input of an evaluation: the problems, ancient where the answers stay; stale or damaged answers are forced.
 
         No function where all answers stay: Snakemake would ask the function for each job.
 
@@ -153,29 +142,20 @@ class Reruns:
         kind : str
             `.steps` for answers of the models that a run kept.
         """
-        problems = f"{self.study.config.root}/data/evaluation/{{dataset}}.parquet"
+        root = self.study.config.root
+        problems = f"{root}/data/evaluation/{{dataset}}.parquet"
         if not self._damaged_answers | self._stale_answers:  # which triggers count is not known yet
             return ancient(problems)
 
         def of_run(wildcards: Any) -> str:
             answers = f"{self.study.answers_folder}/{wildcards.run}/{wildcards.dataset}{kind}.parquet"
             file = problems.format(dataset=wildcards.dataset)
-            return file if answers in self.answers_again else ancient(file)
+            if answers not in self.answers_again:
+                return ancient(file)
+            force(self.workflow, f"{root}/{answers}")
+            return file
 
         return per_job(of_run)
-
-    def needed_by_start(self, file: str) -> Callable[[Any], str]:
-        """Input function: a file of the supervised start, ancient once the start is made of what is there.
-
-        A new evaluation set does not change the start.
-        """
-        path = f"{self.study.config.root}/{file}"
-        made = self.study.root / self.study.config.root / self.study.model_file
-
-        def of_start(wildcards: Any) -> str:
-            return ancient(path) if made.exists() and not self.present.start_changed else path
-
-        return of_start
 
     @property
     def retries(self) -> int:

@@ -154,6 +154,11 @@ class Study:
         """The prepared training set."""
         return f"data/train-{self._train_data_spec.key}.parquet"
 
+    @property
+    def trained_on(self) -> list[str]:
+        """The base model's record, the training set and the demonstrations, where the study has any."""
+        return [file for file in (self.model_file, self.problems_file, self.demonstrations_file) if file]
+
     @cached_property
     def datasets(self) -> dict[str, str]:
         """Evaluation sets by `name-key`, with their specs."""
