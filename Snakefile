@@ -10,7 +10,11 @@ from snakemake.utils import min_version
 from reward_ablation.analysis.registry import files_of
 from reward_ablation.figures.catalogue import FIGURES, PAGES, module_of, tables_of
 from reward_ablation.config.base import NAME_PATTERN
-from reward_ablation.start.before_jobs import check_before_training, check_training_settings, share_gpus
+from reward_ablation.start.before_jobs import (
+    check_before_training,
+    check_training_settings,
+    share_gpus,
+)
 from reward_ablation.start.commands import Commands
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
