@@ -18,7 +18,9 @@ from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256
 
 #: What is asked of Snakemake's workflow in a job.
-IN_A_JOB = SimpleNamespace(is_main_process=False, dag_settings=SimpleNamespace(rerun_triggers=["params"]))
+IN_A_JOB = SimpleNamespace(
+    is_main_process=False, dag_settings=SimpleNamespace(rerun_triggers=["params"]), execution_settings=SimpleNamespace()
+)
 
 
 def test_a_wrapped_function_has_the_parameters_and_the_result_of_its_own(config, tmp_path):

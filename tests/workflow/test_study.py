@@ -139,6 +139,14 @@ def test_only_what_depends_on_an_edit_is_made_again_and_the_plan_says_so(finishe
         assert re.search(rf"^{evaluations} evaluations to make: .* CPU hours, from \d+ earlier evaluations$", plan[-1])
 
 
+def test_a_drawing_of_a_finished_study_shows_what_runs_and_answers_are_made_of(finished):
+    result = finished.snakemake("--rulegraph")
+    assert result.returncode == 0, result.stderr
+    names = dict(re.findall(r'(\d+)\[label = "(\w+)"', result.stdout))
+    edges = {(names[first], names[second]) for first, second in re.findall(r"(\d+) -> (\d+)", result.stdout)}
+    assert {("fetch", "train"), ("prepare_train", "train"), ("fetch", "evaluate_base")} <= edges
+
+
 def test_answers_of_other_code_or_problems_are_made_again_without_snakemakes_records(finished, tmp_path):
     bench = Bench.of(finished, tmp_path)
     with bench.without_records():

@@ -39,6 +39,11 @@ def targets(workflow: Any) -> set[str]:
     return set(_part(workflow, "dag_settings", "targets"))
 
 
+def makes_files(workflow: Any) -> bool:
+    """Whether this start makes files, or is a dry run of that: no report and no drawing of the rules."""
+    return getattr(workflow, "execution_settings", None) is not None
+
+
 def counts_params(workflow: Any) -> bool:
     """Whether changed params are a reason to run a job again in this start."""
     return "params" in {str(trigger) for trigger in _part(workflow, "dag_settings", "rerun_triggers")}

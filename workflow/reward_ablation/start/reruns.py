@@ -24,7 +24,15 @@ from reward_ablation.cluster.submission import leave_status
 from reward_ablation.start.damage import Damage, record_beside
 from reward_ablation.start.evaluations import RULES, Evaluation, evaluation_of
 from reward_ablation.start.history import read_history, read_record
-from reward_ablation.start.internals import counts_params, force, is_main, last_attempt, per_job, wildcards_to_run
+from reward_ablation.start.internals import (
+    counts_params,
+    force,
+    is_main,
+    last_attempt,
+    makes_files,
+    per_job,
+    wildcards_to_run,
+)
 from reward_ablation.start.plan import Plan, plan_of
 from reward_ablation.start.stale import Present, are_stale, stale_because
 from reward_ablation.study.run_folder import RECORD
@@ -119,9 +127,9 @@ class Reruns:
     def _inputs(self, made: str, files: dict[str, str], again: bool) -> dict[str, str]:
         """Inputs by name, of a result that is forced where it is made `again`; all paths from the results folder.
 
-        Inputs of a result that stays are no reason to make the result again, and the jobs that make them are none of
-        Snakemake's business. Ancient inputs alone would not do: where a job is to run, Snakemake passes over all jobs
-        behind its ancient files, with all that is missing, changed or forced there.
+        Inputs of a result that stays are no reason to make the result again, and Snakemake looks for no job that makes
+        them. Ancient inputs alone would not do: where a job is to run, Snakemake passes over all jobs behind its
+        ancient files, with all that is missing, changed or forced there. A drawing of the rules shows these jobs.
         """
         root = self.study.config.root
         paths = {name: f"{root}/{file}" for name, file in files.items()}
@@ -129,8 +137,13 @@ class Reruns:
             force(self.workflow, f"{root}/{made}")
         if again or not os.path.exists(self.study.root / root / made):
             return paths
-        there = [os.path.exists(self.study.root / path) for path in paths.values()]
-        return {name: before_update(ancient(path)) if all(there) else ancient(path) for name, path in paths.items()}
+        stays = {name: ancient(path) for name, path in paths.items()}
+        there = all(os.path.exists(self.study.root / path) for path in paths.values())
+        return (
+            {name: before_update(path) for name, path in stays.items()}
+            if there and makes_files(self.workflow)
+            else stays
+        )
 
     def problems_of_answers(self, kind: str = "") -> str | Callable[[Any], str]:
         """Input of an evaluation: the problems, ancient where the answers stay; stale or damaged answers are forced.
