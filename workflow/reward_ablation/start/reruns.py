@@ -118,6 +118,7 @@ class Reruns:
         answers = f"{self.study.answers_folder}/base/{wildcards.dataset}.parquet"
         return self._inputs(answers, files, again=answers in self.answers_again)
 
+    @one_line_errors()
     def inputs_of_start(self, wildcards: Any) -> dict[str, str]:
         """Input function: what the supervised start is made of; a start of other bytes is forced."""
         files = {"model": self.study.fetched_file, "problems": str(self.study.demonstrations_file)}
@@ -138,12 +139,9 @@ class Reruns:
         if again or not os.path.exists(self.study.root / root / made):
             return paths
         stays = {name: ancient(path) for name, path in paths.items()}
-        there = all(os.path.exists(self.study.root / path) for path in paths.values())
-        return (
-            {name: before_update(path) for name, path in stays.items()}
-            if there and makes_files(self.workflow)
-            else stays
-        )
+        if makes_files(self.workflow) and all(os.path.exists(self.study.root / path) for path in paths.values()):
+            return {name: before_update(path) for name, path in stays.items()}
+        return stays
 
     def problems_of_answers(self, kind: str = "") -> str | Callable[[Any], str]:
         """Input of an evaluation: the problems, ancient where the answers stay; stale or damaged answers are forced.
