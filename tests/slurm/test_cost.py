@@ -71,7 +71,6 @@ def test_accounting_that_is_disabled_is_told(cluster: Cluster, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("undisturbed")
 def test_a_run_through_the_profile_has_the_hours_of_its_own_job(undisturbed: ClusterStudy):
     for arm, written in undisturbed.records().items():
         [attempt] = written["attempts"]

@@ -172,7 +172,6 @@ def test_a_controller_that_is_away_for_a_minute(study: ClusterStudy, undisturbed
     assert [len(attempts(study, arm)) for arm in ("one", "two")] == [1, 1]
 
 
-@pytest.mark.xdist_group("undisturbed")
 def test_ctrl_c_saves_all_runs(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
     study.slow()
     start = study.start(*study.targets())

@@ -126,7 +126,6 @@ def test_a_start_that_cannot_go_well_submits_nothing(study: ClusterStudy, cluste
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("undisturbed")
 def test_a_dry_run_checks_what_a_start_would(study: ClusterStudy, cluster: Cluster):
     before = {job.id for job in cluster.jobs()}
     status, said = study.run("--dry-run")

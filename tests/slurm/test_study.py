@@ -8,7 +8,7 @@ import pytest
 from .cluster import Cluster
 from .studies import ClusterStudy
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("undisturbed")]
+pytestmark = pytest.mark.slow
 
 
 def test_a_study_to_its_figures(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):

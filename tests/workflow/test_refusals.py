@@ -19,7 +19,7 @@ from storage import fill, remount, small_disk, without_privileges
 from .conftest import ROOT, Study
 from .test_config import errors_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.spread]
+pytestmark = pytest.mark.slow
 
 #: One quick job.
 FIRST = ["--until", "describe"]

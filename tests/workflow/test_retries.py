@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import TINY, Study, with_inputs_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.spread]
+pytestmark = pytest.mark.slow
 
 #: Each training process takes the next way to behave: the folders count the trainings.
 REWARDS = '''
