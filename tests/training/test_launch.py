@@ -151,7 +151,8 @@ def test_a_process_that_dies_leaves_none_behind(started, tmp_path):
         both = workers(psutil.Process(process.pid))
         both["1"].kill()
         assert process.wait() == GOES_ON
-        assert "error: process 1 of the run was ended by SIGKILL" in log().splitlines()[-1]
+        # Not always in the last line: the other process may still be telling that its partner is gone.
+        assert "error: process 1 of the run was ended by SIGKILL" in log(), log()
         assert not any(worker.is_running() for worker in both.values())
 
 
