@@ -21,6 +21,7 @@ def judge(completions, *, api_key: str, **columns):
 
 def test_the_value_of_a_secret_is_nowhere(finished, study, monkeypatch):
     with_inputs_of(finished, study)
+    inputs = sorted(study.results.rglob("*.json"))
     study.config["seeds"] = [0]
     study.config["components"]["judge"] = {
         "function": "rewards/judge.py:judge",
@@ -39,7 +40,7 @@ def test_the_value_of_a_secret_is_nowhere(finished, study, monkeypatch):
         "error: components.judge.parameters: the environment variable JUDGE_API_KEY is not set; set it with `export "
         "JUDGE_API_KEY=...`, then run the same command again"
     ]
-    assert not (study.results / "study.json").exists()  # no job has run
+    assert sorted(study.results.rglob("*.json")) == inputs  # no job has run
 
     monkeypatch.setenv("JUDGE_API_KEY", SECRET)
     result = study.snakemake(*targets)
