@@ -14,14 +14,13 @@ from reward_ablation.config.designs import Arm
 from reward_ablation.config.sections.data import Data, ProblemSource, WordProblems
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import DemoModel, LocalModel, Model
-from reward_ablation.config.sections.training import Component
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
+from reward_ablation.study.component_spec import component_spec
 from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.study.reward_files import file_digest
 from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, SftSpec, StudySpec, VllmSpec
-from reward_ablation.study.spec_parts import ComponentSpec, DataSpec, ModelSpec, TrainDataSpec, without_defaults
+from reward_ablation.study.spec_parts import DataSpec, ModelSpec, TrainDataSpec, without_defaults
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -37,7 +36,8 @@ def study_spec(study: StudyConfig, root: Path) -> StudySpec:
         "data": _without_place(train_data_spec(study, root).content()),
         "prompt": study.prompt.model_dump(),
         "components": {
-            name: without_defaults(component_spec(component, root)) for name, component in study.components.items()
+            name: without_defaults(component_spec(component, root, name))
+            for name, component in study.components.items()
         },
         "training": without_tracking(study.training),
         "lora": study.lora.model_dump() if study.lora else None,
@@ -168,12 +168,6 @@ def sft_spec(study: StudyConfig, root: Path) -> SftSpec:
             "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
         }
     )
-
-
-def component_spec(component: Component, root: Path) -> ComponentSpec:
-    """A component; a user's file counts by the digest of its syntax tree and of those that it imports."""
-    spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
-    return spec.model_copy(update={"code": file_digest(root / spec.file, root)}) if spec.file else spec
 
 
 @cache

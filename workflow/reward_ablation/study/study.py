@@ -13,8 +13,9 @@ from typing import Any
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
-from reward_ablation.study.canonical import canonical, dump, key_of
+from reward_ablation.study.canonical import canonical, dump, key_of, normalised
 from reward_ablation.study.code_digest import code_digest
+from reward_ablation.study.component_spec import divide
 from reward_ablation.study.core_digest import STAGES, deciding_digest
 from reward_ablation.study.primary import Primary, Question, declared, read_recorded, recorded
 from reward_ablation.study.run import Run
@@ -176,7 +177,7 @@ class Study:
         return {name: same.get(name, partial(self._resource_of_run, name)) for name in names}
 
     def options_of_run(self, wildcards: Any, output: Any) -> str:
-        """Options of the training command for vLLM and for experiment trackers, each after a space.
+        """Options of the training command for vLLM, components and experiment trackers, each after a space.
 
         Snakemake does not compare a param with its record where the param's function takes `output`. None of these
         options is a reason to train again.
@@ -184,7 +185,19 @@ class Study:
         run = self._run(wildcards)
         vllm = run.launch.vllm
         own = f" --vllm-memory-percent {vllm.memory_percent} --vllm-sleep {int(vllm.enable_sleep_mode)}" if vllm else ""
-        return own + self.tracking_options(run)
+        return own + self.parameter_options(run) + self.tracking_options(run)
+
+    def parameter_options(self, run: Run) -> str:
+        """The parameters of a run's components that are no part of its spec, after a space; empty without any."""
+        others = {name: each for name, each in self.other_parameters.items() if name in run.arm_spec.components}
+        return f" --parameters {shlex.quote(dump(others))}" if others else ""
+
+    @cached_property
+    def other_parameters(self) -> dict[str, dict[str, Any]]:
+        """Parameters that are no part of any spec, by component; only components that have any."""
+        components = self.config.components.items()
+        divided = {name: divide(each.function, each.parameters, self.root).others for name, each in components}
+        return {name: normalised(others) for name, others in divided.items() if others}
 
     def tracking_options(self, run: Run) -> str:
         """What the training command is told of experiment trackers, after a space; empty where there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ from reward_ablation.training.core.settings import halved
 
 #: Where vLLM has no server.
 OWN_ENGINE = Engine()
+#: Where all parameters of the components are in the spec.
+NO_PARAMETERS: Mapping[str, dict[str, Any]] = {}
 #: In the work folder, once a GPU has run out of memory: how often the micro batch is halved.
 MICRO_BATCH = "micro_batch.json"
 
@@ -64,6 +67,7 @@ def train_run(
     callbacks: tuple[TrainerCallback, ...] = (),
     engine: Engine = OWN_ENGINE,
     tracking: dict[str, Any] | None = None,
+    parameters: Mapping[str, dict[str, Any]] | None = None,
 ) -> None:
     """Train one run, or go on with it where an attempt of the same spec and code was interrupted.
 
@@ -88,6 +92,8 @@ def train_run(
         How vLLM runs beside the run, where the spec has vLLM.
     tracking : dict, optional
         TRL's settings of experiment trackers by name, and `group`; empty or None where there is no tracker.
+    parameters : mapping of str to dict, optional
+        By component: parameters that are no part of the spec, such as where a file lies.
 
     Raises
     ------
@@ -107,7 +113,10 @@ def train_run(
         if start.finished:
             return
         if not start.trained:
-            train(parsed, model, problems, run_dir, start.checkpoint, started, callbacks, engine, tracking or {})
+            others = parameters or {}
+            train(
+                parsed, model, problems, run_dir, start.checkpoint, started, callbacks, engine, tracking or {}, others
+            )
         if process.is_main_process:
             beat(run_dir / WORK, "writing the results")
             finish(run_dir)
@@ -141,6 +150,7 @@ def train(
     callbacks: tuple[TrainerCallback, ...],
     engine: Engine,
     tracking: dict[str, Any],
+    parameters: Mapping[str, dict[str, Any]],
 ) -> None:
     """Train to the last step and save the final model; see `train_run`."""
     work = run_dir / WORK
@@ -151,7 +161,7 @@ def train(
         if PartialState().is_main_process:
             beat(work, "loading the model")
             prepare_wandb(tracking, run_dir)
-        trainer = build_trainer(spec, model, problems, work, tracker_settings(tracking), engine)
+        trainer = build_trainer(spec, model, problems, work, tracker_settings(tracking), engine, parameters)
         for callback in (KeepModels(trainer, spec.keep_models), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
@@ -241,15 +251,18 @@ def build_trainer(
     work: Path,
     trackers: dict[str, Any] | None = None,
     engine: Engine = OWN_ENGINE,
+    parameters: Mapping[str, dict[str, Any]] = NO_PARAMETERS,
 ) -> SavingTrainer:
     """The trainer of one run, ready to train, once all is as the run's spec says.
 
     `work` is the folder for checkpoints and parts, and `trackers` are TRL's settings of experiment trackers.
+    `parameters` are those of each component that are no part of the spec.
     """
     components = {}
     for name, component in spec.components.items():
-        components[name] = load_component(component.function, component.parameters, Path.cwd(), name)
-        check_unchanged(component)
+        values = {**component.parameters, **parameters.get(name, {})}
+        components[name] = load_component(component.function, values, Path.cwd(), name)
+        check_unchanged(component, values)
     surroundings = {"save_total_limit": KEPT_CHECKPOINTS, **(trackers or {})}
     if spec.vllm:
         surroundings |= engine.settings(spec.vllm.mode)
