@@ -17,13 +17,20 @@ ROOMS = (
     "sampling",
     "gram",
     "rewards.grading",
+    "rewards.judging",
     "rewards.components",
     "rewards.arguments",
     "rewards.completions",
     "rewards.scoring",
 )
-#: What they may import beside each other: classes of exceptions, and markers of parameters, change no number.
-ALLOWED = ("reward_ablation.system.errors", "reward_ablation.rewards.parameters")
+#: What they may import beside each other: classes of exceptions, markers of parameters, and how requests to an
+#: endpoint are sent, change no number.
+ALLOWED = (
+    "reward_ablation.system.errors",
+    "reward_ablation.rewards.parameters",
+    "reward_ablation.rewards.asking.ask",
+    "reward_ablation.rewards.asking.endpoint",
+)
 
 
 def is_core(name: str) -> bool:

@@ -52,6 +52,15 @@ class Attempt(Section):
     slurm: SlurmJob | None = None
 
 
+class Requests(Section):
+    """What a run has asked of a judge: requests that were sent, completions without an answer, and tokens."""
+
+    requests: int
+    unanswered: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
 class RunRecord(Section):
     """`run.json`, as far as the analysis reads it; times are sums over all attempts.
 
@@ -69,6 +78,8 @@ class RunRecord(Section):
     packages: dict[str, str]
     hardware: Hardware
     files: dict[str, str]
+    #: By the model that was asked. A run that asks no endpoint has none.
+    requests: dict[str, Requests] = Field(default_factory=dict)
 
 
 def first_difference(recorded: Any, planned: Any, key: str = "spec") -> str | None:

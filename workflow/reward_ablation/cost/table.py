@@ -14,6 +14,7 @@ from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, columns
 #: has the columns, and the Parquet files stay equal.
 OF_COST = (
     (COUNT, "attempts interrupted steps_lost"),
+    (COUNT, "judge_requests judge_unanswered judge_prompt_tokens judge_completion_tokens"),
     (NUMBER, "wall_seconds seconds_lost gpu_hours gpu_hours_lost gpu_hours_of_jobs gpu_hours_accounted"),
     (NUMBER, "cpu_hours cpu_hours_of_jobs cpu_hours_accounted"),
     (NUMBER, "evaluation_wall_hours evaluation_gpu_hours evaluation_cpu_hours"),
@@ -21,7 +22,8 @@ OF_COST = (
 COST = columns(*OF_COST).names
 
 #: Columns of the table of runs that are summed by arm: numbers, and times by their names in hours.
-COUNTS = ["steps", "attempts", "interrupted", "steps_lost"]
+JUDGE = [name for name in COST if name.startswith("judge_")]
+COUNTS = ["steps", "attempts", "interrupted", "steps_lost", *JUDGE]
 TIMES = {
     "wall_hours": "wall_seconds",
     "wall_hours_lost": "seconds_lost",
@@ -56,7 +58,9 @@ def sentence(total: pd.Series) -> str:
     told = ", ".join(f"{hours_text(value)} by {clock}" for clock, value in hours.items() if value >= 0)
     runs = "1 run" if total["runs"] == 1 else f"{total['runs']} runs"
     took = f"{runs} took {hours_text(total['wall_hours'])} hours" + (f"; {unit.upper()} hours: {told}" if told else "")
-    return f"{took}; steps that were trained twice: {total['steps_lost']}"
+    tokens = total["judge_prompt_tokens"] + total["judge_completion_tokens"]
+    judged = f"; requests to judges: {total['judge_requests']:,}, with {tokens:,} tokens"
+    return f"{took}; steps that were trained twice: {total['steps_lost']}{judged if total['judge_requests'] else ''}"
 
 
 def hours_text(value: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from reward_ablation.rewards.arguments import Arguments
 from reward_ablation.rewards.scoring import Scores, listed, output_of, score_of
-from reward_ablation.system.errors import StudyError, refused_by_storage
+from reward_ablation.system.errors import PassingError, StudyError, refused_by_storage
 from reward_ablation.system.plain_values import printable
 
 #: The largest number that TRL's tensors of rewards can hold (float32).
@@ -67,8 +67,11 @@ def scored(
     except Exception as error:
         if refused_by_storage(error) or type(error).__name__ == "OutOfMemoryError":  # the second is torch's
             raise
-        _print_own_traceback(error, hide)
         where = f"at step {step_of(columns)}, {_problems(columns)}"
+        if isinstance(error, StudyError):  # a component's own message says all that there is to say
+            kind = PassingError if isinstance(error, PassingError) else StudyError
+            raise kind(f"components.{name}: {hide(str(error))} ({where})") from error
+        _print_own_traceback(error, hide)
         line = f"{line_in(unwrap(function).__code__.co_filename, error)}{described(error, hide)}"
         # The exit status of the command depends on the cause: a failed network may come back.
         raise StudyError(f"components.{name}: {line} ({where})") from error

@@ -17,7 +17,8 @@ from typing import Any
 from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from reward_ablation.config.secrets import hidden, missing_variables, not_set, with_variables
-from reward_ablation.rewards.arguments import Arguments, arguments_of
+from reward_ablation.rewards.arguments import OF_PROBLEMS, Arguments, arguments_of
+from reward_ablation.rewards.asynchronous import called_like_others
 from reward_ablation.rewards.call import described, line_in, scored
 from reward_ablation.rewards.parameters import NAMES, Mark, hints_of, marks_of, with_whole_paths
 from reward_ablation.rewards.scoring import RewardFunction, Scores
@@ -84,7 +85,7 @@ def check_component(
     """
     found = _from_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):
-        raise StudyError(f"components: {function}: is async; a component is a plain function")
+        found = called_like_others(found)
     arguments = arguments_of(function, found, parameters)
     _check_parameters(function, found, arguments, parameters, environment)
     # A user's function may fail without completions.
@@ -214,10 +215,11 @@ def _check_together(
     root: Path = Path(),
 ) -> None:
     """Refuse parameters that do not go together, by a call of the component with no completions."""
-    columns = arguments_of(name, function, parameters).columns
+    arguments = arguments_of(name, function, parameters)
+    columns = (*arguments.columns, *OF_PROBLEMS) if arguments.any_column else arguments.columns
     values = _values(function, parameters, root, environment)
     try:
-        function(**{column: [] for column in columns}, **values)
+        function(**{**arguments.columns_among({column: [] for column in columns}), **values})
     except StudyError as error:
         message = hidden(str(error), [*parameters.values()], environment)
         raise StudyError(f"components: {name}: {message}") from None

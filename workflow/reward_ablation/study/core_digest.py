@@ -19,7 +19,8 @@ from reward_ablation.study.code_digest import PACKAGE, PACKAGE_ROOT, code_digest
 AROUND = tuple(
     f"{PACKAGE}.{name}"
     for name in (
-        *("config", "study", "system", "cluster", "start", "training.around", "rewards.parameters"),
+        *("config", "study", "system", "cluster", "start", "training.around"),
+        *("rewards.parameters", "rewards.asking", "rewards.asynchronous"),
         *("models.check", "models.fetch", "models.hub", "models.verify"),
     )
 )
@@ -34,6 +35,7 @@ DECIDING = tuple(
         "rewards.completions",
         "rewards.components",
         "rewards.grading",
+        "rewards.judging",
         "rewards.scoring",
     )
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 #: A finished run's record, and its hidden copy, which Snakemake does not know and so does not remove.
 RECORD, HIDDEN_RECORD = "run.json", ".run.json"
 #: What the vLLM server of a run has printed, of its last attempt.
@@ -12,12 +14,20 @@ LOCK = ".lock"
 WORK = ".work"
 #: Ending of the hidden folder of an unfinished supervised start, beside the folder that its model gets.
 SFT_WORK = ".sft"
-#: In a folder of work, what each attempt spent.
-ATTEMPTS = "attempts.json"
+#: In a folder of work, what each attempt spent, and the folder of the requests to endpoints that were counted.
+ATTEMPTS, REQUESTS = "attempts.json", "requests"
+#: In the results folder: answers of endpoints, which all runs share.
+ANSWERS_OF_JUDGES = "judge"
 #: In a folder of work, whose work it is; and in each of its checkpoints, the list of digests that is written last.
 OWNER, SEAL = "owner.json", "checksums.json"
 #: Folder of the final model, and the start of the name of each model that was kept on the way.
 MODEL, KEPT_MODEL = "model", "model-step"
+
+
+def answers_of_judges(run_dir: Path) -> Path | None:
+    """Where the answers of endpoints are kept for a run; None where its folder is in no results folder."""
+    runs = run_dir.resolve().parent.parent
+    return runs.parent / ANSWERS_OF_JUDGES if runs.name == "runs" else None
 
 
 def step_of_checkpoint(name: str) -> int:

@@ -17,7 +17,8 @@ import pyarrow as pa
 from transformers import TrainerState
 
 from reward_ablation.gram import similarity, store
-from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, SEAL, WORK
+from reward_ablation.rewards.asking.usage import Usage, counted
+from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, REQUESTS, SEAL, WORK
 from reward_ablation.system.files import flush_to_disk, link_or_copy, sha256, write_json, write_parquet
 from reward_ablation.training.around.attempts import ended_attempts
 from reward_ablation.training.around.checkpoints import last_good, read_json
@@ -74,7 +75,8 @@ def finish(run_dir: Path) -> None:
         if folder.name not in {model.name for model in kept}:
             shutil.rmtree(folder)
     steps = state.global_step
-    write_json(run_record(owner, ended_attempts(work, steps), steps, run_dir), run_dir / HIDDEN_RECORD)
+    record = run_record(owner, ended_attempts(work, steps), steps, run_dir, counted(work / REQUESTS))
+    write_json(record, run_dir / HIDDEN_RECORD)
     _publish(run_dir)
 
 
@@ -132,7 +134,9 @@ def _float(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def run_record(owner: dict[str, Any], attempts: list[dict[str, Any]], steps: int, folder: Path) -> dict[str, Any]:
+def run_record(
+    owner: dict[str, Any], attempts: list[dict[str, Any]], steps: int, folder: Path, requests: Usage | None = None
+) -> dict[str, Any]:
     """`run.json` of a finished run: what was trained, by which code, on what, and for how long.
 
     Parameters
@@ -145,6 +149,8 @@ def run_record(owner: dict[str, Any], attempts: list[dict[str, Any]], steps: int
         Optimiser steps.
     folder : Path
         The run's folder; its files are listed with their digests and with their sizes in bytes.
+    requests : dict, optional
+        Requests to endpoints by the model that answers; left out of the record where there are none.
     """
     spec = dict(owner["spec"])
     gpu_seconds = sum(attempt["wall_seconds"] * len(attempt["hardware"]["gpus"]) for attempt in attempts)
@@ -167,4 +173,5 @@ def run_record(owner: dict[str, Any], attempts: list[dict[str, Any]], steps: int
         "hardware": attempts[-1]["hardware"],
         "files": {str(path.relative_to(folder)): sha256(path) for path in files},
         "sizes": {str(path.relative_to(folder)): path.stat().st_size for path in files},
+        **({"requests": requests} if requests else {}),
     }

@@ -18,10 +18,11 @@ from transformers import TrainerCallback
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.verify import verify_model
+from reward_ablation.rewards.asking.surroundings import asking
 from reward_ablation.rewards.load import load_component
 from reward_ablation.study.core_digest import command_modules
 from reward_ablation.study.heartbeat import beat
-from reward_ablation.study.run_folder import WORK
+from reward_ablation.study.run_folder import REQUESTS, WORK, answers_of_judges
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.errors import PassingError, StudyError, storage_errors
 from reward_ablation.system.files import sha256, write_json
@@ -167,7 +168,8 @@ def train(
         if checkpoint:
             load_state(trainer, checkpoint)
         try:
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+            with asking(answers_of_judges(run_dir), work / REQUESTS):
+                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
             if trainer.accelerator.is_main_process:
                 attempt.write(ended="out of memory", to_step=trainer.state.global_step)

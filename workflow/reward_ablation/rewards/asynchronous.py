@@ -1,0 +1,54 @@
+"""Asynchronous reward functions, called like other functions.
+
+All of them run on one event loop, in a thread that lives as long as the process. TRL does the same: connections that
+a function keeps between its calls belong to the loop that opened them. The caller's thread may have a loop of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """The event loop of this process, and its thread."""
+
+    lock = threading.Lock()
+    loop: asyncio.AbstractEventLoop | None = None
+    thread: threading.Thread | None = None
+
+
+def _running_loop() -> asyncio.AbstractEventLoop:
+    """The loop of this process. A coroutine that raised SystemExit has ended the loop before: a new one is started."""
+    with _Loop.lock:
+        if _Loop.loop is None or _Loop.thread is None or not _Loop.thread.is_alive():
+            loop = asyncio.new_event_loop()
+            _Loop.loop = loop
+            _Loop.thread = threading.Thread(target=loop.run_forever, name="reward functions", daemon=True)
+            _Loop.thread.start()
+        return _Loop.loop
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Result of a coroutine. An interruption of the caller, such as Ctrl-C, cancels the coroutine."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, _running_loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def called_like_others(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+    """An asynchronous function as one that returns its result."""
+
+    @wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> T:
+        return run(function(*arguments, **keywords))
+
+    return call

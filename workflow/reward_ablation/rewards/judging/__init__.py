@@ -1,0 +1,1 @@
+"""What decides a judge's scores: the prompt, and how the judge's answer is read."""

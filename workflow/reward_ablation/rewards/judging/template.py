@@ -1,0 +1,90 @@
+"""The prompt of a judge: a text in which columns are filled in, once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from reward_ablation.system.errors import StudyError
+
+#: The completion, and a word that no column contains: a delimiter that a completion cannot forge.
+COMPLETION, FENCE = "completion", "fence"
+
+#: Bytes of a template.
+LARGEST = 1 << 20
+
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+def read_template(path: str) -> str:
+    """Text of a template's file; StudyError where the file is missing, too large or no text."""
+    try:
+        with open(path, "rb") as file:
+            written = file.read(LARGEST + 1)
+    except OSError as error:
+        raise StudyError(f"template: {path}: {error.strerror or error}; give the path of a text file") from None
+    if len(written) > LARGEST:
+        raise StudyError(f"template: {path}: more than {LARGEST} bytes; give a shorter text")
+    try:
+        return written.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise StudyError(f"template: {path}: is not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+
+
+def fields_of(template: str) -> list[str]:
+    """Names of the fields of a template, each once, in their order.
+
+    Raises
+    ------
+    StudyError
+        A field is no name, such as `{question.x}`; a brace has no partner; or `{completion}` is not among the fields.
+    """
+    fields: dict[str, None] = {}
+    for part in _PART.finditer(template):
+        name = part[1]
+        if name is None and part[0] in "{}":
+            line = template.count("\n", 0, part.start()) + 1
+            raise StudyError(f"template: line {line}: a single {part[0]}; write {part[0] * 2} for a brace of the text")
+        if name is not None and not name.isidentifier():
+            raise StudyError(
+                f"template: {{{name[:60]}}} is no field; a field is the name of a column, such as {{question}}; write "
+                "{{ and }} for braces of the text"
+            )
+        if name is not None:
+            fields[name] = None
+    if COMPLETION not in fields:
+        raise StudyError("template: has no field {completion}; the judge would not see what it judges")
+    return list(fields)
+
+
+def check_columns(fields: Collection[str], columns: Collection[str]) -> None:
+    """Refuse a field that is no column of the data."""
+    for name in fields:
+        if name not in (COMPLETION, FENCE, *columns):
+            known = ", ".join(dict.fromkeys([COMPLETION, FENCE, *sorted(columns)]))
+            raise StudyError(f"template: {{{name}}}: the data has no such column; fields: {known}")
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """The template with its fields filled in. Braces of a value stay as they are.
+
+    A text is filled in as it is, None as an empty text, and any other value as JSON. `{fence}` is the beginning of the
+    SHA-256 of the values: no value can contain it.
+    """
+    texts = {name: _text(value) for name, value in values.items()}
+    digest = hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+    texts[FENCE] = digest[:16]
+
+    def filled(part: re.Match[str]) -> str:
+        return part[0][0] if part[1] is None else texts[part[1]]
+
+    return _PART.sub(filled, template)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
