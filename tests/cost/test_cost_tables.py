@@ -206,7 +206,7 @@ def test_the_answer_of_the_accounting_is_in_the_tables(root, tmp_path, monkeypat
 
 def test_the_sentence_tells_hours_of_what_the_study_is_paid_in():
     times = dict.fromkeys(TIMES, math.nan) | {"wall_hours": 1234.5, "gpu_hours": 2469.0, "gpu_hours_of_jobs": 2500.0}
-    told = sentence(pd.Series({"runs": 1, "steps_lost": 7, **times}, dtype=object))
+    told = sentence(pd.Series({"runs": 1, **dict.fromkeys(COUNTS, 0), "steps_lost": 7, **times}, dtype=object))
     assert told == (
         "1 run took 1,234 hours; GPU hours: 2,469 by their own clocks, 2,500 by the clocks of their Slurm jobs; "
         "steps that were trained twice: 7"

@@ -24,7 +24,7 @@ class _Loop:
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process. A coroutine that raised SystemExit has ended the loop before: a new one is started."""
+    """The loop of this process; a process that was forked starts one of its own."""
     with _Loop.lock:
         if _Loop.loop is None or _Loop.thread is None or not _Loop.thread.is_alive():
             loop = asyncio.new_event_loop()
@@ -36,12 +36,28 @@ def _running_loop() -> asyncio.AbstractEventLoop:
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Result of a coroutine. An interruption of the caller, such as Ctrl-C, cancels the coroutine."""
-    future = asyncio.run_coroutine_threadsafe(coroutine, _running_loop())
+    future = asyncio.run_coroutine_threadsafe(_outcome(coroutine), _running_loop())
     try:
-        return future.result()
+        result, error = future.result()
     except BaseException:
         future.cancel()
         raise
+    if error:
+        raise error
+    return result
+
+
+async def _outcome(coroutine: Coroutine[Any, Any, T]) -> tuple[T, None] | tuple[Any, BaseException]:
+    """Result of a coroutine, or the exception that it ended in.
+
+    SystemExit would end the loop and leave the caller waiting, and a TimeoutError would come without its traceback.
+    """
+    try:
+        return await coroutine, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return None, error
 
 
 def called_like_others(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:

@@ -1,0 +1,170 @@
+"""Answers that are kept: nothing is asked twice, by any process, and after any end of one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from endpoint import Reply, endpoint, says
+from reward_ablation.rewards.asking import ask as asking
+from reward_ablation.rewards.asking.kept_answers import KeptAnswers
+from reward_ablation.rewards.asking.surroundings import asking as asking_in
+from reward_ablation.rewards.asking.usage import count, counted
+from reward_ablation.rewards.components.judge import judge
+from reward_ablation.system.errors import PassingError, StudyError
+
+A, B = "a" * 32, "b" * 32
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.001)
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Judges with answers kept in a folder, as if in a new process each time."""
+    (tmp_path / "judge.txt").write_text("{question} {completion}")
+
+    def ask(url, completions, **parameters):
+        asking._kept.cache_clear()
+        parameters = {"model": "m", "template": str(tmp_path / "judge.txt"), "retries": 0, "seconds": 5.0} | parameters
+        with asking_in(tmp_path / "answers", tmp_path / "counts"):
+            return judge(completions, endpoint=url, question=["?"] * len(completions), **parameters)
+
+    return ask
+
+
+def test_what_was_answered_is_not_asked_again_wherever_the_endpoint_is(ask, tmp_path):
+    (tmp_path / "moved.txt").write_text("{question} {completion}")
+    with endpoint(lambda request: says({"score": 0.5})) as server:
+        assert ask(server.url, ["a", "b"]) == [0.5, 0.5]
+    again = {"template": str(tmp_path / "moved.txt"), "concurrency": 1, "retries": 3, "seconds": 9.0}
+    with endpoint(lambda request: says({"score": 0.75})) as server:
+        assert ask(server.url, ["a", "c", "b"], **again, api_key="key") == [0.5, 0.75, 0.5]
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"model": "m2"}, {"low": -1.0}, {"max_tokens": 9}, {"temperature": 1.0}, {"extra_body": {"seed": 1}}, "template"],
+)
+def test_what_decides_a_score_decides_whether_it_is_asked_again(ask, tmp_path, other):
+    if other == "template":
+        (tmp_path / "other.txt").write_text("{question}{{}} {completion}")
+        other = {"template": str(tmp_path / "other.txt")}
+    with endpoint(lambda request: says({"score": 0.5})) as server:
+        ask(server.url, ["a"])
+        ask(server.url, ["a"], **other)
+        assert len(server.requests) == 2
+
+
+def test_no_answer_is_not_kept(ask):
+    with endpoint(lambda request: says("?" if "bad" in request.prompt else {"score": 1})) as server:
+        assert ask(server.url, ["bad", "good"]) == [None, 1.0]
+    with endpoint(lambda request: says({"score": 0})) as server:
+        assert ask(server.url, ["bad", "good"]) == [0.0, 1.0]
+
+
+def test_answers_of_a_batch_that_ends_in_an_error_are_kept(ask):
+    refusing = endpoint(lambda request: Reply(status=401) if "bad" in request.prompt else says({"score": 1}))
+    with refusing as server, pytest.raises(StudyError, match="status 401"):
+        ask(server.url, ["good", "bad"], concurrency=1)
+    with endpoint(lambda request: says({"score": 0})) as server:
+        assert ask(server.url, ["good", "bad"]) == [1.0, 0.0]
+
+
+def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    template = tmp_path / "judge.txt"
+    template.write_text("{completion}")
+    with endpoint(lambda request: says({"score": 0.5})) as server:
+        for _ in range(2):
+            judge(["a"], model="m", template=str(template), endpoint=server.url)
+        assert len(server.requests) == 2
+    assert list(tmp_path.iterdir()) == [template]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from reward_ablation.rewards.asking.kept_answers import KeptAnswers
+kept = KeptAnswers(Path(sys.argv[1]))
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    kept.put(f"{number:032x}", number / 10)
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_answers_of_a_killed_process_and_of_others_beside_it_are_read(tmp_path):
+    command = [sys.executable, "-c", WRITER, str(tmp_path)]
+    ranges = [("0", "300"), ("200", "500")]
+    writers = [
+        subprocess.Popen([*command, *each], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for each in ranges
+    ]
+    kept = KeptAnswers(tmp_path)
+    for writer in writers:
+        assert writer.stdout.readline() == "written\n"
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.communicate()
+    kept.refresh()
+    assert [kept.get(f"{number:032x}") for number in (0, 250, 499, 500)] == [0.0, 25.0, 49.9, None]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_line_without_an_end_or_with_damage_is_not_read(tmp_path):
+    lines = [
+        json.dumps({"request": A, "score": 0.5}),
+        "\x00\x00",
+        '{"request": "zz", "score": 1}',
+        '{"score": 1}',
+        '{"request": "' + B + '", "score": NaN}',
+        "[" * 100_000,
+    ]
+    file = tmp_path / "x.jsonl"
+    file.write_text("\n".join(lines) + "\n" + json.dumps({"request": B, "score": 0.25}))
+    kept = KeptAnswers(tmp_path)
+    kept.refresh()
+    assert (kept.get(A), kept.get(B)) == (0.5, None)
+    with file.open("a") as written:
+        written.write("\n")
+    kept.refresh()
+    assert (kept.get(A), kept.get(B)) == (0.5, 0.25)
+
+
+def test_of_two_scores_of_one_request_the_first_stays(tmp_path):
+    first, second = KeptAnswers(tmp_path), KeptAnswers(tmp_path)
+    first.put(A, 0.5)
+    second.put(A, 0.25)
+    first.refresh()
+    second.refresh()
+    assert (first.get(A), second.get(A)) == (0.5, 0.25)
+
+
+def test_requests_and_tokens_are_counted_by_model(ask, tmp_path):
+    replies = {0: Reply(status=500), 1: says("?"), 2: says({"score": 1}), 3: says({"score": 1})}
+    with endpoint(lambda request: replies[request.number]) as server:
+        ask(server.url, ["a", "b"], retries=2, concurrency=1)
+        ask(server.url, ["a", "b", "a"])
+    counts = {"requests": 4, "kept": 2, "retries": 2, "unanswered": 0, "prompt_tokens": 30, "completion_tokens": 15}
+    assert counted(tmp_path / "counts") == {"m": counts}
+
+
+def test_requests_are_counted_also_where_none_is_answered(ask, tmp_path):
+    with endpoint(lambda request: Reply(status=500)) as server, pytest.raises(PassingError):
+        ask(server.url, ["a", "b"], retries=1)
+    of_model = counted(tmp_path / "counts")["m"]
+    assert (of_model["requests"], of_model["unanswered"], of_model["prompt_tokens"]) == (4, 2, 0)
+
+
+def test_counts_of_processes_are_summed_and_half_a_file_is_passed_over(tmp_path):
+    count(tmp_path, "m", {"requests": 2})
+    (tmp_path / "other.json").write_text('{"m": {"requests": 5, "prompt_tokens": 7}, "n": {"requests": 1}}')
+    (tmp_path / "half.json").write_text('{"m": {"requ')
+    sums = {model: numbers["requests"] for model, numbers in counted(tmp_path).items()}
+    assert sums == {"m": 7, "n": 1}
+    assert counted(tmp_path / "gone") == {}

@@ -1,0 +1,345 @@
+"""The component judge against an endpoint on this machine: what it asks, what it takes for a score, what it bounds."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from endpoint import Reply, endpoint, says
+from reward_ablation.rewards.asking import ask as asking
+from reward_ablation.rewards.asking.endpoint import LARGEST
+from reward_ablation.rewards.components.judge import judge
+from reward_ablation.rewards.load import check_component, load_component
+from reward_ablation.system.errors import PassingError, StudyError
+from reward_ablation.system.exit_status import may_pass
+
+TEMPLATE = "Q: {question}\nA <{fence}>: {completion}\nGold: {answer} {{}}"
+COLUMNS = {"question": "9 * 8?", "answer": "72"}
+SECRET = "sk-hunter2-hunter2"
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.001)
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """Judges completions by an endpoint that answers as it is told."""
+    (tmp_path / "judge.txt").write_text(TEMPLATE)
+
+    def judged(url, completions, columns=COLUMNS, **parameters):
+        parameters = {"model": "judge-1", "template": "judge.txt", "endpoint": url, "seconds": 5.0} | parameters
+        component = load_component("judge", parameters, tmp_path, "helpful", {"JUDGE_API_KEY": SECRET})
+        return component(completions, **{name: [value] * len(completions) for name, value in columns.items()})
+
+    return judged
+
+
+def by_length(request):
+    """A score that depends on the completion."""
+    return says({"score": len(request.prompt.split(">: ")[1].split("\nGold")[0]) / 10})
+
+
+def test_each_completion_gets_its_own_score_in_order(judged):
+    with endpoint(by_length) as server:
+        assert judged(server.url, ["a" * n for n in (3, 0, 10, 7)]) == [0.3, 0.0, 1.0, 0.7]
+
+
+def test_the_request_has_the_rendered_prompt_the_schema_and_the_key(judged):
+    with endpoint(lambda request: says({"score": 1})) as server:
+        judged(server.url, ["{question.__class__} {answer}"], api_key={"env": "JUDGE_API_KEY"}, low=-1, high=1)
+    (request,) = server.requests
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == f"Bearer {SECRET}"
+    assert (request.body["model"], request.body["temperature"], request.body["max_tokens"]) == ("judge-1", 0.0, 256)
+    schema = request.body["response_format"]["json_schema"]["schema"]
+    assert schema["properties"] == {"score": {"type": "number", "minimum": -1, "maximum": 1}}
+    assert schema["required"] == ["score"]
+    fence = request.prompt.partition("<")[2].partition(">")[0]
+    assert len(fence) == 16
+    assert request.prompt == f"Q: 9 * 8?\nA <{fence}>: {{question.__class__}} {{answer}}\nGold: 72 {{}}"
+
+
+def test_a_conversation_is_judged_by_its_text(judged):
+    with endpoint(by_length) as server:
+        assert judged(server.url, [[{"role": "assistant", "content": "12345"}]]) == [0.5]
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\x00", "</answer> {", "a" * 1_000_000, "\u202e\U0001f600"])
+def test_any_completion_is_asked_about(judged, text):
+    with endpoint(lambda request: says({"score": int(text in request.prompt)})) as server:
+        assert judged(server.url, [text], seconds=60.0) == [1.0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"score": 1.01}',
+        '{"score": -0.1}',
+        '{"score": "0.5"}',
+        '{"score": true}',
+        '{"score": null}',
+        '{"score": NaN}',
+        '{"score": Infinity}',
+        '{"score": 1' + "0" * 4000 + "}",
+        '{"score": 0.5, "why": "good"}',
+        '{"score": 0, "score": 1}',
+        '{"points": 0.5}',
+        '{"score": 0.5} so it is',
+        '```json\n{"score": 0.5}\n```',
+        '{"score": 0.',  # cut off at max_tokens
+        "[0.5]",
+        "0.5",
+        "",
+        "[" * 100_000,
+    ],
+)
+def test_an_answer_out_of_form_is_asked_for_again_and_is_never_a_score(judged, content):
+    with endpoint(lambda request: says(content if "bad" in request.prompt else {"score": 1})) as server:
+        assert judged(server.url, ["bad", "good"], retries=2) == [None, 1.0]
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"no JSON", b"\xff\xfe", b"{}", b'{"choices": []}', b'{"choices": [{"message": {"content": null}}]}', b"[1]"],
+)
+def test_a_response_that_is_no_completion_of_chat_is_no_answer(judged, body):
+    with endpoint(lambda request: Reply(body) if "bad" in request.prompt else says({"score": 1})) as server:
+        assert judged(server.url, ["bad", "good"], retries=1) == [None, 1.0]
+
+
+FAULTS = {
+    "slow": Reply(seconds=60.0),
+    "busy": Reply(status=429),
+    "broken": Reply(b"oops", status=500),
+    "overloaded": Reply(status=529),
+    "cut": Reply(b"{", cut=True),
+    "endless": Reply(endless=True),
+    "huge": Reply(b" " * (LARGEST + 1)),
+    "compressed": Reply(b"x", headers={"Content-Encoding": "gzip"}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_after_a_fault_the_request_is_made_again(judged, fault):
+    with endpoint(lambda request: FAULTS[fault] if request.number == 0 else says({"score": 0.25})) as server:
+        assert judged(server.url, ["a"], seconds=0.5) == [0.25]
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_stays_is_none_and_not_0(judged, fault, capsys):
+    with endpoint(lambda request: FAULTS[fault] if "bad" in request.prompt else says({"score": 0.25})) as server:
+        assert judged(server.url, ["bad", "good"], seconds=0.3, retries=1) == [None, 0.25]
+    assert "judge: 1 of 2 requests without an answer: " in capsys.readouterr().out
+
+
+def test_a_body_that_comes_byte_by_byte_has_the_time_of_a_request(judged):
+    """Such a body passes every bound on the silence between two bytes."""
+    trickling = endpoint(lambda request: Reply(b"{", trickling=True))
+    with trickling as server, pytest.raises(PassingError, match=r"no response within 0\.3 seconds"):
+        judged(server.url, ["a"], seconds=0.3, retries=0)
+
+
+@pytest.mark.parametrize("header", ["1", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 4e9))])
+def test_retry_after_is_honoured_within_a_limit(judged, monkeypatch, header):
+    monkeypatch.setattr(asking, "LONGEST_ASKED", 1.0)
+    busy = Reply(status=429, headers={"Retry-After": header})
+    with endpoint(lambda request: says({"score": 1}) if request.number else busy) as server:
+        assert judged(server.url, ["a"]) == [1.0]
+    first, second = (request.moment for request in server.requests)
+    assert second - first >= 1.0
+
+
+@pytest.mark.parametrize("value", ["soon", "-1", "1e999", "", "Mon, 99 Foo 2026"])
+def test_a_retry_after_that_cannot_be_read_does_not_count(judged, value):
+    busy = Reply(status=503, headers={"Retry-After": value})
+    with endpoint(lambda request: says({"score": 1}) if request.number else busy) as server:
+        assert judged(server.url, ["a"]) == [1.0]
+
+
+def test_pauses_grow_with_jitter_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.5)
+    pauses = {retry: [asking.pause_before(retry, None) for _ in range(200)] for retry in (0, 1, 5, 1000)}
+    assert max(pauses[0]) <= 1.0
+    assert 1.0 < max(pauses[1]) <= 2.0
+    assert max(pauses[1000]) <= asking.LONGEST_PAUSE
+    assert len(set(pauses[5])) > 100
+
+
+def test_asking_moves_no_random_number_of_training(judged):
+    random.seed(3)
+    before = random.getstate()
+    with endpoint(lambda request: says({"score": 1}) if request.number > 2 else Reply(status=500)) as server:
+        judged(server.url, ["a", "b"])
+    assert random.getstate() == before
+
+
+def test_where_nothing_is_answered_the_run_stops_and_may_go_on_later(judged):
+    with endpoint(lambda request: Reply(status=503)) as server, pytest.raises(PassingError) as error:
+        judged(server.url, ["a", "b"], retries=1)
+    assert str(error.value).startswith("components.helpful: endpoint: answered none of 2 requests: status 503 (2); see")
+    assert len(server.requests) == 4
+
+
+def test_a_server_that_is_not_there_stops_the_run(judged):
+    with endpoint(by_length) as server:
+        url = server.url
+    with pytest.raises(PassingError, match=r"no connection \(ConnectError\)"):
+        judged(url, ["a"], retries=1)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 410])
+def test_a_refusal_that_stays_ends_the_run_in_one_line_without_the_key(judged, status, capfd):
+    refusal = Reply(b"bad key " + SECRET.encode() + b"\n\x1b[31m", status=status)
+    with endpoint(lambda request: refusal) as server, pytest.raises(StudyError) as error:
+        judged(server.url, ["a", "b"], api_key={"env": "JUDGE_API_KEY"}, concurrency=1)
+    told = str(error.value)
+    assert told.startswith(f"components.helpful: endpoint: answers with status {status}: bad key (hidden)")
+    assert "\x1b" not in told
+    assert "\n" not in told
+    assert not isinstance(error.value, PassingError)
+    assert not may_pass(error.value)
+    assert len(server.requests) == 1
+    assert SECRET not in "".join(capfd.readouterr())
+
+
+def test_a_prompt_that_the_model_does_not_take_is_not_sent_again(judged, capsys):
+    too_long = Reply(b"context length " + SECRET.encode(), status=400)
+    with endpoint(lambda request: too_long if "bad" in request.prompt else says({"score": 1})) as server:
+        assert judged(server.url, ["bad", "good"], api_key={"env": "JUDGE_API_KEY"}) == [None, 1.0]
+    assert len(server.requests) == 2
+    assert SECRET not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_the_key_is_not_carried_to_another_host(judged, status):
+    with endpoint(by_length) as other:
+        moved = Reply(status=status, headers={"Location": f"{other.url}/chat/completions"})
+        message = r"sends requests elsewhere, where the key may not go; .* http://127"
+        with endpoint(lambda request: moved) as server, pytest.raises(StudyError, match=message):
+            judged(server.url, ["a"], api_key={"env": "JUDGE_API_KEY"})
+    assert other.requests == []
+
+
+def test_no_more_requests_than_allowed_are_in_flight(judged):
+    with endpoint(lambda request: says({"score": 1}, seconds=0.02)) as server:
+        assert judged(server.url, [str(n) for n in range(40)], concurrency=7) == [1.0] * 40
+    assert server.most_open == 7
+    assert server.connections <= 7
+
+
+def test_equal_completions_are_asked_about_once(judged):
+    with endpoint(by_length) as server:
+        assert judged(server.url, ["aa", "bb", "aa", "aa"]) == [0.2] * 4
+    assert len(server.requests) == 2
+
+
+def test_an_interruption_ends_all_requests(judged):
+    def interrupts(request):
+        os.kill(os.getpid(), signal.SIGINT)
+        return Reply(seconds=60.0)
+
+    with endpoint(interrupts) as server, pytest.raises(KeyboardInterrupt):
+        judged(server.url, ["a", "b", "c"], concurrency=1, seconds=60.0)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"endpoint": "file:///etc/passwd"}, "endpoint: is no base URL"),
+        ({"endpoint": "localhost:8000/v1"}, "endpoint: is no base URL"),
+        ({"endpoint": "http:///v1"}, "endpoint: is no base URL"),
+        ({"endpoint": "http://h:99999/v1"}, "endpoint: is no base URL"),
+        ({"endpoint": "http://me:pw@h/v1"}, "endpoint: is no base URL"),
+        ({"endpoint": "http://h/v1?key=x"}, "endpoint: is no base URL"),
+        ({"endpoint": "http://h /v1\x1b"}, "endpoint: is no base URL"),
+        ({"low": 1.0, "high": 1.0}, "low: 1.0 is not below high: 1.0"),
+        ({"concurrency": 0}, "concurrency: Input should be greater than or equal to 1"),
+        ({"retries": -1}, "retries: Input should be"),
+        ({"seconds": 0.0}, "seconds: Input should be"),
+        ({"template": "gone.txt"}, "template: .*gone.txt: No such file"),
+        ({"template": "."}, "template: .*Is a directory"),
+    ],
+)
+def test_bad_parameters_are_refused_before_any_job(tmp_path, parameters, message):
+    (tmp_path / "judge.txt").write_text(TEMPLATE)
+    good = {"model": "m", "template": "judge.txt", "endpoint": "http://127.0.0.1:9/v1"}
+    with pytest.raises(StudyError, match=message) as error:
+        check_component("judge", good | parameters, tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["two words", "caf\u00e9", "line\nbreak"])
+def test_a_key_that_no_header_can_hold_is_refused_without_showing_it(tmp_path, key):
+    (tmp_path / "judge.txt").write_text(TEMPLATE)
+    parameters = {"model": "m", "template": "judge.txt", "endpoint": "http://h/v1", "api_key": {"env": "KEY"}}
+    with pytest.raises(StudyError, match="api_key: holds characters that no key has") as error:
+        check_component("judge", parameters, tmp_path, {"KEY": key})
+    assert key not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{completion} {question.__class__}", r"template: \{question.__class__\} is no field"),
+        ("{completion} {question[0]}", "is no field"),
+        ("{completion!r}", "is no field"),
+        ("{completion:>9999999999}", "is no field"),
+        ("{completion} {}", "is no field"),
+        ("{completion}\n\n}", "template: line 3: a single }"),
+        ("{completion", "template: line 1: a single {"),
+        ("no field", "has no field {completion}"),
+        ("{completion} {rubric}", "{rubric}: the data has no such column; fields: completion, fence, answer, level"),
+        ("{completion} {trainer_state}", "{trainer_state}: the data has no such column"),
+    ],
+)
+def test_a_bad_template_is_refused_before_any_job(tmp_path, template, message):
+    (tmp_path / "judge.txt").write_text(template)
+    with pytest.raises(StudyError, match=message):
+        check_component("judge", {"model": "m", "template": "judge.txt", "endpoint": "http://h/v1"}, tmp_path)
+
+
+def test_planning_touches_no_endpoint(tmp_path):
+    (tmp_path / "judge.txt").write_text(TEMPLATE)
+    with endpoint(by_length) as server:
+        check_component("judge", {"model": "m", "template": "judge.txt", "endpoint": server.url}, tmp_path)
+    assert server.connections == 0
+
+
+def test_the_shipped_template_fits_the_data(tmp_path):
+    template = Path(__file__).parents[3] / "config" / "templates" / "judge.txt"
+    check_component("judge", {"model": "m", "template": str(template), "endpoint": "http://h/v1"}, tmp_path)
+
+
+def test_other_columns_are_filled_in_as_text_or_json(tmp_path):
+    (tmp_path / "own.txt").write_text("{completion}|{rubric}|{points}|{answer}")
+    columns = {"rubric": [["be {kind}", 1]], "points": [2.5], "answer": [None]}
+    with endpoint(lambda request: says({"score": 1})) as server:
+        judge(["a"], model="m", template=str(tmp_path / "own.txt"), endpoint=server.url, **columns)
+    assert server.requests[0].prompt == 'a|["be {kind}", 1]|2.5|'
+
+
+def test_more_fields_of_a_request_do_not_replace_its_own(judged):
+    more = {"chat_template_kwargs": {"enable_thinking": False}, "model": "another"}
+    with endpoint(by_length) as server:
+        judged(server.url, ["a"], extra_body=more)
+    body = server.requests[0].body
+    assert (body["model"], body["chat_template_kwargs"]) == ("judge-1", {"enable_thinking": False})
+
+
+def test_the_trainer_logs_the_share_without_an_answer(tmp_path):
+    logged = {}
+    (tmp_path / "judge.txt").write_text(TEMPLATE)
+    with endpoint(lambda request: says({"score": 1} if "good" in request.prompt else "?")) as server:
+        parameters = {"model": "m", "template": "judge.txt", "endpoint": server.url, "retries": 0}
+        component = load_component("judge", parameters, tmp_path)
+        columns = {"question": ["q"] * 4, "answer": ["1"] * 4, "log_metric": logged.__setitem__}
+        component(["good 1", "good 2", "good 3", "bad"], **columns)
+    assert logged == {"judge/unanswered/m": 0.25}

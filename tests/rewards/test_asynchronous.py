@@ -1,0 +1,160 @@
+"""Asynchronous reward functions: called like the others, with the same errors."""
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+
+from reward_ablation.rewards.asynchronous import run
+from reward_ablation.rewards.load import load_component
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.exit_status import may_pass
+
+FUNCTIONS = """\
+import asyncio
+import os
+import signal
+import sys
+
+STARTED = []
+
+
+async def _length(text):
+    await asyncio.sleep(0.001)
+    return float(len(text))
+
+
+async def together(completions, *, bonus: float = 0.0, **columns):
+    STARTED.append(asyncio.get_running_loop())
+    return [bonus + score for score in await asyncio.gather(*map(_length, completions))]
+
+
+async def same_loop(completions, **columns):
+    STARTED.append(asyncio.get_running_loop())
+    return [float(STARTED[-1] is STARTED[0]) for _ in completions]
+
+
+async def raises(completions, **columns):
+    await asyncio.sleep(0)
+    return [float(text.split()[7]) for text in completions]
+
+
+async def too_late(completions, **columns):
+    async with asyncio.timeout(0.01):
+        await asyncio.sleep(60)
+
+
+async def cancels(completions, **columns):
+    raise asyncio.CancelledError
+
+
+async def leaves(completions, **columns):
+    sys.exit(3)
+
+
+async def too_few(completions, **columns):
+    return [0.0]
+
+
+async def nothing(completions, **columns):
+    await asyncio.sleep(0)
+
+
+async def interrupted(completions, **columns):
+    os.kill(os.getpid(), signal.SIGINT)
+    try:
+        await asyncio.sleep(60)
+    finally:
+        STARTED.append("ended")
+"""
+
+
+@pytest.fixture
+def component(tmp_path):
+    (tmp_path / "own.py").write_text(FUNCTIONS)
+    return lambda name, **parameters: load_component(f"own.py:{name}", parameters, tmp_path, "own")
+
+
+def test_a_batch_is_awaited(component):
+    assert component("together", bonus=0.5)(["a", "", "abc"]) == [1.5, 0.5, 3.5]
+
+
+def test_parameters_are_checked_as_those_of_other_functions(component):
+    with pytest.raises(StudyError, match=r"unknown parameter 'bonsu'; parameters of own\.py:together: bonus"):
+        component("together", bonsu=1)
+    with pytest.raises(StudyError, match="bonus: Input should be a valid number"):
+        component("together", bonus="1")
+
+
+def test_all_calls_share_one_loop(component):
+    """A connection that is kept between calls belongs to the loop that it was opened in."""
+    function = component("same_loop")
+    assert [function(["a"]), function(["a"])] == [[1.0], [1.0]]
+
+
+def test_a_running_loop_of_the_caller_is_no_obstacle(component):
+    async def trains():
+        return component("together")(["abc"])
+
+    assert asyncio.run(trains()) == [3.0]
+
+
+def test_other_threads_can_score(component):
+    function, scores = component("together"), []
+    threads = [threading.Thread(target=lambda n=n: scores.extend(function(["a" * n]))) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(scores) == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "raises",
+            r"own\.py, line \d+, `return .*`: IndexError: list index out of range \(at step \?, all completions\)",
+        ),
+        ("too_late", r"own\.py, line \d+, `.*`: TimeoutError"),
+        ("cancels", "CancelledError"),
+        ("too_few", "returned 1 scores for 2 completions"),
+        ("nothing", "the function returned None; return a list of scores"),
+    ],
+)
+def test_errors_are_told_in_one_line_as_those_of_other_functions(component, name, message):
+    with pytest.raises(StudyError, match=message) as error:
+        component(name)(["a", "b"])
+    assert str(error.value).startswith("components.own: ")
+    assert "\n" not in str(error.value)
+    assert may_pass(error.value) == (name == "too_late")
+
+
+def test_after_a_function_that_ends_the_process_others_still_run(component):
+    with pytest.raises(SystemExit):
+        component("leaves")(["a"])
+    assert component("together")(["a"]) == [1.0]
+
+
+def test_an_interruption_cancels_the_function(component):
+    function = component("interrupted")
+    with pytest.raises(KeyboardInterrupt):
+        function(["a"])
+    assert component("together")(["a"]) == [1.0]
+
+
+def test_an_interrupted_coroutine_runs_its_last_lines():
+    ended = threading.Event()
+
+    async def interrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        run(interrupted())
+    assert ended.wait(30)
