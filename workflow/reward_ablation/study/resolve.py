@@ -29,6 +29,7 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.control import check_control, check_scored, control_warnings
+from reward_ablation.study.endpoint_requests import request_warnings
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.run import Run, folders_of, run_code
@@ -108,7 +109,12 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
         runs={run.name: run for run in runs},
         question=question,
         described=described,
-        warnings=[*trained_on_test(study.data), *same_arms(contents, keys), *control_warnings(study, arms)],
+        warnings=[
+            *trained_on_test(study.data),
+            *same_arms(contents, keys),
+            *control_warnings(study, arms),
+            *request_warnings(study, runs, root),
+        ],
     )
     check_lengths(resolved, written)
     return resolved

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
-from reward_ablation.rewards.asking.endpoint import Endpoint, Failure, Unreachable, certificates, send
+from reward_ablation.rewards.asking.endpoint import Endpoint, Failure, Unreachable, new_client, send
 from reward_ablation.rewards.asking.kept_answers import KeptAnswers
 from reward_ablation.rewards.asking.surroundings import answers_folder, counts_folder
 from reward_ablation.rewards.asking.usage import count
@@ -107,33 +107,29 @@ async def _ask(
     bodies: dict[str, dict[str, Any]], endpoint: Endpoint, read: Reader, kept: KeptAnswers | None, asked: Asked
 ) -> dict[str, float]:
     """Scores of requests by their digest; one without an answer is left out."""
-    import httpx
-
     scores: dict[str, float] = {}
-    at_a_time = asyncio.Semaphore(endpoint.concurrency)
-    limits = httpx.Limits(max_connections=endpoint.concurrency, max_keepalive_connections=endpoint.concurrency)
+    waiting = iter(bodies.items())
 
-    async def one(digest: str, body: dict[str, Any]) -> None:
-        async with at_a_time:
-            try:
-                scores[digest] = await _with_retries(client, endpoint, body, read, asked.counts)
-            except Failure as failure:
-                asked.reasons[str(failure)] += 1
-                asked.unreachable += isinstance(failure, Unreachable)
-                return
-        if kept:
-            kept.put(digest, scores[digest])
+    async def ask_in_turn() -> None:
+        async with new_client(endpoint) as client:
+            for digest, body in waiting:
+                try:
+                    scores[digest] = await _with_retries(client, endpoint, body, read, asked.counts)
+                except Failure as failure:
+                    asked.reasons[str(failure)] += 1
+                    asked.unreachable += isinstance(failure, Unreachable)
+                    continue
+                if kept:
+                    kept.put(digest, scores[digest])
 
-    client = httpx.AsyncClient(headers=endpoint.headers, verify=certificates(), limits=limits, timeout=None)
-    async with client:
-        tasks = [asyncio.ensure_future(one(digest, body)) for digest, body in bodies.items()]
-        try:
-            await asyncio.gather(*tasks)
-        except BaseException:  # an error that stays, or an interruption: no further request
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+    tasks = [asyncio.ensure_future(ask_in_turn()) for _ in range(min(endpoint.concurrency, len(bodies)))]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:  # an error that stays, or an interruption: no further request
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
     return scores
 
 

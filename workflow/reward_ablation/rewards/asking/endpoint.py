@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import sys
 import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -79,6 +81,24 @@ def certificates() -> ssl.SSLContext:
     import httpx
 
     return httpx.create_ssl_context()
+
+
+@cache
+def _settle_sniffio() -> None:
+    """Note that the module sniffio is not there, where it is not: httpcore looks for it again at each event.
+
+    The search through all folders of imports takes twice the time of the rest of a request.
+    """
+    if find_spec("sniffio") is None:
+        sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
+
+
+def new_client(endpoint: Endpoint) -> httpx.AsyncClient:
+    """A client for one request at a time. A shared one looks through all of its connections at each event."""
+    import httpx
+
+    _settle_sniffio()
+    return httpx.AsyncClient(headers=endpoint.headers, verify=certificates(), timeout=None)
 
 
 async def send(client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, Any]) -> bytes:
