@@ -155,7 +155,8 @@ def _check_status(response: httpx.Response, said: str) -> None:
     if status == 200:
         return
     if status in BUSY or status >= 500:
-        raise Unreachable(f"status {status}", after=_retry_after(response.headers.get("Retry-After")))
+        after = _retry_after(response.headers.get("Retry-After"))
+        raise Unreachable(f"status {status}{': ' if said else ''}{said}", after=after)
     if status in REFUSED:
         raise Failure(f"status {status}: {said}", again=False)
     if 300 <= status < 400:
