@@ -26,6 +26,7 @@ from reward_ablation.config.secrets import missing_variables, not_set, refuse_se
 from reward_ablation.config.sections.data import Data, HubData
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
+from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.control import check_control, check_scored, control_warnings
@@ -176,7 +177,28 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     check_helpers(study, root)
+    check_metrics(study, root)
     return arms
+
+
+def check_metrics(study: StudyConfig, root: Path) -> None:
+    """Refuse a metric of an unknown component, or of a function that asks for what stored answers do not have."""
+    for name, metric in study.evaluation.metrics.items():
+        where = f"evaluation.metrics.{name}"
+        if metric.component is not None and metric.component not in study.components:
+            raise ValueError(
+                f"{where}.component: unknown component '{metric.component}'; components: {', '.join(study.components)}"
+            )
+        function, parameters = study.metric_functions()[name]
+        try:
+            _, arguments = check_component(function, parameters, root)
+        except StudyError as error:
+            raise ValueError(f"{where}: {str(error).removeprefix('components: ')}") from None
+        if missing := [column for column in arguments.columns if column in OF_TRAINER and column != "completions"]:
+            raise ValueError(
+                f"{where}: {function} asks for {missing[0]}, which is known in training alone; answers have their "
+                "text, and the metric tokens is their length"
+            )
 
 
 def check_helpers(study: StudyConfig, root: Path) -> None:
@@ -236,6 +258,11 @@ def check_exports(study: StudyConfig, arms: dict[str, Arm]) -> None:
                 f"exports: rldynamics has the scores of {unscored[0]} of all runs, and arm {arm} does not score it; "
                 f"set components.{unscored[0]}.scored: everywhere, or take rldynamics out"
             )
+    if "simple_grpo" in study.exports and study.evaluation.answer_format is None:
+        raise ValueError(
+            "exports: simple_grpo has answers graded as mathematics, and evaluation.answer_format is not set; set it, or "
+            "take simple_grpo out"
+        )
     if "simple_grpo" in study.exports and not study.evaluation.greedy:
         raise ValueError(
             "exports: simple_grpo has greedy answers, and evaluation.greedy is false; set it to true, or take "

@@ -20,7 +20,7 @@ from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.reward_files import file_digest
-from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, SftSpec, StudySpec, VllmSpec
+from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
 from reward_ablation.study.spec_parts import ComponentSpec, DataSpec, ModelSpec, TrainDataSpec, without_defaults
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
@@ -86,12 +86,26 @@ def evaluation_spec(study: StudyConfig) -> EvaluateSpec:
     """What decides the answers of a model: how it is judged, and on which prompts."""
     return EvaluateSpec.model_validate(
         {
-            "evaluation": study.evaluation.model_dump(),
+            "evaluation": study.evaluation.model_dump(exclude={"metrics"}),
             "prompt": study.prompt.model_dump(),
             "device": "cuda" if study.launch.gpus else "cpu",
             "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
         }
     )
+
+
+def scores_spec(study: StudyConfig, root: Path) -> ScoresSpec:
+    """What decides the scores of answers by the study's own metrics."""
+    metrics = {
+        name: {"function": function, "parameters": parameters, "code": code_of_function(function, root)}
+        for name, (function, parameters) in study.metric_functions().items()
+    }
+    return ScoresSpec.model_validate({"metrics": metrics, "device": "cuda" if study.launch.gpus else "cpu"})
+
+
+def code_of_function(function: str, root: Path) -> str | None:
+    """Digest of a user's file and of those that it imports; None for a function of the package."""
+    return file_digest(root / function.partition(":")[0], root) if ":" in function else None
 
 
 def _without_place(spec: Any) -> Any:

@@ -87,6 +87,14 @@ class ComponentSpec(Section):
         return file if separator else None
 
 
+class MetricSpec(Section):
+    """A metric of the study's own; `code` is as of a component."""
+
+    function: Line
+    parameters: dict[str, Any]
+    code: str | None = None
+
+
 class LoraSpec(Lora):
     """Low-rank adapters."""
 

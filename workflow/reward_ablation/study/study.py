@@ -15,15 +15,16 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
 from reward_ablation.study.canonical import canonical, dump, key_of
 from reward_ablation.study.code_digest import code_digest
-from reward_ablation.study.core_digest import STAGES, deciding_digest
+from reward_ablation.study.core_digest import STAGES, component_modules, deciding_digest
 from reward_ablation.study.primary import Primary, Question, declared, read_recorded, recorded
 from reward_ablation.study.run import Run
-from reward_ablation.study.run_spec import EvaluateSpec, SftSpec
+from reward_ablation.study.run_spec import EvaluateSpec, ScoresSpec, SftSpec
 from reward_ablation.study.spec import (
     data_spec,
     evaluation_spec,
     layout_of,
     model_spec,
+    scores_spec,
     sft_data_spec,
     sft_spec,
     train_data_spec,
@@ -33,7 +34,8 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
 #: Folders of a study below its results folder.
-FOLDERS = ("benchmarks", "data", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "tables")
+FOLDERS = ("benchmarks", "data", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "scores")
+FOLDERS += ("tables",)
 
 #: The resolved study, in its folder.
 DESCRIPTION = "study.json"
@@ -120,6 +122,21 @@ class Study:
     def answers_folder(self) -> str:
         """Answers under the present evaluation settings: those under other settings stay beside them."""
         return f"evaluation/{self._evaluation_spec.key}"
+
+    @cached_property
+    def scores_folder(self) -> str | None:
+        """Scores of these answers by the present metrics of the study's own; None where it has none."""
+        if not self.config.evaluation.metrics:
+            return None
+        return f"scores/{self._evaluation_spec.key}-{self._scores_spec.key}"
+
+    @cached_property
+    def scores(self) -> list[str]:
+        """Files of scores, one for each file of answers."""
+        if self.scores_folder is None:
+            return []
+        kinds = [*((model, "") for model in ("base", *self.runs)), *((run, ".steps") for run in self.keeping_runs)]
+        return [f"{self.scores_folder}/{model}/{name}{kind}.parquet" for model, kind in kinds for name in self.datasets]
 
     @cached_property
     def keeping_runs(self) -> list[str]:
@@ -238,6 +255,16 @@ class Study:
         """Spec of an evaluation: its settings and the prompt."""
         return self._evaluation_text
 
+    def scores_spec(self, wildcards: Any) -> str:
+        """Spec of scores: the study's own metrics."""
+        return self._scores_spec.text
+
+    @cached_property
+    def scores_code(self) -> str:
+        """Digest of the code that scores answers: the stage's, and that of the package's functions in use."""
+        functions = (metric.function for metric in self._scores_spec.metrics.values())
+        return code_digest("reward_ablation.scores", *component_modules(functions))
+
     @property
     def functions(self) -> list[str]:
         """Functions of all components."""
@@ -258,6 +285,10 @@ class Study:
     @cached_property
     def _evaluation_spec(self) -> EvaluateSpec:
         return evaluation_spec(self.config)
+
+    @cached_property
+    def _scores_spec(self) -> ScoresSpec:
+        return scores_spec(self.config, self.root)
 
     @cached_property
     def _evaluation_text(self) -> str:
@@ -287,6 +318,14 @@ class Study:
             "seeds": config.seeds,
             "datasets": list(config.data.evaluation),
             "answers": {name: f"{self.answers_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets},
+            "scores": {name: f"{self.scores_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets}
+            if self.scores_folder
+            else {},
+            "mathematics": config.evaluation.answer_format is not None,
+            "metrics": {
+                name: metric.model_dump(include={"range", "higher_is_better"})
+                for name, metric in config.evaluation.metrics.items()
+            },
             "questions": {name: f"data/evaluation/{dataset}.parquet" for name, dataset in datasets},
             "keep_models": config.keep_models,
             "inputs": {"model": self.model_file, "problems": self.problems_file},
