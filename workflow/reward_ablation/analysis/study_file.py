@@ -47,6 +47,13 @@ class StudyRun(Section):
         return self.folder.removeprefix("runs/")
 
 
+class OwnMetric(Section):
+    """A metric of the study's own, as declared."""
+
+    range: tuple[float, float] | None = None
+    higher_is_better: bool = True
+
+
 class StudyFile(Section):
     """What was planned: arms, runs and how they are to be compared."""
 
@@ -56,6 +63,11 @@ class StudyFile(Section):
     runs: list[StudyRun]
     datasets: list[str]
     answers: dict[str, str]
+    #: Files of scores by the study's own metrics, as `answers`; none without such metrics.
+    scores: dict[str, str] = {}
+    #: Whether answers are judged as mathematics.
+    mathematics: bool = True
+    metrics: dict[str, OwnMetric] = {}
     questions: dict[str, str]
     keep_models: int = 0
     inputs: dict[str, str]
@@ -118,9 +130,20 @@ class StudyFile(Section):
 
         return [name for name in self.components if not of_the_control(name)]
 
+    @property
+    def main_metric(self) -> str:
+        """The metric that figures and the summary lead with: that of the primary question if it is an own one."""
+        if self.primary.metric in self.metrics:
+            return self.primary.metric
+        return "accuracy_strict" if self.mathematics else next(iter(self.metrics))
+
     def answers_file(self, dataset: str, run: str) -> str:
         """Answers to a data set of a run, or of "base", below the study's folder."""
         return self.answers[dataset].replace("{run}", run)
+
+    def scores_file(self, dataset: str, run: str) -> str | None:
+        """Scores of the answers of `answers_file`; None where the study has no metrics of its own."""
+        return self.scores[dataset].replace("{run}", run) if self.scores else None
 
     def kept_answers_file(self, dataset: str, run: str) -> str:
         """Answers to a data set of the models that a run kept on the way, below the study's folder."""

@@ -38,6 +38,7 @@ def load_component(
     root: Path,
     name: str | None = None,
     environment: Mapping[str, str] = os.environ,
+    section: str = "components",
 ) -> RewardFunction:
     """Reward function of a component, its parameters set: ``(completions, **columns) -> list[float | None]``.
 
@@ -50,6 +51,8 @@ def load_component(
         ``{env: NAME}`` is read from the variable NAME of `environment`.
     name : str, optional
         The component's name, by which TRL names a metric; default the function's own name.
+    section : str
+        The section of the config that has the name, for messages.
 
     Raises
     ------
@@ -66,7 +69,7 @@ def load_component(
     def component(completions: list, **columns: Any) -> Scores:
         columns["completions"] = completions
         with _imports_from(root, folder):
-            return scored(component.__name__, found, arguments, values, columns, hide)
+            return scored(f"{section}.{component.__name__}", found, arguments, values, columns, hide)
 
     component.__name__ = name or found.__name__
     component.__doc__ = found.__doc__

@@ -1,0 +1,97 @@
+"""The metrics of a study: what they are made of, their limits, and their names in figures and words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from reward_ablation.analysis.study_file import StudyFile
+
+#: Metric of mathematics: the column of `answers.measured` that it is the mean of.
+MATHEMATICS = {
+    "accuracy_strict": "correct_strict",
+    "accuracy_lenient": "correct_lenient",
+    "accuracy_math_paper": "correct_math_paper",
+    "graders_differ": "graders_differ",
+    "correct_only_strict": "correct_only_strict",
+    "correct_only_math_paper": "correct_only_math_paper",
+    "format": "format",
+}
+
+#: Names of metrics in figures and words; an own metric has its name with blanks.
+NAMES = {
+    "accuracy_strict": "strict accuracy",
+    "accuracy_lenient": "lenient accuracy",
+    "format": "format adherence",
+    "tokens": "completion tokens",
+}
+
+#: Own metrics that have panels beside tokens.
+MOST_PANELS = 3
+
+
+class Limits(NamedTuple):
+    """Lowest and highest value of a metric; infinite where there is none."""
+
+    low: float
+    high: float
+
+    @property
+    def finite(self) -> bool:
+        """Whether the metric has both a lowest and a highest value, as a share has."""
+        return bool(np.isfinite(self.low) and np.isfinite(self.high))
+
+
+SHARE, COUNT, UNLIMITED = Limits(0.0, 1.0), Limits(0.0, np.inf), Limits(-np.inf, np.inf)
+
+
+class Metrics:
+    """The metrics of a study, in the order of its tables.
+
+    Parameters
+    ----------
+    study : StudyFile
+    """
+
+    def __init__(self, study: StudyFile):
+        self.mathematics = study.mathematics
+        self.own = {
+            name: UNLIMITED if metric.range is None else Limits(*metric.range) for name, metric in study.metrics.items()
+        }
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Columns of the answers that metrics are made of."""
+        graded = ["answer", "correct_strict", "correct_lenient", "correct_math_paper", "format"]
+        return [*(graded if self.mathematics else []), "tokens", "truncated"]
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Metric: the column of `answers.measured` that it is the mean of."""
+        own = {name: name for name in self.own}
+        return {**(MATHEMATICS if self.mathematics else {}), **own, "tokens": "tokens", "truncated": "truncated"}
+
+    @property
+    def passed(self) -> tuple[str, float] | None:
+        """The column whose highest value says that an answer passes, for pass@k, and this value; None without one."""
+        if self.mathematics:
+            return "correct_strict", 1.0
+        first = next(iter(self.own))
+        return (first, self.own[first].high) if self.own[first].finite else None
+
+    def limits(self, metric: str) -> Limits:
+        """Lowest and highest value of a metric; also of pass@k and maj@n, which are shares."""
+        return COUNT if metric == "tokens" else self.own.get(metric, SHARE)
+
+
+def panels(study: StudyFile) -> dict[str, str]:
+    """Metrics that have a panel each in figures, with the names of the axes: the main one first, tokens last."""
+    others = ["format"] if study.mathematics else []
+    chosen = list(dict.fromkeys([study.main_metric, *others, *study.metrics]))[:MOST_PANELS]
+    return {name: name_of(name) for name in [*chosen, "tokens"]}
+
+
+def name_of(metric: str) -> str:
+    """A metric's name in figures and words."""
+    return NAMES.get(metric, metric.replace("_", " "))
