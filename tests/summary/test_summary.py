@@ -8,10 +8,11 @@ import pytest
 
 from analysis.all_tables import SCHEMAS
 from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import write_csv, write_tables
 from reward_ablation.summary.__main__ import main
-from reward_ablation.summary.text import METRICS, main_method, plain, summary
+from reward_ablation.summary.text import main_method, plain, summary
 
 ESTIMATE = {"seeds": 2, "questions": 40}
 PLACE = {"dataset": "gsm8k_test"}

@@ -137,6 +137,11 @@ class StudyFile(Section):
             return self.primary.metric
         return "accuracy_strict" if self.mathematics else next(iter(self.metrics))
 
+    @property
+    def main_is_better_high(self) -> bool:
+        """Whether more of the main metric is better."""
+        return self.main_metric not in self.metrics or self.metrics[self.main_metric].higher_is_better
+
     def answers_file(self, dataset: str, run: str) -> str:
         """Answers to a data set of a run, or of "base", below the study's folder."""
         return self.answers[dataset].replace("{run}", run)
@@ -148,6 +153,11 @@ class StudyFile(Section):
     def kept_answers_file(self, dataset: str, run: str) -> str:
         """Answers to a data set of the models that a run kept on the way, below the study's folder."""
         return self.answers_file(dataset, run).removesuffix(".parquet") + ".steps.parquet"
+
+    def kept_scores_file(self, dataset: str, run: str) -> str | None:
+        """Scores of the answers of `kept_answers_file`; None where the study has no metrics of its own."""
+        file = self.scores_file(dataset, run)
+        return None if file is None else file.removesuffix(".parquet") + ".steps.parquet"
 
     def runs_of(self, arm: str) -> list[StudyRun]:
         """Runs of one arm, one a seed."""

@@ -81,5 +81,8 @@ class StudyConfig(Section):
 
     def metric_functions(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Function and parameters of each of the study's own metrics, by name."""
-        named = {name: self.components.get(metric.component or "", metric) for name, metric in self.evaluation.metrics.items()}
+        named = {
+            name: self.components.get(metric.component or "", metric)
+            for name, metric in self.evaluation.metrics.items()
+        }
         return {name: (str(source.function), source.parameters) for name, source in named.items()}

@@ -53,7 +53,8 @@ def scored(
 ) -> Scores:
     """Call the reward function of a component, as `output_of` does, and check its scores.
 
-    `name` is the component with its section, as in `components.length`. `columns` are all columns of the batch; messages name the step and the problem by them. `hide` takes secrets out of
+    `name` is the component with its section, as in `components.length`. `columns` are all columns of the batch;
+    messages name the step and the problem by them. `hide` takes secrets out of
     a text.
 
     Raises

@@ -49,9 +49,7 @@ def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: dict[s
     return scores
 
 
-def _scores_of(
-    name: str, function: Callable, answers: pd.DataFrame, problems: pd.DataFrame
-) -> Iterator[float | None]:
+def _scores_of(name: str, function: Callable, answers: pd.DataFrame, problems: pd.DataFrame) -> Iterator[float | None]:
     """Scores of all answers by one metric, with lines of progress."""
     reported = time.monotonic()
     unknown = 0

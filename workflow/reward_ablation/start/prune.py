@@ -34,12 +34,14 @@ _FOLDER_KINDS = {
 _FILE_KINDS = {
     rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet": "answers that the study does not have",
     rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.json": "record of answers that the study does not have",
+    rf"scores/{_KEY}-{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet": "scores that the study does not have",
     rf"data/sft-{_KEY}\.(?:parquet|json)": "set of demonstrations of another config",
     rf"data/{_KEYED}\.(?:parquet|json)": "training set of another config",
     rf"data/evaluation/{_KEYED}\.(?:parquet|json)": "evaluation set of another config",
     rf"exports/[a-z_]+/{_RUN}/{_EXPORT}": "export that the study does not ask for",
     _LOG.format(f"train/{_RUN}"): "of a run that the study does not have",
     _LOG.format(rf"evaluate/{_MODEL}/{_KEYED}(?:\.steps)?"): "of answers that the study does not have",
+    _LOG.format(rf"score/{_MODEL}/{_KEYED}(?:\.steps)?"): "of scores that the study does not have",
     _LOG.format(f"prepare/evaluation/{_KEYED}"): "of data that the study does not have",
     _LOG.format(f"export/[a-z_]+/{_RUN}"): "of an export that the study does not ask for",
 }
@@ -53,7 +55,7 @@ _OF_A_RUN = re.compile(
     r"|[a-z_]+\.parquet|gradients_step_[0-9]+\.npz|\..+\.tmp"
 )
 #: Parts of a path that the list shows, by the first part: the seeds of an arm are one line, and so are a stage's logs.
-_DEPTHS = {"runs": 2, "evaluation": 3, "logs": 2, "benchmarks": 2}
+_DEPTHS = {"runs": 2, "evaluation": 3, "scores": 3, "logs": 2, "benchmarks": 2}
 #: Lines of one list.
 MOST = 60
 
@@ -117,7 +119,9 @@ def needed_paths(study: Study) -> set[str]:
     tables = [*sets, *(f"{study.answers_folder}/{name}.parquet" for name in answers)]
     paths |= {name.removesuffix(".parquet") + ending for name in tables for ending in (".parquet", ".json")}
     paths |= {f"logs/{name}.log" for name in logs} | {f"benchmarks/{name}.tsv" for name in logs}
-    return paths | exports | set(study.exports)
+    if study.scores:
+        paths |= {f"logs/score/{name}.log" for name in answers} | {f"benchmarks/score/{name}.tsv" for name in answers}
+    return paths | exports | set(study.exports) | set(study.scores)
 
 
 def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:

@@ -29,12 +29,8 @@ def question_of(study: StudyConfig, arms: Sequence[str]) -> Question:
     metrics = metrics_of_mode(study.evaluation, mode)
     metric = asked.metric or next(name for name in ("accuracy_strict", *study.evaluation.metrics) if name in metrics)
     if metric not in metrics:
-        raise ValueError(
-            f"primary.metric: unknown metric {metric!r}; metrics in mode {mode}: {', '.join(metrics)}"
-        )
-    return Question(
-        dataset=asked.dataset or datasets[0], mode=mode, metric=metric, contrasts=_contrasts(study, arms)
-    )
+        raise ValueError(f"primary.metric: unknown metric {metric!r}; metrics in mode {mode}: {', '.join(metrics)}")
+    return Question(dataset=asked.dataset or datasets[0], mode=mode, metric=metric, contrasts=_contrasts(study, arms))
 
 
 def _contrasts(study: StudyConfig, arms: Sequence[str]) -> list[Contrast]:

@@ -85,6 +85,7 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     check_launches(study, arms, launches)
     check_exports(study, arms)
     check_scored(study, arms)
+    check_metrics(study, root)
     question = question_of(study, list(arms))
     described = described_before(study, root)
     shared = study_spec(study, root)
@@ -160,6 +161,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     if study.baseline is not None and study.baseline not in arms:
         raise ValueError(f"baseline: unknown arm '{study.baseline}'; arms here: {', '.join(arms)}")
     check_control(study, arms)
+    check_metrics(study, root)
     for name, arm in arms.items():
         settings, scored = {**study.training, **arm.training}, study.scored_in(arm)
         measured = study.gradients.every or study.gradients.whole
@@ -177,12 +179,15 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     check_helpers(study, root)
-    check_metrics(study, root)
     return arms
 
 
 def check_metrics(study: StudyConfig, root: Path) -> None:
-    """Refuse a metric of an unknown component, or of a function that asks for what stored answers do not have."""
+    """Refuse a study without metrics, and one whose component or function cannot judge stored answers."""
+    if study.evaluation.answer_format is None and not study.evaluation.metrics:
+        raise ValueError(
+            "evaluation: nothing judges the answers; set answer_format, for the metrics of mathematics, or metrics"
+        )
     for name, metric in study.evaluation.metrics.items():
         where = f"evaluation.metrics.{name}"
         if metric.component is not None and metric.component not in study.components:
@@ -260,8 +265,8 @@ def check_exports(study: StudyConfig, arms: dict[str, Arm]) -> None:
             )
     if "simple_grpo" in study.exports and study.evaluation.answer_format is None:
         raise ValueError(
-            "exports: simple_grpo has answers graded as mathematics, and evaluation.answer_format is not set; set it, or "
-            "take simple_grpo out"
+            "exports: simple_grpo has answers graded as mathematics, and evaluation.answer_format is not set; set "
+            "it, or take simple_grpo out"
         )
     if "simple_grpo" in study.exports and not study.evaluation.greedy:
         raise ValueError(

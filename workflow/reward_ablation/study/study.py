@@ -34,8 +34,10 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
 #: Folders of a study below its results folder.
-FOLDERS = ("benchmarks", "data", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "scores")
-FOLDERS += ("tables",)
+FOLDERS = (
+    *("benchmarks", "data", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "scores"),
+    "tables",
+)
 
 #: The resolved study, in its folder.
 DESCRIPTION = "study.json"

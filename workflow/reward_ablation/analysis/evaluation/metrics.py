@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-import numpy as np
-
+from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
 
 #: Metric of mathematics: the column of `answers.measured` that it is the mean of.
@@ -31,34 +30,20 @@ NAMES = {
 MOST_PANELS = 3
 
 
-class Limits(NamedTuple):
-    """Lowest and highest value of a metric; infinite where there is none."""
-
-    low: float
-    high: float
-
-    @property
-    def finite(self) -> bool:
-        """Whether the metric has both a lowest and a highest value, as a share has."""
-        return bool(np.isfinite(self.low) and np.isfinite(self.high))
-
-
-SHARE, COUNT, UNLIMITED = Limits(0.0, 1.0), Limits(0.0, np.inf), Limits(-np.inf, np.inf)
-
-
+@dataclass(frozen=True)
 class Metrics:
-    """The metrics of a study, in the order of its tables.
+    """The metrics of a study.
 
-    Parameters
+    Attributes
     ----------
-    study : StudyFile
+    mathematics : bool
+        Whether answers are judged as mathematics.
+    own : dict of str to Limits
+        Limits of the study's own metrics, by name.
     """
 
-    def __init__(self, study: StudyFile):
-        self.mathematics = study.mathematics
-        self.own = {
-            name: UNLIMITED if metric.range is None else Limits(*metric.range) for name, metric in study.metrics.items()
-        }
+    mathematics: bool = True
+    own: dict[str, Limits] = field(default_factory=dict)
 
     @property
     def verdicts(self) -> list[str]:
@@ -80,9 +65,20 @@ class Metrics:
         first = next(iter(self.own))
         return (first, self.own[first].high) if self.own[first].finite else None
 
+    @property
+    def columns(self) -> list[str]:
+        """Columns that `answers.question_means` reads."""
+        return ["mode", "problem_id", *self.verdicts, *self.own]
+
     def limits(self, metric: str) -> Limits:
         """Lowest and highest value of a metric; also of pass@k and maj@n, which are shares."""
         return COUNT if metric == "tokens" else self.own.get(metric, SHARE)
+
+
+def metrics_of_study(study: StudyFile) -> Metrics:
+    """The metrics that a study declares."""
+    own = {name: UNLIMITED if one.range is None else Limits(*one.range) for name, one in study.metrics.items()}
+    return Metrics(study.mathematics, own)
 
 
 def panels(study: StudyFile) -> dict[str, str]:
