@@ -23,12 +23,13 @@ from reward_ablation.config.checks import (
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.designs import Arm, place_of
 from reward_ablation.config.secrets import missing_variables, not_set, refuse_secrets
-from reward_ablation.config.sections.data import Data, HubData
+from reward_ablation.config.sections.data import SPLITS, Data, HubData, further_columns
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.control import check_control, check_scored, control_warnings
+from reward_ablation.study.golds import check_answers
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.run import Run, folders_of, run_code
@@ -170,12 +171,14 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
                 check_placeable(settings, name, key)
     check_kept(study, arms)
     check_prompts_alike(study, arms)
+    further = further_columns(study.data.train)
     for name, component in study.components.items():
         try:
-            check_component(component.function, component.parameters, root)
+            check_component(component.function, component.parameters, root, further=further)
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     check_helpers(study, root)
+    check_answers(study, root)
     return arms
 
 
@@ -292,14 +295,16 @@ def check_launches(study: StudyConfig, arms: dict[str, Arm], launches: dict[str,
 def trained_on_test(data: Data) -> list[str]:
     """A warning where the training set is the test split of a public benchmark."""
     train = data.train
-    if not isinstance(train, HubData) or train.split != "test":
+    # IFEval's only split has the name train, and is what models are judged on.
+    if not isinstance(train, HubData) or (train.split != "test" and train.source != "ifeval"):
         return []
     source = "math" if train.source == "math500" else train.source
     others = ", and on the 500 of MATH-500, which are among MATH's test problems," if train.source == "math" else ""
+    has_training_split = source != "ifeval" and "train" in SPLITS[source]
+    advice = f"; source: {source}, split: train has problems to train on" if has_training_split else ""
     return [
         f"data.train: training on test problems: {train.source} is a public benchmark; numbers on it{others} say "
-        f"nothing of what a model can do, nor compare with anybody else's; source: {source}, split: train has problems "
-        "to train on"
+        f"nothing of what a model can do, nor compare with anybody else's{advice}"
     ]
 
 
