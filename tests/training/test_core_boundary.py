@@ -19,6 +19,7 @@ ROOMS = (
     "rewards.grading",
     "rewards.components",
     "rewards.arguments",
+    "rewards.columns",
     "rewards.completions",
     "rewards.scoring",
 )

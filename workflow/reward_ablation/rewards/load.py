@@ -9,7 +9,7 @@ import os
 import sys
 import typing
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ def load_component(
     name: str | None = None,
     environment: Mapping[str, str] = os.environ,
     section: str = "components",
+    further: Sequence[str] = (),
 ) -> RewardFunction:
     """Reward function of a component, its parameters set: ``(completions, **columns) -> list[float | None]``.
 
@@ -53,13 +54,15 @@ def load_component(
         The component's name, by which TRL names a metric; default the function's own name.
     section : str
         The section of the config that has the name, for messages.
+    further : sequence of str
+        Columns of the data beside those of every problem.
 
     Raises
     ------
     StudyError
         What `check_component` refuses, or an environment variable that is not set.
     """
-    found, arguments = check_component(function, parameters, root, environment)
+    found, arguments = check_component(function, parameters, root, environment, further)
     if missing := missing_variables([*parameters.values()], environment):
         raise StudyError(f"components: {function}: {not_set(missing)}")
     values = {key: with_variables(value, environment) for key, value in parameters.items()}
@@ -77,7 +80,11 @@ def load_component(
 
 
 def check_component(
-    function: str, parameters: dict[str, Any], root: Path, environment: Mapping[str, str] = os.environ
+    function: str,
+    parameters: dict[str, Any],
+    root: Path,
+    environment: Mapping[str, str] = os.environ,
+    further: Sequence[str] = (),
 ) -> tuple[Callable, Arguments]:
     """A component's function and its arguments, checked; for the parameters see `load_component`.
 
@@ -88,11 +95,11 @@ def check_component(
     found = _from_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):
         raise StudyError(f"components: {function}: is async; a component is a plain function")
-    arguments = arguments_of(function, found, parameters)
+    arguments = arguments_of(function, found, parameters, further)
     _check_parameters(function, found, arguments, parameters, environment)
     # A user's function may fail without completions.
     if not in_a_file(function) and not missing_variables([*parameters.values()], environment):
-        _check_together(function, found, parameters, environment)
+        _check_together(function, found, parameters, environment, further)
     return found, arguments
 
 
@@ -191,10 +198,15 @@ def _check_parameters(
 
 
 def _check_together(
-    name: str, function: RewardFunction, parameters: dict[str, Any], environment: Mapping[str, str]
+    name: str,
+    function: RewardFunction,
+    parameters: dict[str, Any],
+    environment: Mapping[str, str],
+    further: Sequence[str] = (),
 ) -> None:
     """Refuse parameters that do not go together, by a call of the component with no completions."""
-    columns = arguments_of(name, function, parameters).columns
+    arguments = arguments_of(name, function, parameters, further)
+    columns = arguments.asked if arguments.any_column else arguments.columns
     values = {key: with_variables(value, environment) for key, value in parameters.items()}
     try:
         function(**{column: [] for column in columns}, **values)

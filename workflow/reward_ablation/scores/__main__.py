@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 
+from reward_ablation.data.prepared import further_columns_of, read_prepared
 from reward_ablation.rewards.load import load_component
 from reward_ablation.scores.score import score_answers
 from reward_ablation.study.run_spec import ScoresSpec
@@ -24,10 +26,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", required=True, type=Path, help="Parquet file of scores, one row an answer")
     args = parser.parse_args(arguments)
     spec = ScoresSpec.parse(args.spec)
-    answers, problems = (read(path) for path in (args.answers, args.problems))
+    answers, problems = read(args.answers), read_prepared(args.problems)
+    loaded = partial(load_component, section="evaluation.metrics", further=further_columns_of(args.problems))
     metrics = {
-        name: load_component(metric.function, metric.parameters, Path.cwd(), name, section="evaluation.metrics")
-        for name, metric in spec.metrics.items()
+        name: loaded(metric.function, metric.parameters, Path.cwd(), name) for name, metric in spec.metrics.items()
     }
     with storage_errors(args.output):
         scores = score_answers(answers, problems, metrics)

@@ -31,6 +31,7 @@ DECIDING = tuple(
         "sampling",
         "gram",
         "rewards.arguments",
+        "rewards.columns",
         "rewards.completions",
         "rewards.components",
         "rewards.grading",

@@ -23,13 +23,14 @@ from reward_ablation.config.checks import (
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.designs import Arm, place_of
 from reward_ablation.config.secrets import missing_variables, not_set, refuse_secrets
-from reward_ablation.config.sections.data import Data, HubData
+from reward_ablation.config.sections.data import SPLITS, Data, HubData, ProblemSource, further_columns
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.control import check_control, check_scored, control_warnings
+from reward_ablation.study.golds import check_answers
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.run import Run, folders_of, run_code
@@ -85,7 +86,6 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     check_launches(study, arms, launches)
     check_exports(study, arms)
     check_scored(study, arms)
-    check_metrics(study, root)
     question = question_of(study, list(arms))
     described = described_before(study, root)
     shared = study_spec(study, root)
@@ -173,12 +173,15 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
                 check_placeable(settings, name, key)
     check_kept(study, arms)
     check_prompts_alike(study, arms)
+    further = further_columns(study.data.train)
     for name, component in study.components.items():
         try:
-            check_component(component.function, component.parameters, root)
+            check_component(component.function, component.parameters, root, further=further)
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     check_helpers(study, root)
+    check_metrics(study, root)
+    check_answers(study, root)
     return arms
 
 
@@ -195,15 +198,21 @@ def check_metrics(study: StudyConfig, root: Path) -> None:
                 f"{where}.component: unknown component '{metric.component}'; components: {', '.join(study.components)}"
             )
         function, parameters = study.metric_functions()[name]
-        try:
-            _, arguments = check_component(function, parameters, root)
-        except StudyError as error:
-            raise ValueError(f"{where}: {str(error).removeprefix('components: ')}") from None
-        if missing := [column for column in arguments.columns if column in OF_TRAINER and column != "completions"]:
-            raise ValueError(
-                f"{where}: {function} asks for {missing[0]}, which is known in training alone; answers have their "
-                "text, and the metric tokens is their length"
-            )
+        for source in study.data.evaluation.values():
+            check_judging(function, parameters, root, source, where)
+
+
+def check_judging(function: str, parameters: dict[str, Any], root: Path, source: ProblemSource, where: str) -> None:
+    """Refuse a function that asks for what the stored answers to an evaluation set do not have."""
+    try:
+        _, arguments = check_component(function, parameters, root, further=further_columns(source))
+    except StudyError as error:
+        raise ValueError(f"{where}: {str(error).removeprefix('components: ')}") from None
+    if missing := [column for column in arguments.columns if column in OF_TRAINER and column != "completions"]:
+        raise ValueError(
+            f"{where}: {function} asks for {missing[0]}, which is known in training alone; answers have their text, "
+            "and the metric tokens is their length"
+        )
 
 
 def check_helpers(study: StudyConfig, root: Path) -> None:
@@ -324,14 +333,16 @@ def check_launches(study: StudyConfig, arms: dict[str, Arm], launches: dict[str,
 def trained_on_test(data: Data) -> list[str]:
     """A warning where the training set is the test split of a public benchmark."""
     train = data.train
-    if not isinstance(train, HubData) or train.split != "test":
+    # IFEval's only split has the name train, and is what models are judged on.
+    if not isinstance(train, HubData) or (train.split != "test" and train.source != "ifeval"):
         return []
     source = "math" if train.source == "math500" else train.source
     others = ", and on the 500 of MATH-500, which are among MATH's test problems," if train.source == "math" else ""
+    has_training_split = source != "ifeval" and "train" in SPLITS[source]
+    advice = f"; source: {source}, split: train has problems to train on" if has_training_split else ""
     return [
         f"data.train: training on test problems: {train.source} is a public benchmark; numbers on it{others} say "
-        f"nothing of what a model can do, nor compare with anybody else's; source: {source}, split: train has problems "
-        "to train on"
+        f"nothing of what a model can do, nor compare with anybody else's{advice}"
     ]
 
 

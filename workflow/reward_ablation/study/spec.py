@@ -19,6 +19,7 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
 from reward_ablation.study.core_digest import deciding_digest
+from reward_ablation.study.golds import demonstration_golds, evaluation_golds, training_golds
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
 from reward_ablation.study.spec_parts import ComponentSpec, DataSpec, ModelSpec, TrainDataSpec, without_defaults
@@ -137,20 +138,24 @@ def source_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
     return spec
 
 
-def data_spec(data: Data, source: ProblemSource, root: Path) -> DataSpec:
-    """An evaluation set's source and check."""
-    return DataSpec.model_validate({"source": source_spec(source, root), "duplicates": data.duplicates})
+def data_spec(study: StudyConfig, source: ProblemSource, root: Path) -> DataSpec:
+    """An evaluation set's source and checks."""
+    golds = evaluation_golds(study, root)
+    return DataSpec.model_validate(
+        {"source": source_spec(source, root), "duplicates": study.data.duplicates, "golds": golds}
+    )
 
 
 def train_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
     """The training set's source and checks."""
-    return checked_data_spec(study.data, study.data.train, root)
+    return checked_data_spec(study.data, study.data.train, root, training_golds(study, root))
 
 
-def checked_data_spec(data: Data, source: ProblemSource, root: Path) -> TrainDataSpec:
+def checked_data_spec(data: Data, source: ProblemSource, root: Path, golds: bool) -> TrainDataSpec:
     """What is trained on, and the checks that it is held apart from the evaluation sets by.
 
-    The evaluation sets count only where their questions are dropped from training.
+    The evaluation sets count only where their questions are dropped from training. `golds` says whether problems need
+    answers.
     """
     others = data.evaluation.values() if data.overlap == "drop" else []
     return TrainDataSpec.model_validate(
@@ -159,6 +164,7 @@ def checked_data_spec(data: Data, source: ProblemSource, root: Path) -> TrainDat
             "duplicates": data.duplicates,
             "overlap": data.overlap,
             "apart_from": [source_spec(other, root) for other in others],
+            "golds": golds,
         }
     )
 
@@ -166,7 +172,7 @@ def checked_data_spec(data: Data, source: ProblemSource, root: Path) -> TrainDat
 def sft_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
     """The demonstrations' source and checks, which are those of the training set."""
     assert study.sft
-    return checked_data_spec(study.data, study.sft.data, root)
+    return checked_data_spec(study.data, study.sft.data, root, demonstration_golds(study))
 
 
 def sft_spec(study: StudyConfig, root: Path) -> SftSpec:

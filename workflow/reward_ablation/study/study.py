@@ -117,7 +117,7 @@ class Study:
     def datasets(self) -> dict[str, str]:
         """Evaluation sets by `name-key`, with their specs."""
         data = self.config.data
-        specs = {name: data_spec(data, source, self.root) for name, source in data.evaluation.items()}
+        specs = {name: data_spec(self.config, source, self.root) for name, source in data.evaluation.items()}
         return {f"{name}-{spec.key}": spec.text for name, spec in specs.items()}
 
     @cached_property

@@ -14,6 +14,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
+from reward_ablation.data.prepared import further_columns_of
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.verify import verify_model
@@ -247,8 +248,9 @@ def build_trainer(
     `work` is the folder for checkpoints and parts, and `trackers` are TRL's settings of experiment trackers.
     """
     components = {}
+    further = further_columns_of(problems)
     for name, component in spec.components.items():
-        components[name] = load_component(component.function, component.parameters, Path.cwd(), name)
+        components[name] = load_component(component.function, component.parameters, Path.cwd(), name, further=further)
         check_unchanged(component)
     surroundings = {"save_total_limit": KEPT_CHECKPOINTS, **(trackers or {})}
     if spec.vllm:
