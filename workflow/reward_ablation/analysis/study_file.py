@@ -6,7 +6,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reward_ablation.study.primary import Contrast, Primary, Question
 from reward_ablation.study.run_spec import ArmSpec
@@ -50,6 +50,7 @@ class StudyRun(Section):
 class OwnMetric(Section):
     """A metric of the study's own, as declared."""
 
+    name: str
     range: tuple[float, float] | None = None
     higher_is_better: bool = True
 
@@ -67,7 +68,7 @@ class StudyFile(Section):
     scores: dict[str, str] = {}
     #: Whether answers are judged as mathematics.
     mathematics: bool = True
-    metrics: dict[str, OwnMetric] = {}
+    own_metrics: list[OwnMetric] = Field([], alias="metrics")
     questions: dict[str, str]
     keep_models: int = 0
     inputs: dict[str, str]
@@ -129,6 +130,11 @@ class StudyFile(Section):
             return bool(control and control.weights[name]) and not any(arm.weights[name] for arm in others)
 
         return [name for name in self.components if not of_the_control(name)]
+
+    @property
+    def metrics(self) -> dict[str, OwnMetric]:
+        """The study's own metrics by name, in their order."""
+        return {metric.name: metric for metric in self.own_metrics}
 
     @property
     def main_metric(self) -> str:

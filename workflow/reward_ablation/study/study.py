@@ -324,10 +324,10 @@ class Study:
             if self.scores_folder
             else {},
             "mathematics": config.evaluation.answer_format is not None,
-            "metrics": {
-                name: metric.model_dump(include={"range", "higher_is_better"})
+            "metrics": [
+                {"name": name, "range": metric.range, "higher_is_better": metric.higher_is_better}
                 for name, metric in config.evaluation.metrics.items()
-            },
+            ],
             "questions": {name: f"data/evaluation/{dataset}.parquet" for name, dataset in datasets},
             "keep_models": config.keep_models,
             "inputs": {"model": self.model_file, "problems": self.problems_file},

@@ -101,7 +101,7 @@ def meanings(study: StudyFile) -> str:
     for name, metric in study.metrics.items():
         range_ = "without limits" if metric.range is None else f"from {metric.range[0]:g} to {metric.range[1]:g}"
         better = "" if metric.higher_is_better else ", lower is better"
-        words.append(f"{name_of(name).capitalize()}: a metric of the study's own, {range_}{better}.")
+        words.append(f"`{name}`: a metric of the study's own, {range_}{better}.")
     return " ".join(words) + " "
 
 
@@ -191,6 +191,8 @@ def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> l
             for _, row in rows[(rows["arm"] == arm) & (rows["metric"] == metric)].iterrows()
         ]
         questions = counted(int(rows["questions"].max()), "question")
+        left_out = by_run.loc[by_run["dataset"] == dataset, "unscored"].max()
+        questions += f"; left out, as a metric gave an answer to them no score: {left_out:,}" if left_out else ""
         parts += [
             f"{dataset}, {mode}, {questions} (table `evaluation_by_arm`):",
             markdown(["arm", "metric", "mean", "interval", "by seed", "row"], cells),

@@ -44,7 +44,11 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
         for problem_id, chosen in reasons.items():
             problem = problems.set_index("id").loc[problem_id]
             for arm, seed, model, answers in shown:
-                row = {"dataset": dataset, "problem_id": problem_id, "question": problem["question"]}
+                row = dict.fromkeys(OF_MATHEMATICS) | {
+                    "dataset": dataset,
+                    "problem_id": problem_id,
+                    "question": problem["question"],
+                }
                 row |= {"gold": problem["answer"], "arm": arm, "model": model, "chosen": chosen}
                 answer = {str(name): value for name, value in answers.loc[problem_id].items()}
                 row |= {name: value for name, value in answer.items() if name not in study.metrics}

@@ -71,6 +71,6 @@ def _without_score(dataset: str, files: tuple[Path, ...], metrics: tuple[str, ..
             raise StudyError(f"{file}: metric {name} gave no answer a score; see its log")
     if problems:
         print(f"{dataset}: {len(problems)} of {len(everything)} questions left out: an answer to them has no score")
-    if problems == everything:
+    if problems and problems == everything:
         raise StudyError(f"{dataset}: each question has an answer without a score, so that no question is left")
     return frozenset(problems)

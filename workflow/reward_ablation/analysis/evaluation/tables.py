@@ -26,7 +26,7 @@ from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.problem_curves import problem_curves
 from reward_ablation.analysis.evaluation.seed_means import seed_means
-from reward_ablation.analysis.evaluation.stored_answers import read_answers
+from reward_ablation.analysis.evaluation.stored_answers import read_answers, without_score
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
@@ -38,8 +38,13 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
 SCHEMAS = {
+    # unscored: questions that are left out, since some model has an answer to them that a metric has no score for.
     "evaluation_by_run": columns(
-        (TEXT, "arm"), (COUNT, "seed"), (TEXT, "dataset mode metric"), (NUMBER, "value"), (COUNT, "questions answers")
+        (TEXT, "arm"),
+        (COUNT, "seed"),
+        (TEXT, "dataset mode metric"),
+        (NUMBER, "value"),
+        (COUNT, "questions answers unscored"),
     ),
     # flagged_arms: those whose seeds differ more than chance allows.
     "evaluation_by_arm": columns((TEXT, "arm dataset mode metric"), *ESTIMATE, (TEXT, "flagged_arms")),
@@ -145,7 +150,13 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
     `values` has the provenance of each run, by folder.
     """
     read, metrics = means_reader(study, root), metrics_of_study(study)
-    by_run = {dataset: runs_of_dataset(study, dataset, read) for dataset in study.datasets}
+    by_run = {
+        dataset: [
+            rows.assign(unscored=len(without_score(study, root, dataset)))
+            for rows in runs_of_dataset(study, dataset, read)
+        ]
+        for dataset in study.datasets
+    }
     means = {dataset: seed_means(pd.concat(rows), study) for dataset, rows in by_run.items()}
     by_arm: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
     differences, across = copy.deepcopy(by_arm), []
