@@ -29,7 +29,7 @@ _WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 
 def count_words(text: str) -> int:
     """Runs of letters, digits and underscores: `well-known` is two words."""
-    return sum(1 for _ in re.finditer(r"\w+", text))
+    return len(re.findall(r"\w+", text))
 
 
 def capital_words(text: str) -> list[str]:
@@ -45,7 +45,7 @@ def count_sentences(text: str) -> int:
     quotation marks or brackets. The end of a line ends no sentence: a heading without a mark is a part of the sentence
     after the heading. Chinese and Japanese marks need no white space.
     """
-    words = re.sub("([。！？])", r"\1 ", text).split()
+    words = re.sub("([。！？]+)", r"\1 ", text).split()
     count, begun = 0, False
     for word, following in pairwise([*words, ""]):
         bare = word.rstrip(_CLOSING)
@@ -124,13 +124,7 @@ def has_title(text: str) -> bool:
 def contains_word(text: str, word: str) -> bool:
     """Whether a word stands in a text by itself, in capital or small letters."""
     text, word = text.lower(), word.lower()
-    start = text.find(word)
-    while start >= 0:
-        around = text[start - 1 : start] + text[start + len(word) : start + len(word) + 1]
-        if not any(character.isalnum() or character == "_" for character in around):
-            return True
-        start = text.find(word, start + 1)
-    return False
+    return word in text and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 def first_word(text: str) -> str:
