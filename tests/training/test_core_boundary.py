@@ -21,6 +21,7 @@ ROOMS = (
     "rewards.arguments",
     "rewards.columns",
     "rewards.completions",
+    "rewards.instructions",
     "rewards.scoring",
 )
 #: What they may import beside each other; the classes of exceptions change no number.

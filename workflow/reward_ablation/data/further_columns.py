@@ -91,9 +91,10 @@ def _deeper_than(value: Any, levels: int) -> bool:
     """Whether lists and objects are nested deeper than a number of levels; without recursion."""
     layer = [value]
     for _ in range(levels + 1):
-        layer = [part for outer in layer if isinstance(outer, list | dict | tuple) for part in _parts(outer)]
+        layer = [part for part in layer if isinstance(part, list | dict | tuple)]
         if not layer:
             return False
+        layer = [part for outer in layer for part in _parts(outer)]
     return True
 
 

@@ -35,6 +35,7 @@ DECIDING = tuple(
         "rewards.completions",
         "rewards.components",
         "rewards.grading",
+        "rewards.instructions",
         "rewards.scoring",
     )
 )
