@@ -68,6 +68,7 @@ pathvars:
 wildcard_constraints:
     run=f"{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}/seed[0-9]+",
     dataset=f"{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}",
+    reward_model=f"[0-9a-f]{{{KEY_DIGITS}}}",
 
 
 # Jobs run in the Python environment of this Snakemake, activated or not.
@@ -94,6 +95,7 @@ localrules:
     delete,
     describe,
     fetch,
+    fetch_reward_model,
     plan,
     prepare_evaluation,
     prepare_train,

@@ -20,6 +20,7 @@ from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.reward_files import file_digest
+from reward_ablation.study.reward_models import contents_of_parameters
 from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, SftSpec, StudySpec, VllmSpec
 from reward_ablation.study.spec_parts import ComponentSpec, DataSpec, ModelSpec, TrainDataSpec, without_defaults
 from reward_ablation.system.digests import folder_fingerprint
@@ -37,7 +38,8 @@ def study_spec(study: StudyConfig, root: Path) -> StudySpec:
         "data": _without_place(train_data_spec(study, root).content()),
         "prompt": study.prompt.model_dump(),
         "components": {
-            name: without_defaults(component_spec(component, root)) for name, component in study.components.items()
+            name: without_defaults(component_spec(component, root, name))
+            for name, component in study.components.items()
         },
         "training": without_tracking(study.training),
         "lora": study.lora.model_dump() if study.lora else None,
@@ -170,10 +172,19 @@ def sft_spec(study: StudyConfig, root: Path) -> SftSpec:
     )
 
 
-def component_spec(component: Component, root: Path) -> ComponentSpec:
-    """A component; a user's file counts by the digest of its syntax tree and of those that it imports."""
+def component_spec(component: Component, root: Path, name: str) -> ComponentSpec:
+    """A component; a user's file counts by the digest of its syntax tree and of those that it imports.
+
+    The local folder of a reward model counts by its content. `name` is the component's, for messages.
+    """
     spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
-    return spec.model_copy(update={"code": file_digest(root / spec.file, root)}) if spec.file else spec
+    if spec.file:
+        return spec.model_copy(update={"code": file_digest(root / spec.file, root)})
+    try:
+        contents = contents_of_parameters(spec, root)
+    except StudyError as error:
+        raise StudyError(f"components.{name}: {error}") from None
+    return spec.model_copy(update={"contents": contents}) if contents else spec
 
 
 @cache

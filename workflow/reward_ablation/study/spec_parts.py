@@ -72,6 +72,8 @@ class PromptSpec(Prompt):
 class ComponentSpec(Section):
     """A component; `code` is the digest of a user's file and of the files that it imports.
 
+    `contents` has digests of what local paths among the parameters point to, by the parameter.
+
     In which arms a component is scored decides which specs it is a part of, and is no part of any spec.
     """
 
@@ -79,6 +81,7 @@ class ComponentSpec(Section):
     parameters: dict[str, Any]
     placement: Literal["all_tokens", "last_token", "answer_span"]
     code: str | None = None
+    contents: dict[str, str] = Field(default_factory=dict)
 
     @property
     def file(self) -> str | None:

@@ -17,6 +17,7 @@ from reward_ablation.study.canonical import canonical, dump, key_of
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.core_digest import STAGES, deciding_digest
 from reward_ablation.study.primary import Primary, Question, declared, read_recorded, recorded
+from reward_ablation.study.reward_models import files_by_reference, model_file, sources_by_key
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_spec import EvaluateSpec, SftSpec
 from reward_ablation.study.spec import (
@@ -104,6 +105,20 @@ class Study:
         """The prepared training set."""
         return f"data/train-{self._train_data_spec.key}.parquet"
 
+    @cached_property
+    def reward_models(self) -> dict[str, str]:
+        """Sources of the reward models, as JSON, by the key of the folder that each is fetched into."""
+        return sources_by_key(spec for run in self.runs.values() for spec in run.arm_spec.components.values())
+
+    @property
+    def fetched_reward_models(self) -> list[str]:
+        """Records of all fetched reward models."""
+        return [model_file(key) for key in self.reward_models]
+
+    def reward_model_files(self, run: str) -> dict[str, str]:
+        """Record of each fetched reward model that scores a run, by what the components call the model."""
+        return files_by_reference(self.runs[run].arm_spec.components.values())
+
     @property
     def trained_on(self) -> list[str]:
         """The base model's record, the training set and the demonstrations, where the study has any."""
@@ -176,7 +191,7 @@ class Study:
         return {name: same.get(name, partial(self._resource_of_run, name)) for name in names}
 
     def options_of_run(self, wildcards: Any, output: Any) -> str:
-        """Options of the training command for vLLM and for experiment trackers, each after a space.
+        """Options of the training command for vLLM, reward models and experiment trackers, each after a space.
 
         Snakemake does not compare a param with its record where the param's function takes `output`. None of these
         options is a reason to train again.
@@ -184,7 +199,13 @@ class Study:
         run = self._run(wildcards)
         vllm = run.launch.vllm
         own = f" --vllm-memory-percent {vllm.memory_percent} --vllm-sleep {int(vllm.enable_sleep_mode)}" if vllm else ""
-        return own + self.tracking_options(run)
+        return own + self.reward_model_options(run) + self.tracking_options(run)
+
+    def reward_model_options(self, run: Run) -> str:
+        """What a command is told of the folders of fetched reward models, after a space; empty where there is none."""
+        files = self.reward_model_files(run.name)
+        folders = {reference: f"{self.config.root}/{file.rpartition('/')[0]}" for reference, file in files.items()}
+        return f" --reward-models {shlex.quote(dump(folders))}" if folders else ""
 
     def tracking_options(self, run: Run) -> str:
         """What the training command is told of experiment trackers, after a space; empty where there is none."""
@@ -217,6 +238,10 @@ class Study:
     def model_spec(self, wildcards: Any) -> str:
         """Spec of the base model."""
         return dump(self._model_spec)
+
+    def reward_model_spec(self, wildcards: Any) -> str:
+        """Source of the reward model that the wildcard names by its key."""
+        return self.reward_models[wildcards.reward_model]
 
     def sft_spec(self, wildcards: Any) -> str:
         """Spec of the supervised start."""
