@@ -70,7 +70,7 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
     """
     check_names([path.name for path in folder.iterdir()], where)
     model_type = str(_read_json(folder, "config.json", where).get("model_type"))
-    parameters = _parameters(folder, where)
+    parameters = stored_parameters(folder, where)
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
@@ -90,7 +90,7 @@ def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
     """
     check_names([path.name for path in folder.iterdir()], where)
     config = _read_json(folder, "config.json", where)
-    parameters = _parameters(folder, where)
+    parameters = stored_parameters(folder, where)
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
 
@@ -114,8 +114,8 @@ def _check_tokenizer(folder: Path, where: str) -> None:
         raise StudyError(f"{where}: the tokenizer cannot be loaded: {first_line(error)}") from error
 
 
-def _parameters(folder: Path, where: str) -> int:
-    """Number of parameters that the safetensors files hold."""
+def stored_parameters(folder: Path, where: str) -> int:
+    """Number of parameters that the safetensors files of a model's folder hold; StudyError where a file is broken."""
     return sum(math.prod(shape) for shape in _shapes(folder, where).values())
 
 
