@@ -38,7 +38,7 @@ def test_the_plan_names_each_reward_model_and_counts_it(study):
     runs = {run.arm: run for run in study.runs.values()}
     lines = memory.memory_lines(study, runs.values(), here=False, site=None)
     parameters = 258 * 64 + 2 * (4 * 64 * 64 + 3 * 64 * 128 + 2 * 64) + 64 + 64
-    # Tokens of a batch, by four hidden sizes, a row of the mask, and eight times the queries or four intermediate sizes.
+    # Tokens of a batch, by four hidden sizes, a row of the mask, and eight times the queries.
     own = 4 * parameters + 4 * 100_000 * 4 * (4 * 64 + 100_000 + 8 * 64)
     total = (memory.peak(QWEN["0.5B"], memory.layout_of(runs["b"])) + 1.1 * own) / GIB
     assert [line for line in lines if "arm b" in line] == [
