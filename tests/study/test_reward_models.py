@@ -17,6 +17,7 @@ from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 
 COMMIT = "a" * 40
+PLACE = '{"taste":{"model":"models/rm"}}'
 IN_A_JOB = SimpleNamespace(is_main_process=False)
 
 
@@ -62,10 +63,11 @@ def test_a_model_of_the_hub_counts_by_its_commit(config, tmp_path):
     assert source == f'{{"id":"some/rm","revision":"{COMMIT}","source":"hub"}}'
 
 
-def test_a_folder_elsewhere_with_the_same_model_is_fetched_into_the_same_folder(local, tmp_path):
-    before = resolved(local, tmp_path).fetched_reward_models
+def test_where_a_folder_lies_moves_no_key(local, tmp_path):
+    before = resolved(local, tmp_path)
     (tmp_path / "models" / "rm").rename(tmp_path / "elsewhere")
-    assert resolved(with_model(local, model="elsewhere"), tmp_path).fetched_reward_models == before
+    after = resolved(with_model(local, model="elsewhere"), tmp_path)
+    assert (after.keys, after.fetched_reward_models) == (before.keys, before.fetched_reward_models)
 
 
 def test_only_runs_with_a_reward_model_wait_for_it_and_are_told_of_it(local, tmp_path):
@@ -79,7 +81,7 @@ def test_only_runs_with_a_reward_model_wait_for_it_and_are_told_of_it(local, tmp
         assert len(inputs) == 2 + has
         options = shlex.split(study.options_of_run(SimpleNamespace(run=name), None))
         folder = f"{study.config.root}/{file.removesuffix('/model.json')}"
-        assert options == (["--reward-models", f'{{"models/rm":"{folder}"}}'] if has else [])
+        assert options == (["--parameters", PLACE, "--reward-models", f'{{"models/rm":"{folder}"}}'] if has else [])
 
 
 def test_a_study_without_a_reward_model_fetches_none(config, tmp_path):
@@ -99,7 +101,7 @@ def test_the_fetched_model_and_its_log_are_needed(local, tmp_path):
         ({"model": "some/rm", "revision": "main"}, "revision: 'main' is no commit; give the full hash"),
         ({"model": "no repository", "revision": COMMIT}, "'no repository' is not allowed"),
         ({"model": "empty"}, "model: empty: no config.json; give a folder with a saved transformers model"),
-        ({"model": {"env": "HOME"}}, "model: must be written in the config"),
+        ({"model": {"env": "HOME"}}, "model: give the path in the config"),
         ({}, "parameter 'model' is missing"),
         ({"model": "some/rm", "revision": COMMIT, "batch_size": 0}, "batch_size: "),
         ({"model": "some/rm", "revision": COMMIT, "dtype": "int8"}, "dtype: "),

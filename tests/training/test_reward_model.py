@@ -10,7 +10,6 @@ import torch
 
 from models.reward_models import save_reward_model
 from reward_ablation.rewards.components.reward_model import open_models_with
-from reward_ablation.study.reward_models import reference_of
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.around.reward_models import RewardModels
@@ -46,7 +45,7 @@ def test_a_reward_model_trains_a_run(train, component, problems):
     run = train("run", components={"taste": component}, weights=weights)
     rollouts = pd.read_parquet(run / "rollouts.parquet")
     questions = pd.read_parquet(problems).set_index("id").question
-    RewardModels({}, "cpu").load({"taste": ComponentSpec(**component, placement="all_tokens")})
+    RewardModels({}, "cpu").load({"taste": ComponentSpec(**component, placement="all_tokens")}, {})
     from reward_ablation.rewards.components.reward_model import reward_model
 
     expected = reward_model(
@@ -76,10 +75,10 @@ def test_the_model_is_read_from_the_folder_that_it_was_fetched_into(component):
     from pathlib import Path
 
     random = torch.get_rng_state()
-    RewardModels({reference_of(spec): Path(component["parameters"]["model"])}, "cpu").load({"taste": spec})
+    RewardModels({f"some/rm@{'a' * 40}": Path(component["parameters"]["model"])}, "cpu").load({"taste": spec}, {})
     assert torch.equal(torch.get_rng_state(), random)
     with pytest.raises(StudyError, match=r"components\.taste: model: some/rm: there is no folder with this model here"):
-        RewardModels({}, "cpu").load({"taste": spec})
+        RewardModels({}, "cpu").load({"taste": spec}, {})
 
 
 def test_a_fetched_model_of_other_bytes_is_refused(train, component, tmp_path, demo_model, problems):

@@ -9,9 +9,7 @@ from typing import Any
 from reward_ablation.models.check import stored_parameters
 from reward_ablation.rewards.components.reward_model import RewardModelSettings
 from reward_ablation.start.memory_terms import Shape
-from reward_ablation.study.canonical import dump
-from reward_ablation.study.reward_models import FUNCTION, PARAMETER, key_of_model, model_file
-from reward_ablation.study.spec_parts import ComponentSpec
+from reward_ablation.study.reward_models import UsedModel
 from reward_ablation.study.study import Run, Study
 from reward_ablation.system.errors import StudyError
 
@@ -36,11 +34,11 @@ def scoring(shape: Shape, rows: int, length: int, width: int) -> float:
     return rows * length * width * of_token
 
 
-def model_folder(study: Study, component: ComponentSpec) -> Path | None:
+def model_folder(study: Study, model: UsedModel) -> Path | None:
     """The folder of a reward model: the fetched one, else the local one; None before a hub model is fetched."""
-    folder = (study.root / study.config.root / model_file(key_of_model(component))).parent
-    if not (folder / "config.json").is_file() and component.contents:
-        folder = study.root / component.parameters[PARAMETER]
+    folder = (study.root / study.config.root / model.file).parent
+    if not (folder / "config.json").is_file() and model.content:
+        folder = study.root / model.parameters["model"]
     return folder if (folder / "config.json").is_file() else None
 
 
@@ -51,16 +49,16 @@ def reward_model_bytes(study: Study, run: Run, read_shape: Any) -> dict[str, flo
     of a config.json, or None.
     """
     found: dict[str, float | None] = {}
-    seen: set[str] = set()
-    for name, component in run.arm_spec.components.items():
-        parameters = dump(component.parameters)
-        if component.function != FUNCTION or parameters in seen:
+    seen: set[RewardModelSettings] = set()
+    for name, model in study.models_of_components(run).items():
+        # What an environment variable says is not read while planning.
+        written = {key: value for key, value in model.parameters.items() if not isinstance(value, dict)}
+        settings = RewardModelSettings(**written)
+        if settings in seen:
             continue
-        seen.add(parameters)
-        folder = model_folder(study, component)
-        found[name] = (
-            None if folder is None else _bytes(folder, RewardModelSettings(**component.parameters), read_shape)
-        )
+        seen.add(settings)
+        folder = model_folder(study, model)
+        found[name] = None if folder is None else _bytes(folder, settings, read_shape)
     return found
 
 

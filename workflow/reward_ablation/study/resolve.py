@@ -119,7 +119,11 @@ def check_lengths(study: Study, written: dict[str, Any]) -> None:
     longest_seed = max(study.config.seeds)
     for run in study.runs.values():
         if run.seed == longest_seed:
-            check_length(run.spec + study.tracking_options(run), f"the spec of arm {run.arm}", written)
+            check_length(
+                run.spec + study.parameter_options(run) + study.tracking_options(run),
+                f"the spec of arm {run.arm}",
+                written,
+            )
     check_length(study.evaluation_spec(None), "the spec of an evaluation", written)
     for dataset, spec in study.datasets.items():
         check_length(spec, f"the spec of the evaluation set {dataset}", written)

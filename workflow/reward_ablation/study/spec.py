@@ -14,15 +14,13 @@ from reward_ablation.config.designs import Arm
 from reward_ablation.config.sections.data import Data, ProblemSource, WordProblems
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import DemoModel, LocalModel, Model
-from reward_ablation.config.sections.training import Component
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
+from reward_ablation.study.component_spec import component_spec
 from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.study.reward_files import file_digest
-from reward_ablation.study.reward_models import contents_of_parameters
 from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, SftSpec, StudySpec, VllmSpec
-from reward_ablation.study.spec_parts import ComponentSpec, DataSpec, ModelSpec, TrainDataSpec, without_defaults
+from reward_ablation.study.spec_parts import DataSpec, ModelSpec, TrainDataSpec, without_defaults
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -170,21 +168,6 @@ def sft_spec(study: StudyConfig, root: Path) -> SftSpec:
             "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
         }
     )
-
-
-def component_spec(component: Component, root: Path, name: str) -> ComponentSpec:
-    """A component; a user's file counts by the digest of its syntax tree and of those that it imports.
-
-    The local folder of a reward model counts by its content. `name` is the component's, for messages.
-    """
-    spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
-    if spec.file:
-        return spec.model_copy(update={"code": file_digest(root / spec.file, root)})
-    try:
-        contents = contents_of_parameters(spec, root)
-    except StudyError as error:
-        raise StudyError(f"components.{name}: {error}") from None
-    return spec.model_copy(update={"contents": contents}) if contents else spec
 
 
 @cache

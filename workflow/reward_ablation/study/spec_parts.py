@@ -72,7 +72,8 @@ class PromptSpec(Prompt):
 class ComponentSpec(Section):
     """A component; `code` is the digest of a user's file and of the files that it imports.
 
-    `contents` has digests of what local paths among the parameters point to, by the parameter.
+    `contents` has digests of the files and folders that parameters name, by the parameter; where they lie is no part
+    of a spec, nor are parameters that decide no score.
 
     In which arms a component is scored decides which specs it is a part of, and is no part of any spec.
     """

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import PositiveInt
 
 from reward_ablation.rewards.completions import Completion, completion_texts
+from reward_ablation.rewards.parameters import ModelPath
 from reward_ablation.system.errors import StudyError
 
 #: A commit on the hub.
@@ -71,7 +72,7 @@ def reward_model(
     completions: list[Completion],
     question: list[str],
     *,
-    model: str,
+    model: ModelPath,
     revision: str | None = None,
     max_length: PositiveInt = 2048,
     batch_size: PositiveInt = 8,

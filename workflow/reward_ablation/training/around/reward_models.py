@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.config.secrets import with_variables
 from reward_ablation.study.reward_models import FUNCTION
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
@@ -26,8 +28,10 @@ class RewardModels:
     folders: Mapping[str, Path]
     device: str
 
-    def load(self, components: Mapping[str, ComponentSpec]) -> None:
+    def load(self, components: Mapping[str, ComponentSpec], others: Mapping[str, Mapping[str, Any]]) -> None:
         """Load the models of those components that are models, each once.
+
+        `others` are parameters by component that are no part of the spec.
 
         A model that cannot be used ends the run before anything is sampled. DeepSpeed would divide a model among the
         processes that is loaded after the trainer's config is made.
@@ -37,13 +41,17 @@ class RewardModels:
         StudyError
             `components.NAME: parameter: what is wrong; what to do`.
         """
-        models = {name: part.parameters for name, part in components.items() if part.function == FUNCTION}
+        models = {
+            name: {**part.parameters, **others.get(name, {})}
+            for name, part in components.items()
+            if part.function == FUNCTION
+        }
         if not models:
             return
         host: Any = import_module(_MODULE)
         host.host_reward_models(self.device, self.folders)
         for name, parameters in models.items():
             try:
-                host.open_reward_model(parameters)
+                host.open_reward_model({key: with_variables(value, os.environ) for key, value in parameters.items()})
             except StudyError as error:
                 raise StudyError(f"components.{name}: {error}") from error

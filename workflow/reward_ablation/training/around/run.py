@@ -45,6 +45,8 @@ from reward_ablation.training.core.settings import halved
 NO_REWARD_MODELS = RewardModels({}, "cpu")
 #: Where vLLM has no server.
 OWN_ENGINE = Engine()
+#: Where all parameters of the components are in the spec.
+NO_PARAMETERS: Mapping[str, dict[str, Any]] = {}
 #: In the work folder, once a GPU has run out of memory: how often the micro batch is halved.
 MICRO_BATCH = "micro_batch.json"
 
@@ -69,6 +71,7 @@ def train_run(
     engine: Engine = OWN_ENGINE,
     tracking: dict[str, Any] | None = None,
     reward_models: Mapping[str, Path] | None = None,
+    parameters: Mapping[str, dict[str, Any]] | None = None,
 ) -> None:
     """Train one run, or go on with it where an attempt of the same spec and code was interrupted.
 
@@ -95,6 +98,8 @@ def train_run(
         TRL's settings of experiment trackers by name, and `group`; empty or None where there is no tracker.
     reward_models : mapping of str to Path, optional
         Folder of each fetched reward model, by what the components call the model.
+    parameters : mapping of str to dict, optional
+        By component: parameters that are no part of the spec, such as where a file lies.
 
     Raises
     ------
@@ -119,9 +124,8 @@ def train_run(
         if start.finished:
             return
         if not start.trained:
-            train(
-                parsed, model, problems, run_dir, start.checkpoint, started, callbacks, engine, tracking or {}, rewards
-            )
+            around = (callbacks, engine, tracking or {}, parameters or {}, rewards)
+            train(parsed, model, problems, run_dir, start.checkpoint, started, *around)
         if process.is_main_process:
             beat(run_dir / WORK, "writing the results")
             finish(run_dir)
@@ -158,6 +162,7 @@ def train(
     callbacks: tuple[TrainerCallback, ...],
     engine: Engine,
     tracking: dict[str, Any],
+    parameters: Mapping[str, dict[str, Any]],
     reward_models: RewardModels,
 ) -> None:
     """Train to the last step and save the final model; see `train_run`."""
@@ -169,7 +174,8 @@ def train(
         if PartialState().is_main_process:
             beat(work, "loading the model")
             prepare_wandb(tracking, run_dir)
-        trainer = build_trainer(spec, model, problems, work, tracker_settings(tracking), engine, reward_models)
+        how = (tracker_settings(tracking), engine, parameters, reward_models)
+        trainer = build_trainer(spec, model, problems, work, *how)
         for callback in (KeepModels(trainer, spec.keep_models), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
@@ -259,17 +265,20 @@ def build_trainer(
     work: Path,
     trackers: dict[str, Any] | None = None,
     engine: Engine = OWN_ENGINE,
+    parameters: Mapping[str, dict[str, Any]] = NO_PARAMETERS,
     reward_models: RewardModels = NO_REWARD_MODELS,
 ) -> SavingTrainer:
     """The trainer of one run, ready to train, once all is as the run's spec says.
 
     `work` is the folder for checkpoints and parts, and `trackers` are TRL's settings of experiment trackers.
+    `parameters` are those of each component that are no part of the spec.
     """
     components = {}
     for name, component in spec.components.items():
-        components[name] = load_component(component.function, component.parameters, Path.cwd(), name)
-        check_unchanged(component)
-    reward_models.load(spec.components)
+        values = {**component.parameters, **parameters.get(name, {})}
+        components[name] = load_component(component.function, values, Path.cwd(), name)
+        check_unchanged(component, values)
+    reward_models.load(spec.components, parameters)
     surroundings = {"save_total_limit": KEPT_CHECKPOINTS, **(trackers or {})}
     if spec.vllm:
         surroundings |= engine.settings(spec.vllm.mode)
