@@ -70,6 +70,7 @@ wildcard_constraints:
     dataset=f"{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}",
     model=f"base|{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}/seed[0-9]+",
     kind=r"(\.steps)?",
+    reward_model=f"[0-9a-f]{{{KEY_DIGITS}}}",
 
 
 # Jobs run in the Python environment of this Snakemake, activated or not.
@@ -96,6 +97,7 @@ localrules:
     delete,
     describe,
     fetch,
+    fetch_reward_model,
     plan,
     prepare_evaluation,
     prepare_train,

@@ -45,7 +45,7 @@ def tables(study):
     return {
         "evaluation_by_arm": rows(arm=["base", *study.arm_names], mode=modes, metric=metrics),
         "evaluation_by_run": rows(arm=study.arm_names, seed=study.seeds, mode=modes, metric=metrics).assign(
-            value=lambda table: rng.uniform(0, 1, len(table))
+            value=lambda table: rng.uniform(0, 1, len(table)), unscored=0
         ),
         "paired_differences": rows(arm=others, mode=modes, metric=metrics).assign(
             baseline=baseline, provenance="same", family="exploratory"

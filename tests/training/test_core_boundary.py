@@ -24,8 +24,8 @@ ROOMS = (
     "rewards.instructions",
     "rewards.scoring",
 )
-#: What they may import beside each other; the classes of exceptions change no number.
-ALLOWED = ("reward_ablation.system.errors",)
+#: What they may import beside each other: classes of exceptions, and markers of parameters, change no number.
+ALLOWED = ("reward_ablation.system.errors", "reward_ablation.rewards.parameters")
 
 
 def is_core(name: str) -> bool:

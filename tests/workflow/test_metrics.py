@@ -1,9 +1,12 @@
 """A study that is judged by metrics of its own, on finished runs: nothing is trained again."""
 
 import re
+import shutil
 
 import pandas as pd
 import pytest
+
+from .conftest import Study
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +25,8 @@ def rules(output: str) -> dict[str, int]:
 
 
 def test_own_metrics_judge_stored_answers(finished, tmp_path):
-    study = Bench.of(finished, tmp_path).study
+    shutil.copytree(finished.folder, tmp_path / "own")
+    study = Study(tmp_path / "own", finished.config)
     (study.folder / "own.py").write_text(OWN)
     study.config["evaluation"] |= {
         "answer_format": None,

@@ -16,8 +16,9 @@ rule score:
     params:
         spec=study.scores_spec,
         code=study.scores_code,
+        options=per_job(study.options_of_scores),
     message:
         "score the answers of {wildcards.model} to {wildcards.dataset}"
     shell:
         "exec python -m reward_ablation.scores --spec {params.spec:q} --answers {input.answers:q}"
-        " --problems {input.problems:q} --output {output.scores:q} > {log:q} 2>&1"
+        " --problems {input.problems:q} --output {output.scores:q}{params.options} > {log:q} 2>&1"

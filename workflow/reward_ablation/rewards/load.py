@@ -7,7 +7,6 @@ import importlib.util
 import inspect
 import os
 import sys
-import typing
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from reward_ablation.config.secrets import hidden, missing_variables, not_set, with_variables
 from reward_ablation.rewards.arguments import Arguments, arguments_of
 from reward_ablation.rewards.call import described, line_in, scored
+from reward_ablation.rewards.parameters import NAMES, Mark, hints_of, marks_of, with_whole_paths
 from reward_ablation.rewards.scoring import RewardFunction, Scores
 from reward_ablation.system.errors import StudyError
 
@@ -65,7 +65,7 @@ def load_component(
     found, arguments = check_component(function, parameters, root, environment, further)
     if missing := missing_variables([*parameters.values()], environment):
         raise StudyError(f"components: {function}: {not_set(missing)}")
-    values = {key: with_variables(value, environment) for key, value in parameters.items()}
+    values = _values(found, parameters, root, environment)
     folder = user_file(function, root).parent if in_a_file(function) else root
     hide = partial(hidden, value=[*parameters.values()], environment=environment)
 
@@ -99,8 +99,22 @@ def check_component(
     _check_parameters(function, found, arguments, parameters, environment)
     # A user's function may fail without completions.
     if not in_a_file(function) and not missing_variables([*parameters.values()], environment):
-        _check_together(function, found, parameters, environment, further)
+        _check_together(function, found, parameters, environment, root, further)
     return found, arguments
+
+
+def marks_of_component(function: str, root: Path) -> dict[str, Mark]:
+    """Markers of a component's parameters, by the parameter: see `rewards.parameters`.
+
+    A user's file is loaded for its markers only where it names one.
+    """
+    if not in_a_file(function):
+        return marks_of(_by_name(function))
+    try:
+        text = user_file(function, root).read_text(encoding="utf-8", errors="replace")
+    except OSError:  # refused elsewhere
+        return {}
+    return marks_of(_from_file(function, root)) if any(name in text for name in NAMES) else {}
 
 
 def in_a_file(function: str) -> bool:
@@ -111,6 +125,14 @@ def in_a_file(function: str) -> bool:
 def user_file(reference: str, root: Path) -> Path:
     """The user's file that a component's function is in."""
     return Path(root) / reference.rpartition(":")[0]
+
+
+def _values(
+    function: Callable, parameters: dict[str, Any], root: Path, environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Parameters as the function gets them: with the values of environment variables, and with whole paths."""
+    values = {key: with_variables(value, environment) for key, value in parameters.items()}
+    return with_whole_paths(function, values, root)
 
 
 def _by_name(name: str) -> RewardFunction:
@@ -181,10 +203,7 @@ def _check_parameters(
     for name in arguments.required:
         if name not in parameters:
             raise StudyError(f"components: {reference}: parameter {name!r} is missing; {listing}")
-    try:
-        hints = typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError):  # such as names that only a type checker imports
-        hints = {}
+    hints = hints_of(function)
     for name, value in parameters.items():
         if missing_variables(value, environment):
             continue
@@ -202,12 +221,13 @@ def _check_together(
     function: RewardFunction,
     parameters: dict[str, Any],
     environment: Mapping[str, str],
+    root: Path = Path(),
     further: Sequence[str] = (),
 ) -> None:
     """Refuse parameters that do not go together, by a call of the component with no completions."""
     arguments = arguments_of(name, function, parameters, further)
     columns = arguments.asked if arguments.any_column else arguments.columns
-    values = {key: with_variables(value, environment) for key, value in parameters.items()}
+    values = _values(function, parameters, root, environment)
     try:
         function(**{column: [] for column in columns}, **values)
     except StudyError as error:

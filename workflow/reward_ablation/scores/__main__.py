@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from functools import partial
 from pathlib import Path
 
@@ -24,12 +25,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--answers", required=True, type=Path, help="Parquet file of answers")
     parser.add_argument("--problems", required=True, type=Path, help="prepared set of problems, Parquet")
     parser.add_argument("--output", required=True, type=Path, help="Parquet file of scores, one row an answer")
+    parser.add_argument("--parameters", default="{}", help="JSON: parameters by metric that decide no score")
     args = parser.parse_args(arguments)
-    spec = ScoresSpec.parse(args.spec)
+    spec, others = ScoresSpec.parse(args.spec), json.loads(args.parameters)
     answers, problems = read(args.answers), read_prepared(args.problems)
     loaded = partial(load_component, section="evaluation.metrics", further=further_columns_of(args.problems))
     metrics = {
-        name: loaded(metric.function, metric.parameters, Path.cwd(), name) for name, metric in spec.metrics.items()
+        name: loaded(metric.function, {**metric.parameters, **others.get(name, {})}, Path.cwd(), name)
+        for name, metric in spec.metrics.items()
     }
     with storage_errors(args.output):
         scores = score_answers(answers, problems, metrics)

@@ -29,6 +29,7 @@ _EXPORT = r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|eval
 _FOLDER_KINDS = {
     f"runs/{_RUN}": "run",
     f"models/base-{_KEY}": "base model of another config",
+    f"models/reward-{_KEY}": "reward model of another config",
     rf"models/\.base-{_KEY}{re.escape(SFT_WORK)}": "unfinished supervised start of another config",
 }
 _FILE_KINDS = {
@@ -43,6 +44,7 @@ _FILE_KINDS = {
     _LOG.format(rf"evaluate/{_MODEL}/{_KEYED}(?:\.steps)?"): "of answers that the study does not have",
     _LOG.format(rf"score/{_MODEL}/{_KEYED}(?:\.steps)?"): "of scores that the study does not have",
     _LOG.format(f"prepare/evaluation/{_KEYED}"): "of data that the study does not have",
+    _LOG.format(f"fetch/reward-{_KEY}"): "of a reward model that the study does not have",
     _LOG.format(f"export/[a-z_]+/{_RUN}"): "of an export that the study does not ask for",
 }
 _TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
@@ -111,9 +113,11 @@ def needed_paths(study: Study) -> set[str]:
     exports = {str(PurePath(file).parent) for file in study.exports}
     logs = [f"train/{run}" for run in study.runs] + [f"evaluate/{name}" for name in answers]
     logs += [f"prepare/evaluation/{name}" for name in study.datasets]
+    logs += [f"fetch/reward-{key}" for key in study.reward_models]
     logs += [folder.replace("exports/", "export/", 1) for folder in exports]
     start = PurePath(study.model_file).parent
     paths = {f"runs/{run}" for run in study.runs} | {str(PurePath(study.fetched_file).parent), str(start)}
+    paths |= {str(PurePath(file).parent) for file in study.fetched_reward_models}
     if not (study.root / study.config.root / study.model_file).is_file():
         paths.add(f"models/.{start.name}{SFT_WORK}")
     tables = [*sets, *(f"{study.answers_folder}/{name}.parquet" for name in answers)]
@@ -135,7 +139,7 @@ def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
         of_the_study = path.parent.name in study.folders.values()
         whose = "of a seed that the study does not have" if of_the_study else "of another config"
         return f"{'finished' if finished else 'unfinished'} run {whose}"
-    if what == "base model of another config" and not _is_a_fetched_model(path):
+    if what and what.endswith("model of another config") and not _is_a_fetched_model(path):
         return None
     return f"{'log' if name.startswith('logs/') else 'benchmark'} {what}" if what and what.startswith("of ") else what
 

@@ -18,11 +18,11 @@ from reward_ablation.config.sections.training import Component
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
+from reward_ablation.study.component_spec import component_spec
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.golds import demonstration_golds, evaluation_golds, training_golds
-from reward_ablation.study.reward_files import file_digest
 from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
-from reward_ablation.study.spec_parts import ComponentSpec, DataSpec, ModelSpec, TrainDataSpec, without_defaults
+from reward_ablation.study.spec_parts import DataSpec, MetricSpec, ModelSpec, TrainDataSpec, without_defaults
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -38,7 +38,8 @@ def study_spec(study: StudyConfig, root: Path) -> StudySpec:
         "data": _without_place(train_data_spec(study, root).content()),
         "prompt": study.prompt.model_dump(),
         "components": {
-            name: without_defaults(component_spec(component, root)) for name, component in study.components.items()
+            name: without_defaults(component_spec(component, root, name))
+            for name, component in study.components.items()
         },
         "training": without_tracking(study.training),
         "lora": study.lora.model_dump() if study.lora else None,
@@ -98,15 +99,16 @@ def evaluation_spec(study: StudyConfig) -> EvaluateSpec:
 def scores_spec(study: StudyConfig, root: Path) -> ScoresSpec:
     """What decides the scores of answers by the study's own metrics."""
     metrics = {
-        name: {"function": function, "parameters": parameters, "code": code_of_function(function, root)}
+        name: metric_spec(name, function, parameters, root)
         for name, (function, parameters) in study.metric_functions().items()
     }
-    return ScoresSpec.model_validate({"metrics": metrics, "device": "cuda" if study.launch.gpus else "cpu"})
+    return ScoresSpec(metrics=metrics, device="cuda" if study.launch.gpus else "cpu")
 
 
-def code_of_function(function: str, root: Path) -> str | None:
-    """Digest of a user's file and of those that it imports; None for a function of the package."""
-    return file_digest(root / function.partition(":")[0], root) if ":" in function else None
+def metric_spec(name: str, function: str, parameters: dict[str, Any], root: Path) -> MetricSpec:
+    """A metric of the study's own, as `component_spec` has a component."""
+    component = component_spec(Component(function=function, parameters=parameters), root, name)
+    return MetricSpec(**{field: getattr(component, field) for field in MetricSpec.model_fields})
 
 
 def _without_place(spec: Any) -> Any:
@@ -188,12 +190,6 @@ def sft_spec(study: StudyConfig, root: Path) -> SftSpec:
             "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
         }
     )
-
-
-def component_spec(component: Component, root: Path) -> ComponentSpec:
-    """A component; a user's file counts by the digest of its syntax tree and of those that it imports."""
-    spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
-    return spec.model_copy(update={"code": file_digest(root / spec.file, root)}) if spec.file else spec
 
 
 @cache

@@ -72,6 +72,9 @@ class PromptSpec(Prompt):
 class ComponentSpec(Section):
     """A component; `code` is the digest of a user's file and of the files that it imports.
 
+    `contents` has digests of the files and folders that parameters name, by the parameter; where they lie is no part
+    of a spec, nor are parameters that decide no score.
+
     In which arms a component is scored decides which specs it is a part of, and is no part of any spec.
     """
 
@@ -79,6 +82,7 @@ class ComponentSpec(Section):
     parameters: dict[str, Any]
     placement: Literal["all_tokens", "last_token", "answer_span"]
     code: str | None = None
+    contents: dict[str, str] = Field(default_factory=dict)
 
     @property
     def file(self) -> str | None:
@@ -88,11 +92,12 @@ class ComponentSpec(Section):
 
 
 class MetricSpec(Section):
-    """A metric of the study's own; `code` is as of a component."""
+    """A metric of the study's own; `code` and `contents` are as of a component."""
 
     function: Line
     parameters: dict[str, Any]
     code: str | None = None
+    contents: dict[str, str] = Field(default_factory=dict)
 
 
 class LoraSpec(Lora):

@@ -13,10 +13,12 @@ from typing import Any
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
-from reward_ablation.study.canonical import canonical, dump, key_of
+from reward_ablation.study.canonical import canonical, dump, key_of, normalised
 from reward_ablation.study.code_digest import code_digest
+from reward_ablation.study.component_spec import divide
 from reward_ablation.study.core_digest import STAGES, component_modules, deciding_digest
 from reward_ablation.study.primary import Primary, Question, declared, read_recorded, recorded
+from reward_ablation.study.reward_models import FUNCTION, UsedModel, model_file, sources_by_key
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_spec import EvaluateSpec, ScoresSpec, SftSpec
 from reward_ablation.study.spec import (
@@ -108,6 +110,28 @@ class Study:
         """The prepared training set."""
         return f"data/train-{self._train_data_spec.key}.parquet"
 
+    @cached_property
+    def reward_models(self) -> dict[str, str]:
+        """Sources of the reward models, as JSON, by the key of the folder that each is fetched into."""
+        return sources_by_key(model for run in self.runs.values() for model in self.models_of_components(run).values())
+
+    @property
+    def fetched_reward_models(self) -> list[str]:
+        """Records of all fetched reward models."""
+        return [model_file(key) for key in self.reward_models]
+
+    def models_of_components(self, run: Run) -> dict[str, UsedModel]:
+        """The reward models that score a run, by component."""
+        return {
+            name: UsedModel(self.config.components[name].parameters, spec.contents.get("model"))
+            for name, spec in run.arm_spec.components.items()
+            if spec.function == FUNCTION
+        }
+
+    def reward_model_files(self, run: str) -> dict[str, str]:
+        """Record of each fetched reward model that scores a run, by what the components call the model."""
+        return {model.reference: model.file for model in self.models_of_components(self.runs[run]).values()}
+
     @property
     def trained_on(self) -> list[str]:
         """The base model's record, the training set and the demonstrations, where the study has any."""
@@ -195,7 +219,7 @@ class Study:
         return {name: same.get(name, partial(self._resource_of_run, name)) for name in names}
 
     def options_of_run(self, wildcards: Any, output: Any) -> str:
-        """Options of the training command for vLLM and for experiment trackers, each after a space.
+        """Options of the training command for vLLM, components and experiment trackers, each after a space.
 
         Snakemake does not compare a param with its record where the param's function takes `output`. None of these
         options is a reason to train again.
@@ -203,7 +227,26 @@ class Study:
         run = self._run(wildcards)
         vllm = run.launch.vllm
         own = f" --vllm-memory-percent {vllm.memory_percent} --vllm-sleep {int(vllm.enable_sleep_mode)}" if vllm else ""
+        own += self.parameter_options(run) + self.reward_model_options(run)
         return own + self.tracking_options(run)
+
+    def reward_model_options(self, run: Run) -> str:
+        """What a command is told of the folders of fetched reward models, after a space; empty where there is none."""
+        files = self.reward_model_files(run.name)
+        folders = {reference: f"{self.config.root}/{file.rpartition('/')[0]}" for reference, file in files.items()}
+        return f" --reward-models {shlex.quote(dump(folders))}" if folders else ""
+
+    def parameter_options(self, run: Run) -> str:
+        """The parameters of a run's components that are no part of its spec, after a space; empty without any."""
+        others = {name: each for name, each in self.other_parameters.items() if name in run.arm_spec.components}
+        return f" --parameters {shlex.quote(dump(others))}" if others else ""
+
+    @cached_property
+    def other_parameters(self) -> dict[str, dict[str, Any]]:
+        """Parameters that are no part of any spec, by component; only components that have any."""
+        components = self.config.components.items()
+        divided = {name: divide(each.function, each.parameters, self.root).others for name, each in components}
+        return {name: normalised(others) for name, others in divided.items() if others}
 
     def tracking_options(self, run: Run) -> str:
         """What the training command is told of experiment trackers, after a space; empty where there is none."""
@@ -237,6 +280,10 @@ class Study:
         """Spec of the base model."""
         return dump(self._model_spec)
 
+    def reward_model_spec(self, wildcards: Any) -> str:
+        """Source of the reward model that the wildcard names by its key."""
+        return self.reward_models[wildcards.reward_model]
+
     def sft_spec(self, wildcards: Any) -> str:
         """Spec of the supervised start."""
         return self._sft_spec.text
@@ -260,6 +307,16 @@ class Study:
     def scores_spec(self, wildcards: Any) -> str:
         """Spec of scores: the study's own metrics."""
         return self._scores_spec.text
+
+    def options_of_scores(self, wildcards: Any, output: Any) -> str:
+        """Parameters of metrics that decide no score, as an option after a space; no reason to score again.
+
+        For the argument `output` see `options_of_run`.
+        """
+        functions = self.config.metric_functions().items()
+        others = {name: divide(*function, self.root).others for name, function in functions}
+        told = {name: parameters for name, parameters in others.items() if parameters}
+        return f" --parameters {shlex.quote(dump(told))}" if told else ""
 
     @cached_property
     def scores_code(self) -> str:

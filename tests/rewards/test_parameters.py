@@ -1,0 +1,35 @@
+"""Markers of parameters: by the type hints of a function, and not by their values."""
+
+from pathlib import Path
+
+from pydantic import PositiveInt
+
+from reward_ablation.rewards.parameters import FilePath, FolderPath, Mark, NotInSpec, marks_of, with_whole_paths
+
+
+def component(
+    completions,
+    *,
+    weight: float,
+    attempts: NotInSpec[PositiveInt] = 3,
+    template: FilePath,
+    more: FilePath | None = None,
+    model: FolderPath = "m",
+    **columns,
+): ...
+
+
+def test_markers_are_found_in_type_hints():
+    expected = {"attempts": Mark.NOT_IN_SPEC, "template": Mark.FILE, "more": Mark.FILE, "model": Mark.FOLDER}
+    assert marks_of(component) == expected
+
+
+def test_a_function_whose_hints_cannot_be_evaluated_has_no_markers():
+    def own(completions, *, path: "NotInSpec[Unknown]", **columns): ...  # noqa: F821
+
+    assert marks_of(own) == {}
+
+
+def test_relative_paths_start_from_the_root_and_nothing_else_is_changed():
+    given = {"template": "a/b.txt", "more": None, "model": "/m", "weight": 1.0, "attempts": 2}
+    assert with_whole_paths(component, given, Path("/study")) == given | {"template": "/study/a/b.txt"}

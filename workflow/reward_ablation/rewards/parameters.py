@@ -1,0 +1,70 @@
+"""Markers in the type hints of a component's parameters: what of a parameter is a part of a run's spec.
+
+A parameter without a marker is in the spec with its value. `NotInSpec[int]` decides no score, such as a number of
+attempts: a change trains nothing again. `FilePath` and `FolderPath` count by their content, not by where they lie.
+
+    def judge(completions, *, template: FilePath, attempts: NotInSpec[int] = 5, **columns): ...
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Mark(Enum):
+    """What a parameter is to a spec."""
+
+    NOT_IN_SPEC = "no part of it"
+    FILE = "a file that counts by its content"
+    FOLDER = "a folder that counts by its content"
+    MODEL = "a model's folder that counts by its content, or with a revision a repository on the hub"
+
+
+#: A parameter that decides no score.
+NotInSpec = Annotated[T, Mark.NOT_IN_SPEC]
+#: The path of a file. A relative path starts from the study's folder; the function gets the whole path.
+FilePath = Annotated[str, Mark.FILE]
+#: The path of a folder, as `FilePath` is of a file.
+FolderPath = Annotated[str, Mark.FOLDER]
+
+#: A saved model: the path of its folder, which counts by its content. Where the function also gets a `revision`, the
+#: text is that of a repository on the hub, and a part of the spec. The function gets the text as it is written: the
+#: workflow fetches the model into a folder of its own.
+ModelPath = Annotated[str, Mark.MODEL]
+
+#: Names without which a file has no markers.
+NAMES = ("NotInSpec", "FilePath", "FolderPath", "ModelPath")
+
+
+def hints_of(function: Callable) -> dict[str, Any]:
+    """Type hints of a function's arguments with their metadata; none where they cannot be evaluated."""
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):  # such as names that only a type checker imports
+        return {}
+
+
+def marks_of(function: Callable) -> dict[str, Mark]:
+    """The marker of each argument that has one, by the argument. A marker may stand beside None: `FilePath | None`."""
+    marks = {name: _mark(hint) for name, hint in hints_of(function).items()}
+    return {name: mark for name, mark in marks.items() if mark}
+
+
+def _mark(hint: Any) -> Mark | None:
+    own = next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Mark)), None)
+    return own or next(filter(None, map(_mark, typing.get_args(hint))), None)
+
+
+def with_whole_paths(function: Callable, parameters: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Parameters in which the paths of files and folders start from a root; other values stay as they are."""
+    paths = {name for name, mark in marks_of(function).items() if mark in (Mark.FILE, Mark.FOLDER)}
+    return {
+        name: str(root / value) if name in paths and isinstance(value, str) else value
+        for name, value in parameters.items()
+    }

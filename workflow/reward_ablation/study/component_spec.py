@@ -1,0 +1,105 @@
+"""From a component of the config to its spec: what of its parameters decides scores, and what does not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from reward_ablation.config.config_errors import describe
+from reward_ablation.config.sections.model import HubModel
+from reward_ablation.config.sections.training import Component
+from reward_ablation.rewards.load import marks_of_component
+from reward_ablation.rewards.parameters import Mark
+from reward_ablation.study.reward_files import file_digest
+from reward_ablation.study.spec_parts import ComponentSpec
+from reward_ablation.system.digests import folder_fingerprint
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
+
+
+class Divided(NamedTuple):
+    """Parameters of a component: those in its spec, those that are not, and digests of what paths point to."""
+
+    deciding: dict[str, Any]
+    others: dict[str, Any]
+    contents: dict[str, str]
+
+
+def component_spec(component: Component, root: Path, name: str) -> ComponentSpec:
+    """A component; a user's file counts by the digest of its syntax tree and of those that it imports.
+
+    A parameter that names a file or a folder counts by the content, and a parameter that decides no score does not
+    count: see `rewards.parameters`. StudyErrors, such as that of a missing file, begin with the component's `name`.
+    """
+    spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
+    try:
+        divided = divide(spec.function, spec.parameters, root)
+    except StudyError as error:
+        raise StudyError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
+    code = file_digest(root / spec.file, root) if spec.file else None
+    own: dict[str, Any] = {"parameters": divided.deciding, "contents": divided.contents, "code": code}
+    return spec.model_copy(update={name: value for name, value in own.items() if value is not None})
+
+
+def divide(function: str, parameters: dict[str, Any], root: Path) -> Divided:
+    """Divide a component's parameters by their markers; relative paths start from the root.
+
+    Raises
+    ------
+    StudyError
+        A file or folder that a parameter names is missing, or its name is in an environment variable.
+    """
+    marks = _present_marks(function, parameters, root)
+    deciding = {name: value for name, value in parameters.items() if name not in marks}
+    others = {name: value for name, value in parameters.items() if name in marks}
+    contents = {name: _content(name, value, marks[name], root) for name, value in others.items() if value is not None}
+    return Divided(deciding, others, {name: digest for name, digest in contents.items() if digest})
+
+
+def _content(name: str, value: Any, mark: Mark, root: Path) -> str | None:
+    """Digest of what a parameter's path points to; None for a parameter that decides no score."""
+    if mark is Mark.NOT_IN_SPEC:
+        return None
+    if not isinstance(value, str):
+        raise StudyError(f"components: {name}: give the path in the config: what it points to decides the runs' keys")
+    return _digest(root / value, mark, f"components: {name}: {value}")
+
+
+def _present_marks(function: str, parameters: dict[str, Any], root: Path) -> dict[str, Mark]:
+    """Markers of a component's parameters; none of a model on the hub, whose name and commit are in the spec."""
+    marks, revision = marks_of_component(function, root), parameters.get("revision")
+    if revision is None:
+        return marks
+    for name in [name for name, mark in marks.items() if mark is Mark.MODEL and name in parameters]:
+        try:
+            HubModel(id=parameters[name], revision=revision)
+        except ValidationError as error:
+            raise StudyError(f"components: {name}: {describe(error, {}).partition(': ')[2]}") from None
+    return {name: mark for name, mark in marks.items() if mark is not Mark.MODEL}
+
+
+def contents_without_models(function: str, parameters: dict[str, Any], root: Path) -> dict[str, str]:
+    """Digests as of `divide`, but for folders of models."""
+    models = {name for name, mark in marks_of_component(function, root).items() if mark is Mark.MODEL}
+    others = {name: value for name, value in parameters.items() if name not in models}
+    return divide(function, others, root).contents
+
+
+def _digest(path: Path, mark: Mark, where: str) -> str:
+    """Digest of a file or folder."""
+    if mark is Mark.FILE:
+        if not os.path.isfile(path):  # Path.is_file raises where a name is too long
+            raise StudyError(f"{where}: no such file; a relative path starts from the study's folder")
+        return sha256(path)
+    if not os.path.isdir(path) and mark is Mark.MODEL:
+        raise StudyError(
+            f"{where}: no such folder; for a model from the hub give `revision` too, the full hash of a commit"
+        )
+    if not os.path.isdir(path):
+        raise StudyError(f"{where}: no such folder; a relative path starts from the study's folder")
+    if not os.path.isfile(path / "config.json"):
+        raise StudyError(f"{where}: no config.json; give a folder with a saved transformers model")
+    return folder_fingerprint(path)
