@@ -47,9 +47,7 @@ def unit_tests(
     texts = completion_texts(completions)
     tests = columns.get(column) or [None] * len(texts)
     before = (columns.get(prefix_column) if prefix_column else None) or [""] * len(texts)
-    tasks = [
-        Task(extract_code(text), test, code or "") for text, test, code in zip(texts, tests, before, strict=True)
-    ]
+    tasks = [Task(extract_code(text), test, code or "") for text, test, code in zip(texts, tests, before, strict=True)]
     verdicts = judge(tasks, seconds=seconds, memory_mb=memory_mb, all_tests=partial)
     return [
         None if verdict.status == "error" else verdict.share if partial else float(verdict.status == "passed")

@@ -25,12 +25,13 @@ from collections.abc import Iterable, Iterator
 NOBODY = 65534  # who programs are where the caller is root: the kernel bounds no process of root
 FILE_BYTES = 16 << 20  # one file, and in namespaces all files together
 OPEN_FILES = 64
+FOLDER = "/program"  # of a program in namespaces; not /tmp, below which Python itself may lie
 
 _NEWNS, _NEWUTS, _NEWIPC = 0x00020000, 0x04000000, 0x08000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
-#: Of the server; each program has the last three for itself.
+#: Of the server; each program has the last two for itself.
 _SERVER_SPACES = _NEWUSER | _NEWNET | _NEWUTS | _NEWIPC | _NEWPID | _NEWNS
-_PROGRAM_SPACES = _NEWIPC | _NEWPID | _NEWNS
+_PROGRAM_SPACES = _NEWPID | _NEWNS
 _RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 _MNT_DETACH = 2
 #: Flags of a mount that a user namespace may not take away, as statvfs(3) and as mount(2) have them.
@@ -51,6 +52,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
 # The GIL is kept during a call: the child of clone has no other thread that could hold it.
 _libc = ctypes.PyDLL(None, use_errno=True)
+_started_by_root = os.getuid() == 0  # before any namespace
 
 
 def _check(result: int, what: str) -> int:
@@ -95,24 +97,29 @@ def _set_capabilities(kept: int) -> None:
 # Namespaces
 
 
-def enter_namespaces(paths: Iterable[str]) -> None:
+def enter_namespaces(paths: Iterable[str]) -> int:
     """Go on as the first process of new namespaces, where nothing but `paths` is to be seen.
 
     The calling process only waits for the new one and ends with its exit status. When the new process ends, the kernel
     ends all others of its namespace.
+
+    Returns
+    -------
+    int
+        The namespaces that each program needs for itself.
 
     Raises
     ------
     OSError
         The kernel or its settings do not allow this.
     """
-    user, group, was_root = os.getuid(), os.getgid(), os.getuid() == 0
+    user, group = os.getuid(), os.getgid()
     ready, go = os.pipe()
     child = _clone(_SERVER_SPACES)
     if child:
         os.close(ready)
         with contextlib.suppress(OSError):  # the child has ended, or is not to have a map: it reads no line then
-            _write_maps(child, user, group, was_root)
+            _write_maps(child, user, group)
             os.write(go, b"go")
         os.close(go)
         os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 255)
@@ -122,18 +129,29 @@ def enter_namespaces(paths: Iterable[str]) -> None:
         raise OSError("the user namespace gets no users")
     os.close(ready)
     _mount("none", "/", None, _REC | _PRIVATE)
-    with contextlib.suppress(OSError), open("/proc/sys/user/max_user_namespaces", "w") as file:
-        file.write("0")  # a namespace within would give a program new rights
+    spaces = _PROGRAM_SPACES
+    with contextlib.suppress(OSError):  # a namespace within would give a program new rights
+        _write("/proc/sys/user/max_user_namespaces", "0")
+    try:  # memory that outlives its process
+        _write("/proc/sys/kernel/shmmni", "0")
+        _write("/proc/sys/kernel/msgmni", "0")
+    except OSError:  # until Linux 5.19
+        spaces |= _NEWIPC
     _change_root([*paths, *SYSTEM_PATHS], "/tmp")
+    return spaces
 
 
-def _write_maps(child: int, user: int, group: int, is_root: bool) -> None:
-    """Users and groups of a user namespace: the caller, and where the caller is root, nobody."""
-    if not is_root:
-        _write(f"/proc/{child}/setgroups", "deny")
-    more = f"\n{NOBODY} {NOBODY} 1" if is_root else ""
-    _write(f"/proc/{child}/uid_map", f"{user} {user} 1{more}")
-    _write(f"/proc/{child}/gid_map", f"{group} {group} 1{more}")
+def _write_maps(child: int, user: int, group: int) -> None:
+    """Users and groups of a user namespace: the caller as its root, and where the caller is root, nobody."""
+    nobody = f"\n{NOBODY} {NOBODY} 1"
+    if user == 0:
+        with contextlib.suppress(OSError):  # a container may have no nobody
+            _write(f"/proc/{child}/gid_map", f"0 {group} 1{nobody}")
+            _write(f"/proc/{child}/uid_map", f"0 {user} 1{nobody}")
+            return
+    _write(f"/proc/{child}/setgroups", "deny")
+    _write(f"/proc/{child}/gid_map", f"0 {group} 1")
+    _write(f"/proc/{child}/uid_map", f"0 {user} 1")
 
 
 def _write(path: str, text: str) -> None:
@@ -151,7 +169,7 @@ def _change_root(paths: Iterable[str], base: str) -> None:
         os.symlink(target, base + path)
     for path, descriptor in sources.items():
         _show(descriptor, base + path, is_device=path in DEVICES)
-    os.makedirs(f"{base}/tmp", exist_ok=True)
+    os.makedirs(base + FOLDER, exist_ok=True)
     os.chdir(base)
     _call(_CALLS[platform.machine()][1], b".", b".", what="pivot_root")
     _check(_libc.umount2(b".", _MNT_DETACH), "umount")
@@ -184,29 +202,29 @@ def _outermost(paths: Iterable[str]) -> Iterator[str]:
     return iter(chosen)
 
 
-def fork_in_namespaces() -> int:
-    """Fork into namespaces of the program's own."""
-    return _clone(_PROGRAM_SPACES)
+def fork_in_namespaces(spaces: int) -> int:
+    """Fork into namespaces of the program's own; as os.fork."""
+    return _clone(spaces)
 
 
 def confine_in_namespaces() -> None:
-    """In the child: an empty folder in memory, no privilege, and nobody's rights."""
+    """In the child: an empty folder in memory, no privilege, and nobody's rights where root started the server."""
     end_with_parent()
-    is_root = os.getuid() == 0
-    owner = f",uid={NOBODY},gid={NOBODY}" if is_root else ""
-    _mount("tmpfs", "/tmp", "tmpfs", _NOSUID | _NODEV, f"mode=700,size={FILE_BYTES},nr_inodes=256{owner}")
-    os.chdir("/tmp")
+    owner = f",uid={NOBODY},gid={NOBODY}" if _started_by_root else ""
+    _mount("tmpfs", FOLDER, "tmpfs", _NOSUID | _NODEV, f"mode=700,size={FILE_BYTES},nr_inodes=256{owner}")
+    os.chdir(FOLDER)
     _prctl(_NO_NEW_PRIVS, 1)
-    if is_root:
+    if _started_by_root:
         _become_nobody()
     _set_capabilities(0)
     end_with_parent()  # a change of the user undoes this
 
 
 def _become_nobody() -> None:
-    os.setgroups([])
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+    with contextlib.suppress(OSError):  # a container may have no nobody; its root may be bounded all the same
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
 # Landlock
@@ -246,10 +264,20 @@ def confine_by_landlock(paths: Iterable[str], folder: str) -> None:
         _prctl(_KEEPCAPS, 1)
         _become_nobody()
         # Python may lie below a folder that is root's alone. Landlock says what can be read.
-        _set_capabilities(1 << _CAP_DAC_OVERRIDE)
+        with contextlib.suppress(OSError):
+            _set_capabilities(1 << _CAP_DAC_OVERRIDE)
     _call(_LANDLOCK_RESTRICT, ruleset, 0, what="landlock")
     os.close(ruleset)
     end_with_parent()
+
+
+def remove_shared_memory(processes: Iterable[int]) -> None:
+    """Remove what is left of the System V shared memory of processes: it outlives them."""
+    made_by = {str(process) for process in processes}
+    with contextlib.suppress(OSError), open("/proc/sysvipc/shm") as file:
+        for fields in [line.split() for line in file][1:]:
+            if fields[4] in made_by:  # the process that made the segment
+                _libc.shmctl(int(fields[1]), 0, None)
 
 
 def _existing(paths: Iterable[str]) -> list[str]:

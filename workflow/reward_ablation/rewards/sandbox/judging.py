@@ -92,7 +92,7 @@ def judge(
         else:
             scripts.append(_Script(number, task))
     outcomes = runner.run(list(asserted.values()), at_once) if asserted else []
-    for (number, job), outcome in zip(asserted.items(), outcomes, strict=True):
+    for number, outcome in zip(asserted, outcomes, strict=True):
         found[number] = _of_asserts(outcome, len(tasks[number].tests))
     _judge_scripts(scripts, seconds, memory_mb, all_tests, at_once, runner)
     found |= {script.number: script.verdict() for script in scripts}

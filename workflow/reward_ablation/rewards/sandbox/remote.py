@@ -18,11 +18,13 @@ from reward_ablation.rewards.sandbox.values import assign, decode, encode, is_mu
 
 LARGEST = 32 << 20  # bytes of one message
 
-_BINARY = "eq ne lt le gt ge add sub mul truediv floordiv mod pow matmul and_ or_ xor".split()
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor")
+_OF_BUILTINS = ("getattr", "setattr", "delattr", "len", "iter", "next", "str", "repr", "bool")
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda target, *arguments, **named: target(*arguments, **named),
-    **{name: getattr(builtins, name) for name in "getattr setattr delattr len iter next str repr bool".split()},
-    **{name: getattr(operator, name) for name in ("getitem", "setitem", "delitem", *_BINARY)},
+    **{name: getattr(builtins, name) for name in _OF_BUILTINS},
+    **{name: getattr(operator, name) for name in ("getitem", "setitem", "delitem", *_COMPARISONS, *_ARITHMETIC)},
     "isinstance": lambda target, value: isinstance(value, target),
 }
 
@@ -140,7 +142,7 @@ class Link:
         raise ValueError("no value")
 
     def _error(self, names: list[str]) -> type[Exception]:
-        """The class of an exception by the names of its classes: a built-in one, or one made here once for each name."""
+        """The class of an exception by the names of its classes: a built-in one, or one that is made here once."""
         kinds = [getattr(builtins, name, None) for name in map(str, names)]
         known = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)), RuntimeError)
         name = str(names[0])
@@ -227,5 +229,5 @@ def _binary(operation: str) -> Callable[[Remote, Any], Any]:
     return method
 
 
-for _operation in _BINARY:
+for _operation in (*_COMPARISONS, *_ARITHMETIC):
     setattr(Remote, f"__{_operation.rstrip('_')}__", _binary(_operation))

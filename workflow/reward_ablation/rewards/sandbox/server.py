@@ -1,7 +1,9 @@
 """The server, started by `supervisor` as a script: it forks for every program, and does nothing else.
 
-It has one thread, and neither reads nor holds programs, tests, verdicts or the caller's environment: these pass by it as
-open files. So a fork of it has nothing to tell a program. Requests and replies are JSON packets on one socket:
+It has one thread. It neither reads nor holds programs, tests, verdicts or the caller's environment: programs and tests
+pass by it as open files. So a fork of it has nothing to tell a program.
+
+Requests and replies are JSON packets on one socket:
 
 - {"start": id, "kind": "tests", ...} with two files, the program and its tests; {"kind": "script"} with the program and
   its standard input. The reply has a pipe: the result of the tests, or the standard output.
@@ -23,7 +25,10 @@ import types
 from typing import Any
 
 #: Imported before the first fork: most programs need some of them.
-COMMON = "bisect cmath collections copy datetime decimal fractions functools heapq itertools math operator random re string"
+COMMON = (
+    *("bisect", "cmath", "collections", "copy", "datetime", "decimal", "fractions", "functools", "heapq", "itertools"),
+    *("math", "operator", "random", "re", "string", "typing"),
+)
 _PACKAGE = "reward_ablation.rewards.sandbox"
 _FOR_THE_STARTER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -31,8 +36,8 @@ _FOR_THE_STARTER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1
 class Server:
     """The jobs that run, by their ids: processes and folder."""
 
-    def __init__(self, control: socket.socket, isolation: Any, mode: str, paths: list[str]) -> None:
-        self._control, self._isolation, self._mode, self._paths = control, isolation, mode, paths
+    def __init__(self, control: socket.socket, isolation: Any, paths: list[str], spaces: int | None) -> None:
+        self._control, self._isolation, self._paths, self._spaces = control, isolation, paths, spaces
         self._jobs: dict[int, tuple[list[int], str | None]] = {}
 
     def run(self) -> None:
@@ -62,7 +67,7 @@ class Server:
         socket.send_fds(self._control, [json.dumps(message).encode()], files)
 
     def _start(self, request: dict[str, Any], files: list[int]) -> None:
-        folder = None if self._mode == "namespaces" else _open_folder()
+        folder = _open_folder() if self._spaces is None else None
         processes: list[int] = []
         self._jobs[request["start"]] = (processes, folder)
         read_end, write_end = os.pipe()
@@ -84,7 +89,7 @@ class Server:
                 one.close()
 
     def _fork(self, role: str, request: dict[str, Any], files: list[int], folder: str | None) -> int:
-        process = self._isolation.fork_in_namespaces() if folder is None else os.fork()
+        process = os.fork() if self._spaces is None else self._isolation.fork_in_namespaces(self._spaces)
         if process:
             return process
         try:
@@ -102,8 +107,8 @@ class Server:
             self._isolation.confine_by_landlock(self._paths, folder)
         text = _content(files[0])
         null = os.open("/dev/null", os.O_RDWR)
-        for number in range(3):
-            os.dup2(null, number)
+        for standard in range(3):
+            os.dup2(null, standard)
         if role == "script":
             os.dup2(files[1], 0)
             os.dup2(files[2], 1)
@@ -120,6 +125,7 @@ class Server:
             usage = os.wait4(process, 0)[2]
             seconds.append(usage.ru_utime + usage.ru_stime)
         if folder is not None:
+            self._isolation.remove_shared_memory(processes)
             shutil.rmtree(folder, ignore_errors=True)  # a program can make no folder in it
         return max(seconds)
 
@@ -128,7 +134,7 @@ def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> Non
     """Run a program, its tests or a script; in a process that is bounded."""
     from reward_ablation.rewards.sandbox import program_process, tests_process
 
-    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
     if role == "tests":
         tests = json.loads(text)
         result = tests_process.run_tests(tests["tests"], tests["code_before"], files[2], request["all_of_them"])
@@ -171,14 +177,15 @@ def main() -> None:
     mode, paths = sys.argv[2], json.loads(sys.argv[3])
     isolation = _import_package(os.path.dirname(os.path.abspath(__file__)))
     sys.path += [path for path in paths if path.endswith("-packages")]
-    for name in COMMON.split():
+    for name in COMMON:
         __import__(name)
     for number in _FOR_THE_STARTER:
         signal.signal(number, signal.SIG_IGN)  # Slurm sends them to all; this process ends with its starter
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    spaces = None
     try:
         if mode == "namespaces":
-            isolation.enter_namespaces(paths)
+            spaces = isolation.enter_namespaces(paths)
         elif not isolation.landlock_version():
             raise OSError("no Landlock")
     except OSError as error:
@@ -186,7 +193,7 @@ def main() -> None:
         return
     gc.collect()
     gc.freeze()  # a collection in a child would copy every page
-    server = Server(control, isolation, mode, paths)
+    server = Server(control, isolation, paths, spaces)
     control.send(json.dumps({"ready": mode, "landlock": isolation.landlock_version()}).encode())
     with contextlib.suppress(KeyboardInterrupt):
         server.run()

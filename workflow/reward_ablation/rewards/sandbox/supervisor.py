@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -26,7 +27,18 @@ REPLY_SECONDS = 60.0  # for a fork, or the end of one, on a stalled machine
 OUTPUT_BYTES = 8 << 20  # most that a script may print
 MODES = ("namespaces", "landlock")
 
-Mode = Literal["namespaces", "landlock"]
+#: A program that says what it cannot do.
+_CHECK = """
+import os
+try:
+    os.fork()
+except OSError:
+    print("no process")
+try:
+    open({path!r})
+except OSError:
+    print("no file")
+"""
 
 
 @dataclass(frozen=True)
@@ -187,6 +199,9 @@ class _Server:
         refusals = []
         for mode in modes:
             ready = self._start(mode)
+            if "refused" not in ready and not self._isolates():
+                self.kill()
+                ready = {"refused": "a program could read a file, start a process, or not run at all"}
             if "refused" not in ready:
                 self.mode = mode
                 print(f"unit tests: {described(mode, ready['landlock'])}", file=sys.stderr, flush=True)
@@ -225,6 +240,16 @@ class _Server:
         if "refused" in ready:
             self.kill()
         return ready
+
+    def _isolates(self) -> bool:
+        """Whether a program runs, but can neither read a file of this machine nor start a process."""
+        with tempfile.NamedTemporaryFile(prefix="unit-tests-check-") as file:
+            os.chmod(file.name, 0o644)
+            job = Job(_CHECK.format(path=file.name), "script", "", 10, 1024)
+            found: dict[int, Outcome] = {}
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                _run_jobs(self, {0: job}, 1, found)
+        return bool(found) and found[0].output == b"no process\nno file\n"
 
     def start(self, number: int, job: Job) -> int:
         """Start a job; the pipe of its output."""

@@ -18,8 +18,10 @@ from typing import Any
 
 #: Modules whose functions and classes are sent by their names: the receiver takes its own.
 SHARED_MODULES = frozenset(
-    "bisect builtins cmath collections copy datetime decimal fractions functools heapq itertools json math operator "
-    "random re statistics string typing".split()
+    (
+        *("bisect", "builtins", "cmath", "collections", "copy", "datetime", "decimal", "fractions", "functools"),
+        *("heapq", "itertools", "json", "math", "operator", "random", "re", "statistics", "string", "typing"),
+    )
 )
 _SEQUENCES = {kind.__name__: kind for kind in (list, tuple, set, frozenset, deque)}
 _MAPPINGS = {kind.__name__: kind for kind in (dict, OrderedDict, Counter)}
@@ -86,9 +88,11 @@ def decode(written: Any, resolve: Callable[[str, Any], Any]) -> Any:
         pairs = ((decode(key, resolve), decode(item, resolve)) for key, item in content)
         return Counter(dict(pairs)) if kind == "Counter" else _MAPPINGS[kind](pairs)
     if kind in _DATES:
-        return _DATES[kind].fromisoformat(content)  # type: ignore[attr-defined]
-    if kind in ("bytes", "bytearray"):
-        return {"bytes": bytes, "bytearray": bytearray}[kind].fromhex(content)
+        return _DATES[kind].fromisoformat(content)
+    if kind == "bytes":
+        return bytes.fromhex(content)
+    if kind == "bytearray":
+        return bytearray.fromhex(content)
     if kind in ("complex", "range", "timedelta"):
         return {"complex": complex, "range": range, "timedelta": datetime.timedelta}[kind](*content)
     if kind == "int":
