@@ -290,11 +290,11 @@ class _Server:
     def kill(self) -> None:
         """End the server and, with it, all programs."""
         self._socket.close()  # it then ends its programs and itself
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._popen.wait(REPLY_SECONDS)
-        with contextlib.suppress(ProcessLookupError):
+        except subprocess.TimeoutExpired:
             os.killpg(self.pid, signal.SIGKILL)
-        self._popen.wait()
+            self._popen.wait()
 
 
 def described(mode: str, landlock: int) -> str:
