@@ -7,7 +7,7 @@ Requests and replies are JSON packets on one socket:
 
 - {"start": id, "kind": "tests", ...} with two files, the program and its tests; {"kind": "script"} with the program and
   its standard input. The reply has a pipe: the result of the tests, or the standard output.
-- {"end": id} ends what is left of it. The reply has its CPU time in seconds.
+- {"end": id} ends what is left of it. The reply says of each of its processes whether SIGKILL ended it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Server:
                 if "start" in request:
                     self._start(request, files)
                 else:
-                    self._reply(ended=request["end"], cpu_seconds=self._end(request["end"]))
+                    self._reply(ended=request["end"], killed=self._end(request["end"]))
             except OSError as error:  # no process, no pipe or no memory is to be had
                 self._reply(failed=str(error))
             finally:
@@ -101,6 +101,7 @@ class Server:
         """In the child: see to the bounds, and then to nothing but the role."""
         for number in _FOR_THE_STARTER:
             signal.signal(number, signal.SIG_DFL)
+        tempfile.tempdir = None  # the server's
         if folder is None:
             self._isolation.confine_in_namespaces()
         else:
@@ -116,18 +117,18 @@ class Server:
         self._isolation.limit(request["seconds"], request["memory_bytes"])
         play(role, text, files, request)
 
-    def _end(self, job: int) -> float:
-        """End the processes of a job; their largest CPU time in seconds."""
+    def _end(self, job: int) -> list[bool]:
+        """End the processes of a job; of each whether SIGKILL ended it, by the bound on CPU time or here."""
         processes, folder = self._jobs.pop(job, ([], None))
-        seconds = [0.0]
+        killed = []
         for process in processes:
             os.kill(process, signal.SIGKILL)
-            usage = os.wait4(process, 0)[2]
-            seconds.append(usage.ru_utime + usage.ru_stime)
+            status = os.waitpid(process, 0)[1]
+            killed.append(os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU))
         if folder is not None:
             self._isolation.remove_shared_memory(processes)
             shutil.rmtree(folder, ignore_errors=True)  # a program can make no folder in it
-        return max(seconds)
+        return killed
 
 
 def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> None:
@@ -143,7 +144,6 @@ def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> Non
         program_process.serve_program(text, files[1])
     else:
         program_process.run_script(text)
-        sys.stdout.flush()
 
 
 def _content(descriptor: int) -> str:
