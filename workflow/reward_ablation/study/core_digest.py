@@ -34,6 +34,7 @@ DECIDING = tuple(
         "rewards.completions",
         "rewards.components",
         "rewards.grading",
+        "rewards.sandbox",
         "rewards.scoring",
     )
 )

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -220,8 +221,12 @@ class _Server:
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # Instead of -I, which has no hash seed: -P, -s and an environment without Python's variables are the same.
         command = [sys.executable, "-P", "-s", "-S", server.__file__]
+        self._folder = ""
+        if mode == "landlock":
+            self._folder = tempfile.mkdtemp(prefix="unit-tests-")
+            os.chmod(self._folder, 0o711)  # the programs' folders are below
         self._popen = subprocess.Popen(
-            [*command, str(other.fileno()), mode, json.dumps(readable_paths())],
+            [*command, str(other.fileno()), mode, json.dumps(readable_paths()), self._folder],
             pass_fds=[other.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -298,6 +303,7 @@ class _Server:
         except subprocess.TimeoutExpired:
             os.killpg(self.pid, signal.SIGKILL)
             self._popen.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def described(mode: str, landlock: int) -> str:
