@@ -1,9 +1,9 @@
-"""What judging programs by their tests costs: the start of the sandbox, a batch of 64, and ten programs beside training.
+"""What judging programs by their tests costs: the sandbox's start, a batch of 64, and ten programs beside training.
 
     python benchmarks/unit_tests.py --json FILE [--rounds 10]
 
-The batch is compared with the starts of as many bare Python processes, divided by the programs that run at once; both are
-measured in turns. Training is stood in for by processes that keep every core busy.
+The batch is compared with the starts of as many bare Python processes, divided by the programs that run at once. Both
+are measured in turns. Training is stood in for by processes that keep every core busy.
 """
 
 from __future__ import annotations
