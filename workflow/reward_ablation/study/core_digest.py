@@ -36,6 +36,7 @@ DECIDING = tuple(
         "rewards.components",
         "rewards.grading",
         "rewards.instructions",
+        "rewards.sandbox",
         "rewards.scoring",
         "models.reward_model",
     )

@@ -122,14 +122,14 @@ def _of_asserts(outcome: Outcome, count: int) -> Verdict:
     """Verdict from the result of the tests, which their process has written and no program could."""
     try:
         result = json.loads(outcome.output)
-    except ValueError:  # the process of the tests has ended early, at its own bounds
-        return Verdict("timeout" if outcome.is_late else "failed", 0.0)
-    if "unreadable" in result:
-        return Verdict("error", 0.0)
-    passed = sum(test is True for test in result["passed"])
+        if "unreadable" in result:
+            return Verdict("error", 0.0)
+        passed, program_ended = sum(test is True for test in result["passed"]), result["program_ended"]
+    except (ValueError, RecursionError, TypeError, KeyError):  # the process of the tests has ended early
+        return Verdict("timeout" if outcome.is_late or outcome.killed[0] else "failed", 0.0)
     if passed == count:
         return Verdict("passed", 1.0)
-    return Verdict("timeout" if outcome.is_late else "failed", passed / count)
+    return Verdict("timeout" if program_ended and outcome.killed[1] else "failed", passed / count)
 
 
 class _Script:
@@ -164,10 +164,11 @@ def _judge_scripts(
 
 
 def _of_output(outcome: Outcome, expected: str) -> Status:
-    if outcome.is_late:
+    if outcome.is_too_long:
+        return "failed"
+    if outcome.is_late or outcome.killed[0]:
         return "timeout"
-    printed = outcome.output.decode("utf-8", "replace")
-    return "passed" if not outcome.is_too_long and _lines(printed) == _lines(expected) else "failed"
+    return "passed" if _lines(outcome.output.decode("utf-8", "replace")) == _lines(expected) else "failed"
 
 
 def _lines(text: str) -> list[str]:

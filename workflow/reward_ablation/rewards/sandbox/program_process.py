@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import random
 import sys
@@ -38,8 +37,11 @@ def serve_program(source: str, descriptor: int) -> None:
 
 
 def run_script(source: str) -> None:
-    """Run a program as a script, on standard input and output."""
+    """Run a program as a script, on standard input and output. What it has printed counts, however it ends."""
     random.seed(0)
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
-    exec(compile(ast.parse(source), "program.py", "exec"), module.__dict__)
+    try:
+        exec(compile(source, "program.py", "exec"), module.__dict__)
+    finally:
+        sys.stdout.flush()

@@ -38,6 +38,7 @@ class Link:
 
     def __init__(self, descriptor: int, may_serve: Callable[[str, Any, tuple], bool]) -> None:
         self._descriptor, self._may_serve = descriptor, may_serve
+        self.has_ended = False
         self._received = b""
         self._objects: dict[int, Any] = {}  # known to the other side
         self._remotes: dict[int, Remote] = {}
@@ -95,12 +96,17 @@ class Link:
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except OSError as error:
+            self.has_ended = True
             raise Ended(str(error)) from None
 
     def _receive(self) -> list:
         parts = [self._received]
         while b"\n" not in parts[-1]:
-            part = os.read(self._descriptor, 1 << 16)
+            try:
+                part = os.read(self._descriptor, 1 << 16)
+            except OSError:  # it ended without reading what it was asked
+                part = b""
+            self.has_ended = not part
             if not part or sum(map(len, parts)) > LARGEST:
                 raise Ended("no message")
             parts.append(part)

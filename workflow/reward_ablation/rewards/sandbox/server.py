@@ -7,7 +7,7 @@ Requests and replies are JSON packets on one socket:
 
 - {"start": id, "kind": "tests", ...} with two files, the program and its tests; {"kind": "script"} with the program and
   its standard input. The reply has a pipe: the result of the tests, or the standard output.
-- {"end": id} ends what is left of it. The reply has its CPU time in seconds.
+- {"end": id} ends what is left of it. The reply says of each of its processes whether SIGKILL ended it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
+import time
 import types
 from typing import Any
 
@@ -36,8 +36,9 @@ _FOR_THE_STARTER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1
 class Server:
     """The jobs that run, by their ids: processes and folder."""
 
-    def __init__(self, control: socket.socket, isolation: Any, paths: list[str], spaces: int | None) -> None:
-        self._control, self._isolation, self._paths, self._spaces = control, isolation, paths, spaces
+    def __init__(self, control: socket.socket, isolation: Any, paths: list[str], where: int | str) -> None:
+        """`where` are the namespaces of a program, or under Landlock the folder that has the programs' folders."""
+        self._control, self._isolation, self._paths, self._where = control, isolation, paths, where
         self._jobs: dict[int, tuple[list[int], str | None]] = {}
 
     def run(self) -> None:
@@ -51,7 +52,7 @@ class Server:
                 if "start" in request:
                     self._start(request, files)
                 else:
-                    self._reply(ended=request["end"], cpu_seconds=self._end(request["end"]))
+                    self._reply(ended=request["end"], killed=self._end(request["end"]))
             except OSError as error:  # no process, no pipe or no memory is to be had
                 self._reply(failed=str(error))
             finally:
@@ -67,7 +68,7 @@ class Server:
         socket.send_fds(self._control, [json.dumps(message).encode()], files)
 
     def _start(self, request: dict[str, Any], files: list[int]) -> None:
-        folder = _open_folder() if self._spaces is None else None
+        folder = _open_folder(self._where) if isinstance(self._where, str) else None
         processes: list[int] = []
         self._jobs[request["start"]] = (processes, folder)
         read_end, write_end = os.pipe()
@@ -89,7 +90,7 @@ class Server:
                 one.close()
 
     def _fork(self, role: str, request: dict[str, Any], files: list[int], folder: str | None) -> int:
-        process = os.fork() if self._spaces is None else self._isolation.fork_in_namespaces(self._spaces)
+        process = os.fork() if folder is not None else self._isolation.fork_in_namespaces(self._where)
         if process:
             return process
         try:
@@ -99,8 +100,6 @@ class Server:
 
     def _be(self, role: str, request: dict[str, Any], files: list[int], folder: str | None) -> None:
         """In the child: see to the bounds, and then to nothing but the role."""
-        for number in _FOR_THE_STARTER:
-            signal.signal(number, signal.SIG_DFL)
         if folder is None:
             self._isolation.confine_in_namespaces()
         else:
@@ -116,18 +115,18 @@ class Server:
         self._isolation.limit(request["seconds"], request["memory_bytes"])
         play(role, text, files, request)
 
-    def _end(self, job: int) -> float:
-        """End the processes of a job; their largest CPU time in seconds."""
+    def _end(self, job: int) -> list[bool]:
+        """End the processes of a job; of each whether SIGKILL ended it, by the bound on CPU time or here."""
         processes, folder = self._jobs.pop(job, ([], None))
-        seconds = [0.0]
+        killed = []
         for process in processes:
             os.kill(process, signal.SIGKILL)
-            usage = os.wait4(process, 0)[2]
-            seconds.append(usage.ru_utime + usage.ru_stime)
+            status = os.waitpid(process, 0)[1]
+            killed.append(os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU))
         if folder is not None:
             self._isolation.remove_shared_memory(processes)
             shutil.rmtree(folder, ignore_errors=True)  # a program can make no folder in it
-        return max(seconds)
+        return killed
 
 
 def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> None:
@@ -143,7 +142,6 @@ def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> Non
         program_process.serve_program(text, files[1])
     else:
         program_process.run_script(text)
-        sys.stdout.flush()
 
 
 def _content(descriptor: int) -> str:
@@ -152,10 +150,11 @@ def _content(descriptor: int) -> str:
         return file.read().decode("utf-8", "replace")
 
 
-def _open_folder() -> str:
-    folder = tempfile.mkdtemp(prefix="unit-tests-")
+def _open_folder(where: str) -> str:
+    folder = os.path.join(where, str(time.monotonic_ns()))
+    os.mkdir(folder, 0o700)
     if os.getuid() == 0:
-        os.chmod(folder, 0o733)  # nobody may write there
+        os.chmod(folder, 0o777)  # the program is nobody
     return folder
 
 
@@ -172,7 +171,7 @@ def _import_package(folder: str) -> Any:
 
 
 def main() -> None:
-    """Arguments: the socket, "namespaces" or "landlock", and the folders that programs may read, as JSON."""
+    """Arguments: the socket, "namespaces" or "landlock", the folders that programs may read as JSON, and a folder."""
     control = socket.socket(fileno=int(sys.argv[1]))
     mode, paths = sys.argv[2], json.loads(sys.argv[3])
     isolation = _import_package(os.path.dirname(os.path.abspath(__file__)))
@@ -182,10 +181,10 @@ def main() -> None:
     for number in _FOR_THE_STARTER:
         signal.signal(number, signal.SIG_IGN)  # Slurm sends them to all; this process ends with its starter
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    spaces = None
+    where: int | str = sys.argv[4]
     try:
         if mode == "namespaces":
-            spaces = isolation.enter_namespaces(paths)
+            where = isolation.enter_namespaces(paths)
         elif not isolation.landlock_version():
             raise OSError("no Landlock")
     except OSError as error:
@@ -193,11 +192,12 @@ def main() -> None:
         return
     gc.collect()
     gc.freeze()  # a collection in a child would copy every page
-    server = Server(control, isolation, paths, spaces)
+    server = Server(control, isolation, paths, where)
     control.send(json.dumps({"ready": mode, "landlock": isolation.landlock_version()}).encode())
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     server.end_all()
+    shutil.rmtree(sys.argv[4], ignore_errors=True)
 
 
 if __name__ == "__main__":

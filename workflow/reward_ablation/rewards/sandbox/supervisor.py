@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -65,13 +66,17 @@ class Outcome:
     output : bytes
         The result of the tests, or what the script has printed.
     is_late : bool
-        Whether the bound on CPU time or on wall time ended the job.
+        Whether the bound on wall time ended the job.
+    killed : tuple of bool
+        Whether the process of the script, or those of the tests and of the program, ended by SIGKILL. Where it is not
+        known to have been idle, that was the bound on CPU time.
     is_too_long : bool
         Whether the script printed more than OUTPUT_BYTES.
     """
 
     output: bytes
     is_late: bool = False
+    killed: tuple[bool, ...] = (False, False)
     is_too_long: bool = False
 
 
@@ -187,9 +192,8 @@ def _run_jobs(running_server: _Server, jobs: dict[int, Job], at_once: int, found
             poll.unregister(one.pipe)
             os.close(one.pipe)
             del running[one.pipe]
-            cpu_seconds = running_server.end(one.number)
-            is_late = not one.has_ended or cpu_seconds >= 0.95 * one.job.seconds
-            found[one.number] = Outcome(one.output, is_late, one.is_too_long)
+            killed = running_server.end(one.number)
+            found[one.number] = Outcome(one.output, not one.has_ended, killed, one.is_too_long)
 
 
 class _Server:
@@ -217,8 +221,12 @@ class _Server:
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # Instead of -I, which has no hash seed: -P, -s and an environment without Python's variables are the same.
         command = [sys.executable, "-P", "-s", "-S", server.__file__]
+        self._folder = ""
+        if mode == "landlock":
+            self._folder = tempfile.mkdtemp(prefix="unit-tests-")
+            os.chmod(self._folder, 0o711)  # the programs' folders are below
         self._popen = subprocess.Popen(
-            [*command, str(other.fileno()), mode, json.dumps(readable_paths())],
+            [*command, str(other.fileno()), mode, json.dumps(readable_paths()), self._folder],
             pass_fds=[other.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -268,10 +276,10 @@ class _Server:
             for descriptor in files:
                 os.close(descriptor)
 
-    def end(self, number: int) -> float:
-        """End what is left of a job; its CPU time in seconds."""
+    def end(self, number: int) -> tuple[bool, ...]:
+        """End what is left of a job; of each of its processes whether SIGKILL ended it."""
         self._socket.send(json.dumps({"end": number}).encode())
-        return float(self._receive(REPLY_SECONDS)[0]["cpu_seconds"])
+        return tuple(self._receive(REPLY_SECONDS)[0]["killed"])
 
     def _receive(self, seconds: float) -> tuple[dict[str, Any], list[int]]:
         """One message and its files; TimeoutError after so many seconds, ConnectionError where the server has ended."""
@@ -295,6 +303,7 @@ class _Server:
         except subprocess.TimeoutExpired:
             os.killpg(self.pid, signal.SIGKILL)
             self._popen.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def described(mode: str, landlock: int) -> str:

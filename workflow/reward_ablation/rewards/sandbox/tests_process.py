@@ -18,7 +18,7 @@ TESTS_MODULE = "tests"
 
 
 def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: bool) -> dict[str, Any]:
-    """Whether each test passes: {"passed": [true, false]}, or {"unreadable": reason} where no test can be read.
+    """Whether each test passes: {"passed": [true, false], "program_ended": false}; or {"unreadable": reason}.
 
     Without `all_of_them` the tests after the first failure are not run, and fail.
     """
@@ -32,11 +32,12 @@ def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: 
     sys.modules[TESTS_MODULE] = module
     namespace = module.__dict__
     passed = [False] * len(tests)
+    link = Link(descriptor, _may_serve)
     try:
         exec(_without_stubs(code_before), namespace)
-        namespace.update(_names_of_program(Link(descriptor, _may_serve), trees, set(namespace)))
+        namespace.update(_names_of_program(link, trees, set(namespace)))
     except BaseException:  # the program has ended, or fails at its top level
-        return {"passed": passed}
+        return {"passed": passed, "program_ended": link.has_ended}
     for number, test in enumerate(code):
         try:
             exec(test, namespace)
@@ -44,7 +45,7 @@ def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: 
         except BaseException:  # an assertion, and whatever else the program raises
             if not all_of_them:
                 break
-    return {"passed": passed}
+    return {"passed": passed, "program_ended": link.has_ended}
 
 
 def _without_stubs(code: str) -> Any:
