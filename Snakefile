@@ -68,6 +68,9 @@ pathvars:
 wildcard_constraints:
     run=f"{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}/seed[0-9]+",
     dataset=f"{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}",
+    model=f"base|{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}/seed[0-9]+",
+    kind=r"(\.steps)?",
+    reward_model=f"[0-9a-f]{{{KEY_DIGITS}}}",
 
 
 # Jobs run in the Python environment of this Snakemake, activated or not.
@@ -94,6 +97,7 @@ localrules:
     delete,
     describe,
     fetch,
+    fetch_reward_model,
     plan,
     prepare_evaluation,
     prepare_train,
@@ -115,6 +119,12 @@ if study.config.sft:
 
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
+
+if study.scores_folder:
+
+    include: "workflow/rules/score.smk"
+
+
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
@@ -146,7 +156,7 @@ rule all:
         "<results>/figures/cost.pdf",
         "<results>/report/commands.html",
         "<results>/tables/summary.md",
-        expand("<results>/{file}", file=study.exports),
+        expand("<results>/{file}", file=[*study.scores, *study.exports]),
 
 
 onstart:

@@ -24,6 +24,7 @@ from scipy.stats import t as student
 
 from reward_ablation.analysis.statistics.estimates import distribution, holm, intervals, p_values, resampled_seeds
 from reward_ablation.analysis.statistics.intervals import generator
+from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 
 DOCUMENT = "statistics.md"
@@ -128,7 +129,7 @@ def measure(scenario: Scenario, seeds: int, studies: int) -> dict[str, Any]:
     for batch in range(studies // BATCH):
         values = simulated(scenario, seeds, rng)
         names, numbers = [str(arm) for arm in range(arms)], list(range(seeds))
-        means = SeedMeans(names, numbers, values.mean(axis=3), np.zeros(BATCH, dtype=bool), QUESTIONS)
+        means = SeedMeans(names, numbers, values.mean(axis=3), [SHARE] * BATCH, QUESTIONS)
         for method, of_method in held.items():
             p = []
             for name, (contrast, truth) in truths.items():

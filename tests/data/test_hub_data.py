@@ -52,9 +52,12 @@ def hub():
         yield hub
 
 
-def prepare_from(hub: Hub, root: Path, source: dict, **environment: str) -> subprocess.CompletedProcess[str]:
+def prepare_from(
+    hub: Hub, root: Path, source: dict, spec: dict | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run the stage as the workflow does, into root/set.parquet, with the client's cache in root/home."""
-    command = [sys.executable, "-m", "reward_ablation.data", "--spec", json.dumps({"source": source}), "--name", "set"]
+    text = json.dumps({"source": source, **(spec or {})})
+    command = [sys.executable, "-m", "reward_ablation.data", "--spec", text, "--name", "set"]
     command += ["--output", root / "set.parquet"]
     return subprocess.run(command, env=hub.environment(root / "home") | environment, capture_output=True, text=True)
 

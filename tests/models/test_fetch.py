@@ -12,6 +12,7 @@ import pytest
 from hub import Hub
 from reward_ablation.config.sections.model import DemoModel, LocalModel
 from reward_ablation.models.__main__ import parse_spec
+from reward_ablation.models.check import check_sequence_classifier
 from reward_ablation.models.fetch import fetch
 from reward_ablation.models.verify import verify_model
 from reward_ablation.system.digests import folder_fingerprint
@@ -33,10 +34,11 @@ def hub():
         yield hub
 
 
-def fetch_from(hub: Hub, name: str, commit: str, root: Path) -> subprocess.CompletedProcess[str]:
+def fetch_from(hub: Hub, name: str, commit: str, root: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the stage as the workflow does, into root/model."""
     spec = json.dumps({"source": "hub", "id": name, "revision": commit})
     command = [sys.executable, "-m", "reward_ablation.models", "--spec", spec, "--output", root / "model/model.json"]
+    command += options
     return subprocess.run(command, env=hub.environment(root / "home"), capture_output=True, text=True)
 
 
@@ -239,3 +241,39 @@ def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(hub, 
         filler.unlink()
         assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
         verify_model(disk / "base")
+
+
+def test_a_reward_model_comes_whole_and_scores(hub, tmp_path):
+    from reward_ablation.models.reward_model import host_reward_models
+    from reward_ablation.rewards.load import load_component
+
+    from .reward_models import save_reward_model
+
+    saved = save_reward_model(tmp_path / "saved")
+    commit = hub.add("models", "some/reward", {path.name: path.read_bytes() for path in saved.iterdir()})
+    (tmp_path / "root").mkdir()
+    result = fetch_from(hub, "some/reward", commit, tmp_path / "root", "--reward-model")
+    assert result.returncode == 0, result.stderr
+    folder = tmp_path / "root/model"
+    record = json.loads((folder / "model.json").read_text())
+    assert (record["architecture"], record["revision"]) == ("LlamaForSequenceClassification", commit)
+    host_reward_models("cpu", {f"some/reward@{commit}": folder})
+    fetched = load_component("reward_model", {"model": "some/reward", "revision": commit}, Path())
+    local = load_component("reward_model", {"model": str(saved)}, Path())
+    assert fetched(["72"], question=["9 * 8?"]) == local(["72"], question=["9 * 8?"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, "holds Qwen2ForCausalLM, and reward_model needs a sequence classifier of transformers"),
+        ({"architectures": None}, "holds no architecture, and reward_model needs"),
+        ({"architectures": ["MyRewardModel"], "auto_map": {"AutoModel": "code.Mine"}}, "holds MyRewardModel, and"),
+    ],
+)
+def test_what_is_no_reward_model_is_refused_before_any_run(model_copy, tmp_path, change, message):
+    config = json.loads((model_copy / "config.json").read_text())
+    (model_copy / "config.json").write_text(json.dumps({**config, **change}))
+    with pytest.raises(StudyError, match=message):
+        fetch(LocalModel(path=str(model_copy)), tmp_path / "reward/model.json", check_sequence_classifier)
+    assert not (tmp_path / "reward").exists()

@@ -8,7 +8,7 @@ import pytest
 from reward_ablation.rewards.load import _check_together, check_component, component_names, load_component
 from reward_ablation.system.errors import StudyError
 
-from .components import EXAMPLE_PARAMETERS
+from .components import EXAMPLE_PARAMETERS, FURTHER_COLUMNS
 
 USER_FILE = '''
 def brevity(completions, completion_ids, limit: int = 10, **columns):
@@ -38,7 +38,8 @@ def root(tmp_path):
 
 def test_every_component_that_comes_along_loads_by_its_name(root):
     for name in component_names():
-        assert load_component(name, EXAMPLE_PARAMETERS.get(name, {}), root).__name__ == name
+        parameters = EXAMPLE_PARAMETERS.get(name, {})
+        assert load_component(name, parameters, root, further=[*FURTHER_COLUMNS]).__name__ == name
 
 
 def test_parameters_are_set_and_a_column_of_the_same_name_is_not_one(root):
@@ -106,7 +107,7 @@ def test_checking_a_config_imports_nothing_heavy(root):
         "from reward_ablation.rewards.load import component_names, load_component\n"
         f"parameters = {EXAMPLE_PARAMETERS}\n"
         "for name in component_names():\n"
-        "    load_component(name, parameters.get(name, {}), Path('.'))\n"
+        f"    load_component(name, parameters.get(name, {{}}), Path('.'), further={[*FURTHER_COLUMNS]})\n"
         "print([m for m in ('torch', 'transformers', 'sympy', 'math_verify', 'pandas', 'numpy') if m in sys.modules])\n"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"

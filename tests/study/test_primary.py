@@ -4,12 +4,16 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from configs import changed
-from reward_ablation.analysis.evaluation.answers import METRICS as COMPUTED
+from reward_ablation.analysis.evaluation.answers import metrics_of, question_means
+from reward_ablation.analysis.evaluation.metrics import Metrics
+from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.config.sections.primary import METRICS, metrics_of_mode, sizes
+from reward_ablation.config.sections.evaluation import Evaluation
+from reward_ablation.config.sections.primary import metrics_of_mode
 from reward_ablation.start.primary_question import primary_line, record_question
 from reward_ablation.study.primary import read_recorded, told
 from reward_ablation.study.resolve import resolve
@@ -43,11 +47,31 @@ def test_a_study_of_one_arm_asks_nothing(config):
     assert str(question(config)).endswith("(greedy): no contrast, as there is one arm")
 
 
-def test_the_metrics_are_those_that_are_computed():
-    assert list(METRICS) == list(COMPUTED) == metrics_of_mode("greedy", 8)
-    for samples in (1, 2, 4, 6, 8):
-        of_samples = [f"pass@{size}" for size in sizes(samples)] + [f"maj@{samples}"]
-        assert metrics_of_mode("sampled", samples) == [*METRICS, *of_samples]
+OWN = {"passes": {"function": "constant", "range": [0, 1]}, "words": {"function": "constant"}}
+
+
+@pytest.mark.parametrize("answer_format", ["boxed", None])
+@pytest.mark.parametrize("own", [{}, {"passes": OWN["passes"]}, {"words": OWN["words"]}, OWN])
+def test_the_metrics_are_those_that_are_computed(answer_format, own):
+    if not own and answer_format is None:
+        return
+    for samples in (1, 2, 4, 6):
+        evaluation = Evaluation(answer_format=answer_format, metrics=own, samples=samples)
+        limits = {name: Limits(0, 1) if "range" in metric else UNLIMITED for name, metric in own.items()}
+        metrics = Metrics(answer_format is not None, limits)
+        answers = pd.DataFrame({name: [0.0] * samples for name in metrics.columns})
+        sampled = answers.assign(mode="sampled", problem_id="a", answer="1")
+        greedy = sampled.head(1).assign(mode="greedy")
+        means = question_means(pd.concat([sampled, greedy]), metrics)
+        for mode in ("greedy", "sampled"):
+            assert list(metrics_of(means, mode)) == metrics_of_mode(evaluation, mode)
+
+
+def test_the_default_metric_is_an_own_one_where_there_is_no_mathematics(config):
+    config["evaluation"] |= {"answer_format": None, "metrics": {"words": {"function": "constant"}}}
+    assert question(config).metric == "words"
+    config["evaluation"]["answer_format"] = "boxed"
+    assert question(config).metric == "accuracy_strict"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ import pytest
 
 from analysis.all_tables import SCHEMAS
 from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import write_csv, write_tables
 from reward_ablation.summary.__main__ import main
-from reward_ablation.summary.text import METRICS, main_method, plain, summary
+from reward_ablation.summary.text import main_method, plain, summary
 
 ESTIMATE = {"seeds": 2, "questions": 40}
 PLACE = {"dataset": "gsm8k_test"}
@@ -44,7 +45,7 @@ def tables(study):
     return {
         "evaluation_by_arm": rows(arm=["base", *study.arm_names], mode=modes, metric=metrics),
         "evaluation_by_run": rows(arm=study.arm_names, seed=study.seeds, mode=modes, metric=metrics).assign(
-            value=lambda table: rng.uniform(0, 1, len(table))
+            value=lambda table: rng.uniform(0, 1, len(table)), unscored=0
         ),
         "paired_differences": rows(arm=others, mode=modes, metric=metrics).assign(
             baseline=baseline, provenance="same", family="exploratory"

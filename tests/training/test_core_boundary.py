@@ -20,7 +20,9 @@ ROOMS = (
     "rewards.judging",
     "rewards.components",
     "rewards.arguments",
+    "rewards.columns",
     "rewards.completions",
+    "rewards.instructions",
     "rewards.scoring",
 )
 #: What they may import beside each other: classes of exceptions, markers of parameters, and how requests to an

@@ -14,3 +14,22 @@ rule fetch:
         "fetch the base model"
     shell:
         "exec python -m reward_ablation.models --spec {params.spec:q} --output {output.model:q} > {log:q} 2>&1"
+
+
+rule fetch_reward_model:
+    """Fetch the snapshot of a reward model, and check that it is a sequence classifier."""
+    output:
+        model="<results>/models/reward-{reward_model}/model.json",
+    log:
+        "<logs>/fetch/reward-{reward_model}.log",
+    benchmark:
+        "<benchmarks>/fetch/reward-{reward_model}.tsv"
+    threads: study.config.launch.threads
+    params:
+        spec=per_job(study.reward_model_spec),
+        code=study.code_of("models"),
+    message:
+        "fetch the reward model {wildcards.reward_model}"
+    shell:
+        "exec python -m reward_ablation.models --spec {params.spec:q} --reward-model --output {output.model:q}"
+        " > {log:q} 2>&1"

@@ -10,6 +10,7 @@ ANSWERS = [
         dataset=study.datasets,
     ),
 ]
+SCORES = expand("<results>/{file}", file=study.scores)
 
 
 rule describe:
@@ -116,6 +117,7 @@ rule tables_evaluation:
         study="<results>/study.json",
         runs="<results>/tables/runs.sha256",
         answers=ANSWERS,
+        scores=SCORES,
         problems=expand(
             "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
         ),
@@ -148,6 +150,7 @@ rule tables_reward_hacking:
         runs="<results>/tables/runs.sha256",
         rewards="<results>/tables/rewards_by_step.parquet",
         answers=ANSWERS,
+        scores=SCORES,
     output:
         tables=expand("<results>/tables/{file}", file=files_of("reward_hacking")),
     log:

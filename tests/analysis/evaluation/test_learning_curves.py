@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation import learning_curves as module
+from reward_ablation.analysis.evaluation import stored_answers
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves as parts_of_curves
 from reward_ablation.analysis.evaluation.tables import SCHEMAS, final_model_tables
 from reward_ablation.analysis.study_file import read_study
@@ -69,8 +69,8 @@ def test_a_step_s_estimate_is_the_mean_of_its_answers(kept):
 def test_each_file_of_answers_is_read_once(kept, monkeypatch):
     study, steps, root = kept
     paths = []
-    read = module.read_parquet
-    monkeypatch.setattr(module, "read_parquet", lambda path, columns: paths.append(path) or read(path, columns))
+    read = stored_answers.read_parquet
+    monkeypatch.setattr(stored_answers, "read_parquet", lambda path, columns: paths.append(path) or read(path, columns))
     learning_curves(study, root, steps)
     assert len(paths) == len(set(paths)) == 1 + 2 * len({run.folder for run in study.runs})
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
+from reward_ablation.analysis.statistics.limits import COUNT, SHARE
 from reward_ablation.analysis.statistics.seed_variance import DOUBTFUL, SeedMeans
 
 ARMS = ["a", "b", "c", "d"]
@@ -13,7 +14,7 @@ def lengths(logarithms: np.ndarray, **changed) -> SeedMeans:
     """Means of a length, whose logarithms are (studies, arms, seeds), each study in the place of a metric."""
     studies, arms, seeds = logarithms.shape
     given = {"arms": ARMS[:arms], "seeds": list(range(seeds)), "questions": 200} | changed
-    return SeedMeans(values=np.exp(logarithms), counts=np.ones(studies, dtype=bool), **given)
+    return SeedMeans(values=np.exp(logarithms), limits=[COUNT] * studies, **given)
 
 
 def small(deviations: np.ndarray) -> SeedMeans:
@@ -87,7 +88,7 @@ def test_an_arm_that_differs_much_more_is_flagged_and_neither_lends_nor_borrows(
 def test_shares_are_compared_where_their_variances_do_not_depend_on_their_size():
     # Seeds of one spread on the arcsine scale: near 0 and near .5 the same there, and very different as shares.
     angles = np.array([0.2, 0.8, 0.8, 0.2])[:, None] + np.array([[-0.01, 0.01]])
-    means = SeedMeans(ARMS, [0, 1], np.sin(angles)[None] ** 2, np.zeros(1, dtype=bool), 10**6)
+    means = SeedMeans(ARMS, [0, 1], np.sin(angles)[None] ** 2, [SHARE], 10**6)
     np.testing.assert_allclose(means.centred[0], np.tile([-0.01, 0.01], (4, 1)), rtol=1e-6)
     np.testing.assert_allclose(means.slope[0], np.sin(2 * angles.mean(axis=1)), rtol=2e-3)
 

@@ -6,12 +6,13 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.text import Text
 
-from reward_ablation.figures.elements.forest import METRICS, limits
+from reward_ablation.figures.elements.forest import limits
 from reward_ablation.figures.elements.style import looks
 from reward_ablation.figures.evaluation.differences import differences
 from reward_ablation.figures.evaluation.effects import effects, rows_of
 
 NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40, "p": 0.01, "p_holm": 0.03}
+METRICS = ("accuracy_strict", "format", "tokens")
 KINDS = [(mode, metric) for mode in ("greedy", "sampled") for metric in METRICS]
 
 

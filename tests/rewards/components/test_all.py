@@ -6,7 +6,7 @@ import pytest
 
 from reward_ablation.rewards.load import component_names, load_component
 
-from . import EXAMPLE_PARAMETERS
+from . import EXAMPLE_PARAMETERS, FURTHER_COLUMNS
 
 TEXTS = [
     r"<think>First, 9 * 8.</think><answer>72</answer>",
@@ -16,6 +16,8 @@ TEXTS = [
     "",
 ]
 COLUMNS = {"answer": "72", "problem_id": "p", "question": "9 * 8?", "solution": "72", "level": None, "subject": None}
+COLUMNS |= FURTHER_COLUMNS
+COLUMNS |= {"unit_tests": ["assert f(9, 8) == 72"]}
 
 MEGABYTE = 1_000_000
 #: Start, unit and end of texts of a megabyte that a careless expression would look at again and again:
@@ -53,17 +55,34 @@ HOSTILE = [
     (r"\boxed{", r"\frac1", "}"),
     ("", "\\", ""),
     ("####", " 6", ""),
+    ("", "[", ""),
+    ("", "[]", ""),
+    ("<<", "<", ""),
+    ("", "<<", ">"),
+    ("", "*", ""),
+    ("", "* ", ""),
+    ("", "**a", ""),
+    ("", "p. ", "s"),
+    ("", '."', "x"),
+    ("", ".", "x"),
+    ("", "a. ", ""),
+    ("", "a-", "!"),
+    ("", "。", ""),
+    ("", "******", "x"),
+    ("```json", "{", ""),
+    ("", "\n\n", "x"),
+    ("", "Step", "1"),
 ]
 
 
 #: Components that run a model have tests of their own: a batch changes the last bits of a score, and a megabyte takes
 #: minutes.
-OF_MODELS = {"judge"}
+OF_MODELS = {"judge", "reward_model"}
 
 
 @pytest.fixture(params=[name for name in component_names() if name not in OF_MODELS])
 def component(request):
-    return load_component(request.param, EXAMPLE_PARAMETERS.get(request.param, {}), Path())
+    return load_component(request.param, EXAMPLE_PARAMETERS.get(request.param, {}), Path(), further=[*FURTHER_COLUMNS])
 
 
 def scores_of(component, completions):

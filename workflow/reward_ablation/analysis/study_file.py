@@ -6,7 +6,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reward_ablation.study.primary import Contrast, Primary, Question
 from reward_ablation.study.run_spec import ArmSpec
@@ -47,6 +47,14 @@ class StudyRun(Section):
         return self.folder.removeprefix("runs/")
 
 
+class OwnMetric(Section):
+    """A metric of the study's own, as declared."""
+
+    name: str
+    range: tuple[float, float] | None = None
+    higher_is_better: bool = True
+
+
 class StudyFile(Section):
     """What was planned: arms, runs and how they are to be compared."""
 
@@ -56,6 +64,11 @@ class StudyFile(Section):
     runs: list[StudyRun]
     datasets: list[str]
     answers: dict[str, str]
+    #: Files of scores by the study's own metrics, as `answers`; none without such metrics.
+    scores: dict[str, str] = {}
+    #: Whether answers are judged as mathematics.
+    mathematics: bool = True
+    own_metrics: list[OwnMetric] = Field([], alias="metrics")
     questions: dict[str, str]
     keep_models: int = 0
     inputs: dict[str, str]
@@ -118,13 +131,39 @@ class StudyFile(Section):
 
         return [name for name in self.components if not of_the_control(name)]
 
+    @property
+    def metrics(self) -> dict[str, OwnMetric]:
+        """The study's own metrics by name, in their order."""
+        return {metric.name: metric for metric in self.own_metrics}
+
+    @property
+    def main_metric(self) -> str:
+        """The metric that figures and the summary lead with: that of the primary question if it is an own one."""
+        if self.primary.metric in self.metrics:
+            return self.primary.metric
+        return "accuracy_strict" if self.mathematics else next(iter(self.metrics))
+
+    @property
+    def main_is_better_high(self) -> bool:
+        """Whether more of the main metric is better."""
+        return self.main_metric not in self.metrics or self.metrics[self.main_metric].higher_is_better
+
     def answers_file(self, dataset: str, run: str) -> str:
         """Answers to a data set of a run, or of "base", below the study's folder."""
         return self.answers[dataset].replace("{run}", run)
 
+    def scores_file(self, dataset: str, run: str) -> str | None:
+        """Scores of the answers of `answers_file`; None where the study has no metrics of its own."""
+        return self.scores[dataset].replace("{run}", run) if self.scores else None
+
     def kept_answers_file(self, dataset: str, run: str) -> str:
         """Answers to a data set of the models that a run kept on the way, below the study's folder."""
         return self.answers_file(dataset, run).removesuffix(".parquet") + ".steps.parquet"
+
+    def kept_scores_file(self, dataset: str, run: str) -> str | None:
+        """Scores of the answers of `kept_answers_file`; None where the study has no metrics of its own."""
+        file = self.scores_file(dataset, run)
+        return None if file is None else file.removesuffix(".parquet") + ".steps.parquet"
 
     def runs_of(self, arm: str) -> list[StudyRun]:
         """Runs of one arm, one a seed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
@@ -78,3 +78,11 @@ class StudyConfig(Section):
             for name, component in self.components.items()
             if component.scored == "everywhere" or arm.weights[name]
         }
+
+    def metric_functions(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Function and parameters of each of the study's own metrics, by name."""
+        named = {
+            name: self.components.get(metric.component or "", metric)
+            for name, metric in self.evaluation.metrics.items()
+        }
+        return {name: (str(source.function), source.parameters) for name, source in named.items()}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from reward_ablation.config.base import Section
-from reward_ablation.config.sections.data import FileData, HubData, ProblemSource
+from reward_ablation.config.sections.data import FileData, HubData, ProblemSource, further_columns
+from reward_ablation.data.further_columns import typed_column
 from reward_ablation.data.gold_check import check_golds
 from reward_ablation.data.reading import Rows
 from reward_ablation.data.sources import REPOSITORIES, load
@@ -28,6 +29,7 @@ class PrepareSpec(Section):
     source: ProblemSource
     duplicates: Switch = "refuse"
     overlap: Switch = "refuse"
+    golds: bool = Field(True, description="false: keep problems without an answer, and check no answer.")
     content: str | None = Field(None, description="Digest that a local file had when the workflow was planned.")
     apart_from: list[Any] = Field([], description="Where the other sets come from: only for the key of a run.")
 
@@ -41,13 +43,13 @@ class PrepareSpec(Section):
         return data
 
 
-def schema() -> pa.Schema:
-    """Columns of a prepared set of problems."""
+def schema(golds: bool = True) -> pa.Schema:
+    """Columns that every prepared set of problems has; without `golds` an answer may be null."""
     import pyarrow as pa
 
     columns = ("id", "question", "answer", "solution", "source", "split", "level", "subject")
     types = {"level": pa.int64()}
-    nullable = ("solution", "level", "subject")
+    nullable = ("solution", "level", "subject") if golds else ("answer", "solution", "level", "subject")
     return pa.schema([pa.field(name, types.get(name, pa.string()), nullable=name in nullable) for name in columns])
 
 
@@ -66,12 +68,13 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
     Raises
     ------
     StudyError
-        The source is unusable, the spec refuses duplicates or an overlap that it has, or one of the remaining golds
-        does not grade itself as correct.
+        The source is unusable, the spec refuses duplicates or an overlap that it has, or the spec asks for golds and
+        one of the remaining golds does not grade itself as correct.
     """
     check_unchanged(spec)
-    rows = normalised(load(spec.source), name)
-    kept = [row for row in rows if row["answer"]]
+    further = further_columns(spec.source)
+    rows = normalised(load(spec.source, spec.golds), name, further)
+    kept = [row for row in rows if row["answer"] or not spec.golds]
     counts = {"dropped_no_gold": len(rows) - len(kept)}
 
     repeated = find_duplicates(kept)
@@ -89,8 +92,9 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
     if not kept:
         listed = ", ".join(f"{key.replace('_', ' ')}: {value}" for key, value in counts.items())
         raise StudyError(f"{name}: none of {len(rows)} problems is left ({listed})")
-    check_golds(kept, name)
-    write_parquet(to_table(kept, name), output)
+    if spec.golds:
+        check_golds(kept, name)
+    write_parquet(to_table(kept, name, spec.golds, further), output)
     origin = provenance(spec)
     write_json({"rows": len(kept), **counts, "source": origin, "sha256": sha256(output)}, output.with_suffix(".json"))
 
@@ -109,8 +113,10 @@ def check_unchanged(spec: PrepareSpec) -> None:
         raise StudyError(f"{path}: has changed since the workflow was planned; start the workflow again")
 
 
-def normalised(rows: Rows, name: str) -> Rows:
+def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
     """Rows with every column of the schema, text as text, and ids and questions that can be relied on.
+
+    The values of `further` columns stay as they are.
 
     Question and gold lose white space at both ends; a gold that is absent, empty or not a number (NaN) is None.
     """
@@ -123,6 +129,7 @@ def normalised(rows: Rows, name: str) -> Rows:
         }
         for column in ("id", "question", "answer"):
             row[column] = (row[column] or "").strip() or None
+        row |= {column: raw.get(column) for column in further}
         for column in ("id", "question"):
             if row[column] is None:
                 raise StudyError(f"{where}: no {column}; every problem needs one")
@@ -175,12 +182,13 @@ def find_overlap(rows: Rows, prepared: Sequence[Path]) -> dict[str, str]:
     return {problem: elsewhere[key] for problem, key in keys.items() if key in elsewhere}
 
 
-def to_table(rows: Rows, name: str) -> pa.Table:
-    """Rows as a table of the schema."""
+def to_table(rows: Rows, name: str, golds: bool = True, further: Sequence[str] = ()) -> pa.Table:
+    """Rows as a table of the schema and of `further` columns."""
     import pyarrow as pa
 
+    fields = [*schema(golds), *(typed_column(rows, column, name) for column in further)]
     try:
-        return pa.Table.from_pylist(rows, schema=schema())
+        return pa.Table.from_pylist(rows, schema=pa.schema(fields))
     except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell
         raise StudyError(f"{name}: a text has a character that is not Unicode ({error.reason})") from error
 

@@ -11,6 +11,9 @@ from reward_ablation.system.errors import StudyError
 
 Rows = list[dict[str, Any]]
 
+#: Characters of a cell of a CSV file. Python's own limit is 131,072, which tests of a program exceed.
+_LONGEST_CELL = 2**30
+
 
 def read_file(path: str | Path) -> Rows:
     """Rows of a JSON (a list of objects), JSON Lines, CSV or Parquet file, by the ending of its name.
@@ -39,10 +42,13 @@ def read_file(path: str | Path) -> Rows:
 
 
 def _read_json(path: Path) -> Rows:
+    text = path.read_text(encoding="utf-8-sig")
     try:
-        rows = json.loads(path.read_text(encoding="utf-8-sig"))
+        rows = json.loads(text)
     except json.JSONDecodeError as error:
         raise StudyError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from error
+    except _UNREADABLE as error:
+        raise StudyError(f"{path}: {_why_unreadable(error)}") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise StudyError(f"{path}: must hold a list of objects; with one object a line, call it .jsonl")
     return rows
@@ -58,13 +64,26 @@ def _read_json_lines(path: Path) -> Rows:
                 row = json.loads(line)
             except json.JSONDecodeError as error:
                 raise StudyError(f"{path}: line {number}: not JSON ({error.msg})") from error
+            except _UNREADABLE as error:
+                raise StudyError(f"{path}: line {number}: {_why_unreadable(error)}") from None
             if not isinstance(row, dict):
                 raise StudyError(f"{path}: line {number}: must be an object with the columns as keys")
             rows.append(row)
     return rows
 
 
+#: What Python's reader of JSON refuses beside syntax: nesting by recursion, and whole numbers by their digits.
+_UNREADABLE = (RecursionError, ValueError)
+
+
+def _why_unreadable(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "lists and objects are nested too deep; flatten them"
+    return "a whole number has too many digits; write it as text"
+
+
 def _read_csv(path: Path) -> Rows:
+    csv.field_size_limit(_LONGEST_CELL)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         rows: Rows = []

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reward_ablation.config.sections.data import FileData, HubData, ProblemSource, WordProblems
+from reward_ablation.config.sections.data import FileData, HubData, ProblemSource, WordProblems, further_columns
+from reward_ablation.data.further_columns import from_csv, is_csv
 from reward_ablation.data.reading import Rows, read_file, read_hub
 from reward_ablation.system.errors import StudyError
 
@@ -19,16 +20,24 @@ class Repository(NamedTuple):
     rows: dict[str, int]
 
 
-#: The sizes are those of the papers: Cobbe et al. 2021, Hendrycks et al. 2021, Lightman et al. 2023.
+#: The sizes are those of the papers: Cobbe et al. 2021, Hendrycks et al. 2021, Lightman et al. 2023, Austin et al.
+#: 2021, Chen et al. 2021, Zhou et al. 2023.
 REPOSITORIES = {
     "gsm8k": Repository("openai/gsm8k", "main", {"train": 7473, "test": 1319}),
     "math": Repository("DigitalLearningGmbH/MATH-lighteval", "default", {"train": 7500, "test": 5000}),
     "math500": Repository("HuggingFaceH4/MATH-500", "default", {"test": 500}),
+    "mbpp": Repository(
+        "google-research-datasets/mbpp", "full", {"train": 374, "test": 500, "validation": 90, "prompt": 10}
+    ),
+    "humaneval": Repository("openai/openai_humaneval", "openai_humaneval", {"test": 164}),
+    "ifeval": Repository("google/IFEval", "default", {"train": 541}),
 }
 
 
-def load(source: ProblemSource) -> Rows:
+def load(source: ProblemSource, golds: bool = True) -> Rows:
     """Rows of a source with the columns of a problem; a missing gold is None. `limit` keeps the first rows.
+
+    With `golds` a file must have a column of answers.
 
     Raises
     ------
@@ -38,9 +47,9 @@ def load(source: ProblemSource) -> Rows:
     match source:
         case HubData():
             raw = known_rows(source)
-            rows = gsm8k(raw, source.split) if source.source == "gsm8k" else math(raw, source.source, source.split)
+            rows = known_problems(raw, source.source, source.split)
         case FileData():
-            rows = user_file(source)
+            rows = user_file(source, golds)
         case WordProblems():
             from reward_ablation.data.word_problems import generate
 
@@ -51,7 +60,7 @@ def load(source: ProblemSource) -> Rows:
 
 
 def known_rows(source: HubData) -> Rows:
-    """Raw rows of GSM8K, MATH or MATH-500, from the hub or a local copy, all of them."""
+    """Raw rows of a known data set, from the hub or a local copy, all of them."""
     repository = REPOSITORIES[source.source]
     if source.path is not None:
         rows, where = read_file(source.path), source.path
@@ -65,6 +74,20 @@ def known_rows(source: HubData) -> Rows:
             "for a part of it use limit, for other problems source: file"
         )
     return rows
+
+
+def known_problems(raw: Rows, source: str, split: str) -> Rows:
+    """Raw rows of a known data set as problems."""
+    match source:
+        case "gsm8k":
+            return gsm8k(raw, split)
+        case "mbpp":
+            return mbpp(raw, split)
+        case "humaneval":
+            return humaneval(raw, split)
+        case "ifeval":
+            return ifeval(raw, split)
+    return math(raw, source, split)
 
 
 def gsm8k(raw: Rows, split: str) -> Rows:
@@ -106,31 +129,99 @@ def math(raw: Rows, source: str, split: str) -> Rows:
     return rows
 
 
-def user_file(source: FileData) -> Rows:
-    """A user's own file: columns by their map, others by their own names; question and answer must be there.
+def mbpp(raw: Rows, split: str) -> Rows:
+    """MBPP: the question is the task with the first test, which shows the function's name and arguments.
+
+    `unit_tests` is a list of Python statements: the set-up code, where there is any, and the asserts.
+    """
+    rows = []
+    for index, row in enumerate(raw):
+        where = f"mbpp row {index}"
+        task, text, set_up = field(row, "task_id", where), field(row, "text", where), row.get("test_setup_code")
+        tests = list_field(row, "test_list", where)
+        rows.append(
+            {
+                "id": f"mbpp/{split}/{task}",
+                "question": f"{text}\n\nYour code should pass this test:\n\n{tests[0]}",
+                "solution": row.get("code"),
+                "source": "mbpp",
+                "split": split,
+                "unit_tests": [*([set_up] if set_up else []), *tests],
+            }
+        )
+    return rows
+
+
+def humaneval(raw: Rows, split: str) -> Rows:
+    """HumanEval: the question is the head of a function, which the completion goes on from.
+
+    `code_before` is that head again, and `unit_tests` a Python program that checks the whole function.
+    """
+    rows = []
+    for index, row in enumerate(raw):
+        where = f"humaneval row {index}"
+        prompt, test = field(row, "prompt", where), field(row, "test", where)
+        rows.append(
+            {
+                "id": f"humaneval/{split}/{str(field(row, 'task_id', where)).removeprefix('HumanEval/')}",
+                "question": prompt,
+                "solution": row.get("canonical_solution"),
+                "source": "humaneval",
+                "split": split,
+                "code_before": prompt,
+                "unit_tests": f"{test}\ncheck({field(row, 'entry_point', where)})\n",
+            }
+        )
+    return rows
+
+
+def ifeval(raw: Rows, split: str) -> Rows:
+    """IFEval: `instructions` is a list of `{"id": ..., "kwargs": {...}}`, without the keywords that are null.
+
+    The hub has each keyword of any instruction for all instructions.
+    """
+    rows = []
+    for index, row in enumerate(raw):
+        where = f"ifeval row {index}"
+        ids, kwargs = list_field(row, "instruction_id_list", where), list_field(row, "kwargs", where)
+        if len(ids) != len(kwargs) or not all(isinstance(own, dict) for own in kwargs):
+            raise StudyError(f"{where}: kwargs must hold one object for each of the {len(ids)} instructions")
+        instructions = [
+            {"id": name, "kwargs": {key: value for key, value in own.items() if value is not None}}
+            for name, own in zip(ids, kwargs, strict=True)
+        ]
+        common = {"id": f"ifeval/{split}/{field(row, 'key', where)}", "source": "ifeval", "split": split}
+        rows.append({**common, "question": field(row, "prompt", where), "instructions": instructions})
+    return rows
+
+
+def user_file(source: FileData, golds: bool = True) -> Rows:
+    """A user's own file: columns by their map, others by their own names. `golds`: a column of answers must be there.
 
     Without a column of ids, the id is the file's name and the row's number. The split is "all".
     """
     raw = read_file(source.path)
     present = list(dict.fromkeys(name for row in raw for name in row))
     for ours, theirs in source.columns.items():
-        if theirs not in present:
+        if theirs is not None and theirs not in present:
             raise StudyError(f"{source.path}: columns.{ours}: no column '{theirs}'; columns here: {', '.join(present)}")
-    for column in ("question", "answer"):
+    for column in ("question", "answer") if golds else ("question",):
         if source.columns.get(column, column) not in present:
+            without = "; where the problems have no answers, write columns: {answer: null}" * (column == "answer")
             raise StudyError(
                 f"{source.path}: no column '{column}'; name its column with columns: {{{column}: ...}}; "
-                f"columns here: {', '.join(present)}"
+                f"columns here: {', '.join(present)}{without}"
             )
 
     def value(row: dict[str, Any], ours: Any) -> Any:
-        return row.get(source.columns.get(ours, ours))
+        theirs = source.columns.get(ours, ours)
+        return None if theirs is None else row.get(theirs)
 
     has_ids = source.columns.get("id", "id") in present
-    stem = Path(source.path).stem
-    return [
+    stem, further = Path(source.path).stem, further_columns(source)
+    rows = [
         {
-            **{column: value(row, column) for column in ("question", "answer", "solution", "subject")},
+            **{column: value(row, column) for column in ("question", "answer", "solution", "subject", *further)},
             "id": value(row, "id") if has_ids else f"file/{stem}/{index}",
             "level": level(value(row, "level"), f"{source.path} row {index}"),
             "source": "file",
@@ -138,6 +229,9 @@ def user_file(source: FileData) -> Rows:
         }
         for index, row in enumerate(raw)
     ]
+    if is_csv(source.path):
+        from_csv(rows, further)
+    return rows
 
 
 def field(row: dict[str, Any], name: str, where: str) -> Any:
@@ -145,6 +239,14 @@ def field(row: dict[str, Any], name: str, where: str) -> Any:
     if name not in row:
         raise StudyError(f"{where}: no column '{name}'; columns here: {', '.join(row)}")
     return row[name]
+
+
+def list_field(row: dict[str, Any], name: str, where: str) -> list[Any]:
+    """A column of a raw row that holds a list of at least one value."""
+    value = field(row, name, where)
+    if not isinstance(value, list) or not value:
+        raise StudyError(f"{where}: {name} must be a list of at least one value")
+    return value
 
 
 def level(value: Any, where: str) -> int | None:

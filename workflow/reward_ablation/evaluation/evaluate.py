@@ -13,7 +13,7 @@ import pyarrow as pa
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers, generate_vllm
 from reward_ablation.evaluation.requests import Completion, Request, list_requests
-from reward_ablation.evaluation.score import SCHEMA, score
+from reward_ablation.evaluation.score import schema_of, score
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.load import load_model, whole_model
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-#: Answers of the models that a run kept: those of `score.SCHEMA`, with the step after which a model was kept.
-KEPT_SCHEMA = pa.schema([pa.field("step", pa.int64(), nullable=False), *SCHEMA])
+def kept_schema(answer_format: str | None) -> pa.Schema:
+    """Columns of the answers of models that a run kept: those of answers, with the step after which one was kept."""
+    return pa.schema([pa.field("step", pa.int64(), nullable=False), *schema_of(answer_format)])
 
 
 def evaluate(spec: EvaluateSpec, folder: Path, base: Path | None, problems: pd.DataFrame) -> pa.Table:
-    """Answers of one model to a set of problems, graded: `score.SCHEMA`, in the problems' order.
+    """Answers of one model to a set of problems, graded: `score.schema_of`, in the problems' order.
 
     Parameters
     ----------
@@ -56,19 +57,20 @@ def evaluate(spec: EvaluateSpec, folder: Path, base: Path | None, problems: pd.D
 
 
 def evaluate_kept(spec: EvaluateSpec, kept: dict[int, Path], base: Path | None, problems: pd.DataFrame) -> pa.Table:
-    """Answers of the models that a run kept, one after the other: `KEPT_SCHEMA`, in order of steps.
+    """Answers of the models that a run kept, one after the other: `kept_schema`, in order of steps.
 
     Parameters
     ----------
     kept : dict of int to Path
         Folder of a model, or of an adapter over `base`, by step.
     """
-    tables = [KEPT_SCHEMA.empty_table()]
+    schema = kept_schema(spec.evaluation.answer_format)
+    tables = [schema.empty_table()]
     for number, (step, folder) in enumerate(kept.items(), start=1):
         print(f"step {step}, model {number} of {len(kept)}", flush=True)
         answers = evaluate(spec, folder, base, problems)
         steps = pa.array([step] * answers.num_rows, pa.int64())
-        tables.append(answers.add_column(0, KEPT_SCHEMA.field("step"), steps).cast(KEPT_SCHEMA))
+        tables.append(answers.add_column(0, schema.field("step"), steps).cast(schema))
         gc.collect()  # vLLM's engine gives its memory back when it is collected
     return pa.concat_tables(tables)
 

@@ -15,6 +15,7 @@ from reward_ablation.rewards.grading.extraction import bare_gold
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+#: Columns of answers that the metrics of mathematics judge.
 SCHEMA = pa.schema(
     [
         pa.field("problem_id", pa.string(), nullable=False),
@@ -32,25 +33,36 @@ SCHEMA = pa.schema(
     ]
 )
 
+#: Columns that the metrics of mathematics add; without them answers have the others.
+VERDICTS = {"answer", "status", "correct_strict", "correct_lenient", "correct_math_paper", "format"}
+
+
+def schema_of(answer_format: str | None) -> pa.Schema:
+    """Columns of answers under an answer format, or without one."""
+    return pa.schema([field for field in SCHEMA if answer_format is not None or field.name not in VERDICTS])
+
 
 def score(
     requests: Sequence[Request],
     completions: Sequence[Completion],
     golds: dict[str, str],
-    answer_format: str,
+    answer_format: str | None,
     tokenizer: PreTrainedTokenizerBase,
 ) -> pa.Table:
-    """Table of `SCHEMA` with one row per request, in their order.
+    """Table of `schema_of` the answer format with one row per request, in their order.
 
     Parameters
     ----------
     golds : dict
         Right answer by problem id.
-    answer_format : str
-        Where the strict grade looks for the answer; the lenient one takes any format, else the last number.
+    answer_format : str or None
+        Where the strict grade looks for the answer; the lenient one takes any format, else the last number. Without it
+        nothing is graded.
     """
     texts = tokenizer.batch_decode([completion.ids for completion in completions], skip_special_tokens=True)
-    verdicts = score_texts(texts, [golds[request.problem_id] for request in requests], answer_format)
+    verdicts: list[dict[str, Any]] = [{} for _ in texts]
+    if answer_format is not None:
+        verdicts = score_texts(texts, [golds[request.problem_id] for request in requests], answer_format)
     rows = [
         {
             "problem_id": request.problem_id,
@@ -63,7 +75,7 @@ def score(
         }
         for request, completion, text, verdict in zip(requests, completions, texts, verdicts, strict=True)
     ]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+    return pa.Table.from_pylist(rows, schema=schema_of(answer_format))
 
 
 def score_texts(texts: Sequence[str], golds: Sequence[str], answer_format: str) -> list[dict[str, Any]]:

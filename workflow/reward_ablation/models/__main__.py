@@ -1,4 +1,4 @@
-"""Fetch or build the base model of a study."""
+"""Fetch or build the base model of a study, or fetch a reward model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from reward_ablation.config.config_errors import read_spec, validate_spec
 from reward_ablation.config.sections.model import DemoModel, HubModel, LocalModel, Model
+from reward_ablation.models.check import check_model, check_sequence_classifier
 from reward_ablation.models.fetch import fetch
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
@@ -17,9 +18,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.models", description=__doc__)
     parser.add_argument("--spec", required=True, help="model as JSON, as in the config's key model")
     parser.add_argument("--output", required=True, type=Path, help="model.json; its folder becomes the model's")
+    parser.add_argument("--reward-model", action="store_true", help="the model is a sequence classifier")
     args = parser.parse_args(arguments)
     with storage_errors(args.output.parent):
-        fetch(parse_spec(args.spec), args.output)
+        fetch(parse_spec(args.spec), args.output, check_sequence_classifier if args.reward_model else check_model)
 
 
 def parse_spec(text: str) -> HubModel | LocalModel | DemoModel:

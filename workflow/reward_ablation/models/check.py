@@ -70,7 +70,7 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
     """
     check_names([path.name for path in folder.iterdir()], where)
     model_type = str(_read_json(folder, "config.json", where).get("model_type"))
-    parameters = sum(math.prod(shape) for shape in _shapes(folder, where).values())
+    parameters = stored_parameters(folder, where)
 
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
@@ -79,13 +79,44 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
             f"{where}: model_type {model_type} is no causal language model of transformers; code from a "
             "repository is never run"
         )
+    _check_tokenizer(folder, where)
+    return parameters, str(CAUSAL[model_type])
+
+
+def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
+    """Open every part of a reward model without loading its weights; parameters, returns and errors of `check_model`.
+
+    A causal language model is refused: transformers would give it a head with random weights.
+    """
+    check_names([path.name for path in folder.iterdir()], where)
+    config = _read_json(folder, "config.json", where)
+    parameters = stored_parameters(folder, where)
+
+    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
+
+    model_type, written = str(config.get("model_type")), config.get("architectures")
+    architecture = str(written[0]) if isinstance(written, list) and written else "no architecture"
+    if architecture != CLASSIFIERS.get(model_type):
+        raise StudyError(
+            f"{where}: holds {architecture}, and reward_model needs a sequence classifier of transformers, such as "
+            "Qwen2ForSequenceClassification; code from a repository is never run"
+        )
+    _check_tokenizer(folder, where)
+    return parameters, architecture
+
+
+def _check_tokenizer(folder: Path, where: str) -> None:
     try:
         load_tokenizer(folder, where)
     except StudyError:
         raise
     except Exception as error:  # tokenizers raises bare Exception on a broken file
         raise StudyError(f"{where}: the tokenizer cannot be loaded: {first_line(error)}") from error
-    return parameters, str(CAUSAL[model_type])
+
+
+def stored_parameters(folder: Path, where: str) -> int:
+    """Number of parameters that the safetensors files of a model's folder hold; StudyError where a file is broken."""
+    return sum(math.prod(shape) for shape in _shapes(folder, where).values())
 
 
 def first_line(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ from reward_ablation.models.verify import FETCHED
 from reward_ablation.system.errors import StudyError, refused_by_storage
 from reward_ablation.system.files import write_json
 
+#: Checks a model's folder, called by the second argument in messages; returns its parameters and its architecture.
+Check = Callable[[Path, str], tuple[int, str]]
 
-def fetch(model: HubModel | LocalModel | DemoModel, output: Path) -> None:
+
+def fetch(model: HubModel | LocalModel | DemoModel, output: Path, check: Check = check_model) -> None:
     """Download, copy or build a model, check it, and move its folder into place.
 
     Everything happens in a hidden folder beside the target. A failure removes it, and what a killed process left
@@ -28,6 +31,8 @@ def fetch(model: HubModel | LocalModel | DemoModel, output: Path) -> None:
     model : HubModel, LocalModel or DemoModel
     output : Path
         Path of model.json in the model's folder.
+    check : callable
+        What the model must be: a causal language model, or a sequence classifier.
 
     Raises
     ------
@@ -35,7 +40,7 @@ def fetch(model: HubModel | LocalModel | DemoModel, output: Path) -> None:
         The model cannot be had or is broken, or the folder holds something that is not a model.
     """
     with new_folder(output) as folder:
-        _fill(model, folder)
+        _fill(model, folder, check)
 
 
 @contextmanager
@@ -66,7 +71,7 @@ def new_folder(output: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _fill(model: HubModel | LocalModel | DemoModel, folder: Path) -> None:
+def _fill(model: HubModel | LocalModel | DemoModel, folder: Path, check: Check) -> None:
     """Bring a model's files into a folder, check them and write the record."""
     where, revision, published = _describe(model), None, []
     match model:
@@ -81,10 +86,12 @@ def _fill(model: HubModel | LocalModel | DemoModel, folder: Path) -> None:
             build(model, folder)
     files = file_table(folder)
     check_download(published, files, folder, where)
-    record_model(folder, files, {"source": model.source, "id": where, "revision": revision})
+    record_model(folder, files, {"source": model.source, "id": where, "revision": revision}, check)
 
 
-def record_model(folder: Path, files: dict[str, dict[str, Any]], origin: dict[str, Any]) -> None:
+def record_model(
+    folder: Path, files: dict[str, dict[str, Any]], origin: dict[str, Any], check: Check = check_model
+) -> None:
     """Check a model's files and write its record, last.
 
     Parameters
@@ -93,8 +100,10 @@ def record_model(folder: Path, files: dict[str, dict[str, Any]], origin: dict[st
         Of the folder, as `file_table` has them.
     origin : dict
         Where the model comes from: `source`, `id` and `revision` at least.
+    check : callable
+        As of `fetch`.
     """
-    parameters, architecture = check_model(folder, str(origin["id"]))
+    parameters, architecture = check(folder, str(origin["id"]))
     record = {**origin, "files": files, "parameters": parameters, "architecture": architecture}
     write_json(record, folder / FETCHED)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +21,19 @@ class Arguments:
     """The arguments of a reward function: columns that it names, and parameters that the config may set.
 
     `required` are the parameters without a default. `any_column` says whether the function takes columns that it does
-    not name (`**columns`).
+    not name (`**columns`). `named` are the columns that the function takes so and that its parameter `column` names.
     """
 
     columns: tuple[str, ...]
     parameters: tuple[str, ...]
     required: tuple[str, ...]
     any_column: bool
+    named: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """All columns that the function asks for, by its arguments and by its parameter `column`."""
+        return (*self.columns, *self.named)
 
     def columns_among(self, columns: dict[str, Any]) -> dict[str, Any]:
         """The columns that the function takes. A column never takes the place of a parameter."""
@@ -38,12 +44,15 @@ class Arguments:
         }
 
 
-def arguments_of(reference: str, function: Callable, parameters: dict[str, Any]) -> Arguments:
+def arguments_of(
+    reference: str, function: Callable, parameters: dict[str, Any], further: Sequence[str] = ()
+) -> Arguments:
     """Sort the arguments of a reward function into columns and parameters.
 
     An argument that has a default, or stands after `*`, is a parameter; any other argument is a column. An argument
     with the name of a column is a column also with a default or after `*`. There are two exceptions for columns of the
-    data: what the config sets is a parameter, and so is an argument that stands after `*` and has a default.
+    data: what the config sets is a parameter, and so is an argument that stands after `*` and has a default. The value
+    of a parameter `column` is a column that the function asks for, too.
 
     Parameters
     ----------
@@ -52,13 +61,16 @@ def arguments_of(reference: str, function: Callable, parameters: dict[str, Any])
     function : callable
     parameters : dict
         The parameters that the config sets.
+    further : sequence of str
+        Columns of the data beside those of every problem.
 
     Raises
     ------
     StudyError
         The function asks for an unknown column, or takes an argument by its position only.
     """
-    columns, settable, required = [], [], []
+    of_data = (*OF_PROBLEMS, *further)
+    columns, settable, required, named = [], [], [], []
     arguments = inspect.signature(function).parameters.values()
     any_column = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
     for argument in arguments:
@@ -73,16 +85,31 @@ def arguments_of(reference: str, function: Callable, parameters: dict[str, Any])
         from_trainer = argument.name in OF_TRAINER
         can_be_set = (after_star or has_default) and not from_trainer
         is_set = can_be_set and (argument.name in parameters or (after_star and has_default))
-        from_data = argument.name in OF_PROBLEMS and not is_set
+        from_data = argument.name in of_data and not is_set
         if from_trainer or from_data:
             columns.append(argument.name)
         elif not can_be_set:
             raise StudyError(
                 f"components: {reference}: asks for the column {argument.name!r}, which the data does not have; "
-                f"columns: {', '.join((*OF_TRAINER, *OF_PROBLEMS))}; a parameter has a default or stands after *"
+                f"columns: {', '.join((*OF_TRAINER, *of_data))}; a parameter has a default or stands after *, and "
+                "data.train.columns gives a file further columns"
             )
         elif not has_default:
             required.append(argument.name)
         if can_be_set:
             settable.append(argument.name)
-    return Arguments(tuple(columns), tuple(settable), tuple(required), any_column)
+        if argument.name == "column" and can_be_set and not from_data:
+            named += _named_column(reference, parameters.get("column", argument.default), of_data)
+    return Arguments(tuple(columns), tuple(settable), tuple(required), any_column, tuple(named))
+
+
+def _named_column(reference: str, name: Any, of_data: Sequence[str]) -> list[str]:
+    """The column that a parameter `column` names, in a list; StudyError where the data does not have it."""
+    if not isinstance(name, str):
+        return []
+    if name not in of_data:
+        raise StudyError(
+            f"components: {reference}: column: the data does not have the column {name!r}; columns: "
+            f"{', '.join(of_data)}; data.train.columns gives a file further columns"
+        )
+    return [name]

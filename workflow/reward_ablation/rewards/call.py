@@ -26,7 +26,7 @@ Hide = Callable[[str], str]
 def _checked_scores(name: str, output: Any, columns: dict[str, Any], hide: Hide) -> Scores:
     """Scores of a batch as floats, from what the function of a component has returned; StudyError for anything else."""
     expected = len(columns["completions"])
-    where = f"components.{name}: at step {step_of(columns)}"
+    where = f"{name}: {_when(columns)}"
     scores = listed(output)
     if scores is None:
         raise StudyError(f"{where}: the function returned {_shown(output, hide)}; return a list of scores; {_ADVICE}")
@@ -53,7 +53,8 @@ def scored(
 ) -> Scores:
     """Call the reward function of a component, as `output_of` does, and check its scores.
 
-    `columns` are all columns of the batch; messages name the step and the problem by them. `hide` takes secrets out of
+    `name` is the component with its section, as in `components.length`. `columns` are all columns of the batch;
+    messages name the step and the problem by them. `hide` takes secrets out of
     a text.
 
     Raises
@@ -67,14 +68,14 @@ def scored(
     except Exception as error:
         if refused_by_storage(error) or type(error).__name__ == "OutOfMemoryError":  # the second is torch's
             raise
-        where = f"at step {step_of(columns)}, {_problems(columns)}"
+        where = f"{_when(columns)}, {_problems(columns)}"
         if isinstance(error, StudyError):  # a component's own message says all that there is to say
             kind = PassingError if isinstance(error, PassingError) else StudyError
-            raise kind(f"components.{name}: {hide(str(error))} ({where})") from error
+            raise kind(f"{name}: {hide(str(error))} ({where})") from error
         _print_own_traceback(error, hide)
         line = f"{line_in(unwrap(function).__code__.co_filename, error)}{described(error, hide)}"
         # The exit status of the command depends on the cause: a failed network may come back.
-        raise StudyError(f"components.{name}: {line} ({where})") from error
+        raise StudyError(f"{name}: {line} ({where})") from error
     return _checked_scores(name, output, columns, hide)
 
 
@@ -103,6 +104,11 @@ def described(error: BaseException, hide: Hide = str) -> str:
     if len(message) > 300:  # such as an answer of a model
         message = f"{message[:300]}..."
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _when(columns: dict[str, Any]) -> str:
+    """When a batch is scored: at a step of training, or later."""
+    return "in evaluation" if columns.get("trainer_state") is None else f"at step {step_of(columns)}"
 
 
 def step_of(columns: dict[str, Any]) -> int | str:

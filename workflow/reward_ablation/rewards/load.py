@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,8 @@ def load_component(
     root: Path,
     name: str | None = None,
     environment: Mapping[str, str] = os.environ,
+    section: str = "components",
+    further: Sequence[str] = (),
 ) -> RewardFunction:
     """Reward function of a component, its parameters set: ``(completions, **columns) -> list[float | None]``.
 
@@ -51,13 +53,17 @@ def load_component(
         ``{env: NAME}`` is read from the variable NAME of `environment`.
     name : str, optional
         The component's name, by which TRL names a metric; default the function's own name.
+    section : str
+        The section of the config that has the name, for messages.
+    further : sequence of str
+        Columns of the data beside those of every problem.
 
     Raises
     ------
     StudyError
         What `check_component` refuses, or an environment variable that is not set.
     """
-    found, arguments = check_component(function, parameters, root, environment)
+    found, arguments = check_component(function, parameters, root, environment, further)
     if missing := missing_variables([*parameters.values()], environment):
         raise StudyError(f"components: {function}: {not_set(missing)}")
     values = _values(found, parameters, root, environment)
@@ -67,7 +73,7 @@ def load_component(
     def component(completions: list, **columns: Any) -> Scores:
         columns["completions"] = completions
         with _imports_from(root, folder):
-            return scored(component.__name__, found, arguments, values, columns, hide)
+            return scored(f"{section}.{component.__name__}", found, arguments, values, columns, hide)
 
     component.__name__ = name or found.__name__
     component.__doc__ = found.__doc__
@@ -75,7 +81,11 @@ def load_component(
 
 
 def check_component(
-    function: str, parameters: dict[str, Any], root: Path, environment: Mapping[str, str] = os.environ
+    function: str,
+    parameters: dict[str, Any],
+    root: Path,
+    environment: Mapping[str, str] = os.environ,
+    further: Sequence[str] = (),
 ) -> tuple[Callable, Arguments]:
     """A component's function and its arguments, checked; for the parameters see `load_component`.
 
@@ -86,11 +96,11 @@ def check_component(
     found = _from_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):
         found = called_like_others(found)
-    arguments = arguments_of(function, found, parameters)
+    arguments = arguments_of(function, found, parameters, further)
     _check_parameters(function, found, arguments, parameters, environment)
     # A user's function may fail without completions.
     if not in_a_file(function) and not missing_variables([*parameters.values()], environment):
-        _check_together(function, found, parameters, environment, root)
+        _check_together(function, found, parameters, environment, root, further)
     return found, arguments
 
 
@@ -213,10 +223,11 @@ def _check_together(
     parameters: dict[str, Any],
     environment: Mapping[str, str],
     root: Path = Path(),
+    further: Sequence[str] = (),
 ) -> None:
     """Refuse parameters that do not go together, by a call of the component with no completions."""
-    arguments = arguments_of(name, function, parameters)
-    columns = (*arguments.columns, *OF_PROBLEMS) if arguments.any_column else arguments.columns
+    arguments = arguments_of(name, function, parameters, further)
+    columns = (*arguments.asked, *OF_PROBLEMS) if arguments.any_column else arguments.columns
     values = _values(function, parameters, root, environment)
     try:
         function(**{**arguments.columns_among({column: [] for column in columns}), **values})

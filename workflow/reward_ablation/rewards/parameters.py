@@ -23,6 +23,7 @@ class Mark(Enum):
     NOT_IN_SPEC = "no part of it"
     FILE = "a file that counts by its content"
     FOLDER = "a folder that counts by its content"
+    MODEL = "a model's folder that counts by its content, or with a revision a repository on the hub"
 
 
 #: A parameter that decides no score.
@@ -32,8 +33,13 @@ FilePath = Annotated[str, Mark.FILE]
 #: The path of a folder, as `FilePath` is of a file.
 FolderPath = Annotated[str, Mark.FOLDER]
 
+#: A saved model: the path of its folder, which counts by its content. Where the function also gets a `revision`, the
+#: text is that of a repository on the hub, and a part of the spec. The function gets the text as it is written: the
+#: workflow fetches the model into a folder of its own.
+ModelPath = Annotated[str, Mark.MODEL]
+
 #: Names without which a file has no markers.
-NAMES = ("NotInSpec", "FilePath", "FolderPath")
+NAMES = ("NotInSpec", "FilePath", "FolderPath", "ModelPath")
 
 
 def hints_of(function: Callable) -> dict[str, Any]:
@@ -57,7 +63,7 @@ def _mark(hint: Any) -> Mark | None:
 
 def with_whole_paths(function: Callable, parameters: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Parameters in which the paths of files and folders start from a root; other values stay as they are."""
-    paths = {name for name, mark in marks_of(function).items() if mark is not Mark.NOT_IN_SPEC}
+    paths = {name for name, mark in marks_of(function).items() if mark in (Mark.FILE, Mark.FOLDER)}
     return {
         name: str(root / value) if name in paths and isinstance(value, str) else value
         for name, value in parameters.items()

@@ -14,6 +14,7 @@ from reward_ablation.cluster.site import Site
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.start import memory_terms as terms
 from reward_ablation.start.memory_terms import Run, Shape
+from reward_ablation.start.reward_model_memory import reward_model_bytes, reward_model_lines
 from reward_ablation.study.study import Run as StudyRun
 from reward_ablation.study.study import Study
 
@@ -133,6 +134,8 @@ def smallest_card_here() -> float | None:
 def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site | None) -> list[str]:
     """A line for each amount of GPU memory, with the arms that take it; a warning where the GPU has less.
 
+    A line for each reward model says how much of this the model takes.
+
     The `runs` will be trained on this machine (`here`), or on the cluster of a `site`.
     """
     arms = {run.arm: run for run in runs if run.launch.gpus}
@@ -142,10 +145,13 @@ def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site 
     on_cluster = site is not None or not here
     here_gib = None if on_cluster else smallest_card_here()
     found: dict[tuple[str, float | None], list[str]] = {}
+    rewards: dict[str, dict[str, float | None]] = {}
     for arm, run in arms.items():
         kind = run.launch.resources.get("gpu_model") or (site and (site.train.gpu_type or site.gpu_type))
         card = card_by_name(str(kind or "")) if on_cluster else here_gib
-        needed = peak(shape, layout_of(run), (card or 0) * GIB) / GIB
+        rewards[arm] = reward_model_bytes(study, run, read_shape)
+        of_rewards = sum(size or 0 for size in rewards[arm].values()) * (1 + SLACK)
+        needed = (peak(shape, layout_of(run), (card or 0) * GIB) + of_rewards) / GIB
         found.setdefault((f"{needed:.1f}" if needed < 99.95 else f"{needed:.0f}", card), []).append(arm)
     lines = []
     for (needed_text, card), names in found.items():
@@ -154,4 +160,4 @@ def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site 
         of_card = f", which has {card:.0f} GiB" if card else ""
         line = f"GPU memory{of_arms}: about {needed_text} GiB on each GPU{of_card}, for prompts of {Run.prompt} tokens"
         lines.append(f"warning: {line}" if card and float(needed_text) > card else line)
-    return lines
+    return lines + reward_model_lines(rewards.values())

@@ -29,18 +29,22 @@ _EXPORT = r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|eval
 _FOLDER_KINDS = {
     f"runs/{_RUN}": "run",
     f"models/base-{_KEY}": "base model of another config",
+    f"models/reward-{_KEY}": "reward model of another config",
     rf"models/\.base-{_KEY}{re.escape(SFT_WORK)}": "unfinished supervised start of another config",
 }
 _FILE_KINDS = {
     rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet": "answers that the study does not have",
     rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.json": "record of answers that the study does not have",
+    rf"scores/{_KEY}-{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet": "scores that the study does not have",
     rf"data/sft-{_KEY}\.(?:parquet|json)": "set of demonstrations of another config",
     rf"data/{_KEYED}\.(?:parquet|json)": "training set of another config",
     rf"data/evaluation/{_KEYED}\.(?:parquet|json)": "evaluation set of another config",
     rf"exports/[a-z_]+/{_RUN}/{_EXPORT}": "export that the study does not ask for",
     _LOG.format(f"train/{_RUN}"): "of a run that the study does not have",
     _LOG.format(rf"evaluate/{_MODEL}/{_KEYED}(?:\.steps)?"): "of answers that the study does not have",
+    _LOG.format(rf"score/{_MODEL}/{_KEYED}(?:\.steps)?"): "of scores that the study does not have",
     _LOG.format(f"prepare/evaluation/{_KEYED}"): "of data that the study does not have",
+    _LOG.format(f"fetch/reward-{_KEY}"): "of a reward model that the study does not have",
     _LOG.format(f"export/[a-z_]+/{_RUN}"): "of an export that the study does not ask for",
 }
 _TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
@@ -53,7 +57,7 @@ _OF_A_RUN = re.compile(
     r"|[a-z_]+\.parquet|gradients_step_[0-9]+\.npz|\..+\.tmp"
 )
 #: Parts of a path that the list shows, by the first part: the seeds of an arm are one line, and so are a stage's logs.
-_DEPTHS = {"runs": 2, "evaluation": 3, "logs": 2, "benchmarks": 2}
+_DEPTHS = {"runs": 2, "evaluation": 3, "scores": 3, "logs": 2, "benchmarks": 2}
 #: Lines of one list.
 MOST = 60
 
@@ -109,15 +113,19 @@ def needed_paths(study: Study) -> set[str]:
     exports = {str(PurePath(file).parent) for file in study.exports}
     logs = [f"train/{run}" for run in study.runs] + [f"evaluate/{name}" for name in answers]
     logs += [f"prepare/evaluation/{name}" for name in study.datasets]
+    logs += [f"fetch/reward-{key}" for key in study.reward_models]
     logs += [folder.replace("exports/", "export/", 1) for folder in exports]
     start = PurePath(study.model_file).parent
     paths = {f"runs/{run}" for run in study.runs} | {str(PurePath(study.fetched_file).parent), str(start)}
+    paths |= {str(PurePath(file).parent) for file in study.fetched_reward_models}
     if not (study.root / study.config.root / study.model_file).is_file():
         paths.add(f"models/.{start.name}{SFT_WORK}")
     tables = [*sets, *(f"{study.answers_folder}/{name}.parquet" for name in answers)]
     paths |= {name.removesuffix(".parquet") + ending for name in tables for ending in (".parquet", ".json")}
     paths |= {f"logs/{name}.log" for name in logs} | {f"benchmarks/{name}.tsv" for name in logs}
-    return paths | exports | set(study.exports)
+    if study.scores:
+        paths |= {f"logs/score/{name}.log" for name in answers} | {f"benchmarks/score/{name}.tsv" for name in answers}
+    return paths | exports | set(study.exports) | set(study.scores)
 
 
 def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
@@ -131,7 +139,7 @@ def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
         of_the_study = path.parent.name in study.folders.values()
         whose = "of a seed that the study does not have" if of_the_study else "of another config"
         return f"{'finished' if finished else 'unfinished'} run {whose}"
-    if what == "base model of another config" and not _is_a_fetched_model(path):
+    if what and what.endswith("model of another config") and not _is_a_fetched_model(path):
         return None
     return f"{'log' if name.startswith('logs/') else 'benchmark'} {what}" if what and what.startswith("of ") else what
 

@@ -108,8 +108,13 @@ class Reruns:
         }
 
     def inputs_of_run(self, wildcards: Any) -> dict[str, str]:
-        """Input function: the model and the problems of a run; a stale or damaged run is forced, as by `--forcerun`."""
+        """Input function: the model, the problems and the reward models of a run.
+
+        A stale or damaged run is forced, as by `--forcerun`.
+        """
         files = {"model": self.study.model_file, "problems": self.study.problems_file}
+        rewards = self.study.reward_model_files(wildcards.run).values()
+        files |= {f"reward_model_{number}": file for number, file in enumerate(sorted(set(rewards)))}
         record = f"runs/{wildcards.run}/{RECORD}"
         return self._inputs(record, files, again=wildcards.run in self.runs_again)
 

@@ -25,6 +25,7 @@ from reward_ablation.start.history import History, is_held, read_history
 from reward_ablation.start.plan import DONE, PlannedRun, goes_on, plan_of
 from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, read_log_end, read_signs
 from reward_ablation.start.stale import Present, stale_because
+from reward_ablation.study.reward_models import model_file
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
 from reward_ablation.study.study import Study
@@ -285,6 +286,8 @@ def _preparations(study: Study) -> list[Job]:
     if study.demonstrations_file is not None:
         jobs.append(Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log"))
         jobs.append(Job("learn the demonstrations", study.model_file, "logs/sft/base.log"))
+    for key in study.reward_models:
+        jobs.append(Job("fetch a reward model", model_file(key), f"logs/fetch/reward-{key}.log"))
     jobs.append(Job("prepare the training set", study.problems_file, "logs/prepare/train.log"))
     for data in study.datasets:
         log = f"logs/prepare/evaluation/{data}.log"

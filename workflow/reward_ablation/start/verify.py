@@ -78,8 +78,9 @@ class Verification:
         return [*self._models(), *self._data(), *self._runs(), *self._answers()]
 
     def _models(self) -> Iterator[RecordedFile]:
-        """Files of the fetched model and of the supervised start."""
-        for file in dict.fromkeys((self.study.fetched_file, self.study.model_file)):
+        """Files of the fetched model, of the supervised start and of the reward models."""
+        study = self.study
+        for file in dict.fromkeys((study.fetched_file, study.model_file, *study.fetched_reward_models)):
             folder = file.rpartition("/")[0]
             remedy = f"delete {self.study.config.root}/{folder}: the model is made again once a job needs the model"
             record = read_record(self.root, file)

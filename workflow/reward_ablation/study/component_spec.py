@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
+from reward_ablation.config.config_errors import describe
+from reward_ablation.config.sections.model import HubModel
 from reward_ablation.config.sections.training import Component
 from reward_ablation.rewards.load import marks_of_component
 from reward_ablation.rewards.parameters import Mark
@@ -48,7 +52,7 @@ def divide(function: str, parameters: dict[str, Any], root: Path) -> Divided:
     StudyError
         A file or folder that a parameter names is missing, or its name is in an environment variable.
     """
-    marks = marks_of_component(function, root)
+    marks = _present_marks(function, parameters, root)
     deciding = {name: value for name, value in parameters.items() if name not in marks}
     others = {name: value for name, value in parameters.items() if name in marks}
     contents = {name: _content(name, value, marks[name], root) for name, value in others.items() if value is not None}
@@ -64,12 +68,38 @@ def _content(name: str, value: Any, mark: Mark, root: Path) -> str | None:
     return _digest(root / value, mark, f"components: {name}: {value}")
 
 
+def _present_marks(function: str, parameters: dict[str, Any], root: Path) -> dict[str, Mark]:
+    """Markers of a component's parameters; none of a model on the hub, whose name and commit are in the spec."""
+    marks, revision = marks_of_component(function, root), parameters.get("revision")
+    if revision is None:
+        return marks
+    for name in [name for name, mark in marks.items() if mark is Mark.MODEL and name in parameters]:
+        try:
+            HubModel(id=parameters[name], revision=revision)
+        except ValidationError as error:
+            raise StudyError(f"components: {name}: {describe(error, {}).partition(': ')[2]}") from None
+    return {name: mark for name, mark in marks.items() if mark is not Mark.MODEL}
+
+
+def contents_without_models(function: str, parameters: dict[str, Any], root: Path) -> dict[str, str]:
+    """Digests as of `divide`, but for folders of models."""
+    models = {name for name, mark in marks_of_component(function, root).items() if mark is Mark.MODEL}
+    others = {name: value for name, value in parameters.items() if name not in models}
+    return divide(function, others, root).contents
+
+
 def _digest(path: Path, mark: Mark, where: str) -> str:
-    """Digest of a file or folder,."""
+    """Digest of a file or folder."""
     if mark is Mark.FILE:
         if not os.path.isfile(path):  # Path.is_file raises where a name is too long
             raise StudyError(f"{where}: no such file; a relative path starts from the study's folder")
         return sha256(path)
+    if not os.path.isdir(path) and mark is Mark.MODEL:
+        raise StudyError(
+            f"{where}: no such folder; for a model from the hub give `revision` too, the full hash of a commit"
+        )
     if not os.path.isdir(path):
         raise StudyError(f"{where}: no such folder; a relative path starts from the study's folder")
+    if not os.path.isfile(path / "config.json"):
+        raise StudyError(f"{where}: no config.json; give a folder with a saved transformers model")
     return folder_fingerprint(path)

@@ -32,11 +32,15 @@ DECIDING = tuple(
         "sampling",
         "gram",
         "rewards.arguments",
+        "rewards.columns",
         "rewards.completions",
         "rewards.components",
         "rewards.grading",
+        "rewards.instructions",
         "rewards.judging",
+        "rewards.sandbox",
         "rewards.scoring",
+        "models.reward_model",
     )
 )
 #: Packages on the way to these. Nothing but names is in them.
@@ -58,6 +62,8 @@ STAGES = {
     "word_problems": (f"{PACKAGE}.data.word_problems",),
 }
 _COMPONENTS = f"{PACKAGE}.rewards.components"
+#: Modules that decide a component's scores, and that the component does not import itself: `rewards` knows no torch.
+_BEHIND = {f"{_COMPONENTS}.reward_model": (f"{PACKAGE}.models.reward_model",)}
 _FILE = "equivalent_code.json"
 
 
@@ -81,7 +87,8 @@ def present_digest(name: str) -> str:
     if name == "core":
         return code_digest(*core_modules(), without=AROUND)
     if name.startswith(f"{_COMPONENTS}."):
-        return _digest({module: digest for module, digest in _modules_of(name).items() if module not in _core()})
+        modules = _modules_of(*_with_behind([name]))
+        return _digest({module: digest for module, digest in modules.items() if module not in _core()})
     return code_digest(*STAGES.get(name, (name,)), without=AROUND)
 
 
@@ -103,17 +110,22 @@ def training_digest(functions: Iterable[str]) -> str:
 
 def training_modules(functions: Iterable[str]) -> dict[str, str]:
     """Digest of each module that `training_digest` is over."""
-    return _modules_of(*core_modules(), *component_modules(functions))
+    return _modules_of(*core_modules(), *_with_behind(component_modules(functions)))
 
 
 def command_modules(functions: Iterable[str]) -> dict[str, str]:
     """Digest of each module of the training command, also of those that only surround what decides numbers."""
-    return module_digests(f"{PACKAGE}.training", *component_modules(functions))
+    return module_digests(f"{PACKAGE}.training", *_with_behind(component_modules(functions)))
 
 
 def component_modules(functions: Iterable[str]) -> list[str]:
     """Modules of the built-in components among these functions."""
     return [f"{_COMPONENTS}.{name}" for name in sorted(set(functions)) if ":" not in name]
+
+
+def _with_behind(modules: Iterable[str]) -> list[str]:
+    """Modules of components, and those that stand behind them."""
+    return [each for module in modules for each in (module, *_BEHIND.get(module, ()))]
 
 
 def core_modules() -> list[str]:

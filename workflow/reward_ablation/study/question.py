@@ -26,14 +26,11 @@ def question_of(study: StudyConfig, arms: Sequence[str]) -> Question:
         raise ValueError("primary.mode: greedy is switched off; set evaluation.greedy to true, or mode to sampled")
     if mode == "sampled" and not study.evaluation.samples:
         raise ValueError("primary.mode: sampled is switched off; set evaluation.samples above 0, or mode to greedy")
-    metrics = metrics_of_mode(mode, study.evaluation.samples)
-    if asked.metric not in metrics:
-        raise ValueError(
-            f"primary.metric: unknown metric {asked.metric!r}; metrics in mode {mode}: {', '.join(metrics)}"
-        )
-    return Question(
-        dataset=asked.dataset or datasets[0], mode=mode, metric=asked.metric, contrasts=_contrasts(study, arms)
-    )
+    metrics = metrics_of_mode(study.evaluation, mode)
+    metric = asked.metric or next(name for name in ("accuracy_strict", *study.evaluation.metrics) if name in metrics)
+    if metric not in metrics:
+        raise ValueError(f"primary.metric: unknown metric {metric!r}; metrics in mode {mode}: {', '.join(metrics)}")
+    return Question(dataset=asked.dataset or datasets[0], mode=mode, metric=metric, contrasts=_contrasts(study, arms))
 
 
 def _contrasts(study: StudyConfig, arms: Sequence[str]) -> list[Contrast]:

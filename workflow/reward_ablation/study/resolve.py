@@ -23,15 +23,18 @@ from reward_ablation.config.checks import (
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.designs import Arm, place_of
 from reward_ablation.config.secrets import missing_variables, not_set, refuse_secrets
-from reward_ablation.config.sections.data import Data, HubData
+from reward_ablation.config.sections.data import SPLITS, Data, HubData, ProblemSource, further_columns
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
+from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import request_warnings
+from reward_ablation.study.golds import check_answers
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
+from reward_ablation.study.reward_models import FUNCTION as REWARD_MODEL
 from reward_ablation.study.run import Run, folders_of, run_code
 from reward_ablation.study.spec import arm_spec, contents_of, study_spec
 from reward_ablation.study.study import DESCRIPTION, FOLDERS, Study
@@ -169,6 +172,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     if study.baseline is not None and study.baseline not in arms:
         raise ValueError(f"baseline: unknown arm '{study.baseline}'; arms here: {', '.join(arms)}")
     check_control(study, arms)
+    check_metrics(study, root)
     for name, arm in arms.items():
         settings, scored = {**study.training, **arm.training}, study.scored_in(arm)
         measured = study.gradients.every or study.gradients.whole
@@ -180,13 +184,50 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
                 check_placeable(settings, name, key)
     check_kept(study, arms)
     check_prompts_alike(study, arms)
+    further = further_columns(study.data.train)
     for name, component in study.components.items():
         try:
-            check_component(component.function, component.parameters, root)
+            check_component(component.function, component.parameters, root, further=further)
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     check_helpers(study, root)
+    check_metrics(study, root)
+    check_answers(study, root)
     return arms
+
+
+def check_metrics(study: StudyConfig, root: Path) -> None:
+    """Refuse a study without metrics, and one whose component or function cannot judge stored answers."""
+    if study.evaluation.answer_format is None and not study.evaluation.metrics:
+        raise ValueError(
+            "evaluation: nothing judges the answers; set answer_format, for the metrics of mathematics, or metrics"
+        )
+    for name, metric in study.evaluation.metrics.items():
+        where = f"evaluation.metrics.{name}"
+        if metric.component is not None and metric.component not in study.components:
+            raise ValueError(
+                f"{where}.component: unknown component '{metric.component}'; components: {', '.join(study.components)}"
+            )
+        function, parameters = study.metric_functions()[name]
+        for source in study.data.evaluation.values():
+            check_judging(function, parameters, root, source, where)
+
+
+def check_judging(function: str, parameters: dict[str, Any], root: Path, source: ProblemSource, where: str) -> None:
+    """Refuse a function that asks for what the stored answers to an evaluation set do not have."""
+    try:
+        _, arguments = check_component(function, parameters, root, further=further_columns(source))
+    except StudyError as error:
+        raise ValueError(f"{where}: {str(error).removeprefix('components: ')}") from None
+    if function == REWARD_MODEL:
+        raise ValueError(
+            f"{where}: {function} scores completions in training alone; list it as a component, and not here"
+        )
+    if missing := [column for column in arguments.columns if column in OF_TRAINER and column != "completions"]:
+        raise ValueError(
+            f"{where}: {function} asks for {missing[0]}, which is known in training alone; answers have their text, "
+            "and the metric tokens is their length"
+        )
 
 
 def check_helpers(study: StudyConfig, root: Path) -> None:
@@ -246,6 +287,11 @@ def check_exports(study: StudyConfig, arms: dict[str, Arm]) -> None:
                 f"exports: rldynamics has the scores of {unscored[0]} of all runs, and arm {arm} does not score it; "
                 f"set components.{unscored[0]}.scored: everywhere, or take rldynamics out"
             )
+    if "simple_grpo" in study.exports and study.evaluation.answer_format is None:
+        raise ValueError(
+            "exports: simple_grpo has answers graded as mathematics, and evaluation.answer_format is not set; set "
+            "it, or take simple_grpo out"
+        )
     if "simple_grpo" in study.exports and not study.evaluation.greedy:
         raise ValueError(
             "exports: simple_grpo has greedy answers, and evaluation.greedy is false; set it to true, or take "
@@ -302,14 +348,16 @@ def check_launches(study: StudyConfig, arms: dict[str, Arm], launches: dict[str,
 def trained_on_test(data: Data) -> list[str]:
     """A warning where the training set is the test split of a public benchmark."""
     train = data.train
-    if not isinstance(train, HubData) or train.split != "test":
+    # IFEval's only split has the name train, and is what models are judged on.
+    if not isinstance(train, HubData) or (train.split != "test" and train.source != "ifeval"):
         return []
     source = "math" if train.source == "math500" else train.source
     others = ", and on the 500 of MATH-500, which are among MATH's test problems," if train.source == "math" else ""
+    has_training_split = source != "ifeval" and "train" in SPLITS[source]
+    advice = f"; source: {source}, split: train has problems to train on" if has_training_split else ""
     return [
         f"data.train: training on test problems: {train.source} is a public benchmark; numbers on it{others} say "
-        f"nothing of what a model can do, nor compare with anybody else's; source: {source}, split: train has problems "
-        "to train on"
+        f"nothing of what a model can do, nor compare with anybody else's{advice}"
     ]
 
 

@@ -16,6 +16,7 @@ from reward_ablation.study.spec_parts import (
     EvaluationSpec,
     GradientsSpec,
     LoraSpec,
+    MetricSpec,
     ModelSpec,
     Number,
     PromptSpec,
@@ -86,6 +87,13 @@ class EvaluateSpec(Spec):
     prompt: PromptSpec
     device: Device
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+
+
+class ScoresSpec(Spec):
+    """What decides the scores of answers by the study's own metrics; the limits of a metric do not."""
+
+    metrics: dict[str, MetricSpec]
+    device: Device
 
 
 class StudySpec(Spec):

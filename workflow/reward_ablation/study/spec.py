@@ -14,13 +14,15 @@ from reward_ablation.config.designs import Arm
 from reward_ablation.config.sections.data import Data, ProblemSource, WordProblems
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import DemoModel, LocalModel, Model
+from reward_ablation.config.sections.training import Component
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking
 from reward_ablation.study.canonical import normalised
 from reward_ablation.study.component_spec import component_spec
 from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, SftSpec, StudySpec, VllmSpec
-from reward_ablation.study.spec_parts import DataSpec, ModelSpec, TrainDataSpec, without_defaults
+from reward_ablation.study.golds import demonstration_golds, evaluation_golds, training_golds
+from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
+from reward_ablation.study.spec_parts import DataSpec, MetricSpec, ModelSpec, TrainDataSpec, without_defaults
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -86,12 +88,27 @@ def evaluation_spec(study: StudyConfig) -> EvaluateSpec:
     """What decides the answers of a model: how it is judged, and on which prompts."""
     return EvaluateSpec.model_validate(
         {
-            "evaluation": study.evaluation.model_dump(),
+            "evaluation": study.evaluation.model_dump(exclude={"metrics"}),
             "prompt": study.prompt.model_dump(),
             "device": "cuda" if study.launch.gpus else "cpu",
             "chat_template_kwargs": study.training.get("chat_template_kwargs") or {},
         }
     )
+
+
+def scores_spec(study: StudyConfig, root: Path) -> ScoresSpec:
+    """What decides the scores of answers by the study's own metrics."""
+    metrics = {
+        name: metric_spec(name, function, parameters, root)
+        for name, (function, parameters) in study.metric_functions().items()
+    }
+    return ScoresSpec(metrics=metrics, device="cuda" if study.launch.gpus else "cpu")
+
+
+def metric_spec(name: str, function: str, parameters: dict[str, Any], root: Path) -> MetricSpec:
+    """A metric of the study's own, as `component_spec` has a component."""
+    component = component_spec(Component(function=function, parameters=parameters), root, name)
+    return MetricSpec(**{field: getattr(component, field) for field in MetricSpec.model_fields})
 
 
 def _without_place(spec: Any) -> Any:
@@ -123,20 +140,24 @@ def source_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
     return spec
 
 
-def data_spec(data: Data, source: ProblemSource, root: Path) -> DataSpec:
-    """An evaluation set's source and check."""
-    return DataSpec.model_validate({"source": source_spec(source, root), "duplicates": data.duplicates})
+def data_spec(study: StudyConfig, source: ProblemSource, root: Path) -> DataSpec:
+    """An evaluation set's source and checks."""
+    golds = evaluation_golds(study, root)
+    return DataSpec.model_validate(
+        {"source": source_spec(source, root), "duplicates": study.data.duplicates, "golds": golds}
+    )
 
 
 def train_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
     """The training set's source and checks."""
-    return checked_data_spec(study.data, study.data.train, root)
+    return checked_data_spec(study.data, study.data.train, root, training_golds(study, root))
 
 
-def checked_data_spec(data: Data, source: ProblemSource, root: Path) -> TrainDataSpec:
+def checked_data_spec(data: Data, source: ProblemSource, root: Path, golds: bool) -> TrainDataSpec:
     """What is trained on, and the checks that it is held apart from the evaluation sets by.
 
-    The evaluation sets count only where their questions are dropped from training.
+    The evaluation sets count only where their questions are dropped from training. `golds` says whether problems need
+    answers.
     """
     others = data.evaluation.values() if data.overlap == "drop" else []
     return TrainDataSpec.model_validate(
@@ -145,6 +166,7 @@ def checked_data_spec(data: Data, source: ProblemSource, root: Path) -> TrainDat
             "duplicates": data.duplicates,
             "overlap": data.overlap,
             "apart_from": [source_spec(other, root) for other in others],
+            "golds": golds,
         }
     )
 
@@ -152,7 +174,7 @@ def checked_data_spec(data: Data, source: ProblemSource, root: Path) -> TrainDat
 def sft_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
     """The demonstrations' source and checks, which are those of the training set."""
     assert study.sft
-    return checked_data_spec(study.data, study.sft.data, root)
+    return checked_data_spec(study.data, study.sft.data, root, demonstration_golds(study))
 
 
 def sft_spec(study: StudyConfig, root: Path) -> SftSpec:

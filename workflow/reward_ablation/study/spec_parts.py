@@ -15,7 +15,7 @@ from pydantic import Field
 
 from reward_ablation.config.base import Line, Section
 from reward_ablation.config.config_errors import read_spec, validate_spec
-from reward_ablation.config.sections.data import HubData, Prompt, WordProblems
+from reward_ablation.config.sections.data import HubData, KnownSource, Prompt, Split, WordProblems
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.model import DemoModel, HubModel
 from reward_ablation.config.sections.training import Gradients, Lora
@@ -91,6 +91,15 @@ class ComponentSpec(Section):
         return file if separator else None
 
 
+class MetricSpec(Section):
+    """A metric of the study's own; `code` and `contents` are as of a component."""
+
+    function: Line
+    parameters: dict[str, Any]
+    code: str | None = None
+    contents: dict[str, str] = Field(default_factory=dict)
+
+
 class LoraSpec(Lora):
     """Low-rank adapters."""
 
@@ -155,8 +164,8 @@ class HubDataSpec(HubData):
 class LocalCopySpec(Section):
     """A known data set from a local file, which counts by its content."""
 
-    source: Literal["gsm8k", "math", "math500"]
-    split: Literal["train", "test"]
+    source: KnownSource
+    split: Split
     limit: int | None
     revision: str | None
     content: str
@@ -168,7 +177,7 @@ class FileDataSpec(Section):
 
     source: Literal["file"]
     limit: int | None
-    columns: dict[str, Line]
+    columns: dict[str, Line | None]
     content: str
     path: Line | None = None
 
@@ -186,10 +195,11 @@ SourceSpec = HubDataSpec | LocalCopySpec | FileDataSpec | WordProblemsSpec
 
 
 class DataSpec(Spec):
-    """A prepared set of problems."""
+    """A prepared set of problems; without `golds`, problems without an answer are kept, and no answer is checked."""
 
     source: SourceSpec
     duplicates: Switch
+    golds: bool = True
 
 
 class TrainDataSpec(DataSpec):

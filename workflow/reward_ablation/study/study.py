@@ -16,15 +16,17 @@ from reward_ablation.config.tracking import run_title, tracking_in
 from reward_ablation.study.canonical import canonical, dump, key_of, normalised
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.component_spec import divide
-from reward_ablation.study.core_digest import STAGES, deciding_digest
+from reward_ablation.study.core_digest import STAGES, component_modules, deciding_digest
 from reward_ablation.study.primary import Primary, Question, declared, read_recorded, recorded
+from reward_ablation.study.reward_models import FUNCTION, UsedModel, model_file, sources_by_key
 from reward_ablation.study.run import Run
-from reward_ablation.study.run_spec import EvaluateSpec, SftSpec
+from reward_ablation.study.run_spec import EvaluateSpec, ScoresSpec, SftSpec
 from reward_ablation.study.spec import (
     data_spec,
     evaluation_spec,
     layout_of,
     model_spec,
+    scores_spec,
     sft_data_spec,
     sft_spec,
     train_data_spec,
@@ -34,7 +36,10 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
 #: Folders of a study below its results folder.
-FOLDERS = ("benchmarks", "data", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "tables")
+FOLDERS = (
+    *("benchmarks", "data", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "scores"),
+    "tables",
+)
 
 #: The resolved study, in its folder.
 DESCRIPTION = "study.json"
@@ -105,6 +110,28 @@ class Study:
         """The prepared training set."""
         return f"data/train-{self._train_data_spec.key}.parquet"
 
+    @cached_property
+    def reward_models(self) -> dict[str, str]:
+        """Sources of the reward models, as JSON, by the key of the folder that each is fetched into."""
+        return sources_by_key(model for run in self.runs.values() for model in self.models_of_components(run).values())
+
+    @property
+    def fetched_reward_models(self) -> list[str]:
+        """Records of all fetched reward models."""
+        return [model_file(key) for key in self.reward_models]
+
+    def models_of_components(self, run: Run) -> dict[str, UsedModel]:
+        """The reward models that score a run, by component."""
+        return {
+            name: UsedModel(self.config.components[name].parameters, spec.contents.get("model"))
+            for name, spec in run.arm_spec.components.items()
+            if spec.function == FUNCTION
+        }
+
+    def reward_model_files(self, run: str) -> dict[str, str]:
+        """Record of each fetched reward model that scores a run, by what the components call the model."""
+        return {model.reference: model.file for model in self.models_of_components(self.runs[run]).values()}
+
     @property
     def trained_on(self) -> list[str]:
         """The base model's record, the training set and the demonstrations, where the study has any."""
@@ -114,13 +141,28 @@ class Study:
     def datasets(self) -> dict[str, str]:
         """Evaluation sets by `name-key`, with their specs."""
         data = self.config.data
-        specs = {name: data_spec(data, source, self.root) for name, source in data.evaluation.items()}
+        specs = {name: data_spec(self.config, source, self.root) for name, source in data.evaluation.items()}
         return {f"{name}-{spec.key}": spec.text for name, spec in specs.items()}
 
     @cached_property
     def answers_folder(self) -> str:
         """Answers under the present evaluation settings: those under other settings stay beside them."""
         return f"evaluation/{self._evaluation_spec.key}"
+
+    @cached_property
+    def scores_folder(self) -> str | None:
+        """Scores of these answers by the present metrics of the study's own; None where it has none."""
+        if not self.config.evaluation.metrics:
+            return None
+        return f"scores/{self._evaluation_spec.key}-{self._scores_spec.key}"
+
+    @cached_property
+    def scores(self) -> list[str]:
+        """Files of scores, one for each file of answers."""
+        if self.scores_folder is None:
+            return []
+        kinds = [*((model, "") for model in ("base", *self.runs)), *((run, ".steps") for run in self.keeping_runs)]
+        return [f"{self.scores_folder}/{model}/{name}{kind}.parquet" for model, kind in kinds for name in self.datasets]
 
     @cached_property
     def keeping_runs(self) -> list[str]:
@@ -185,7 +227,14 @@ class Study:
         run = self._run(wildcards)
         vllm = run.launch.vllm
         own = f" --vllm-memory-percent {vllm.memory_percent} --vllm-sleep {int(vllm.enable_sleep_mode)}" if vllm else ""
-        return own + self.parameter_options(run) + self.tracking_options(run)
+        own += self.parameter_options(run) + self.reward_model_options(run)
+        return own + self.tracking_options(run)
+
+    def reward_model_options(self, run: Run) -> str:
+        """What a command is told of the folders of fetched reward models, after a space; empty where there is none."""
+        files = self.reward_model_files(run.name)
+        folders = {reference: f"{self.config.root}/{file.rpartition('/')[0]}" for reference, file in files.items()}
+        return f" --reward-models {shlex.quote(dump(folders))}" if folders else ""
 
     def parameter_options(self, run: Run) -> str:
         """The parameters of a run's components that are no part of its spec, after a space; empty without any."""
@@ -231,6 +280,10 @@ class Study:
         """Spec of the base model."""
         return dump(self._model_spec)
 
+    def reward_model_spec(self, wildcards: Any) -> str:
+        """Source of the reward model that the wildcard names by its key."""
+        return self.reward_models[wildcards.reward_model]
+
     def sft_spec(self, wildcards: Any) -> str:
         """Spec of the supervised start."""
         return self._sft_spec.text
@@ -250,6 +303,26 @@ class Study:
     def evaluation_spec(self, wildcards: Any) -> str:
         """Spec of an evaluation: its settings and the prompt."""
         return self._evaluation_text
+
+    def scores_spec(self, wildcards: Any) -> str:
+        """Spec of scores: the study's own metrics."""
+        return self._scores_spec.text
+
+    def options_of_scores(self, wildcards: Any, output: Any) -> str:
+        """Parameters of metrics that decide no score, as an option after a space; no reason to score again.
+
+        For the argument `output` see `options_of_run`.
+        """
+        functions = self.config.metric_functions().items()
+        others = {name: divide(*function, self.root).others for name, function in functions}
+        told = {name: parameters for name, parameters in others.items() if parameters}
+        return f" --parameters {shlex.quote(dump(told))}" if told else ""
+
+    @cached_property
+    def scores_code(self) -> str:
+        """Digest of the code that scores answers: the stage's, and that of the package's functions in use."""
+        functions = (metric.function for metric in self._scores_spec.metrics.values())
+        return code_digest("reward_ablation.scores", *component_modules(functions))
 
     @property
     def functions(self) -> list[str]:
@@ -271,6 +344,10 @@ class Study:
     @cached_property
     def _evaluation_spec(self) -> EvaluateSpec:
         return evaluation_spec(self.config)
+
+    @cached_property
+    def _scores_spec(self) -> ScoresSpec:
+        return scores_spec(self.config, self.root)
 
     @cached_property
     def _evaluation_text(self) -> str:
@@ -300,6 +377,14 @@ class Study:
             "seeds": config.seeds,
             "datasets": list(config.data.evaluation),
             "answers": {name: f"{self.answers_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets},
+            "scores": {name: f"{self.scores_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets}
+            if self.scores_folder
+            else {},
+            "mathematics": config.evaluation.answer_format is not None,
+            "metrics": [
+                {"name": name, "range": metric.range, "higher_is_better": metric.higher_is_better}
+                for name, metric in config.evaluation.metrics.items()
+            ],
             "questions": {name: f"data/evaluation/{dataset}.parquet" for name, dataset in datasets},
             "keep_models": config.keep_models,
             "inputs": {"model": self.model_file, "problems": self.problems_file},

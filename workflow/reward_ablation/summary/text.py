@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.provenance.words import sentence as provenance_sentence
+from reward_ablation.analysis.statistics.limits import COUNT, SHARE, Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.cost.table import sentence as cost_sentence
 
@@ -27,14 +29,8 @@ TABLES = [
     "provenance",
 ]
 
-#: Metrics of arms, by their name in the summary; differences and effects are told of the first.
-METRICS = {
-    "accuracy_strict": "strict accuracy",
-    "accuracy_lenient": "lenient accuracy",
-    "format": "format adherence",
-    "tokens": "completion tokens",
-}
-METRIC = "accuracy_strict"
+#: Metrics of mathematics that are told of each arm.
+OF_MATHEMATICS = ("accuracy_strict", "accuracy_lenient", "format")
 
 #: Methods of effects, by their name in the summary; the first that a study's arms allow is told, but for designs that
 #: are made for another.
@@ -60,11 +56,11 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
     parts = [
         f"# {study.name}",
         setting(study),
+        *nothing_measured(study, tables["evaluation_by_run"]),
         *primary_question(study, tables["paired_differences"]),
         "The last column of a table is the row of the CSV file of the table named, its head not counted. "
         f"Brackets: {100 * study.confidence:g} % intervals over seeds and questions, not corrected for their number. "
-        "Holm p: corrected within one table. Strict accuracy: right, and where the asked format puts the answer. "
-        "Lenient: right in any form. `base` is the model before training.",
+        f"Holm p: corrected within one table. {meanings(study)}`base` is the model before training.",
         about_seeds(study),
         "All that follows is exploratory: a p-value holds for the rows beside it, and not for the whole page.",
         "## Arms",
@@ -92,6 +88,44 @@ def setting(study: StudyFile) -> str:
     )
 
 
+def metrics_told(study: StudyFile) -> list[str]:
+    """Metrics that are told of each arm."""
+    return [*(OF_MATHEMATICS if study.mathematics else ()), *study.metrics, "tokens"]
+
+
+def meanings(study: StudyFile) -> str:
+    """What the metrics mean, as far as the study's kind says it."""
+    words = []
+    if study.mathematics:
+        words.append("Strict accuracy: right, and where the asked format puts the answer. Lenient: right in any form.")
+    for name, metric in study.metrics.items():
+        range_ = "without limits" if metric.range is None else f"from {metric.range[0]:g} to {metric.range[1]:g}"
+        better = "" if metric.higher_is_better else ", lower is better"
+        words.append(f"`{name}`: a metric of the study's own, {range_}{better}.")
+    return " ".join(words) + " "
+
+
+def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
+    """A warning where the primary metric has one value for all models, or where no answer was found in the format."""
+    primary = study.primary
+    rows = by_run[(by_run["dataset"] == primary.dataset) & (by_run["mode"] == primary.mode)]
+    values = rows.loc[rows["metric"] == primary.metric, "value"]
+    form = rows.loc[rows["metric"] == "format", "value"]
+    name = name_of(primary.metric)
+    if len(form) and not form.any() and primary.metric not in study.metrics:
+        return [
+            f"**The primary metric means nothing here:** no answer of any model was found in the format that "
+            f"`evaluation.answer_format` asks for, so that {name} could not but be 0. Another `answer_format`, or "
+            "`evaluation.metrics` for a task that is not mathematics, would judge these answers."
+        ]
+    if len(values) > 1 and values.nunique() == 1:
+        return [
+            f"**The primary metric says nothing here:** {name} is {number(values.iloc[0], SHARE)} for every model, "
+            "trained or not."
+        ]
+    return []
+
+
 def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     """What the study was declared to find out, and the answer."""
     rows = numbered(table)
@@ -99,7 +133,7 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     if rows.empty:
         return ["## Primary question", "None: the study declares no comparison of two arms."]
     primary = study.primary
-    name = METRICS.get(primary.metric, primary.metric)
+    name = name_of(primary.metric)
     told = significant(rows, "arm", study.confidence)
     runs = counted(primary.runs_then, "run")
     late = f"when {runs} had been trained: what these runs may have suggested, they cannot confirm"
@@ -108,7 +142,7 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
         "## Primary question",
         f"{'Changed' if primary.earlier else 'Declared'} {when}." if primary.declared else "Never declared.",
         f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {told}",
-        compared(rows, ["arm", "baseline"], "difference", study.equivalence_margin),
+        compared(study, rows, ["arm", "baseline"], "difference", study.equivalence_margin),
     ]
 
 
@@ -148,15 +182,17 @@ def kinds(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.Data
 
 def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> list[str]:
     """The arms and the base model under evaluation, with the values of the single seeds."""
-    parts = ["## Evaluation"]
+    parts, limits = ["## Evaluation"], metrics_of_study(study)
     for dataset, mode, rows in kinds(study, numbered(table)):
         cells = [
-            [arm, name, *estimate(row, metric), of_seeds(by_run, row), row["row"]]
+            [arm, name_of(metric), *estimate(row, limits.limits(metric)), of_seeds(study, by_run, row), row["row"]]
             for arm in ["base", *study.arm_names]
-            for metric, name in METRICS.items()
+            for metric in metrics_told(study)
             for _, row in rows[(rows["arm"] == arm) & (rows["metric"] == metric)].iterrows()
         ]
         questions = counted(int(rows["questions"].max()), "question")
+        left_out = by_run.loc[by_run["dataset"] == dataset, "unscored"].max()
+        questions += f"; left out, as a metric gave an answer to them no score: {left_out:,}" if left_out else ""
         parts += [
             f"{dataset}, {mode}, {questions} (table `evaluation_by_arm`):",
             markdown(["arm", "metric", "mean", "interval", "by seed", "row"], cells),
@@ -164,29 +200,32 @@ def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> l
     return parts
 
 
-def of_seeds(by_run: pd.DataFrame, row: pd.Series) -> str:
+def of_seeds(study: StudyFile, by_run: pd.DataFrame, row: pd.Series) -> str:
     """Values of an arm's seeds in their order, or the lowest and the highest of many; a dash for the base model."""
     same = [by_run[name] == row[name] for name in ("arm", "dataset", "mode", "metric")]
+    limits = metrics_of_study(study).limits(row["metric"])
     values = by_run[np.logical_and.reduce(same)].dropna(subset="seed").sort_values("seed")["value"]
-    shown = [number(value, row["metric"]) for value in values]
+    shown = [number(value, limits) for value in values]
     return (
         ", ".join(shown) or "–"
         if len(shown) < FEW_SEEDS
-        else f"{number(values.min(), row['metric'])} to {number(values.max(), row['metric'])}"
+        else f"{number(values.min(), limits)} to {number(values.max(), limits)}"
     )
 
 
 def differences(study: StudyFile, table: pd.DataFrame) -> list[str]:
-    """Differences in strict accuracy to the baseline, and to the control arm, that are not of the primary question."""
+    """Differences in the main metric to the baseline, and to the control arm, that are not of the primary question."""
     parts = []
     for against in dict.fromkeys(name for name in (study.baseline, study.control) if name):
-        parts.append(f"## Differences to {against} in {METRICS[METRIC]}")
-        found = kinds(study, of_metric(table).query("baseline == @against and family == 'exploratory'"))
+        parts.append(f"## Differences to {against} in {name_of(study.main_metric)}")
+        found = kinds(
+            study, of_metric(table, study.main_metric).query("baseline == @against and family == 'exploratory'")
+        )
         for dataset, mode, rows in found:
             told = significant(rows, "arm", study.confidence)
             parts += [
                 f"{dataset}, {mode} (table `paired_differences`): {told}",
-                compared(rows, ["arm"], "difference", study.equivalence_margin, ["provenance"]),
+                compared(study, rows, ["arm"], "difference", study.equivalence_margin, ["provenance"]),
             ]
         parts += (
             [] if found else ["None beside the primary question." if len(table) else "None: the study has one arm."]
@@ -195,9 +234,9 @@ def differences(study: StudyFile, table: pd.DataFrame) -> list[str]:
 
 
 def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
-    """Effects of the components on strict accuracy, by the one method that suits the design."""
-    parts = [f"## Effects of the components on {METRICS[METRIC]}"]
-    found = kinds(study, of_metric(table))
+    """Effects of the components on the main metric, by the one method that suits the design."""
+    parts = [f"## Effects of the components on {name_of(study.main_metric)}"]
+    found = kinds(study, of_metric(table, study.main_metric))
     for dataset, mode, rows in found:
         method = main_method(study.design, rows)
         shown = rows[rows["method"] == method]
@@ -206,7 +245,7 @@ def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
         if known.empty:
             parts.append(f"{told} none, as {shown['note'].iloc[0]}.")
         else:
-            parts += [told, compared(known, ["component"], "effect")]
+            parts += [told, compared(study, known, ["component"], "effect")]
     return parts if found else [*parts, "None: the arms of this study allow no effect of a single component."]
 
 
@@ -227,19 +266,24 @@ def reward_hacking(table: pd.DataFrame) -> list[str]:
 
 
 def compared(
-    rows: pd.DataFrame, labels: list[str], kind: str, margin: float | None = None, more: Sequence[str] = ()
+    study: StudyFile,
+    rows: pd.DataFrame,
+    labels: list[str],
+    kind: str,
+    margin: float | None = None,
+    more: Sequence[str] = (),
 ) -> str:
     """Estimates with their tests as a table: labels, the estimate under the name `kind`, and more columns.
 
     `margin` is that of equivalence, in whose test such a study is interested.
     """
-    cells = []
+    cells, limits = [], metrics_of_study(study)
     for _, row in rows.iterrows():
         equivalent = [] if margin is None else [p_value(row["p_equivalent"])]
         cells.append(
             [
                 *row[labels],
-                *estimate(row, row["metric"]),
+                *estimate(row, limits.limits(row["metric"])),
                 p_value(row["p_holm"]),
                 *equivalent,
                 *row[list(more)],
@@ -261,10 +305,10 @@ def significant(rows: pd.DataFrame, label: str, confidence: float) -> str:
     return f"{len(names)} of {len(rows)} with Holm p < {level:g}" + (f": {', '.join(names)}." if names else ".")
 
 
-def of_metric(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the metric that is told of, with their numbers."""
+def of_metric(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Rows of a metric, with their numbers."""
     rows = numbered(table)
-    return rows[rows["metric"] == METRIC]
+    return rows[rows["metric"] == metric]
 
 
 def numbered(table: pd.DataFrame) -> pd.DataFrame:
@@ -272,18 +316,18 @@ def numbered(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(row=range(1, len(table) + 1))
 
 
-def estimate(row: pd.Series, metric: str) -> list[str]:
+def estimate(row: pd.Series, limits: Limits) -> list[str]:
     """A row's estimate and interval."""
-    low, high = number(row["low"], metric), number(row["high"], metric)
-    nothing = " (says nothing)" if metric != "tokens" and row["high"] - row["low"] >= NOTHING_KNOWN else ""
-    return [number(row["estimate"], metric), f"[{low}, {high}]{nothing}"]
+    low, high = number(row["low"], limits), number(row["high"], limits)
+    open_ = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (limits.high - limits.low)
+    return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if open_ else ''}"]
 
 
-def number(value: float, metric: str) -> str:
-    """Shares to three places, tokens to one."""
+def number(value: float, limits: Limits) -> str:
+    """Counts to one place, such as tokens; others to three."""
     if not math.isfinite(value):
         return "not known"
-    return f"{value:.{1 if metric == 'tokens' else 3}f}".replace("-", "−")
+    return f"{value:.{1 if limits == COUNT else 3}f}".replace("-", "−")
 
 
 def p_value(p: float) -> str:

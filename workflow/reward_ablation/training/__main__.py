@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--nodes", default=1, type=int, help="how many nodes share the run's processes")
     parser.add_argument("--vllm-memory-percent", default=30, type=int, help="of a GPU's memory, for vLLM")
     parser.add_argument("--vllm-sleep", default=0, type=int, choices=(0, 1), help="free it while the model is trained")
+    parser.add_argument("--reward-models", default={}, type=json.loads, help="JSON: folder of each reward model")
     parser.add_argument(
         "--parameters", default={}, type=json.loads, help="JSON: parameters of each component that decide no score"
     )
@@ -98,6 +99,7 @@ def train(arguments: argparse.Namespace, spec: RunSpec, engine: Engine) -> int:
                 started=engine.server.started if engine.server else STARTED,
                 engine=engine,
                 tracking=arguments.tracking,
+                reward_models={name: Path(folder) for name, folder in arguments.reward_models.items()},
                 parameters=arguments.parameters,
             )
         except Stopped as stopped:

@@ -33,11 +33,12 @@ def rows_of_mode(
     `parts` and `baseline_parts` have one entry for each data set.
     """
     metrics = [metric for metric in parts[0].metrics if all(metric in part.metrics for part in parts)]
+    limits = [parts[0].limits[parts[0].metrics.index(metric)] for metric in metrics]
     seeds, datasets = len(parts[0].seeds), len(parts)
     scores, resampled = stacked(parts, metrics)
     resampled = redrawn(resampled, generator("across", arm))
     values = [part.values[[part.metrics.index(metric) for metric in metrics]] for part in parts]
-    iqm = estimate_rows(distribution_of_iqm(values, resampled, limits_of(metrics)), metrics, confidence)
+    iqm = estimate_rows(distribution_of_iqm(values, resampled, limits_of(limits)), metrics, confidence)
     tables = [iqm.assign(statistic="iqm", baseline=None)]
     if arm != baseline:
         others, resampled_others = stacked(baseline_parts, metrics)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
+from reward_ablation.analysis.evaluation.metrics import Metrics
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
     distribution,
@@ -17,31 +18,16 @@ from reward_ablation.analysis.statistics.estimates import (
     p_values,
     resampled_seeds,
 )
+from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans, SeedVariance
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.config.sections.primary import sizes
 
-#: Columns of the answers that metrics are made of.
-ANSWER_COLUMNS = ["answer", "correct_strict", "correct_lenient", "correct_math_paper", "format", "tokens", "truncated"]
-
-#: Metric: the column of `measured` that it is the mean of.
-METRICS = {
-    "accuracy_strict": "correct_strict",
-    "accuracy_lenient": "correct_lenient",
-    "accuracy_math_paper": "correct_math_paper",
-    "graders_differ": "graders_differ",
-    "correct_only_strict": "correct_only_strict",
-    "correct_only_math_paper": "correct_only_math_paper",
-    "format": "format",
-    "tokens": "tokens",
-    "truncated": "truncated",
-}
-
 #: The mode that has several samples of a question.
 SAMPLED = "sampled"
 
-#: Metrics that are not shares, whose values have no upper limit.
-COUNTS = {"tokens"}
+#: The metrics of mathematics, which a study has unless it says otherwise.
+DEFAULT = Metrics()
 
 
 class Answered(NamedTuple):
@@ -55,57 +41,68 @@ class Answered(NamedTuple):
         Means of questions over their samples.
     by_seed : (resamples, metrics, seeds) array
         Means over resampled questions, the same resamples for every arm.
+    limits : list of Limits
+        Of each metric.
     """
 
     metrics: list[str]
     seeds: list[int | None]
     values: np.ndarray
     by_seed: np.ndarray
+    limits: list[Limits]
 
 
-def measured(answers: pd.DataFrame) -> pd.DataFrame:
-    """`ANSWER_COLUMNS` as numbers, a column a metric, with where the two graders of the strict answer differ.
+def measured(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
+    """Verdicts and scores as numbers, a column a metric, with where the two graders of the strict answer differ.
 
     All answers count, also those where nothing was found to compare and both graders say no. So the rates say by how
     much an accuracy would change with the other grader, and their parts add up: accuracy_strict - accuracy_math_paper =
     correct_only_strict - correct_only_math_paper.
     """
+    sources = list(metrics.sources.values())
+    if not metrics.mathematics:
+        return answers[sources].astype(float)
     strict, math_paper = answers["correct_strict"].astype(bool), answers["correct_math_paper"].astype(bool)
     columns = answers.assign(
         graders_differ=strict != math_paper,
         correct_only_strict=strict & ~math_paper,
         correct_only_math_paper=~strict & math_paper,
     )
-    return columns[list(METRICS.values())].astype(float)
+    return columns[sources].astype(float)
 
 
-def question_means(answers: pd.DataFrame) -> pd.DataFrame:
+def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
     """Average the samples of each question.
 
     Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Those of several samples, pass@k
     and maj@n, are null in the mode "greedy".
     """
     labels = [answers["mode"], answers["problem_id"]]
-    grouped = measured(answers).groupby(labels, sort=True)
-    means = grouped.mean().set_axis(list(METRICS), axis="columns")
+    grouped = measured(answers, metrics).groupby(labels, sort=True)
+    means = grouped.mean().set_axis(list(metrics.sources), axis="columns")
     means.insert(0, "answers", grouped.size())
     sampled = answers[(answers["mode"] == SAMPLED).to_numpy()]
-    return means.join(_of_samples(sampled)) if len(sampled) else means
+    return means.join(_of_samples(sampled, metrics)) if len(sampled) else means
 
 
-def _of_samples(answers: pd.DataFrame) -> pd.DataFrame:
-    """pass@k and maj@n of each question, by the strict grader, whose answers the files have.
+def _of_samples(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
+    """pass@k and maj@n of each question; of mathematics by the strict grader, whose answers the files have.
 
+    An answer passes by an own metric where its score is the highest that there is.
     Where questions differ in samples, which `read_question_means` refuses, n is the least there is.
     """
     question, problems = pd.factorize(answers["problem_id"], sort=True)
-    right = answers["correct_strict"].to_numpy(dtype=bool)
+    index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
+    if metrics.passed is None:
+        return pd.DataFrame(index=index)
+    column, highest = metrics.passed
+    right = answers[column].to_numpy(dtype=float) >= highest
     counts = np.bincount(question)
     samples = int(counts.min())
     rights = np.minimum(np.bincount(question, weights=right).astype(int), samples)
     columns = {f"pass@{size}": pass_at(rights, samples, size) for size in sizes(samples)}
-    columns[f"maj@{samples}"] = majority_right(question, answers["answer"], right)
-    index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
+    if metrics.mathematics:
+        columns[f"maj@{samples}"] = majority_right(question, answers["answer"], right)
     return pd.DataFrame(columns, index=index)
 
 
@@ -161,8 +158,15 @@ def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -
 
 def metrics_of(means: pd.DataFrame, mode: str) -> pd.DataFrame:
     """Question means of one mode: a row a question, a column a metric that this mode has."""
-    metrics = [str(column) for column in means if column != "answers"] if mode == SAMPLED else list(METRICS)
+    metrics = [str(column) for column in means if column != "answers"]
+    if mode != SAMPLED:
+        metrics = [name for name in metrics if not is_of_samples(name)]
     return means.loc[[mode]].droplevel("mode")[metrics]
+
+
+def is_of_samples(metric: str) -> bool:
+    """Whether a metric is of several samples of a question; no own metric's name has an @."""
+    return "@" in metric
 
 
 def evaluation_of_run(means: pd.DataFrame, arm: str, seed: int | None, dataset: str) -> pd.DataFrame:
@@ -176,14 +180,17 @@ def evaluation_of_run(means: pd.DataFrame, arm: str, seed: int | None, dataset: 
     return rows.assign(arm=arm, seed=pd.array([seed] * len(rows), dtype="Int64"), dataset=dataset)
 
 
-def answered(means: dict[int | None, pd.DataFrame], dataset: str, resamples: int) -> dict[str, Answered]:
+def answered(
+    means: dict[int | None, pd.DataFrame], dataset: str, resamples: int, metrics: Metrics = DEFAULT
+) -> dict[str, Answered]:
     """Question means of an arm's seeds, which answered the same questions, with their resamples, by mode."""
     of_modes = {}
     for mode in next(iter(means.values())).index.unique("mode"):
         tables = [metrics_of(of_seed, mode) for of_seed in means.values()]
         values = np.stack([table.to_numpy().T for table in tables], axis=1)
         by_seed = resampled_seeds(values, dataset, resamples)
-        of_modes[mode] = Answered(list(tables[0].columns), list(means), values, by_seed)
+        names = list(tables[0].columns)
+        of_modes[mode] = Answered(names, list(means), values, by_seed, [metrics.limits(name) for name in names])
     return of_modes
 
 
@@ -196,21 +203,29 @@ def difference(arm: Answered, baseline: Answered) -> Answered:
     seeds = [seed for seed in arm.seeds if seed in baseline.seeds]
     own, other = ([of.seeds.index(seed) for seed in seeds] for of in (arm, baseline))
     values = arm.values[:, own] - baseline.values[:, other]
-    return Answered(arm.metrics, seeds, values, arm.by_seed[:, :, own] - baseline.by_seed[:, :, other])
+    return Answered(arm.metrics, seeds, values, arm.by_seed[:, :, own] - baseline.by_seed[:, :, other], arm.limits)
 
 
 def distribution_of(
     answers: Answered, dataset: str, reach: tuple[float, float] = (0.0, 1.0), seed_variance: SeedVariance | None = None
 ) -> Distribution:
-    """Distribution of each metric's mean; `reach` is the lowest and highest value of a share or a contrast."""
-    limits = limits_of(answers.metrics, reach)
-    return distribution(answers.values, answers.by_seed, dataset, limits, seed_variance)
+    """Distribution of each metric's mean; `reach` has the ends of a share, or of a contrast of shares."""
+    return distribution(answers.values, answers.by_seed, dataset, limits_of(answers.limits, reach), seed_variance)
 
 
-def limits_of(metrics: list[str], reach: tuple[float, float] = (0.0, 1.0)) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest value of each metric, where those of a share are `reach`."""
-    low, high = ([end * np.inf if metric in COUNTS and end else end for metric in metrics] for end in reach)
-    return np.array(low), np.array(high)
+def limits_of(limits: list[Limits], reach: tuple[float, float] = (0.0, 1.0)) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest value of each metric, or of its contrast whose value for a share lies in `reach`."""
+    ends = [_within(of, reach) for of in limits]
+    return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
+
+
+def _within(of: Limits, reach: tuple[float, float]) -> tuple[float, float]:
+    """Ends of a contrast: the coefficients' sum times the lowest value, and `reach` times the width above it."""
+    if of.finite:
+        low, high = (of.low * sum(reach) + (of.high - of.low) * end for end in reach)
+        return low, high
+    low, high = (end * np.inf if end else 0.0 for end in reach)
+    return (low, high) if of.low == 0 else (-np.inf, np.inf)
 
 
 def estimate_rows(of: Distribution, metrics: list[str], confidence: float) -> pd.DataFrame:
@@ -220,12 +235,13 @@ def estimate_rows(of: Distribution, metrics: list[str], confidence: float) -> pd
     return pd.DataFrame(rows).assign(seeds=of.seeds, questions=of.questions)
 
 
-def tested_rows(of: Distribution, metrics: list[str], confidence: float, margin: float | None) -> pd.DataFrame:
+def tested_rows(of: Distribution, answers: Answered, confidence: float, margin: float | None) -> pd.DataFrame:
     """Mean, interval and p-value of each metric; for shares also that of a difference beyond the margin, if any."""
-    rows = estimate_rows(of, metrics, confidence).assign(p=p_values(of))
+    rows = estimate_rows(of, answers.metrics, confidence).assign(p=p_values(of))
     if margin is None:
         return rows.assign(p_equivalent=np.nan)
-    return rows.assign(p_equivalent=np.where(rows["metric"].isin(COUNTS), np.nan, p_equivalent(of, margin, confidence)))
+    shares = np.array([limits == SHARE for limits in answers.limits])
+    return rows.assign(p_equivalent=np.where(shares, p_equivalent(of, margin, confidence), np.nan))
 
 
 def evaluation_rows(
@@ -260,7 +276,7 @@ def difference_rows(
         paired = difference(of_arm, answers[against][mode])
         variance, flags = seed_part(means.get(mode), {arm: 1.0, against: -1.0}, paired)
         of = distribution_of(paired, dataset, (-1.0, 1.0), variance)
-        rows = tested_rows(of, paired.metrics, study.confidence, study.equivalence_margin)
+        rows = tested_rows(of, paired, study.confidence, study.equivalence_margin)
         parts.append(rows.assign(mode=mode, flagged_arms=flags))
     return pd.concat(parts).assign(arm=arm, baseline=against, dataset=dataset)
 

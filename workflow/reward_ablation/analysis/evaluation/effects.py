@@ -66,7 +66,8 @@ def add(
         values, by_seed = answers.values[:, places], answers.by_seed[:, :, places]
         if (dataset, mode) not in sums:
             sums[dataset, mode] = [
-                Answered(answers.metrics, list(seeds), np.zeros_like(values), np.zeros_like(by_seed)) for _ in found
+                Answered(answers.metrics, list(seeds), np.zeros_like(values), np.zeros_like(by_seed), answers.limits)
+                for _ in found
             ]
         for effect, total in zip(found, sums[dataset, mode], strict=True):
             coefficient = effect.coefficients.get(arm, 0.0)
@@ -87,7 +88,7 @@ def effect_tables(sums: Sums, found: list[Effect], study: StudyFile, means: dict
             trained = {arm: share for arm, share in effect.coefficients.items() if arm != BASE}
             variance, flags = seed_part(means[dataset].get(mode), trained, total)
             of_effect = distribution_of(total, dataset, reach(effect), variance)
-            tested = tested_rows(of_effect, total.metrics, study.confidence, None)
+            tested = tested_rows(of_effect, total, study.confidence, None)
             rows.append(tested.assign(method=effect.method, component=effect.component, flagged_arms=flags))
         table = without_models_that_fail(pd.concat(rows, ignore_index=True)).assign(dataset=dataset, mode=mode)
         table["p_holm"] = table.groupby(["method", "metric"])["p"].transform(lambda p: holm(p.to_numpy()))

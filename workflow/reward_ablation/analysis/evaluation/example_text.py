@@ -50,6 +50,9 @@ def cut(text: str, most: int) -> str:
 
 def verdict(row: pd.Series) -> str:
     """What the graders said of an answer, in words."""
-    right = "right" if row["correct_strict"] else "right, but not in the format" if row["correct_lenient"] else "wrong"
+    judged = [] if pd.isna(row.get("scores")) else [row["scores"]]
+    if pd.notna(row["correct_strict"]):
+        lenient = "right, but not in the format" if row["correct_lenient"] else "wrong"
+        judged.insert(0, "right" if row["correct_strict"] else lenient)
     tokens = "1 token" if row["tokens"] == 1 else f"{row['tokens']} tokens"
-    return f"{right}, {tokens}{', cut off by the limit' if row['truncated'] else ''}"
+    return f"{', '.join(judged)}, {tokens}{', cut off by the limit' if row['truncated'] else ''}"

@@ -5,17 +5,22 @@ from __future__ import annotations
 import html
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.example_text import FIRST, RULE, cut, printable, verdict
+from reward_ablation.analysis.evaluation.metrics import name_of
+from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section
 
-#: Columns of the answers that are shown.
-SHOWN = ["completion", "answer", "correct_strict", "correct_lenient", "format", "tokens", "truncated"]
+#: Columns of the answers that are shown, and those of mathematics.
+SHOWN = ["completion", "tokens", "truncated"]
+OF_MATHEMATICS = ["answer", "correct_strict", "correct_lenient", "format"]
 
 #: Characters of a completion on the page; the table has all of them.
 PAGE_CHARACTERS = 2000
@@ -30,42 +35,63 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
     for dataset in study.datasets:
         problems = read_parquet(root / study.questions[dataset], ["id", "question", "answer"])
         first = {arm: study.runs_of(arm)[0] for arm in study.arm_names}
-        base = root / study.answers_file(dataset, "base")
-        baseline = root / study.answers_file(dataset, first[study.baseline].name)
-        reasons = choose(problems["id"].tolist(), *(_answers(path)["correct_strict"] for path in (base, baseline)))
-        shown: list[tuple[str, int | None, str, pd.DataFrame]] = [("base", None, "base", _answers(base, reasons))]
+        base, baseline = (_answers(study, root, dataset, model) for model in (BASE, first[study.baseline].name))
+        known = [problem for problem in problems["id"] if problem in base.index]
+        reasons = choose(known, judgement(study, base), judgement(study, baseline))
+        shown: list[tuple[str, int | None, str, pd.DataFrame]] = [("base", None, "base", base)]
         for arm, run in first.items():
-            answers = _answers(root / study.answers_file(dataset, run.name), reasons)
-            shown.append((arm, run.seed, "final", answers))
+            shown.append((arm, run.seed, "final", _answers(study, root, dataset, run.name, reasons)))
         for problem_id, chosen in reasons.items():
             problem = problems.set_index("id").loc[problem_id]
             for arm, seed, model, answers in shown:
-                row = {"dataset": dataset, "problem_id": problem_id, "question": problem["question"]}
+                row = dict.fromkeys(OF_MATHEMATICS) | {
+                    "dataset": dataset,
+                    "problem_id": problem_id,
+                    "question": problem["question"],
+                }
                 row |= {"gold": problem["answer"], "arm": arm, "model": model, "chosen": chosen}
-                row |= {name: answers.loc[problem_id, name] for name in ["mode", *SHOWN]}
+                answer = {str(name): value for name, value in answers.loc[problem_id].items()}
+                row |= {name: value for name, value in answer.items() if name not in study.metrics}
+                row["scores"] = scores_text(study, answer)
                 parts.append(pd.DataFrame([row]).assign(seed=pd.array([seed], dtype="Int64")))
     return parts
+
+
+def judgement(study: StudyFile, answers: pd.DataFrame) -> pd.Series:
+    """How good the answer to each problem is: strictly right, or its score by the main metric; more is better."""
+    metric = study.metrics.get(study.main_metric)
+    if metric is None:
+        return answers["correct_strict"].astype(float)
+    return answers[study.main_metric] * (1 if metric.higher_is_better else -1)
+
+
+def scores_text(study: StudyFile, answer: dict[str, Any]) -> str | None:
+    """Scores of an answer by the study's own metrics in words; None without such metrics."""
+    return ", ".join(f"{name_of(name)} {answer[name]:.4g}" for name in study.metrics) or None
 
 
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
     """Problems that are shown, in the data set's order, and why: first, gained or lost.
 
-    `base` and `baseline` say by problem whether the base model and the baseline arm's first seed got it strictly right.
+    `base` and `baseline` are the `judgement` of the base model's answers and of the baseline arm's first seed.
     """
     first = problem_ids[:FIRST]
-    gained = [name for name in problem_ids if baseline[name] and not base[name]]
-    lost = [name for name in problem_ids if base[name] and not baseline[name]]
+    gained = [name for name in problem_ids if baseline[name] > base[name]]
+    lost = [name for name in problem_ids if base[name] > baseline[name]]
     why = {**dict.fromkeys(lost[:1], "lost"), **dict.fromkeys(gained[:1], "gained"), **dict.fromkeys(first, "first")}
     return {name: why[name] for name in problem_ids if name in why}
 
 
-def _answers(path: Path, problem_ids: Collection[str] | None = None) -> pd.DataFrame:
+def _answers(
+    study: StudyFile, root: Path, dataset: str, model: str, problem_ids: Collection[str] | None = None
+) -> pd.DataFrame:
     """One answer a problem, of all or of some, by problem: the greedy one, or the first sample."""
-    answers = read_parquet(path, ["mode", "problem_id", "sample", *SHOWN])
+    columns = [*SHOWN, *(OF_MATHEMATICS if study.mathematics else []), *study.metrics]
+    answers = read_answers(study, root, dataset, model, ["mode", "problem_id", "sample", *columns])
     greedy = answers["mode"] == "greedy"
     one = answers[greedy] if greedy.any() else answers[answers["sample"] == 0]
     wanted = one if problem_ids is None else one[one["problem_id"].isin(problem_ids)]
-    return wanted.set_index("problem_id")
+    return wanted.set_index("problem_id").drop(columns="sample")
 
 
 #: Text of models keeps its direction to itself.
@@ -93,8 +119,9 @@ def _section(problem_id: str, rows: pd.DataFrame) -> str:
     first = rows.iloc[0]
     head = f"{first['dataset']}: {problem_id} ({first['chosen']}, {first['mode']})"
     lines = [section(printable(head)), f"<pre>{_html(cut(first['question'], PAGE_CHARACTERS))}</pre>"]
-    lines += [f"<p>Right answer: <bdi>{_html(first['gold'])}</bdi></p>", "<table>"]
-    lines.append("<tr><th>arm</th><th>answer</th><th>graded</th><th>completion</th></tr>")
+    if pd.notna(first["gold"]):
+        lines.append(f"<p>Right answer: <bdi>{_html(first['gold'])}</bdi></p>")
+    lines.append("<table><tr><th>arm</th><th>answer</th><th>graded</th><th>completion</th></tr>")
     for _, row in rows.iterrows():
         answer = "none found" if pd.isna(row["answer"]) else cut(row["answer"], 100)
         cells = [f"<td>{_html(row['arm'])}</td>", f"<td><pre>{_html(answer)}</pre></td>", f"<td>{verdict(row)}</td>"]

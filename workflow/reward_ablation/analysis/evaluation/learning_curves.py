@@ -9,18 +9,17 @@ from pathlib import Path
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import (
-    ANSWER_COLUMNS,
     answered,
     evaluation_of_run,
     evaluation_rows,
     question_means,
 )
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.seed_means import OfModes, seed_means
-from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.evaluation.stored_answers import read_answers, read_kept_answers
+from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.system.errors import StudyError
-
-COLUMNS = ["mode", "problem_id", *ANSWER_COLUMNS]
 
 #: Runs whose question means by step are kept for the second reading: some 100 MB with eight kept models.
 RUNS_KEPT = 32
@@ -35,10 +34,11 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
     Step 0 is the base model in every arm, so that each arm's rows are a whole curve. `last_steps` has the steps of each
     run, by folder.
     """
-    parts = []
+    parts, metrics = [], metrics_of_study(study)
     for dataset in study.datasets if study.keep_models else []:
-        base = question_means(read_parquet(root / study.answers_file(dataset, "base"), COLUMNS))
-        at_0 = evaluation_rows(answered({None: base}, dataset, study.bootstrap), "base", dataset, study.confidence, {})
+        base = question_means(read_answers(study, root, dataset, BASE, metrics.columns), metrics)
+        of_base = answered({None: base}, dataset, study.bootstrap, metrics)
+        at_0 = evaluation_rows(of_base, BASE, dataset, study.confidence, {})
         read = reader(study, dataset, root, last_steps, base)
         lenders = seed_means_by_step(study, dataset, read)
         for arm in study.arm_names:
@@ -46,7 +46,7 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
             by_seed = {run.seed: read(run.folder) for run in study.runs_of(arm)}
             for step in sorted(set.intersection(*(set(of_seed) for of_seed in by_seed.values()))):
                 means: dict[int | None, pd.DataFrame] = {seed: of_seed[step] for seed, of_seed in by_seed.items()}
-                answers = answered(means, dataset, study.bootstrap)
+                answers = answered(means, dataset, study.bootstrap, metrics)
                 rows = evaluation_rows(answers, arm, dataset, study.confidence, lenders[step])
                 parts.append(rows.assign(step=step))
     return parts
@@ -76,8 +76,9 @@ def means_by_step(
     study: StudyFile, run: StudyRun, dataset: str, root: Path, last_step: int, base: pd.DataFrame
 ) -> dict[int, pd.DataFrame]:
     """Question means of a run by step; all of its models must have answered the questions of the base model."""
-    answers = answers_by_step(study, run, dataset, root, last_step, COLUMNS)
-    means = {step: question_means(rows) for step, rows in answers.items()}
+    metrics = metrics_of_study(study)
+    answers = answers_by_step(study, run, dataset, root, last_step, metrics.columns)
+    means = {step: question_means(rows, metrics) for step, rows in answers.items()}
     for step, of_step in means.items():
         if not of_step.index.equals(base.index):
             of_file = study.answers_file if step == last_step else study.kept_answers_file
@@ -94,7 +95,7 @@ def answers_by_step(
     """Columns of the answers of a run's kept models and of its final model, by optimiser step in ascending order."""
     answers = {}
     if study.keep_models:
-        kept = read_parquet(root / study.kept_answers_file(dataset, run.name), ["step", *columns])
+        kept = read_kept_answers(study, root, dataset, run.name, columns)
         answers = {step: kept.loc[kept["step"] == step, columns] for step in sorted(map(int, kept["step"].unique()))}
-    answers[last_step] = read_parquet(root / study.answers_file(dataset, run.name), columns)
+    answers[last_step] = read_answers(study, root, dataset, run.name, columns)
     return answers

@@ -9,7 +9,10 @@ import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
 from reward_ablation.analysis.evaluation.learning_curves import answers_by_step
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, correctness_component
 from reward_ablation.system.files import sha256
 
@@ -23,7 +26,8 @@ def problem_curves(
     """Parts of table problem_curves: share of right answers to single problems, by arm and step.
 
     Training: right completions among those sampled at a step, by the component that scores the answer alone.
-    Evaluation, where models were kept on the way: strictly right answers, sampled ones where there are some, of the
+    Evaluation, where models were kept on the way: answers that are strictly right, or pass by the study's first own
+    metric; sampled ones where there are some, of the
     base model (step 0), the kept models and the final one. Low and high are Wilson's interval over the answers of all
     seeds together: it says how well the accuracy of these models is known, and nothing of other seeds.
 
@@ -103,10 +107,14 @@ def _questions(path: Path) -> dict[str, str]:
 
 
 def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[str, int]) -> pd.DataFrame:
-    columns = ["mode", "problem_id", "correct_strict"]
-    base = read_parquet(root / study.answers_file(dataset, "base"), columns)
+    passed = metrics_of_study(study).passed
+    if passed is None:
+        return pd.DataFrame()
+    column, highest = passed
+    columns = ["mode", "problem_id", column]
+    base = read_answers(study, root, dataset, BASE, columns)
     mode = "sampled" if (base["mode"] == "sampled").any() else "greedy"
-    chosen = evenly_spaced(base[base["mode"] == mode].groupby("problem_id")["correct_strict"].mean())
+    chosen = evenly_spaced((base[column] >= highest)[base["mode"] == mode].groupby(base["problem_id"]).mean())
     parts = []
     for arm in study.arm_names:
         models: list[tuple[int | None, int, pd.DataFrame]] = [(None, 0, base)]
@@ -115,7 +123,7 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
             models += [(run.seed, step, rows) for step, rows in of_run.items()]
         for seed, step, rows in models:
             own = rows[(rows["mode"] == mode) & rows["problem_id"].isin(chosen)]
-            parts.append(own.assign(arm=arm, step=step, seed=seed, right=own["correct_strict"].astype(bool)))
+            parts.append(own.assign(arm=arm, step=step, seed=seed, right=own[column] >= highest))
     answers = pd.concat(parts, ignore_index=True)
     table = shares(answers, ["problem_id", "arm", "step"], study.confidence)
     questions = _questions(root / study.questions[dataset])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import COUNTS
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import StudyFile
 
@@ -34,6 +34,6 @@ def _of_mode(rows: pd.DataFrame, study: StudyFile) -> SeedMeans:
         strict=True,
     )  # fmt: skip
     values[tuple(np.array(list(places)).T)] = rows["value"]
-    counts = np.array([metric in COUNTS for metric in metrics])
+    limits = [metrics_of_study(study).limits(metric) for metric in metrics]
     lends = study.seed_variance == "moderated"
-    return SeedMeans(study.arm_names, seeds, values, counts, int(rows["questions"].max()), lends)
+    return SeedMeans(study.arm_names, seeds, values, limits, int(rows["questions"].max()), lends)

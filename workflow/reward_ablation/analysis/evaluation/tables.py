@@ -12,7 +12,6 @@ import pandas as pd
 
 from reward_ablation.analysis.evaluation.across_datasets import across_rows
 from reward_ablation.analysis.evaluation.answers import (
-    ANSWER_COLUMNS,
     SAMPLED,
     Answered,
     answered,
@@ -24,9 +23,10 @@ from reward_ablation.analysis.evaluation.answers import (
 from reward_ablation.analysis.evaluation.effects import Sums, add, effect_tables, effects_of, seeds_of
 from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.problem_curves import problem_curves
 from reward_ablation.analysis.evaluation.seed_means import seed_means
-from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.evaluation.stored_answers import read_answers, without_score
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.statistics.estimates import holm
@@ -38,8 +38,13 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
 SCHEMAS = {
+    # unscored: questions that are left out, since some model has an answer to them that a metric has no score for.
     "evaluation_by_run": columns(
-        (TEXT, "arm"), (COUNT, "seed"), (TEXT, "dataset mode metric"), (NUMBER, "value"), (COUNT, "questions answers")
+        (TEXT, "arm"),
+        (COUNT, "seed"),
+        (TEXT, "dataset mode metric"),
+        (NUMBER, "value"),
+        (COUNT, "questions answers unscored"),
     ),
     # flagged_arms: those whose seeds differ more than chance allows.
     "evaluation_by_arm": columns((TEXT, "arm dataset mode metric"), *ESTIMATE, (TEXT, "flagged_arms")),
@@ -65,7 +70,7 @@ SCHEMAS = {
     "problem_curves": columns(
         (TEXT, "problem_id question arm"), (COUNT, "step"), (TEXT, "source dataset"), *ESTIMATE, (COUNT, "answers")
     ),
-    # model: base (without a seed) or final; chosen: first, gained or lost.
+    # model: base (without a seed) or final; scores: by the study's own metrics; chosen: first, gained or lost.
     "examples": columns(
         (TEXT, "dataset mode problem_id question gold arm"),
         (COUNT, "seed"),
@@ -73,7 +78,7 @@ SCHEMAS = {
         (FLAG, "correct_strict correct_lenient format"),
         (COUNT, "tokens"),
         (FLAG, "truncated"),
-        (TEXT, "chosen"),
+        (TEXT, "scores chosen"),
     ),
 }
 
@@ -84,9 +89,12 @@ FILES_KEPT = 256
 Answers = dict[str, dict[str, Answered]]
 
 
-def read_question_means(path: Path, base: pd.DataFrame | None) -> pd.DataFrame:
+def read_question_means(
+    study: StudyFile, root: Path, dataset: str, model: str, base: pd.DataFrame | None
+) -> pd.DataFrame:
     """Question means of one evaluated model, which must have answered the questions of the base model."""
-    means = question_means(read_parquet(path, ["mode", "problem_id", *ANSWER_COLUMNS]))
+    metrics, path = metrics_of_study(study), root / study.answers_file(dataset, model)
+    means = question_means(read_answers(study, root, dataset, model, metrics.columns), metrics)
     if base is not None and not means["answers"].equals(base["answers"]):
         raise StudyError(
             f"{path}: answers other questions than the base model did, or not as often; "
@@ -141,8 +149,14 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
     an arm only its part in the effects of components is kept, and the answers of arms that others are compared with.
     `values` has the provenance of each run, by folder.
     """
-    read = means_reader(study, root)
-    by_run = {dataset: runs_of_dataset(study, dataset, read) for dataset in study.datasets}
+    read, metrics = means_reader(study, root), metrics_of_study(study)
+    by_run = {
+        dataset: [
+            rows.assign(unscored=len(without_score(study, root, dataset)))
+            for rows in runs_of_dataset(study, dataset, read)
+        ]
+        for dataset in study.datasets
+    }
     means = {dataset: seed_means(pd.concat(rows), study) for dataset, rows in by_run.items()}
     by_arm: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
     differences, across = copy.deepcopy(by_arm), []
@@ -153,7 +167,7 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
     for arm in [BASE, *references, *(arm for arm in study.arm_names if arm not in references)]:
         answers: Answers = {}
         for dataset in study.datasets:
-            answers[dataset] = answered(read(dataset, arm), dataset, study.bootstrap)
+            answers[dataset] = answered(read(dataset, arm), dataset, study.bootstrap, metrics)
             of_arms = {} if arm == BASE else means[dataset]
             by_arm[dataset].append(evaluation_rows(answers[dataset], arm, dataset, study.confidence, of_arms))
             add(sums, effects, arm, dataset, answers[dataset], seeds)
@@ -181,17 +195,16 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
 
 def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int | None, pd.DataFrame]]:
     """A function of data set and arm that gives question means by seed, under None those of the base model."""
-    base = {dataset: read_question_means(root / study.answers_file(dataset, BASE), None) for dataset in study.datasets}
+    base = {dataset: read_question_means(study, root, dataset, BASE, None) for dataset in study.datasets}
 
     @lru_cache(maxsize=FILES_KEPT)
-    def of_file(dataset: str, file: str) -> pd.DataFrame:
-        return read_question_means(root / file, base[dataset])
+    def of_run(dataset: str, run: str) -> pd.DataFrame:
+        return read_question_means(study, root, dataset, run, base[dataset])
 
     def read(dataset: str, arm: str) -> dict[int | None, pd.DataFrame]:
         if arm == BASE:
             return {None: base[dataset]}
-        files = {run.seed: study.answers_file(dataset, run.name) for run in study.runs_of(arm)}
-        return {seed: of_file(dataset, file) for seed, file in files.items()}
+        return {run.seed: of_run(dataset, run.name) for run in study.runs_of(arm)}
 
     return read
 

@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import SAMPLED, metrics_of, question_means
-from reward_ablation.analysis.evaluation.learning_curves import COLUMNS, means_by_step
+from reward_ablation.analysis.evaluation.learning_curves import means_by_step
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
+from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.reward_hacking.words import NAMES
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, correctness_component
 from reward_ablation.analysis.training.signals_by_step import centred, covariances, groups_of, means_by
@@ -18,6 +21,11 @@ from reward_ablation.analysis.training.signals_by_step import centred, covarianc
 #: Metrics of held-out answers: right by the lenient grader, and right by this package's strict grader alone, of the two
 #: graders that read the strict answer.
 LENIENT, ONE_GRADER = "accuracy_lenient", "correct_only_strict"
+
+
+def metric_of_signs(study: StudyFile) -> str:
+    """The metric of held-out answers that should rise where rewards do: the main one, of mathematics the lenient."""
+    return study.main_metric if study.main_metric in study.metrics else LENIENT
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,10 @@ class HeldOut:
     steps : (P,) array
         Steps of the models, the base model's 0.
     lenient, one_grader : (S, P, Q) arrays
-        Means of each question over its samples: the metrics `LENIENT` and `ONE_GRADER`.
+        Means of each question over its samples: the metric of `metric_of_signs`, negated where lower is better, and
+        `ONE_GRADER`; the second has no questions where answers are not of mathematics.
+    name : str
+        Of the metric in `lenient`, in words.
     """
 
     dataset: str
@@ -42,13 +53,17 @@ class HeldOut:
     steps: np.ndarray
     lenient: np.ndarray
     one_grader: np.ndarray
+    name: str = NAMES["lenient"]
 
 
 def held_out_answers(study: StudyFile, root: Path, last_steps: dict[str, int]) -> dict[str, list[HeldOut]]:
     """What each arm's models answered to each data set, by arm. `last_steps` has the steps of each run, by folder."""
     found: dict[str, list[HeldOut]] = {arm: [] for arm in study.arm_names}
+    metrics, metric = metrics_of_study(study), metric_of_signs(study)
+    sign = -1 if metric in study.metrics and not study.metrics[metric].higher_is_better else 1
+    name = name_of(metric) if sign > 0 else f"{name_of(metric)} (negated)"
     for dataset in study.datasets:
-        base = question_means(read_parquet(root / study.answers_file(dataset, BASE), COLUMNS))
+        base = question_means(read_answers(study, root, dataset, BASE, metrics.columns), metrics)
         mode = SAMPLED if SAMPLED in base.index.unique("mode") else "greedy"
         for arm in study.arm_names:
             by_seed = {
@@ -58,13 +73,13 @@ def held_out_answers(study: StudyFile, root: Path, last_steps: dict[str, int]) -
             if not by_seed:
                 continue
             steps = sorted(set.intersection(*(set(of_seed) for of_seed in by_seed.values())))
+            tables = [[metrics_of(of[step], mode) for step in steps] for of in by_seed.values()]
             lenient, one_grader = (
-                np.array(
-                    [[metrics_of(of[step], mode)[metric] for step in steps] for of in by_seed.values()], dtype=float
-                )
-                for metric in (LENIENT, ONE_GRADER)
+                np.array([[table[name].to_numpy() for table in of_seed] for of_seed in tables], dtype=float)
+                for name in (metric, ONE_GRADER if study.mathematics else [])
             )
-            found[arm].append(HeldOut(dataset, mode, list(by_seed), np.array(steps), lenient, one_grader))
+            lenient *= sign
+            found[arm].append(HeldOut(dataset, mode, list(by_seed), np.array(steps), lenient, one_grader, name))
     return found
 
 

@@ -177,8 +177,8 @@ def of_held_out(own: Curves, control: Curves | None, trains_correctness: bool) -
             change = rise_over_questions(sign * getattr(of, metric), of.steps, known[0])
             if change is not None:
                 p_control = against_answers(of, other, metric, sign, change, sum(known))
-                yield Measure(kind, f"{NAMES[metric]} on {place}", change, p_control)
-        if trains_correctness and set(of.seeds) <= set(own.right.index):
+                yield Measure(kind, f"{of.name if kind == 'fall' else NAMES[metric]} on {place}", change, p_control)
+        if trains_correctness and of.name == NAMES["lenient"] and set(of.seeds) <= set(own.right.index):
             gap = gap_to_held_out(own.right.loc[of.seeds], of.lenient, of.steps, wandering[0])
             if gap is not None:
                 p_control = gap_against(own, control, of, other, sum(wandering))

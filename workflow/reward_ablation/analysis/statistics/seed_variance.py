@@ -22,6 +22,7 @@ import numpy as np
 from scipy.stats import f as f_distribution
 
 from reward_ablation.analysis.statistics.known import mean_of_known
+from reward_ablation.analysis.statistics.limits import Limits
 
 #: Most degrees of freedom that are borrowed.
 MOST_BORROWED = 1.0
@@ -58,8 +59,9 @@ class SeedMeans:
     seeds : list of int
     values : (metrics, arms, seeds) array
         NaN where an arm has no such seed.
-    counts : (metrics,) array of bool
-        Whether a metric is a length; all others are shares in [0, 1].
+    limits : list of Limits
+        Of each metric: one with two limits is compared as the share of its range, a count by its logarithm, and one
+        without limits as it is.
     questions : int
         How many each mean is over.
     lends : bool
@@ -69,7 +71,7 @@ class SeedMeans:
     arms: list[str]
     seeds: list[int]
     values: np.ndarray
-    counts: np.ndarray
+    limits: list[Limits]
     questions: int
     lends: bool = True
 
@@ -87,8 +89,7 @@ class SeedMeans:
     @cached_property
     def centred(self) -> np.ndarray:
         """(metrics, arms, seeds) array: about each arm's mean, on the scale of comparison; NaN as `values`."""
-        shares = np.arcsin(np.sqrt(np.clip(self.values, 0.0, 1.0)))
-        scaled = np.where(self.counts[:, None, None], np.log(np.maximum(self.values, 1e-9)), shares)
+        scaled = np.array([_scaled(of, values) for of, values in zip(self.limits, self.values, strict=True)])
         return np.asarray(scaled - mean_of_known(scaled, -1))
 
     @cached_property
@@ -98,8 +99,7 @@ class SeedMeans:
         That of a share is taken half an answer inside of 0 and 1, where it would be 0. NaN for an arm without seeds.
         """
         means = mean_of_known(self.values, -1)[..., 0]
-        inside = (self.questions * np.clip(means, 0.0, 1.0) + 0.5) / (self.questions + 1)
-        return np.where(self.counts[:, None], means, 2 * np.sqrt(inside * (1 - inside)))
+        return np.array([_slope(of, mean, self.questions) for of, mean in zip(self.limits, means, strict=True)])
 
     @cached_property
     def flagged(self) -> np.ndarray:
@@ -163,6 +163,23 @@ class SeedMeans:
         concerned = [coefficients.get(arm, 0.0) != 0 for arm in self.arms]
         of_metrics = self.flagged & np.array(concerned)
         return np.array([", ".join(np.array(self.arms)[arms]) or None for arms in of_metrics], dtype=object)
+
+
+def _scaled(limits: Limits, values: np.ndarray) -> np.ndarray:
+    """Values on the scale of comparison."""
+    if limits.finite:
+        shares = (values - limits.low) / (limits.high - limits.low)
+        return np.asarray(np.arcsin(np.sqrt(np.clip(shares, 0.0, 1.0))))
+    return np.log(np.maximum(values, 1e-9)) if limits.low == 0 else values
+
+
+def _slope(limits: Limits, means: np.ndarray, questions: int) -> np.ndarray:
+    """Units of the metric per unit of the scale of comparison, at means over so many questions."""
+    if limits.finite:
+        width = limits.high - limits.low
+        inside = (questions * np.clip((means - limits.low) / width, 0.0, 1.0) + 0.5) / (questions + 1)
+        return np.asarray(width * 2 * np.sqrt(inside * (1 - inside)))
+    return means if limits.low == 0 else np.where(np.isnan(means), np.nan, 1.0)
 
 
 def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

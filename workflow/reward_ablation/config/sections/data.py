@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
-from reward_ablation.config.base import COMMIT, Line, Name, Section
+from reward_ablation.config.base import COMMIT, NAME_PATTERN, Line, Name, Section
 
 #: Commits on the hub that are used where a config names none: part of each run's spec.
 REVISIONS = {
     "gsm8k": "cc7b047b6e5bb11b4f1af84efc572db110a51b3c",  # openai/gsm8k
     "math": "0530c78699ea5e8eb5530600900e1f328b48acad",  # DigitalLearningGmbH/MATH-lighteval
     "math500": "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be",  # HuggingFaceH4/MATH-500
+    "mbpp": "4bb6404fdc6cacfda99d4ac4205087b89d32030c",  # google-research-datasets/mbpp
+    "humaneval": "7dce6050a7d6d172f3cc5c32aa97f52fa1a2e544",  # openai/openai_humaneval
+    "ifeval": "966cd89545d6b6acfd7638bc708b98261ca58e84",  # google/IFEval
 }
+
+KnownSource = Literal["gsm8k", "math", "math500", "mbpp", "humaneval", "ifeval"]
+Split = Literal["train", "test", "validation", "prompt"]
+
+#: Splits of each known data set.
+SPLITS: dict[str, tuple[str, ...]] = {
+    "gsm8k": ("train", "test"),
+    "math": ("train", "test"),
+    "math500": ("test",),
+    "mbpp": ("train", "test", "validation", "prompt"),
+    "humaneval": ("test",),
+    "ifeval": ("train",),
+}
+
+#: Columns of known data sets beside those that all problems have. These data sets have no answers to compare with.
+FURTHER_COLUMNS: dict[str, tuple[str, ...]] = {
+    "mbpp": ("unit_tests",),
+    "humaneval": ("code_before", "unit_tests"),
+    "ifeval": ("instructions",),
+}
+
+#: Columns that a file may have for every problem; the rest of a problem's columns the workflow writes.
+OF_FILES = ("id", "question", "answer", "solution", "level", "subject")
+
+#: Names that a further column cannot have: columns that the workflow and TRL's trainer write or read a meaning into.
+TAKEN_COLUMNS = (
+    *("problem_id", "source", "split"),
+    *("prompt", "prompts", "completion", "completions", "completion_ids"),
+    *("trainer_state", "log_extra", "log_metric"),
+    *("image", "images", "environment", "environments"),
+)
 
 
 class DataSet(Section):
@@ -25,8 +60,8 @@ class DataSet(Section):
 class HubData(DataSet):
     """A data set known to the workflow, from the hub at a pinned revision or from a local file."""
 
-    source: Literal["gsm8k", "math", "math500"]
-    split: Literal["train", "test"]
+    source: KnownSource
+    split: Split
     revision: str | None = Field(
         None, pattern=COMMIT, description="Commit hash on the hub; without it the one that this workflow pins."
     )
@@ -43,6 +78,8 @@ class HubData(DataSet):
     def _has_the_split(self) -> HubData:
         if self.source == "math500" and self.split != "test":
             raise ValueError("split: math500 has the split test only; MATH's training problems are source: math")
+        if self.split not in (splits := SPLITS[self.source]):
+            raise ValueError(f"split: {self.source} has no split {self.split}; allowed: {', '.join(splits)}")
         return self
 
 
@@ -51,9 +88,26 @@ class FileData(DataSet):
 
     source: Literal["file"]
     path: Line
-    columns: dict[Literal["id", "question", "answer", "solution", "level", "subject"], Line] = Field(
-        default_factory=dict, description="Our column: the file's column. Others keep their names."
+    columns: dict[Name, Line | None] = Field(
+        default_factory=dict,
+        description="Our column: the file's column. id, question, answer, solution, level and subject keep their names "
+        "where they are left out. Any other name is a further column for components. answer: null says that the "
+        "problems have no answers.",
     )
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _can_be_columns(cls, columns: Any) -> Any:
+        for ours, theirs in columns.items() if isinstance(columns, dict) else ():
+            if ours in TAKEN_COLUMNS:
+                raise ValueError(f"'{ours}' is a column of the workflow; give the further column another name")
+            if not re.fullmatch(NAME_PATTERN, str(ours)) or len(str(ours)) > 80:
+                raise ValueError(
+                    f"{str(ours)[:80]!r} is no name of a column: letters, digits and _, with a letter first"
+                )
+            if theirs is None and ours != "answer":
+                raise ValueError(f"{ours}: name the file's column; only answer can be null")
+        return columns
 
 
 class WordProblems(DataSet):
@@ -68,6 +122,20 @@ class WordProblems(DataSet):
 
 
 ProblemSource = Annotated[HubData | FileData | WordProblems, Field(discriminator="source")]
+
+
+def further_columns(source: ProblemSource) -> tuple[str, ...]:
+    """Columns of a prepared set beside those of every problem, sorted; known before the data are read."""
+    if isinstance(source, FileData):
+        return tuple(sorted({*source.columns} - {*OF_FILES}))
+    return FURTHER_COLUMNS.get(source.source, ())
+
+
+def has_answers(source: ProblemSource) -> bool:
+    """Whether a source may have answers; of a file, whether the config does not say that the file has none."""
+    if isinstance(source, FileData):
+        return source.columns.get("answer", "answer") is not None
+    return source.source not in FURTHER_COLUMNS
 
 
 class Data(Section):

@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
 
-from reward_ablation.config.base import Section
+from reward_ablation.config.base import Line, Name, Section
 
 AnswerFormat = Literal["boxed", "hash", "final", "tag", "last_number"]
+
+#: Metrics of mathematics, which `answer_format` asks for.
+OF_MATHEMATICS = (
+    *("accuracy_strict", "accuracy_lenient", "accuracy_math_paper"),
+    *("graders_differ", "correct_only_strict", "correct_only_math_paper"),
+    "format",
+)
+#: Metrics that answers to any task have.
+OF_ALL_TASKS = ("tokens", "truncated")
+
+
+class Metric(Section):
+    """A function with a reward's signature that judges the answers, or a component that does."""
+
+    function: Line | None = Field(None, description="As of a component; or name a component.")
+    parameters: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the function.")
+    component: Name | None = Field(None, description="Take function and parameters of this component.")
+    range: tuple[FiniteFloat, FiniteFloat] | None = Field(
+        None, description="Lowest and highest score; with [0, 1] the metric is a share. Default: no limits."
+    )
+    higher_is_better: bool = True
+
+    @field_validator("range")
+    @classmethod
+    def _ascending(cls, ends: tuple[float, float] | None) -> tuple[float, float] | None:
+        if ends is not None and ends[0] >= ends[1]:
+            raise ValueError("the lowest score comes first, and the highest is above it")
+        return ends
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Metric:
+        if (self.function is None) == (self.component is None):
+            raise ValueError("needs a function, or the name of a component, and not both")
+        if self.component is not None and self.parameters:
+            raise ValueError("parameters: those of the component count; take them out, or name a function")
+        return self
 
 
 class Evaluation(Section):
     """How the base model and every run's final model are judged; the same for all arms."""
 
-    answer_format: AnswerFormat = Field(description="Where strict accuracy looks for the answer.")
+    answer_format: AnswerFormat | None = Field(
+        None, description="Where the metrics of mathematics look for the answer; without it there are none."
+    )
+    metrics: dict[Name, Metric] = Field(default_factory=dict, description="The study's own metrics, by name.")
     greedy: bool = Field(True, description="One greedy answer a question.")
     samples: NonNegativeInt = Field(0, description="Sampled answers a question.")
     temperature: PositiveFloat = 1.0
@@ -25,6 +64,13 @@ class Evaluation(Section):
     backend: Literal["auto", "transformers", "vllm"] = Field(
         "auto", description="auto: vLLM where it is installed and a GPU is present."
     )
+
+    @field_validator("metrics")
+    @classmethod
+    def _names_are_free(cls, metrics: dict[str, Metric]) -> dict[str, Metric]:
+        if taken := [name for name in metrics if name in OF_MATHEMATICS or name in OF_ALL_TASKS]:
+            raise ValueError(f"{taken[0]} is a metric that there is already; choose another name")
+        return metrics
 
     @model_validator(mode="after")
     def _something_to_do(self) -> Evaluation:

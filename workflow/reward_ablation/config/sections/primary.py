@@ -7,13 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from reward_ablation.config.base import Line, Name, Section
-
-#: Metrics that every mode has, as `analysis.evaluation.answers.METRICS` computes them. A test holds the two together.
-METRICS = (
-    *("accuracy_strict", "accuracy_lenient", "accuracy_math_paper"),
-    *("graders_differ", "correct_only_strict", "correct_only_math_paper"),
-    *("format", "tokens", "truncated"),
-)
+from reward_ablation.config.sections.evaluation import OF_ALL_TASKS, OF_MATHEMATICS, Evaluation
 
 Mode = Literal["greedy", "sampled"]
 
@@ -30,7 +24,10 @@ class PrimaryQuestion(Section):
 
     dataset: Name | None = Field(None, description="An evaluation data set; default the first.")
     mode: Mode | None = Field(None, description="Default greedy, or sampled where evaluation.greedy is false.")
-    metric: Line = Field("accuracy_strict", description="A metric of the evaluated models.")
+    metric: Line | None = Field(
+        None,
+        description="A metric of the evaluated models; default accuracy_strict, or else the study's first own one.",
+    )
     contrasts: list[ContrastOfArms] | None = Field(
         None, min_length=1, description="Comparisons; default each other arm against the baseline."
     )
@@ -41,8 +38,15 @@ def sizes(samples: int) -> list[int]:
     return [2**power for power in range(samples.bit_length()) if 2**power < samples] + [samples]
 
 
-def metrics_of_mode(mode: Mode, samples: int) -> list[str]:
-    """Metrics that a mode has; of `samples` sampled answers a question also pass@k and maj@n."""
+def metrics_of_mode(evaluation: Evaluation, mode: Mode) -> list[str]:
+    """Metrics that a mode has; of sampled answers also pass@k of the first metric, and of mathematics maj@n.
+
+    An own metric without limits has no pass@k: no score of it counts as passed.
+    """
+    own, mathematics = [*evaluation.metrics], evaluation.answer_format is not None
+    metrics = [*(OF_MATHEMATICS if mathematics else ()), *own, *OF_ALL_TASKS]
     if mode == "greedy":
-        return [*METRICS]
-    return [*METRICS, *(f"pass@{size}" for size in sizes(samples)), f"maj@{samples}"]
+        return metrics
+    passes = mathematics or evaluation.metrics[own[0]].range is not None
+    votes = [f"maj@{evaluation.samples}"] if mathematics else []
+    return [*metrics, *(f"pass@{size}" for size in sizes(evaluation.samples) if passes), *votes]

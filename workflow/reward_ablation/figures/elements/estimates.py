@@ -12,11 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
+from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.style import BASE_COLOUR, draw_points, legend_below, looks, round_ticks, wrapped
 
-#: Metrics that have a panel each, with the names of the axes.
-METRICS = {"accuracy_strict": "strict accuracy", "format": "format adherence", "tokens": "completion tokens"}
+#: The metric that has lenient accuracy beside it.
+STRICT = "accuracy_strict"
 
 #: Longest line of an arm's name beside its row.
 NAME_WIDTH = 30
@@ -74,12 +76,15 @@ def flag_note(table: pd.DataFrame) -> str:
     return FLAG_NOTE if table["flagged_arms"].notna().any() else ""
 
 
-def draw_accuracies(
+def draw_main(
     axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, dataset: str, mode: str, arms: list[str]
 ) -> None:
-    """Draw strict accuracy filled, and lenient accuracy hollow a little below it."""
+    """Draw the main metric filled; below strict accuracy also lenient accuracy, hollow."""
+    if study.main_metric != STRICT:
+        draw_rows(axes, select(evaluation_by_arm, dataset, mode, study.main_metric), study, arms)
+        return
     lenient = select(evaluation_by_arm, dataset, mode, "accuracy_lenient")
-    strict = select(evaluation_by_arm, dataset, mode, "accuracy_strict")
+    strict = select(evaluation_by_arm, dataset, mode, STRICT)
     draw_rows(axes, lenient, study, arms, hollow=True, shift=0.17)
     draw_rows(axes, strict, study, arms, shift=-0.17)
 
@@ -101,8 +106,15 @@ def draw_side_by_side(
     axes.set_xlim(-0.5, len(kinds) - 0.5)
 
 
-def share_axis(axes: Axes) -> None:
+def main_label(study: StudyFile) -> str:
+    """Name of the axis of `draw_main`."""
+    return "accuracy" if study.main_metric == STRICT else name_of(study.main_metric)
+
+
+def share_axis(axes: Axes, study: StudyFile, metric: str) -> None:
     """Give an axis of shares a width of at least a tenth, and no more room outside 0 to 1 than a point needs."""
+    if metrics_of_study(study).limits(metric) != SHARE:
+        return
     low, high = axes.get_xlim()
     spare = max(0.0, 0.1 - (high - low)) / 2
     low, high = low - spare, high + spare
@@ -138,14 +150,15 @@ def dot_handles(filled: str, hollow: str) -> list[Artist]:
     ]
 
 
-def accuracy_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile, before: str = "") -> None:
-    """Put the legend of the two accuracies and the base model below the panels; the note begins with `before`."""
-    handles = [
-        *dot_handles("strict accuracy", "lenient accuracy"),
+def main_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile, before: str = "") -> None:
+    """Put the legend of `draw_main` and the base model below the panels; the note begins with `before`."""
+    handles: list[Artist] = [
         Line2D([], [], color=BASE_COLOUR, linestyle="dashed", label="base model"),
         Patch(facecolor=BASE_COLOUR, alpha=0.2, label="interval of the base model"),
-        Line2D([], [], color=BASE_COLOUR, linestyle="dotted", label="base model, lenient accuracy"),
     ]
+    if study.main_metric == STRICT:
+        lenient = Line2D([], [], color=BASE_COLOUR, linestyle="dotted", label="base model, lenient accuracy")
+        handles = [*dot_handles("strict accuracy", "lenient accuracy"), *handles, lenient]
     legend_below(figure, handles, before + base_note(study) + flag_note(evaluation_by_arm))
 
 

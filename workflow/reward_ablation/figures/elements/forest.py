@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import (
-    METRICS,
     POINT,
     dot_handles,
     draw_flag,
@@ -61,11 +61,12 @@ def forest_panels(
     names = [row.label for row in rows]
     of_kinds = kinds(table, study)
     figure = Figure(figsize=(WIDTH, len(of_kinds) * (row_height(names) * len(rows) + 0.75) + 0.4))
-    grid = figure.subplots(len(of_kinds), len(METRICS), squeeze=False, sharey="row", sharex="col")
+    metrics = metric_panels(study)
+    grid = figure.subplots(len(of_kinds), len(metrics), squeeze=False, sharey="row", sharex="col")
     level = round(1 - study.confidence, 9)  # 1 − 0.95 is a little more than 0.05 to a computer
     for panels, (dataset, mode, questions) in zip(grid, of_kinds, strict=True):
         of_kind = table[(table["dataset"] == dataset) & (table["mode"] == mode)]
-        for panel, (metric, name) in zip(panels, METRICS.items(), strict=True):
+        for panel, (metric, name) in zip(panels, metrics.items(), strict=True):
             panel.set_xlim(limits(table[table["metric"] == metric]))
             forest(panel, rows, of_kind[of_kind["metric"] == metric].set_index("key"), level)
             panel.set_xlabel(f"{label}\n{name}" + (" (primary)" if primary == (dataset, mode, metric) else ""))

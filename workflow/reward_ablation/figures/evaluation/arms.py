@@ -1,4 +1,4 @@
-"""Figure: accuracy against the weights of the arms."""
+"""Figure: the main metric against the weights of the arms."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from math import ceil
 import pandas as pd
 from matplotlib.figure import Figure, SubFigure
 
+from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import (
-    accuracy_legend,
-    draw_accuracies,
+    draw_main,
     kinds,
+    main_label,
+    main_legend,
     row_height,
     select,
     share_axis,
@@ -24,36 +26,38 @@ TRIANGLE = 2.9
 
 
 def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> None:
-    """Draw a row per arm: its name, its weights, and its accuracy, strict and lenient, in each data set and mode.
+    """Draw a row per arm: its name, its weights, and its main metric in each data set and mode.
 
     The best arm in the first data set and mode comes first; equal arms are in the study's order.
     """
     panels = kinds(evaluation_by_arm, study)
     first, mode, _ = panels[0]
-    estimates = select(evaluation_by_arm, first, mode, "accuracy_strict")["estimate"]
-    arms = sorted(study.arm_names, key=lambda arm: -estimates[arm])
+    estimates = select(evaluation_by_arm, first, mode, study.main_metric)["estimate"]
+    arms = sorted(study.arm_names, key=lambda arm: estimates[arm], reverse=study.main_is_better_high)
     widths = [COLUMN_WIDTH * len(study.components), *[1.5] * len(panels)]
     matrix, *grid = figure.subplots(1, 1 + len(panels), sharey=True, width_ratios=widths)
     weight_matrix(matrix, study, arms)
     for panel, (dataset, mode, _) in zip(grid, panels, strict=True):
-        draw_accuracies(panel, evaluation_by_arm, study, dataset, mode, arms)
+        draw_main(panel, evaluation_by_arm, study, dataset, mode, arms)
         panel.tick_params(axis="y", length=0)
         panel.set_title(f"{dataset},\n{mode}", loc="left")
-        panel.set_xlabel("accuracy")
-        share_axis(panel)
+        panel.set_xlabel(main_label(study))
+        share_axis(panel, study, study.main_metric)
 
 
 def draw_maps(figure: SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFile, columns: int) -> None:
     """Draw a triangle per data set and mode."""
     panels = kinds(evaluation_by_arm, study)
     for panel, (dataset, mode, _) in zip(panel_grid(figure, len(panels), columns), panels, strict=True):
-        points = simplex_map(panel, select(evaluation_by_arm, dataset, mode, "accuracy_strict"), study)
+        points = simplex_map(panel, select(evaluation_by_arm, dataset, mode, study.main_metric), study)
         panel.set_title(f"{dataset}, {mode}", loc="left", pad=20)
-        figure.colorbar(points, ax=panel, shrink=0.7, aspect=18, label="strict accuracy").outline.set_visible(False)
+        figure.colorbar(points, ax=panel, shrink=0.7, aspect=18, label=name_of(study.main_metric)).outline.set_visible(
+            False
+        )
 
 
 def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Accuracy beside the weights, best arm first; above them the simplex, where three components span one."""
+    """The main metric beside the weights, best arm first; above them the simplex, where three components span one."""
     panels = len(kinds(evaluation_by_arm, study))
     height = row_height(study.arm_names) * len(study.arms) + 1.5
     width = max(WIDTH, 2.2 + COLUMN_WIDTH * len(study.components) + 1.2 * panels)
@@ -67,5 +71,6 @@ def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     else:
         figure = Figure(figsize=(width, height))
         draw_table(figure, evaluation_by_arm, study)
-    accuracy_legend(figure, evaluation_by_arm, study, before="Best arm first, by strict accuracy in the first panel. ")
+    before = f"Best arm first, by {name_of(study.main_metric)} in the first panel. "
+    main_legend(figure, evaluation_by_arm, study, before)
     return figure

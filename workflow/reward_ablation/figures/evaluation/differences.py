@@ -5,17 +5,18 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.evaluation.metrics import panels
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.forest import METRICS, Row, forest_panels
+from reward_ablation.figures.elements.forest import Row, forest_panels
 from reward_ablation.figures.elements.style import looks, page_of_words
 
 
 def differences(paired_differences: pd.DataFrame, study: StudyFile) -> Figure:
-    """One row of panels per data set and mode: what each arm is above another in accuracy, format and tokens.
+    """One row of panels per data set and mode: what each arm is above another in the metrics of `panels`.
 
     Arms stand under what they are compared with: the baseline, the control arm, or an arm that the study declared.
     """
-    table = paired_differences[paired_differences["metric"].isin(METRICS)]
+    table = paired_differences[paired_differences["metric"].isin(panels(study))]
     if table.empty:
         return page_of_words("nothing to compare: the study has one arm")
     look = looks(study)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.evaluation.metrics import panels
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.forest import METRICS, Row, forest_panels
+from reward_ablation.figures.elements.forest import Row, forest_panels
 from reward_ablation.figures.elements.style import Look, page_of_words
 
 #: Methods from top to bottom, with their names in the figure.
@@ -39,8 +40,8 @@ def rows_of(table: pd.DataFrame, study: StudyFile) -> list[Row]:
 
 
 def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
-    """One row of panels per data set and mode: effect of each component on accuracy, format and tokens, by method."""
-    table = component_effects[component_effects["metric"].isin(METRICS)]
+    """One row of panels per data set and mode: effect of each component on the metrics of `panels`, by method."""
+    table = component_effects[component_effects["metric"].isin(panels(study))]
     if table.empty:
         return page_of_words("none: no two arms differ in one component alone, and weights cannot be regressed on")
     table = table.assign(key=table["method"] + " " + table["component"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import (
-    accuracy_legend,
-    draw_accuracies,
+    draw_main,
     draw_rows,
     kinds,
+    main_label,
+    main_legend,
     name_rows,
     row_height,
     select,
@@ -20,21 +22,22 @@ from reward_ablation.figures.elements.style import WIDTH
 
 
 def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """One row of panels per data set and mode: accuracy strict and lenient, format adherence, tokens."""
+    """One row of panels per data set and mode: the main metric, others, and tokens last."""
     arms = study.arm_names
     rows = kinds(evaluation_by_arm, study)
     figure = Figure(figsize=(WIDTH, len(rows) * (row_height(arms) * len(arms) + 0.75) + 0.4))
-    grid = figure.subplots(len(rows), 3, squeeze=False, sharey="row", width_ratios=[5, 3, 3])
+    metrics = {**metric_panels(study), study.main_metric: main_label(study)}
+    widths = [5, *[3] * (len(metrics) - 1)]
+    grid = figure.subplots(len(rows), len(metrics), squeeze=False, sharey="row", width_ratios=widths)
     for panels, (dataset, mode, questions) in zip(grid, rows, strict=True):
-        accuracy, adherence, tokens = panels
-        draw_accuracies(accuracy, evaluation_by_arm, study, dataset, mode, arms)
-        draw_rows(adherence, select(evaluation_by_arm, dataset, mode, "format"), study, arms)
-        draw_rows(tokens, select(evaluation_by_arm, dataset, mode, "tokens"), study, arms)
-        name_rows(accuracy, arms)
-        for panel, label in zip(panels, ("accuracy", "format adherence", "completion tokens"), strict=True):
+        for panel, (metric, label) in zip(panels, metrics.items(), strict=True):
+            if metric == study.main_metric:
+                draw_main(panel, evaluation_by_arm, study, dataset, mode, arms)
+            else:
+                draw_rows(panel, select(evaluation_by_arm, dataset, mode, metric), study, arms)
             panel.set_xlabel(label)
-        share_axis(accuracy)
-        share_axis(adherence)
-        accuracy.set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
-    accuracy_legend(figure, evaluation_by_arm, study)
+            share_axis(panel, study, metric)
+        name_rows(panels[0], arms)
+        panels[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
+    main_legend(figure, evaluation_by_arm, study)
     return figure

@@ -67,7 +67,7 @@ def lines_of(problem_id: str, rows: pd.DataFrame, study: StudyFile) -> list[Line
     bold = {"weight": "bold"}
     lines = [Line(f"{name(first['dataset'])}: {name(problem_id)} ({first['chosen']}, {first['mode']})", 0.1, bold)]
     lines += [Line(text) for text in text_of(first["question"])]
-    lines += [Line(f"right answer: {name(first['gold'])}")]
+    lines += [Line(f"right answer: {name(first['gold'])}")] if pd.notna(first["gold"]) else []
     colours: dict[str, Any] = {"base": BASE_COLOUR, **{arm: look.colour for arm, look in looks(study).items()}}
     for _, row in rows.head(MOST_ARMS + 1).iterrows():
         who = "base model" if row["model"] == "base" else f"{name(row['arm'])}, seed {row['seed']:.0f}"

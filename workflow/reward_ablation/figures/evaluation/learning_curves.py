@@ -5,9 +5,10 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import arm_groups, draw_curves, numbers_of, step_axis
-from reward_ablation.figures.elements.estimates import METRICS, interval_note, kinds
+from reward_ablation.figures.elements.estimates import interval_note, kinds
 from reward_ablation.figures.elements.style import WIDTH, arm_handles, legend_below, page_of_words, round_ticks, wrapped
 
 #: Characters of a title, which reaches over all panels of its row.
@@ -15,7 +16,7 @@ TITLE_WIDTH = 90
 
 
 def learning_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
-    """A row of panels per data set and mode: strict accuracy, format adherence and tokens, with a line and band an arm.
+    """A row of panels per data set and mode, and in it a panel a metric, with a line and band an arm.
 
     Where arms are many, a row per group of arms.
     """
@@ -26,11 +27,12 @@ def learning_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
     groups = arm_groups(study)
     rows = [(kind, arms) for kind in kinds(table, study) for arms in groups]
     figure = Figure(figsize=(WIDTH, len(rows) * 1.75 + 0.4))
-    grid = figure.subplots(len(rows), len(METRICS), squeeze=False, sharex=True)
+    metrics = metric_panels(study)
+    grid = figure.subplots(len(rows), len(metrics), squeeze=False, sharex=True)
     curves = table.rename(columns={"step": "x", "estimate": "mean"})
     for panels, ((dataset, mode, questions), arms) in zip(grid, rows, strict=True):
         of_row = curves[(curves["dataset"] == dataset) & (curves["mode"] == mode)]
-        for panel, (metric, label) in zip(panels, METRICS.items(), strict=True):
+        for panel, (metric, label) in zip(panels, metrics.items(), strict=True):
             draw_curves(panel, of_row[of_row["metric"] == metric], study, arms)
             panel.set_ylabel(label)
             round_ticks(panel.yaxis, 5)

@@ -1,4 +1,4 @@
-"""Figure: accuracy against completion length."""
+"""Figure: the main metric against completion length."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import base_note, interval, kinds, select
 from reward_ablation.figures.elements.style import (
@@ -54,9 +55,10 @@ def draw_panel(axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, da
     """Draw each arm and the base model with both intervals, and the front through the estimates."""
     arms = {"base": BASE, **looks(study)}
     tokens = select(evaluation_by_arm, dataset, mode, "tokens").loc[[*arms]]
-    accuracy = select(evaluation_by_arm, dataset, mode, "accuracy_strict").loc[[*arms]]
+    accuracy = select(evaluation_by_arm, dataset, mode, study.main_metric).loc[[*arms]]
     estimates = tokens["estimate"].to_numpy(), accuracy["estimate"].to_numpy()
-    corners = [values[front(*estimates)] for values in estimates]
+    unbeaten = front(estimates[0], estimates[1] if study.main_is_better_high else -estimates[1])
+    corners = [values[unbeaten] for values in estimates]
     axes.plot(*corners, drawstyle="steps-post", solid_joinstyle="round", zorder=1, label="front", **FRONT)
     style: dict[str, Any] = {"markersize": 5, "elinewidth": 0.8, "capsize": 1.2, "linestyle": "none"}
     for arm, look in arms.items():
@@ -68,7 +70,7 @@ def draw_panel(axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, da
 
 
 def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """One panel per data set and mode: strict accuracy against completion tokens, and the Pareto front."""
+    """One panel per data set and mode: the main metric against completion tokens, and the Pareto front."""
     panels = kinds(evaluation_by_arm, study)
     columns = min(2, len(panels))
     figure = Figure(figsize=(ONE_COLUMN if columns == 1 else WIDTH, 2.7 * ceil(len(panels) / columns) + 0.4))
@@ -77,12 +79,13 @@ def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
         draw_panel(panel, evaluation_by_arm, study, dataset, mode)
         panel.set_title(f"{dataset}, {mode}:\n{questions:,} questions", loc="left")
     for panel in grid[::columns]:
-        panel.set_ylabel("strict accuracy")
+        panel.set_ylabel(name_of(study.main_metric))
     handles: list[Artist] = [
         Line2D([], [], color=look.colour, marker=look.marker, linestyle="none", label=name)
         for name, look in {**looks(study), "base model": BASE}.items()
     ]
     handles.append(Line2D([], [], **FRONT, label="Pareto front of the estimates"))
-    note = "Up and to the left is better. The front joins what no other model beats in both, by the estimates alone."
-    legend_below(figure, handles, f"{note} {base_note(study)}")
+    better = "Up" if study.main_is_better_high else "Down"
+    front_is = "The front joins what no other model beats in both, by the estimates alone."
+    legend_below(figure, handles, f"{better} and to the left is better. {front_is} {base_note(study)}")
     return figure

@@ -11,7 +11,7 @@ from trl import GRPOConfig
 
 from reward_ablation.config.checks import second_pass
 from reward_ablation.config.sections.launch import DDP
-from reward_ablation.study.component_spec import divide
+from reward_ablation.study.component_spec import contents_without_models
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
@@ -31,12 +31,13 @@ def check_processes(there: int, asked: int) -> None:
 def check_unchanged(component: ComponentSpec, parameters: dict[str, Any]) -> None:
     """Refuse a user's file, or what a parameter's path points to, that the run's spec has another digest of.
 
-    `parameters` are all parameters of the component, also those that are no part of the spec.
+    `parameters` are all parameters of the component, also those that are no part of the spec. Of a model the workflow
+    has a copy of its own, which is verified elsewhere.
     """
-    contents = divide(component.function, parameters, Path.cwd()).contents
-    for name, value in parameters.items():
-        if contents.get(name) != component.contents.get(name):
-            raise StudyError(f"{name}: {value} has changed since the workflow was started; start it again")
+    contents = contents_without_models(component.function, parameters, Path.cwd())
+    for name, content in contents.items():
+        if content != component.contents.get(name):
+            raise StudyError(f"{name}: {parameters[name]} has changed since the workflow was started; start it again")
     file = component.file
     if file and component.code and file_digest(Path(file), Path.cwd()) != component.code:
         raise StudyError(f"{file}: has changed, or what it imports, since the workflow was started; start it again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
+from reward_ablation.data.prepared import further_columns_of
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
 from reward_ablation.models.verify import verify_model
@@ -36,11 +37,14 @@ from reward_ablation.training.around.launch.vllm_server import Engine, longest_t
 from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.around.progress import ProgressCallback
 from reward_ablation.training.around.resumed_state import load_state
+from reward_ablation.training.around.reward_models import RewardModels
 from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core
 from reward_ablation.training.core.settings import halved
 
+#: Where no folder of a fetched model is given: on the CPU, from the folders that the components name.
+NO_REWARD_MODELS = RewardModels({}, "cpu")
 #: Where vLLM has no server.
 OWN_ENGINE = Engine()
 #: Where all parameters of the components are in the spec.
@@ -68,6 +72,7 @@ def train_run(
     callbacks: tuple[TrainerCallback, ...] = (),
     engine: Engine = OWN_ENGINE,
     tracking: dict[str, Any] | None = None,
+    reward_models: Mapping[str, Path] | None = None,
     parameters: Mapping[str, dict[str, Any]] | None = None,
 ) -> None:
     """Train one run, or go on with it where an attempt of the same spec and code was interrupted.
@@ -93,6 +98,8 @@ def train_run(
         How vLLM runs beside the run, where the spec has vLLM.
     tracking : dict, optional
         TRL's settings of experiment trackers by name, and `group`; empty or None where there is no tracker.
+    reward_models : mapping of str to Path, optional
+        Folder of each fetched reward model, by what the components call the model.
     parameters : mapping of str to dict, optional
         By component: parameters that are no part of the spec, such as where a file lies.
 
@@ -108,23 +115,28 @@ def train_run(
         raise PassingError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to train on the CPU")
     process = PartialState(cpu=parsed.gpus == 0)
     check_processes(process.num_processes, parsed.process_count)
+    rewards = RewardModels(reward_models or {}, str(process.device))
     with storage_errors(run_dir):
-        start = prepare(run_dir, parsed, code, model, problems) if process.is_main_process else Start()
+        start = (
+            prepare(run_dir, parsed, code, model, problems, rewards.folders.values())
+            if process.is_main_process
+            else Start()
+        )
         start = broadcast_object_list([start])[0]
         if start.finished:
             return
         if not start.trained:
-            others = parameters or {}
-            train(
-                parsed, model, problems, run_dir, start.checkpoint, started, callbacks, engine, tracking or {}, others
-            )
+            around = (callbacks, engine, tracking or {}, parameters or {}, rewards)
+            train(parsed, model, problems, run_dir, start.checkpoint, started, *around)
         if process.is_main_process:
             beat(run_dir / WORK, "writing the results")
             finish(run_dir)
     process.wait_for_everyone()
 
 
-def prepare(run_dir: Path, spec: RunSpec, code: str, model: Path, problems: Path) -> Start:
+def prepare(
+    run_dir: Path, spec: RunSpec, code: str, model: Path, problems: Path, reward_models: Iterable[Path] = ()
+) -> Start:
     """Find out what earlier attempts have left, and make the run's folder ready to go on."""
     verify_problems(problems)
     inputs = {"model": sha256(model / "model.json"), "problems": sha256(problems)}
@@ -133,7 +145,8 @@ def prepare(run_dir: Path, spec: RunSpec, code: str, model: Path, problems: Path
         print(f"train: {run_dir} is trained already; to train it again, delete the folder", flush=True)
         return Start(finished=True)
     work = run_dir / WORK
-    verify_model(model)
+    for folder in (model, *reward_models):
+        verify_model(folder)
     claim(work, owner, command_modules(spec.functions))
     clear_outputs(run_dir)
     if trained(work):
@@ -152,6 +165,7 @@ def train(
     engine: Engine,
     tracking: dict[str, Any],
     parameters: Mapping[str, dict[str, Any]],
+    reward_models: RewardModels,
 ) -> None:
     """Train to the last step and save the final model; see `train_run`."""
     work = run_dir / WORK
@@ -162,7 +176,8 @@ def train(
         if PartialState().is_main_process:
             beat(work, "loading the model")
             prepare_wandb(tracking, run_dir)
-        trainer = build_trainer(spec, model, problems, work, tracker_settings(tracking), engine, parameters)
+        how = (tracker_settings(tracking), engine, parameters, reward_models)
+        trainer = build_trainer(spec, model, problems, work, *how)
         for callback in (KeepModels(trainer, spec.keep_models), attempt, interruption, *callbacks):
             trainer.add_callback(callback)
         if checkpoint:
@@ -254,6 +269,7 @@ def build_trainer(
     trackers: dict[str, Any] | None = None,
     engine: Engine = OWN_ENGINE,
     parameters: Mapping[str, dict[str, Any]] = NO_PARAMETERS,
+    reward_models: RewardModels = NO_REWARD_MODELS,
 ) -> SavingTrainer:
     """The trainer of one run, ready to train, once all is as the run's spec says.
 
@@ -261,10 +277,12 @@ def build_trainer(
     `parameters` are those of each component that are no part of the spec.
     """
     components = {}
+    further = further_columns_of(problems)
     for name, component in spec.components.items():
         values = {**component.parameters, **parameters.get(name, {})}
-        components[name] = load_component(component.function, values, Path.cwd(), name)
+        components[name] = load_component(component.function, values, Path.cwd(), name, further=further)
         check_unchanged(component, values)
+    reward_models.load(spec.components, parameters)
     surroundings = {"save_total_limit": KEPT_CHECKPOINTS, **(trackers or {})}
     if spec.vllm:
         surroundings |= engine.settings(spec.vllm.mode)

@@ -12,6 +12,7 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig
 
+from reward_ablation.rewards.columns import json_columns, with_values
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
@@ -69,8 +70,9 @@ def build_trainer(
     render = partial(render_prompt, prompt=spec.prompt)
     tokenizer = load_tokenizer(model)
     tokenize_prompts([render("")], tokenizer)  # refuses a model without a chat template in one line
+    texts = json_columns(pq.read_schema(problems))
     trainer = kind(
-        components=components,
+        components={name: with_values(component, texts) for name, component in components.items()},
         weights=dict(spec.weights),
         placements={name: component.placement for name, component in spec.components.items()},
         sink=sink,

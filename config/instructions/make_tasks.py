@@ -1,0 +1,29 @@
+"""Make the tasks of config/instructions.yaml: questions of the demo, each with instructions that a program can verify.
+
+    python config/instructions/make_tasks.py
+"""
+
+import json
+from itertools import islice
+from pathlib import Path
+
+from reward_ablation.data.word_problems import Problem, Split, problems
+
+COUNTS: dict[Split, int] = {"train": 320, "test": 100}
+
+
+def task(problem: Problem) -> dict:
+    """A question; its instructions in the format of IFEval; the one on length again, in a column of its own."""
+    short = {"id": "length_constraints:number_words", "kwargs": {"num_words": 12, "relation": "less than"}}
+    frequency = {"keyword": problem.thing, "frequency": 2, "relation": "at least"}
+    others = [
+        {"id": "keywords:frequency", "kwargs": frequency},
+        {"id": "keywords:forbidden_words", "kwargs": {"forbidden_words": ["First", "Step"]}},
+    ]
+    return {"question": problem.question, "instructions": [short, *others], "length": [short]}
+
+
+if __name__ == "__main__":
+    for split, count in COUNTS.items():
+        lines = [json.dumps(task(problem)) for problem in islice(problems(0, split), count)]
+        Path(__file__).with_name(f"{split}.jsonl").write_text("\n".join(lines) + "\n")

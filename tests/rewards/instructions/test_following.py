@@ -1,0 +1,98 @@
+"""Strict and loose following, shares, and what the data may hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from reward_ablation.rewards.components.instructions import instructions
+from reward_ablation.rewards.instructions.following import share_followed, variants
+from reward_ablation.system.errors import StudyError
+
+NO_COMMA = {"id": "punctuation:no_comma", "kwargs": {}}
+QUOTED = {"id": "startend:quotation", "kwargs": {}}
+LANGUAGE = {"id": "language:response_language", "kwargs": {"language": "de"}}
+
+
+def test_the_eight_texts_of_the_loose_accuracy():
+    assert variants("Sure!\n*Eggs*.\nBye.") == [
+        "Sure!\n*Eggs*.\nBye.",
+        "*Eggs*.\nBye.",
+        "Sure!\n*Eggs*.",
+        "*Eggs*.",
+        "Sure!\nEggs.\nBye.",
+        "Eggs.\nBye.",
+        "Sure!\nEggs.",
+        "Eggs.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "strict", "loose"),
+    [
+        ('"Eggs"', 1.0, 1.0),
+        ('Sure, here it is:\n"Eggs"', 0.0, 1.0),
+        ('*"Eggs"*', 0.5, 1.0),
+        # each instruction by a variant of its own, as in the paper
+        ('"Sure\nEggs, ham"', 0.5, 1.0),
+        ("", 0.0, 0.0),  # an empty text follows nothing, although it has no comma
+        (" \n", 0.0, 0.0),
+    ],
+)
+def test_strict_and_loose(text, strict, loose):
+    assert share_followed(text, [NO_COMMA, QUOTED], strict=True) == strict
+    assert share_followed(text, [NO_COMMA, QUOTED], strict=False) == loose
+
+
+def test_all_or_a_share():
+    asked = [[NO_COMMA, QUOTED]] * 3
+    texts = ['"Eggs"', "Eggs", "Eggs, ham"]
+    assert instructions(texts, instructions=asked) == [1.0, 0.0, 0.0]
+    assert instructions(texts, partial=True, instructions=asked) == [1.0, 0.5, 0.0]
+    assert instructions(texts[:1], column="mine", mine=[[QUOTED]], instructions=[None]) == [1.0]
+
+
+def test_what_is_not_checked_has_no_score_and_is_told_once(capsys):
+    unknown = {"id": "nobodys:\x1b[31m", "kwargs": {}}
+    asked = [[NO_COMMA, LANGUAGE], [LANGUAGE], [unknown], [NO_COMMA], [], None]
+    for _ in range(2):
+        assert instructions(["Eggs"] * 6, instructions=asked) == [None, None, None, 1.0, None, None]
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" is not checked")[0] for line in lines] == [
+        "instructions: 'language:response_language'",
+        r"instructions: 'nobodys:\x1b[31m'",
+    ]
+
+
+def test_keywords_that_are_none_count_as_left_out_and_whole_floats_as_numbers():
+    """Tables that hold all keywords for all instructions have None and floats."""
+    words = {
+        "id": "length_constraints:number_words",
+        "kwargs": {"num_words": 2.0, "relation": "at least", "letter": None},
+    }
+    assert share_followed("Two eggs", [words, {"id": "punctuation:no_comma"}], strict=True) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("no_comma", "instructions: the column holds a str; it must hold a list of"),
+        (["no_comma"], "each instruction must be an object"),
+        ([{"id": 3}], "each instruction must be an object"),
+        ([{"id": "punctuation:no_comma", "kwargs": [1]}], "'punctuation:no_comma': kwargs must be an object"),
+        ([{"id": "punctuation:no_comma", "kwargs": {"x\n": 1}}], r"punctuation:no_comma: 'x\n': Unexpected keyword"),
+        (
+            [{"id": "length_constraints:number_words", "kwargs": {"num_words": 2}}],
+            "length_constraints:number_words: 'relation': Missing required",
+        ),
+        (
+            [{"id": "length_constraints:number_words", "kwargs": {"num_words": 2, "relation": "about"}}],
+            "'relation': Input should be 'at least' or 'less than'",
+        ),
+        ([{"id": "keywords:existence", "kwargs": {"keywords": [""]}}], "'keywords.0': String should have at least 1"),
+    ],
+)
+def test_data_that_are_no_instructions_are_refused_in_one_line(asked, message):
+    with pytest.raises(StudyError) as refusal:
+        share_followed("Eggs", asked, strict=True)
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)

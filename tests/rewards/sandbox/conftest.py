@@ -1,0 +1,41 @@
+"""Sandboxes of the ways of isolation that this machine has."""
+
+import pytest
+
+from reward_ablation.rewards.sandbox.isolation import landlock_version
+from reward_ablation.rewards.sandbox.judging import Task, judge
+from reward_ablation.rewards.sandbox.supervisor import MODES, Sandbox
+from reward_ablation.system.errors import StudyError
+
+
+@pytest.fixture(scope="session", params=MODES)
+def runner(request):
+    """A sandbox of one way of isolation, by which a program can harm no other process."""
+    made = Sandbox((request.param,))
+    try:
+        made.run([], 1)
+    except StudyError as error:
+        pytest.skip(str(error))
+    if request.param == "landlock" and landlock_version() < 6:
+        pytest.skip("this kernel's Landlock lets a program signal other processes")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def verdicts(runner):
+    """Verdicts on programs by the same tests."""
+
+    def of(programs, tests, code_before="", **settings):
+        settings = {"seconds": 2, "memory_mb": 512, "runner": runner} | settings
+        return judge([Task(program, tests, code_before) for program in programs], **settings)
+
+    return of
+
+
+@pytest.fixture
+def status(verdicts):
+    """Status of one program."""
+    return lambda program, tests, code_before="", **settings: (
+        verdicts([program], tests, code_before, **settings)[0].status
+    )

@@ -1,0 +1,281 @@
+"""Small problems in the manner of MBPP and HumanEval, with right and wrong programs; all made for these tests."""
+
+# ruff: noqa: E501 - a program is one text
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Tests, programs that pass them, programs that do not, and the code that all continue."""
+
+    name: str
+    tests: list[str]
+    right: list[str]
+    wrong: list[str]
+    code_before: str = ""
+
+
+PROBLEMS = [
+    Problem(
+        "shared elements: sets made of results",
+        ["assert set(shared((3, 4, 5), (5, 3, 1))) == set((3, 5))", "assert set(shared((), (1,))) == set()"],
+        ["def shared(a, b):\n    return tuple(set(a) & set(b))", "shared = lambda a, b: [x for x in a if x in b]"],
+        ["def shared(a, b):\n    return a", "def shared(a, b):\n    return set(a) | set(b)"],
+    ),
+    Problem(
+        "rounded mean: floats",
+        ["import math", "assert math.isclose(mean([1.5, 2.5]), 2.0)", "assert abs(mean([0.1] * 3) - 0.1) < 1e-9"],
+        [
+            "def mean(x):\n    return sum(x) / len(x)",
+            "from statistics import mean",
+            "import statistics\nmean = statistics.fmean",
+        ],
+        ["def mean(x):\n    return sum(x)", "class math:\n    isclose = lambda *a: True\nmean = lambda x: 0"],
+    ),
+    Problem(
+        "sum: a function named as a built-in one",
+        ["assert sum(10, 15) == 25", "assert sum(-1, 1) == 0"],
+        ["def sum(a, b):\n    return a + b"],
+        ["def total(a, b):\n    return a + b", "def sum(a, b):\n    return [25, 0][a < 0] if a else 1 if b else 0, a"],
+    ),
+    Problem(
+        "sort in place: an argument that changes",
+        [
+            "x = [3, 1, 2]\nsort_it(x)\nassert x == [1, 2, 3]",
+            "x = {}\nsort_it(x.setdefault('a', [2, 1]))\nassert x == {'a': [1, 2]}",
+        ],
+        ["def sort_it(x):\n    x.sort()", "def sort_it(x):\n    x[:] = sorted(x)\n    return x"],
+        ["def sort_it(x):\n    return sorted(x)", "def sort_it(x):\n    x = sorted(x)"],
+    ),
+    Problem(
+        "stack: a class with state",
+        [
+            "s = Stack()\nassert s.is_empty()\ns.push(1)\ns.push('a')\nassert len(s) == 2 and s.top == 'a'",
+            "assert s.pop() == 'a' and s.pop() == 1 and not len(s)",
+            "try:\n    s.pop()\nexcept IndexError as error:\n    assert 'empty' in str(error)\nelse:\n    assert False",
+            "assert isinstance(s, Stack) and not isinstance(3, Stack)",
+        ],
+        [
+            "class Stack:\n    def __init__(self):\n        self.items = []\n    def is_empty(self):\n        return not self.items\n"
+            "    def push(self, x):\n        self.items.append(x)\n    def pop(self):\n"
+            "        return self.items.pop()  # 'pop from empty list'\n"
+            "    def __len__(self):\n        return len(self.items)\n    @property\n    def top(self):\n"
+            "        return self.items[-1]\n",
+            "class Stack(list):\n    push = list.append\n    is_empty = lambda s: len(s) == 0\n    top = property(lambda s: s[-1])\n",
+        ],
+        [
+            "class Stack:\n    def is_empty(self):\n        return True\n    push = is_empty\n    __len__ = lambda s: 2\n"
+        ],
+    ),
+    Problem(
+        "points: objects compared with each other",
+        [
+            "assert Point(1, 2) + Point(3, 4) == Point(4, 6)",
+            "assert Point(1, 2) != Point(2, 1)",
+            "assert str(Point(1, 2)) == '(1, 2)'",
+            "assert Point(1, 2) != (1, 2)",
+        ],
+        [
+            "from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int\n    y: int\n    def __add__(self, other):\n"
+            "        return Point(self.x + other.x, self.y + other.y)\n    def __str__(self):\n        return f'({self.x}, {self.y})'\n",
+        ],
+        ["class Point:\n    def __init__(self, x, y):\n        pass\n    __eq__ = __add__ = lambda s, o: True\n"],
+    ),
+    Problem(
+        "primes: a generator",
+        [
+            "from itertools import islice",
+            "assert list(islice(primes(), 5)) == [2, 3, 5, 7, 11]",
+            "assert next(primes()) == 2",
+        ],
+        [
+            "def primes():\n    n = 2\n    while True:\n        if all(n % d for d in range(2, n)):\n            yield n\n        n += 1"
+        ],
+        [
+            "def primes():\n    n = 2\n    while True:\n        yield n\n        n += 1",
+            "def primes():\n    return [2, 3, 5, 7, 11]",
+        ],
+    ),
+    Problem(
+        "compose: functions as arguments and results",
+        [
+            "assert compose(lambda x: x + 1, lambda x: x * 2)(5) == 11",
+            "def square(x):\n    return x * x",
+            "assert compose(square, square)(2) == 16",
+            "assert compose(str, abs)(-3) == '3'",
+        ],
+        [
+            "def compose(f, g):\n    return lambda x: f(g(x))",
+            "class compose:\n    def __init__(s, f, g):\n        s.f, s.g = f, g\n"
+            "    def __call__(s, x):\n        return s.f(s.g(x))",
+        ],
+        ["def compose(f, g):\n    return lambda x: g(f(x))", "def compose(f, g):\n    return f"],
+    ),
+    Problem(
+        "depth: objects of the tests' own class",
+        [
+            "class Node:\n    def __init__(self, left=None, right=None):\n        self.left, self.right = left, right",
+            "assert depth(None) == 0",
+            "assert depth(Node(Node(), Node(Node()))) == 3",
+        ],
+        ["def depth(node):\n    return 0 if node is None else 1 + max(depth(node.left), depth(node.right))"],
+        [
+            "def depth(node):\n    return 0 if node is None else 1 + depth(node.left)",
+            "def depth(node):\n    return node.__class__",
+        ],
+    ),
+    Problem(
+        "tree: objects of the program's class that the tests link",
+        [
+            "root = Node(1)",
+            "root.left = Node(2)\nroot.left.right = Node(4)",
+            "assert total(root) == 7",
+            "root.left = None\nassert total(root) == 1",
+        ],
+        [
+            "class Node:\n    def __init__(self, value):\n        self.value = value\n        self.left = self.right = None\n"
+            "def total(n):\n    return n.value + total(n.left) + total(n.right) if n else 0"
+        ],
+        ["class Node:\n    def __init__(self, value):\n        pass\ndef total(n):\n    return 7"],
+    ),
+    Problem(
+        "errors: built-in ones and the program's own",
+        [
+            "try:\n    check_age(-1)\n    raised = False\nexcept ValueError:\n    raised = True\nassert raised",
+            "try:\n    check_age(200)\n    raised = False\nexcept TooOld as error:\n    raised = str(error) == '200'\nassert raised",
+        ],
+        [
+            "class TooOld(Exception): pass\ndef check_age(n):\n    if n < 0:\n        raise ValueError\n    if n > 150:\n        raise TooOld(n)"
+        ],
+        [
+            "class TooOld(Exception): pass\ndef check_age(n):\n    raise TooOld(n)",
+            "TooOld = Exception\ndef check_age(n):\n    return n < 0",
+        ],
+    ),
+    Problem(
+        "count: types of the standard library",
+        [
+            "from collections import Counter, OrderedDict, deque",
+            "assert count('aab') == Counter('aab') == {'a': 2, 'b': 1}",
+            "from fractions import Fraction\nassert half(3) == Fraction(3, 2)",
+            "import datetime\nassert day(1) == datetime.date(2024, 1, 1)",
+            "from decimal import Decimal\nassert cents('1.10') == Decimal('1.10')",
+            "assert last([1, 2, 3]) == deque([2, 3])",
+        ],
+        [
+            "from collections import Counter as count, deque\nfrom fractions import Fraction\nfrom decimal import Decimal as cents\n"
+            "import datetime\nhalf = lambda n: Fraction(n, 2)\nday = lambda d: datetime.date(2024, 1, d)\nlast = lambda x: deque(x, 2)"
+        ],
+        ["from collections import Counter as count\nhalf = day = cents = last = float"],
+    ),
+    Problem(
+        "factorial: large numbers",
+        ["import math", "assert factorial(3000) == math.factorial(3000)", "assert factorial(0) == 1"],
+        [
+            "from math import factorial",
+            "def factorial(n):\n    p = 1\n    for i in range(n):\n        p *= i + 1\n    return p",
+        ],
+        ["def factorial(n):\n    return n", "def factorial(n):\n    return float('inf') if n else 1"],
+    ),
+    Problem(
+        "shapes: nested values",
+        [
+            "assert table(2) == {(0, 0): [0], (0, 1): [1], (1, 0): [1], (1, 1): [2]}",
+            "assert table(0) == {}",
+            "assert pair() == (None, True, b'x', 1j)",
+        ],
+        [
+            "def table(n):\n    return {(i, j): [i + j] for i in range(n) for j in range(n)}\npair = lambda: (None, True, b'x', 1j)"
+        ],
+        [
+            "def table(n):\n    return {}\npair = lambda: None",
+            "def table(n):\n    return {(i, j): (i + j,) for i in range(n) for j in range(n)}",
+        ],
+    ),
+    Problem(
+        "HumanEval's form: the head of a function, and check(candidate)",
+        [
+            "METADATA = {}\ndef check(candidate):\n    assert candidate([1, 2, 3]) == 6\n    assert candidate([]) == 0\n    for i in range(20):\n"
+            "        assert candidate([i] * 3) == 3 * i\n\ncheck(add_all)"
+        ],
+        [
+            "    return sum(numbers)\n",
+            "def add_all(numbers):\n    t = 0\n    for n in numbers:\n        t += n\n    return t",
+            "from typing import List\n\ndef add_all(numbers: List[int]) -> int:\n    return sum(numbers)",
+        ],
+        [
+            "    return 6\n",
+            "    pass\n",
+            "def check(candidate):\n    pass\nadd_all = check",
+            "def sum_all(numbers):\n    return sum(numbers)",
+        ],
+        'from typing import List\n\n\ndef add_all(numbers: List[int]) -> int:\n    """Sum of numbers.\n    >>> add_all([1])\n    1\n    """\n',
+    ),
+    Problem(
+        "a helper before the function: the tests use the given one",
+        [
+            "def check(candidate):\n    assert abs(poly([1, 2], candidate([1, 2]))) < 1e-6\n    assert abs(poly([6, -2], candidate([6, -2]))) < 1e-6",
+            "check(find_zero)",
+        ],
+        ["    return -xs[0] / xs[1]\n"],
+        ["    return 0.0\n", "    return None\n\ndef poly(xs, x):\n    return 0.0\n"],
+        "def poly(xs, x):\n    return sum(c * x ** i for i, c in enumerate(xs))\n\ndef find_zero(xs):\n    '''Zero of a line.'''\n",
+    ),
+    Problem(
+        "a method of a class, begun in the prompt",
+        ["assert Solution().two_sum([2, 7, 11], 9) == [0, 1]", "assert Solution().two_sum([3, 3], 6) == [0, 1]"],
+        [
+            "class Solution:\n    def two_sum(self, n, t):\n        return [[i, j] for i in range(len(n)) for j in range(i) if n[i] + n[j] == t][0][::-1]"
+        ],
+        ["class Solution:\n    def two_sum(self, n, t):\n        return []"],
+        "class Solution:\n    def two_sum(self, n, t):\n        ...\n",
+    ),
+    Problem(
+        "identity and truth: None, True and the rest",
+        [
+            "assert first([]) is None",
+            "assert is_even(2) is True and is_even(3) is False",
+            "assert not first(['']) and first([1])",
+            "assert type(first([1])) == int",
+        ],
+        ["first = lambda x: x[0] if x else None\nis_even = lambda n: n % 2 == 0"],
+        ["first = lambda x: x\nis_even = lambda n: 1 - n % 2"],
+    ),
+    Problem(
+        "named tuples and members of enumerations count as their values",
+        ["assert corner() == (1, 2)", "assert colour() == 3"],
+        [
+            "from collections import namedtuple\nfrom enum import IntEnum\ncorner = lambda: namedtuple('P', 'x y')(1, 2)\n"
+            "class C(IntEnum):\n    RED = 3\ncolour = lambda: C.RED"
+        ],
+        ["corner = colour = lambda: None"],
+    ),
+    Problem(
+        "iterators as arguments",
+        ["assert pairs(iter([1, 2, 3, 4])) == [(1, 2), (3, 4)]", "assert pairs(x for x in 'ab') == [('a', 'b')]"],
+        ["def pairs(x):\n    x = iter(x)\n    return list(zip(x, x))"],
+        ["def pairs(x):\n    return list(x)", "def pairs(x):\n    return x.gi_frame.f_globals"],
+    ),
+    Problem(
+        "keyword arguments and defaults",
+        [
+            "assert greet('Ann', end='?') == 'Hello Ann?'",
+            "assert greet(name='Bo') == 'Hello Bo!'",
+            "assert greet(*['C'], **{'end': ''}) == 'Hello C'",
+        ],
+        ["def greet(name, *, end='!'):\n    return f'Hello {name}{end}'"],
+        ["def greet(name, end):\n    return 'Hello'"],
+    ),
+    Problem(
+        "recursion and memory of earlier calls",
+        ["assert fibonacci(80) == 23416728348467685", "assert deep(900) == 900"],
+        [
+            "from functools import lru_cache\n@lru_cache(None)\ndef fibonacci(n):\n    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)\n"
+            "def deep(n):\n    return 1 + deep(n - 1) if n else 0"
+        ],
+        ["def fibonacci(n):\n    return n\ndef deep(n):\n    return n"],
+    ),
+]

@@ -1,0 +1,142 @@
+"""Hostile programs: none passes, none harms, nothing of them is left."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.rewards.sandbox import supervisor
+from reward_ablation.rewards.sandbox.judging import Task, judge
+from reward_ablation.rewards.sandbox.supervisor import Job
+
+from .attacks import CANARY_PATH, WRONG
+from .hostile import NUMBER_OF_FAMILIES, hostile_program
+
+ASSERTS = [
+    "assert cube(3) == 27",
+    "assert abs(cube(2.5) - 15.625) < 1e-9 and cube(-2) in (-8,)",
+    "assert cube(10) == 1000",
+]
+SCRIPTED = [{"input": "3\n", "output": "27\n"}, {"input": "10\n", "output": "1000\n"}]
+RIGHT = "def cube(x):\n    return x ** 3\n"
+SECRET = "canary-5f1c27"
+
+
+@pytest.fixture
+def home(monkeypatch):
+    """A home folder with a secret file that all users may read and write, and a secret variable."""
+    monkeypatch.setenv("CANARY_SECRET", SECRET)
+    with tempfile.TemporaryDirectory() as folder:
+        canary = Path(folder, "canary.txt")
+        canary.write_text(SECRET)
+        canary.chmod(0o666)
+        os.chmod(folder, 0o777)
+        monkeypatch.setenv("HOME", folder)
+        yield Path(folder)
+
+
+def processes() -> int:
+    """Number of processes that this process and its children have started, with `ps`."""
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    children: dict[int, list[int]] = {}
+    for line in listed.splitlines():
+        pid, parent = map(int, line.split())
+        children.setdefault(parent, []).append(pid)
+    found, waiting = set(), [os.getpid()]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found.update(below)
+        waiting += below
+    return len(found)
+
+
+def orphans_of_nobody():
+    """Processes without their parent, of the user that programs are where the tests are root's."""
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,uid="], capture_output=True, text=True, check=True).stdout
+    return {line.split()[0] for line in listed.splitlines() if line.split()[1:] == ["1", "65534"]}
+
+
+def judged(numbers, runner, home):
+    """Cases and their verdicts."""
+    cases = [hostile_program(number) for number in numbers]
+    path = str(home / "canary.txt")
+    tasks = [Task(case.program.replace(CANARY_PATH, path), SCRIPTED if case.is_script else ASSERTS) for case in cases]
+    return zip(cases, judge(tasks, seconds=1, memory_mb=512, runner=runner, workers=4), strict=True)
+
+
+@pytest.mark.parametrize("count", [NUMBER_OF_FAMILIES, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.long])])
+def test_none_passes_and_none_harms(runner, home, monkeypatch, count):
+    monkeypatch.setattr(supervisor, "wall_seconds", lambda seconds: 4.0)
+    runner.run([Job(WRONG, "script", "", 1, 512)], 1)
+    server, before, orphans = runner.pid, processes(), orphans_of_nobody()
+    graded = list(judged(range(count), runner, home))
+    assert [(c.family, c.program[:300]) for c, verdict in graded if verdict.status in ("passed", "error")] == []
+    assert [(c.family, c.program[:300], v.share) for c, v in graded if v.share > 0] == []
+    assert runner.pid == server  # alive, and so is this process
+    assert processes() == before
+    assert orphans_of_nobody() <= orphans
+    assert (home / "canary.txt").read_text() == SECRET
+    assert sorted(path.name for path in home.iterdir()) == ["canary.txt"]
+    assert judge([Task(RIGHT, ASSERTS)], seconds=1, memory_mb=512, runner=runner)[0].status == "passed"
+
+
+def test_no_file_of_a_program_is_left(runner):
+    """Of the server's temporary folder, too, which programs under Landlock have a folder in."""
+    program = "import os\nfor number in range(99):\n    open(f'f{number}', 'w').write('x')\nprint(os.getcwd())\n"
+    folder = runner.run([Job(program, "script", "", 2, 512)], 1)[0].output.decode().strip()
+    assert folder
+    assert not os.path.exists(folder)
+
+
+def test_the_secret_of_the_home_folder_is_in_no_output(runner, home):
+    path = str(home / "canary.txt")
+    cases = [hostile_program(number) for number in range(12 * NUMBER_OF_FAMILIES)]
+    programs = [case.program.replace(CANARY_PATH, path) for case in cases if case.family == "script: home"]
+    outcomes = runner.run([Job(program, "script", "", 2, 512) for program in programs], 2)
+    assert len(outcomes) == 12
+    assert not any(SECRET.encode() in outcome.output for outcome in outcomes)
+    tests = [f"assert cube(1) == {SECRET!r}"]
+    assert (
+        judge([Task(f"cube = lambda x: open({path!r}).read()", tests)], seconds=1, memory_mb=512, runner=runner)[
+            0
+        ].status
+        == "failed"
+    )
+
+
+def test_neither_tests_nor_other_programs_are_in_the_memory_of_a_program(runner):
+    """A program that finds what is expected of it could return that."""
+    expected = f"expected-{uuid.uuid4().hex}"
+    program = (
+        "import gc, re\n"
+        "def cube(x):\n"
+        "    for one in gc.get_objects():\n"
+        "        found = re.search('expected-[0-9a-f]{32}', str(one)[:10**6])\n"
+        "        if found:\n"
+        "            return found[0]\n"
+    )
+    tests = [f"assert cube(1) == {expected!r}"]
+    other = f"text = {expected!r}\n"
+    tasks = [Task(program, tests), Task(other, tests), Task(program, tests), Task(other + program, tests)]
+    verdicts = judge(tasks, seconds=5, memory_mb=512, runner=runner, workers=1)
+    assert [verdict.status for verdict in verdicts] == ["failed", "failed", "failed", "passed"]
+
+
+def test_the_memory_of_the_server_has_no_variable_of_the_user():
+    script = (
+        "import os\n"
+        "from reward_ablation.rewards.sandbox.supervisor import Job, sandbox\n"
+        "program = 'import os, ctypes\\nprint(sorted(os.environ))\\n'\n"
+        "print(sandbox.run([Job(program, 'script', '', 2, 512)], 1)[0].output.decode())\n"
+    )
+    environment = {**os.environ, "API_TOKEN": SECRET}
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    if "cannot be kept" in output.stderr:
+        pytest.skip(output.stderr.splitlines()[-1])
+    assert "PYTHONHASHSEED" in output.stdout
+    assert "API_TOKEN" not in output.stdout
+    assert "HOME" not in output.stdout

@@ -1,0 +1,123 @@
+"""Right programs pass, wrong ones do not, and the rest has its status."""
+
+import pytest
+
+from reward_ablation.rewards.sandbox.judging import Task, Verdict, judge
+from reward_ablation.rewards.sandbox.supervisor import Job
+
+from .problems import PROBLEMS
+
+SUM = [{"input": "1 2\n", "output": "3\n"}, {"input": "-5 5\n", "output": "0\n"}]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+def test_right_programs_pass_and_wrong_ones_fail(verdicts, problem):
+    found = verdicts([*problem.right, *problem.wrong], problem.tests, problem.code_before)
+    expected = ["passed"] * len(problem.right) + ["failed"] * len(problem.wrong)
+    assert [verdict.status for verdict in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("a, b = map(int, input().split())\nprint(a + b)", "passed"),
+        ("import sys\nprint(sum(map(int, sys.stdin.read().split())), '  ')\nprint()", "passed"),  # white space at ends
+        ("def main():\n    print(sum(map(int, input().split())))\nif __name__ == '__main__':\n    main()", "passed"),
+        (
+            "import sys\nfor line in sys.stdin:\n    sys.stdout.write(str(eval(line.replace(' ', '+'))))\nsys.exit(1)",
+            "passed",
+        ),
+        ("print(3)", "failed"),
+        ("print(input())", "failed"),
+        ("a, b = map(int, input().split())\nprint('sum:', a + b)", "failed"),
+        ("print(3 if input()[0] == '1' else 0", "failed"),  # no Python
+        ("input(); input()", "failed"),
+        ("while True: pass", "timeout"),
+        ("while True: print('x' * 1000)", "failed"),
+    ],
+)
+def test_scripts(status, program, expected):
+    assert status(program, SUM, seconds=1) == expected
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("def f(x):\n    while True: pass", "timeout"),
+        ("while True: pass", "timeout"),
+        ("def f(x):\n    return 'x' * 10**10", "failed"),  # memory
+        ("def f(x:\n", "failed"),
+        ("", "failed"),
+        ("\ud800", "failed"),
+    ],
+)
+def test_status(status, program, expected):
+    assert status(program, ["assert f(1) == 1"], seconds=1) == expected
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        None,
+        [],
+        "assert f(1) == 1",
+        ["assert f(1) =="],
+        [1],
+        [{"input": "1"}],
+        ["assert True", {"input": "", "output": ""}],
+        {},
+    ],
+)
+def test_tests_that_cannot_be_run_are_no_fault_of_the_program(status, tests):
+    assert status("def f(x):\n    return x", tests) == "error"
+
+
+def test_an_endless_test_ends(status):
+    assert status("import itertools\nf = itertools.count", ["assert -1 in f()"], seconds=1) == "timeout"
+
+
+def test_the_share_of_tests_that_pass(verdicts):
+    tests = ["assert f(1) == 1", "assert f(2) == 4", "assert f(0) == 0", "assert f(3) == 9"]
+    programs = ["def f(x):\n    return x", "def f(x):\n    return x * x", "def f(x):\n    return 1 / x"]
+    assert verdicts(programs, tests, all_tests=True) == [
+        Verdict("failed", 0.5),
+        Verdict("passed", 1.0),
+        Verdict("failed", 0.25),
+    ]
+    assert [verdict.share for verdict in verdicts(programs, tests)] == [0.25, 1.0, 0.25]  # up to the first that fails
+    scripted = [{"input": "1", "output": "1"}, {"input": "2", "output": "4"}]
+    assert verdicts(["print(input())"], scripted, all_tests=True) == [Verdict("failed", 0.5)]
+
+
+def test_verdicts_do_not_depend_on_order_or_on_how_many_run_at_once(runner):
+    tasks = [
+        Task(program, problem.tests, problem.code_before)
+        for problem in PROBLEMS[::3]
+        for program in (*problem.right, *problem.wrong)
+    ]
+    settings = {"seconds": 2, "memory_mb": 512, "runner": runner}
+    one, four = judge(tasks, workers=1, **settings), judge(tasks[::-1], workers=4, **settings)
+    assert one == four[::-1]
+
+
+def test_a_program_has_the_same_random_numbers_and_order_of_sets_each_time(runner):
+    program = "import random\nprint(random.random(), list({'a', 'b', 'c', 'd'}))"
+    first = runner.run([Job(program, "script", "", 2, 512)] * 2, 2)
+    runner.close()
+    assert len({outcome.output for outcome in (*first, *runner.run([Job(program, "script", "", 2, 512)], 1))}) == 1
+
+
+def test_a_program_may_use_files_of_its_own_and_the_installed_packages(status):
+    program = (
+        "import tempfile, numpy\n"
+        "def f(x):\n"
+        "    with tempfile.TemporaryFile('w+') as file:\n"
+        "        file.write(str(numpy.arange(x).sum()))\n"
+        "        file.seek(0)\n"
+        "        return int(file.read())\n"
+    )
+    assert status(program, ["assert f(4) == 6"], memory_mb=1024) == "passed"
+    assert (
+        status("import numpy\nf = lambda x: numpy.int64(x) / numpy.array([1, 2])", ["assert f(4) == [4.0, 2.0]"])
+        == "passed"
+    )

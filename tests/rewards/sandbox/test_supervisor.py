@@ -1,0 +1,198 @@
+"""The server of the sandbox: started when needed, replaced when it ends, gone with its starter."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import pytest
+
+from reward_ablation.rewards.sandbox import supervisor
+from reward_ablation.rewards.sandbox.supervisor import Job, Sandbox, described
+from reward_ablation.system.errors import StudyError
+
+HELLO = Job("print('hello')", "script", "", 2, 512)
+SLEEP = Job("import time\ntime.sleep(600)", "script", "", 2, 512)
+
+
+def is_running(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def descendants(pid):
+    """Processes below a process."""
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    children = [int(line) for line in found.stdout.split()]
+    return [*children, *(below for child in children for below in descendants(child))]
+
+
+def hello(runner):
+    return runner.run([HELLO], 1)[0].output
+
+
+def test_a_server_that_ends_is_replaced(runner):
+    assert hello(runner) == b"hello\n"
+    first = runner.pid
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: not is_running(first))
+    assert hello(runner) == b"hello\n"
+    assert runner.pid != first
+
+
+def test_with_the_server_all_programs_end(runner):
+    hello(runner)
+    server = runner.pid
+    waiting = threading.Thread(target=runner.run, args=([SLEEP] * 2, 2))
+    waiting.start()
+    wait_until(lambda: len(descendants(server)) >= 2)
+    programs = descendants(server)
+    os.kill(server, signal.SIGKILL)
+    wait_until(lambda: not any(is_running(pid) for pid in programs))
+    # The jobs are run again, one by one, since their server may have ended through one of them.
+    wait_until(lambda: runner.pid not in (None, server))
+    os.kill(runner.pid, signal.SIGKILL)
+    wait_until(lambda: runner.pid is None or not is_running(runner.pid) or not waiting.is_alive())
+    while waiting.is_alive():
+        with contextlib.suppress(ProcessLookupError, TypeError):
+            os.kill(runner.pid, signal.SIGKILL)
+        waiting.join(0.2)
+    assert hello(runner) == b"hello\n"
+
+
+@pytest.mark.parametrize("mode", supervisor.MODES)
+def test_ends_with_its_starter_even_if_that_is_killed(runner, mode):
+    if runner._modes != (mode,):
+        pytest.skip("of the other way of isolation")
+    script = (
+        "import os, threading, time\n"
+        "from reward_ablation.rewards.sandbox.supervisor import Job, Sandbox\n"
+        f"runner = Sandbox(({mode!r},))\n"
+        "program = 'import time; time.sleep(600)'\n"
+        "threading.Thread(target=runner.run, args=([Job(program, 'script', '', 2, 512)], 1), daemon=True).start()\n"
+        "while runner.pid is None: time.sleep(0.01)\n"
+        "time.sleep(0.5)\n"
+        "print(runner.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    server = int(process.stdout.readline())
+    started = [server, *descendants(server)]
+    assert len(started) >= 2
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not any(is_running(pid) for pid in started))
+
+
+def test_signals_to_all_processes_of_a_job_do_not_end_it(runner):
+    """Slurm sends SIGTERM to each of them; a training goes on to the end of its step."""
+    hello(runner)
+    server = runner.pid
+    for pid in (server, *descendants(server)):
+        os.kill(pid, signal.SIGINT)
+        os.kill(pid, signal.SIGTERM)
+    assert hello(runner) == b"hello\n"
+    assert runner.pid == server
+
+
+def test_works_in_threads(runner):
+    results = {}
+
+    def ask(number):
+        jobs = [Job(f"print({number} * {n})", "script", "", 2, 512) for n in range(4)]
+        results[number] = [int(outcome.output) for outcome in runner.run(jobs, 2)]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {k: [k * n for n in range(4)] for k in range(4)}
+
+
+def test_a_forked_child_starts_its_own_server(runner):
+    hello(runner)
+    child = os.fork()
+    if child == 0:
+        fine = False
+        with contextlib.suppress(BaseException):
+            fine = runner.pid is None and hello(runner) == b"hello\n"
+            runner.close()
+        os._exit(0 if fine else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert hello(runner) == b"hello\n"
+
+
+def test_a_machine_without_means_runs_no_program():
+    with pytest.raises(
+        StudyError, match=r"^programs cannot be kept from this machine's files, and are not run; [^\n]*$"
+    ):
+        Sandbox(()).run([HELLO], 1)
+
+
+def test_a_server_that_does_not_isolate_is_refused(monkeypatch):
+    """Such as where the kernel does not bound the processes of a container's root."""
+    monkeypatch.setattr(supervisor, "_CHECK", "print('no process')\n")
+    with pytest.raises(StudyError, match="a program could read a file"):
+        Sandbox().run([HELLO], 1)
+
+
+def test_a_server_that_starts_too_slowly_says_so(monkeypatch):
+    monkeypatch.setattr(supervisor, "START_SECONDS", 0.0)
+    with pytest.raises(RuntimeError, match="did not start"):
+        Sandbox().run([HELLO], 1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "landlock", "reachable"),
+    [
+        ("namespaces", 0, ": no file, no network and no process of this machine"),
+        ("landlock", 1, "TCP, UDP and Unix sockets, signals to processes of the same user"),
+        ("landlock", 4, ": UDP and Unix sockets, signals to processes of the same user"),
+        ("landlock", 6, ": UDP and Unix sockets"),
+    ],
+)
+def test_what_is_not_isolated_is_told(mode, landlock, reachable):
+    assert described(mode, landlock).endswith(reachable)
+
+
+def test_a_signal_to_a_program_does_not_end_it(runner):
+    hello(runner)
+    found = []
+    job = Job("import time\ntime.sleep(2)\nprint('done')", "script", "", 2, 512)
+    waiting = threading.Thread(target=lambda: found.extend(runner.run([job], 1)))
+    waiting.start()
+    idle = 1 if runner.mode == "namespaces" else 0  # a process that waits for the server
+    wait_until(lambda: len(descendants(runner.pid)) > idle)
+    for pid in descendants(runner.pid):
+        os.kill(pid, signal.SIGTERM)
+    waiting.join()
+    assert found[0].output == b"done\n"
+
+
+def test_neither_open_files_nor_folders_are_left(runner, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    own = Sandbox(runner._modes)
+    own.run([HELLO] * 20, 4)
+    assert len(list(tmp_path.rglob("*"))) == (1 if own.mode == "landlock" else 0)
+    os.kill(own.pid, signal.SIGKILL)
+    own.run([HELLO], 1)
+    own.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert list(tmp_path.iterdir()) == []

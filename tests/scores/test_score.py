@@ -1,0 +1,68 @@
+"""Stored answers scored by functions with a reward's signature."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from reward_ablation.rewards.load import load_component
+from reward_ablation.scores.score import BATCH, score_answers
+from reward_ablation.system.errors import StudyError
+
+PROBLEMS = pd.DataFrame(
+    {"id": ["a", "b"], "question": ["A?", "B?"], "answer": [None, None], "words": [["x", "y"], ["z"]]}
+)
+ANSWERS = pd.DataFrame(
+    {
+        "problem_id": ["b", "a", "a"],
+        "mode": ["greedy", "greedy", "sampled"],
+        "sample": [0, 0, 0],
+        "completion": ["z", "x", "x y"],
+        "tokens": [1, 2, 3],
+        "truncated": False,
+    }
+)
+
+
+def share(completions, words, **columns):
+    return [sum(word in text for word in of) / len(of) for text, of in zip(completions, words, strict=True)]
+
+
+def test_each_answer_gets_the_columns_of_its_problem():
+    scores = score_answers(ANSWERS, PROBLEMS, {"share": share})
+    assert scores["share"].tolist() == [1.0, 0.5, 1.0]
+    assert list(scores) == ["problem_id", "mode", "sample", "share"]
+
+
+def test_the_step_of_a_kept_model_is_a_label():
+    assert score_answers(ANSWERS.assign(step=10), PROBLEMS, {"share": share})["step"].tolist() == [10, 10, 10]
+
+
+def test_no_score_is_none_and_not_zero(capsys):
+    scores = score_answers(ANSWERS, PROBLEMS, {"maybe": lambda completions, **columns: [None, 0.0, 2]})
+    assert math.isnan(scores["maybe"][0])
+    assert scores["maybe"].tolist()[1:] == [0.0, 2.0]
+    assert "maybe: 3 of 3 answers, 1 without a score" in capsys.readouterr().out
+
+
+def test_a_function_gets_answers_in_batches():
+    sizes = []
+    many = pd.concat([ANSWERS] * BATCH, ignore_index=True)
+    score_answers(
+        many, PROBLEMS, {"n": lambda completions, **columns: sizes.append(len(completions)) or [0] * len(completions)}
+    )
+    assert sizes == [BATCH] * 3
+
+
+def test_answers_to_other_problems_are_refused():
+    with pytest.raises(StudyError, match="answers to b, which the evaluation set does not have"):
+        score_answers(ANSWERS, PROBLEMS.head(1), {"share": share})
+
+
+def test_a_mistake_of_a_metric_is_told_as_one_of_evaluation(tmp_path):
+    (tmp_path / "own.py").write_text("def wrong(completions, **columns):\n    return [1 / 0]\n")
+    wrong = load_component("own.py:wrong", {}, tmp_path, "quality", section="evaluation.metrics")
+    with pytest.raises(
+        StudyError, match=r"^evaluation\.metrics\.quality: .*ZeroDivisionError.*in evaluation, problem a"
+    ):
+        score_answers(ANSWERS.iloc[1:2], PROBLEMS, {"quality": wrong})

@@ -1,0 +1,202 @@
+"""Which data need answers and further columns: from the config alone, before any job."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from configs import CONFIG, changed
+from reward_ablation.study.resolve import resolve
+from reward_ablation.study.study import Study
+from reward_ablation.system.errors import StudyError
+
+REWARDS = """
+def by_tests(completions, unit_tests, **columns):
+    return [float(len(tests)) for tests in unit_tests]
+
+def by_default(completions, unit_tests=None, **columns):
+    return [float(len(tests)) for tests in unit_tests]
+
+def by_column(completions, *, column: str = "unit_tests", **columns):
+    return [float(len(value)) for value in columns[column]]
+
+def by_answer(completions, answer, **columns):
+    return [1.0 for _ in completions]
+
+def optional_answer(completions, answer=None, **columns):
+    return [1.0 for _ in completions]
+"""
+
+FORMAT = {"function": "answer_format", "parameters": {"format": "hash"}}
+COLUMNS = {"unit_tests": "tests"}
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    (tmp_path / "mine.py").write_text(REWARDS)
+    (tmp_path / "mine.jsonl").write_text('{"question": "x?", "tests": ["assert f(1)"]}\n')
+    return tmp_path
+
+
+def mine(function: str, **parameters) -> dict:
+    return {"function": f"mine.py:{function}", "parameters": parameters}
+
+
+def file(columns: dict | None = None) -> dict:
+    return {"source": "file", "path": "mine.jsonl", "columns": COLUMNS if columns is None else columns}
+
+
+def study_with(root: Path, train: dict, component: dict, **changes) -> Study:
+    """A study with one component."""
+    config = copy.deepcopy(CONFIG)
+    config["components"] = {"one": component}
+    config["arms"]["arms"] = {"a": {"weights": {"one": 1}}}
+    config["data"]["train"] = train
+    for path, value in changes.items():
+        changed(config, path.replace("__", "/"), value)
+    return resolve(config, "my.yaml", root)
+
+
+def golds_of(study: Study) -> bool:
+    """Whether the command that prepares the training set asks for golds."""
+    return json.loads(study.train_data_spec(None)).get("golds", True)
+
+
+@pytest.mark.parametrize(
+    ("train", "component", "golds"),
+    [
+        (file(), mine("by_tests"), False),
+        (file(), mine("by_default"), False),
+        (file(), mine("by_column"), False),
+        (file(), mine("by_answer"), True),
+        (file(), mine("optional_answer"), True),
+        (file(), mine("by_column", column="answer"), True),
+        (file(), FORMAT, False),
+        (file({"answer": None}), FORMAT, False),
+        (file({"answer": None, "unit_tests": "tests"}), mine("by_tests"), False),
+        ({"source": "mbpp", "split": "train"}, mine("by_tests"), False),
+        ({"source": "humaneval", "split": "test"}, mine("by_column", column="code_before"), False),
+        ({"source": "ifeval", "split": "train"}, {"function": "instructions"}, False),
+    ],
+)
+def test_golds_are_asked_for_where_a_component_takes_answers(root, train, component, golds):
+    assert golds_of(study_with(root, train, component)) is golds
+
+
+@pytest.mark.parametrize("train", [file({}), {"source": "gsm8k", "split": "train"}, CONFIG["data"]["train"]])
+def test_data_of_earlier_versions_keep_their_keys_whoever_asks(root, train):
+    """Without further columns: such studies may have finished runs."""
+    with_answers, without = (study_with(root, train, component) for component in (mine("by_answer"), FORMAT))
+    assert "golds" not in with_answers.train_data_spec(None)
+    assert without.problems_file == with_answers.problems_file
+
+
+def test_evaluation_sets_need_golds(root):
+    study = study_with(root, file(), mine("by_tests"))
+    assert not any("golds" in spec for spec in study.datasets.values())
+
+
+COLUMNS_HERE = "problem_id, question, answer, solution, source, split, level, subject"
+
+
+@pytest.mark.parametrize(
+    ("train", "component", "message"),
+    [
+        (
+            file({}),
+            mine("by_tests"),
+            "mine.py:by_tests: asks for the column 'unit_tests', which the data does not have; columns: "
+            f"prompts, completions, completion_ids, trainer_state, log_extra, log_metric, {COLUMNS_HERE}; a parameter",
+        ),
+        (
+            file({"tests": "tests"}),
+            mine("by_column"),
+            "components.one: mine.py:by_column: column: the data does not have the column 'unit_tests'; columns: "
+            f"{COLUMNS_HERE}, tests; data.train.columns gives a file further columns",
+        ),
+        (
+            {"source": "humaneval", "split": "test"},
+            mine("by_column", column="tests"),
+            f"column: the data does not have the column 'tests'; columns: {COLUMNS_HERE}, code_before, unit_tests; ",
+        ),
+        (
+            file(),
+            {"function": "instructions"},
+            "components.one: instructions: column: the data does not have the column 'instructions'; columns: ",
+        ),
+        (file(), mine("by_column", column="completions"), "the data does not have the column 'completions'"),
+        (file(), mine("by_column", column=3), "components.one: mine.py:by_column: column: Input should be a valid str"),
+        (
+            {"source": "mbpp", "split": "train"},
+            {"function": "correctness"},
+            "data.train: mbpp has no answers, and components.one asks for them; take the component out, or train on",
+        ),
+        (
+            file({"answer": None}),
+            mine("by_column", column="answer"),
+            "data.train: columns.answer is null, and components.one asks for them",
+        ),
+        (file({"split": "tests"}), FORMAT, "data.train.columns: 'split' is a column of the workflow; "),
+        (file({"a b": "tests"}), FORMAT, "data.train.columns: 'a b' is no name of a column"),
+        ({"source": "mbpp", "split": "tset"}, FORMAT, "data.train.split: 'tset' is not allowed; "),
+        (
+            {"source": "humaneval", "split": "train"},
+            FORMAT,
+            "data.train: split: humaneval has no split train; allowed: test",
+        ),
+        ({"source": "gsm8k", "split": "validation"}, FORMAT, "gsm8k has no split validation; allowed: train, test"),
+    ],
+)
+def test_what_the_data_do_not_have_is_refused_in_one_line(root, train, component, message):
+    with pytest.raises(StudyError) as refusal:
+        study_with(root, train, component)
+    assert message in str(refusal.value)
+    assert str(refusal.value).startswith("my.yaml: ")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            {"source": "ifeval", "split": "train"},
+            "data.evaluation.test: ifeval has no answers, and evaluation.answer_f",
+        ),
+        (file({"answer": None}), "data.evaluation.test: columns.answer is null, and evaluation.answer_format grades"),
+    ],
+)
+def test_evaluation_by_answers_needs_data_with_answers(root, source, message):
+    with pytest.raises(StudyError, match=message):
+        study_with(root, CONFIG["data"]["train"], FORMAT, data__evaluation__test=source)
+
+
+def test_demonstrations_need_answers_where_a_template_has_them(root):
+    sft = {"data": {"source": "mbpp", "split": "train"}, "completion": "{solution}"}
+    study = study_with(root, CONFIG["data"]["train"], FORMAT, sft=sft)
+    assert json.loads(study.sft_data_spec(None))["golds"] is False
+    with pytest.raises(
+        StudyError, match=r"sft\.data: mbpp has no answers, and a template of sft\.completion has {answ"
+    ):
+        study_with(root, CONFIG["data"]["train"], FORMAT, sft=sft | {"completion": ["{solution}", "= {answer}"]})
+
+
+@pytest.mark.parametrize(
+    ("train", "advice"),
+    [
+        ({"source": "mbpp", "split": "test"}, "; source: mbpp, split: train has problems to train on"),
+        ({"source": "humaneval", "split": "test"}, ""),
+        ({"source": "ifeval", "split": "train"}, ""),
+    ],
+)
+def test_training_on_a_benchmark_is_told(root, train, advice):
+    [warning] = study_with(root, train, FORMAT).warnings
+    assert warning.startswith(f"data.train: training on test problems: {train['source']} is a public benchmark")
+    assert warning.endswith(f"nor compare with anybody else's{advice}")
+
+
+def test_another_further_column_is_another_run(root):
+    one, other = (study_with(root, file({"unit_tests": "tests", **more}), FORMAT) for more in ({}, {"more": "tests"}))
+    assert one.keys != other.keys

@@ -1,0 +1,73 @@
+"""Metrics of a study's own: what a config may say of them, and which files they make."""
+
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+
+OWN = {"answer_format": None, "metrics": {"words": {"function": "constant"}}}
+
+
+def study(config):
+    return resolve(config, "study.yaml", Path())
+
+
+def test_metrics_move_no_run_and_no_answer(config):
+    before = study(config)
+    config["evaluation"]["metrics"] = {"flat": {"function": "constant", "range": [0, 2]}}
+    after = study(config)
+    assert after.keys == before.keys
+    assert after.answers_folder == before.answers_folder
+    assert after.datasets == before.datasets
+    assert len(after.scores) == len(before.runs) + 1
+    assert before.scores == []
+
+
+def test_a_changed_metric_is_scored_apart_and_its_limits_are_not_of_the_scores(config):
+    folders = set()
+    for metric in ({"function": "constant"}, {"function": "constant", "parameters": {"value": 2.0}}):
+        for more in ({}, {"range": [0, 3]}, {"higher_is_better": False}):
+            config["evaluation"] |= {"metrics": {"flat": {**metric, **more}}}
+            folders.add(study(config).scores_folder)
+    assert len(folders) == 2
+
+
+def test_a_component_is_a_metric_by_its_name(config):
+    config["evaluation"] |= {"metrics": {"form": {"component": "format"}}}
+    functions = study(config).config.metric_functions()
+    component = study(config).config.components["format"]
+    assert functions == {"form": (component.function, component.parameters)}
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "message"),
+    [
+        ({"answer_format": None}, "evaluation: nothing judges the answers; set answer_format"),
+        ({"metrics": {"tokens": {"function": "constant"}}}, "tokens is a metric that there is already"),
+        ({"metrics": {"x": {}}}, "needs a function, or the name of a component, and not both"),
+        ({"metrics": {"x": {"component": "fromat"}}}, "metrics.x.component: unknown component 'fromat'; components: "),
+        ({"metrics": {"x": {"component": "format", "parameters": {"a": 1}}}}, "parameters: those of the component"),
+        ({"metrics": {"x": {"function": "constant", "range": [1, 1]}}}, "the lowest score comes first"),
+        ({"metrics": {"x": {"function": "constnat"}}}, "evaluation.metrics.x: unknown function 'constnat'"),
+        (
+            {"metrics": {"x": {"function": "token_length", "parameters": {"target": 1, "width": 1}}}},
+            "evaluation.metrics.x: token_length asks for completion_ids, which is known in training alone",
+        ),
+        ({"metrics": {"x@1": {"function": "constant"}}}, "evaluation.metrics"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(config, evaluation, message):
+    config["evaluation"] |= evaluation
+    with pytest.raises(StudyError) as error:
+        study(config)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_export_of_mathematics_asks_for_mathematics(config):
+    config["evaluation"] |= OWN
+    config["exports"] = ["simple_grpo"]
+    with pytest.raises(StudyError, match="exports: simple_grpo has answers graded as mathematics"):
+        study(config)

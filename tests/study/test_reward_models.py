@@ -1,0 +1,123 @@
+"""A reward model counts by its commit or content, and only in the runs that it scores."""
+
+from __future__ import annotations
+
+import shlex
+from types import SimpleNamespace
+
+import pytest
+
+from configs import changed
+from reward_ablation.start.prune import needed_paths
+from reward_ablation.start.reruns import Reruns
+from reward_ablation.study import core_digest
+from reward_ablation.study.resolve import resolve
+from reward_ablation.study.run_spec import RunSpec
+from reward_ablation.system.digests import folder_fingerprint
+from reward_ablation.system.errors import StudyError
+
+COMMIT = "a" * 40
+PLACE = '{"taste":{"model":"models/rm"}}'
+IN_A_JOB = SimpleNamespace(is_main_process=False)
+
+
+@pytest.fixture
+def local(config, tmp_path):
+    """A study in whose arm b a local model is a component, and in whose arm a it is none."""
+    (tmp_path / "models" / "rm").mkdir(parents=True)
+    (tmp_path / "models" / "rm" / "config.json").write_text("{}")
+    (tmp_path / "models" / "rm" / "model.safetensors").write_bytes(b"weights")
+    return with_model(config, model="models/rm")
+
+
+def with_model(config, **parameters):
+    component = {"function": "reward_model", "parameters": parameters, "scored": "where_trained"}
+    changed(config, "components/taste", component)
+    return changed(config, "arms/arms/b/weights/taste", 0.5)
+
+
+def resolved(config, root):
+    folder_fingerprint.cache_clear()
+    return resolve(config, "study.yaml", root)
+
+
+def run_of(study, arm):
+    return next(run for run in study.runs.values() if run.arm == arm)
+
+
+def test_a_changed_byte_of_the_weights_moves_the_key_of_the_runs_that_the_model_scores(local, tmp_path):
+    before = resolved(local, tmp_path)
+    (tmp_path / "models" / "rm" / "model.safetensors").write_bytes(b"weighty")
+    after = resolved(local, tmp_path)
+    assert before.keys["a"] == after.keys["a"]
+    assert before.keys["b"] != after.keys["b"]
+    assert before.reward_models.keys() != after.reward_models.keys()
+    assert RunSpec.parse(run_of(after, "b").spec).text == run_of(after, "b").spec
+
+
+def test_a_model_of_the_hub_counts_by_its_commit(config, tmp_path):
+    one = resolved(with_model(config, model="some/rm", revision=COMMIT), tmp_path)
+    other = resolved(with_model(config, model="some/rm", revision="b" * 40), tmp_path)
+    assert one.keys["b"] != other.keys["b"]
+    [source] = one.reward_models.values()
+    assert source == f'{{"id":"some/rm","revision":"{COMMIT}","source":"hub"}}'
+
+
+def test_where_a_folder_lies_moves_no_key(local, tmp_path):
+    before = resolved(local, tmp_path)
+    (tmp_path / "models" / "rm").rename(tmp_path / "elsewhere")
+    after = resolved(with_model(local, model="elsewhere"), tmp_path)
+    assert (after.keys, after.fetched_reward_models) == (before.keys, before.fetched_reward_models)
+
+
+def test_only_runs_with_a_reward_model_wait_for_it_and_are_told_of_it(local, tmp_path):
+    study = resolved(local, tmp_path)
+    [file] = study.fetched_reward_models
+    reruns = Reruns(IN_A_JOB, study)
+    for arm, has in (("a", False), ("b", True)):
+        name = run_of(study, arm).name
+        inputs = reruns.inputs_of_run(SimpleNamespace(run=name))
+        assert (f"{study.config.root}/{file}" in inputs.values()) == has
+        assert len(inputs) == 2 + has
+        options = shlex.split(study.options_of_run(SimpleNamespace(run=name), None))
+        folder = f"{study.config.root}/{file.removesuffix('/model.json')}"
+        assert options == (["--parameters", PLACE, "--reward-models", f'{{"models/rm":"{folder}"}}'] if has else [])
+
+
+def test_a_study_without_a_reward_model_fetches_none(config, tmp_path):
+    assert resolved(config, tmp_path).fetched_reward_models == []
+
+
+def test_the_fetched_model_and_its_log_are_needed(local, tmp_path):
+    study = resolved(local, tmp_path)
+    [key] = study.reward_models
+    assert {f"models/reward-{key}", f"logs/fetch/reward-{key}.log"} <= needed_paths(study)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"model": "some/rm"}, "model: some/rm: no such folder; for a model from the hub give `revision` too"),
+        ({"model": "some/rm", "revision": "main"}, "revision: 'main' is no commit; give the full hash"),
+        ({"model": "no repository", "revision": COMMIT}, "'no repository' is not allowed"),
+        ({"model": "empty"}, "model: empty: no config.json; give a folder with a saved transformers model"),
+        ({"model": {"env": "HOME"}}, "model: give the path in the config"),
+        ({}, "parameter 'model' is missing"),
+        ({"model": "some/rm", "revision": COMMIT, "batch_size": 0}, "batch_size: "),
+        ({"model": "some/rm", "revision": COMMIT, "dtype": "int8"}, "dtype: "),
+    ],
+)
+def test_mistakes_are_told_before_any_job(config, tmp_path, parameters, message):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(StudyError) as caught:
+        resolved(with_model(config, **parameters), tmp_path)
+    assert "components.taste: " in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_the_code_that_runs_the_model_counts_where_it_scores_and_nowhere_else():
+    module = "reward_ablation.models.reward_model"
+    assert module in core_digest.training_modules(["reward_model"])
+    assert module not in core_digest.training_modules(["correctness"])
+    assert module not in core_digest.command_modules(["correctness"])
+    assert module in core_digest.command_modules(["reward_model"])

@@ -1,0 +1,93 @@
+"""The metrics of a study: what they are made of, their limits, and their names in figures and words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
+from reward_ablation.analysis.study_file import StudyFile
+
+#: Metric of mathematics: the column of `answers.measured` that it is the mean of.
+MATHEMATICS = {
+    "accuracy_strict": "correct_strict",
+    "accuracy_lenient": "correct_lenient",
+    "accuracy_math_paper": "correct_math_paper",
+    "graders_differ": "graders_differ",
+    "correct_only_strict": "correct_only_strict",
+    "correct_only_math_paper": "correct_only_math_paper",
+    "format": "format",
+}
+
+#: Names of metrics in figures and words; an own metric has its name with blanks.
+NAMES = {
+    "accuracy_strict": "strict accuracy",
+    "accuracy_lenient": "lenient accuracy",
+    "format": "format adherence",
+    "tokens": "completion tokens",
+}
+
+#: Own metrics that have panels beside tokens.
+MOST_PANELS = 3
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The metrics of a study.
+
+    Attributes
+    ----------
+    mathematics : bool
+        Whether answers are judged as mathematics.
+    own : dict of str to Limits
+        Limits of the study's own metrics, by name.
+    """
+
+    mathematics: bool = True
+    own: dict[str, Limits] = field(default_factory=dict)
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Columns of the answers that metrics are made of."""
+        graded = ["answer", "correct_strict", "correct_lenient", "correct_math_paper", "format"]
+        return [*(graded if self.mathematics else []), "tokens", "truncated"]
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Metric: the column of `answers.measured` that it is the mean of."""
+        own = {name: name for name in self.own}
+        return {**(MATHEMATICS if self.mathematics else {}), **own, "tokens": "tokens", "truncated": "truncated"}
+
+    @property
+    def passed(self) -> tuple[str, float] | None:
+        """The column whose highest value says that an answer passes, for pass@k, and this value; None without one."""
+        if self.mathematics:
+            return "correct_strict", 1.0
+        first = next(iter(self.own))
+        return (first, self.own[first].high) if self.own[first].finite else None
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns that `answers.question_means` reads."""
+        return ["mode", "problem_id", *self.verdicts, *self.own]
+
+    def limits(self, metric: str) -> Limits:
+        """Lowest and highest value of a metric; also of pass@k and maj@n, which are shares."""
+        return COUNT if metric == "tokens" else self.own.get(metric, SHARE)
+
+
+def metrics_of_study(study: StudyFile) -> Metrics:
+    """The metrics that a study declares."""
+    own = {name: UNLIMITED if one.range is None else Limits(*one.range) for name, one in study.metrics.items()}
+    return Metrics(study.mathematics, own)
+
+
+def panels(study: StudyFile) -> dict[str, str]:
+    """Metrics that have a panel each in figures, with the names of the axes: the main one first, tokens last."""
+    others = ["format"] if study.mathematics else []
+    chosen = list(dict.fromkeys([study.main_metric, *others, *study.metrics]))[:MOST_PANELS]
+    return {name: name_of(name) for name in [*chosen, "tokens"]}
+
+
+def name_of(metric: str) -> str:
+    """A metric's name in figures and words."""
+    return NAMES.get(metric, metric.replace("_", " "))

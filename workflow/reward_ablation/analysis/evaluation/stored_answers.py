@@ -1,0 +1,76 @@
+"""Answers of evaluated models as they are stored, with their scores by the study's own metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.statistics.contrasts import BASE
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.system.errors import StudyError
+
+#: What says which answer a row is of.
+LABELS = ["problem_id", "mode", "sample"]
+
+
+def read_answers(study: StudyFile, root: Path, dataset: str, model: str, columns: Sequence[str]) -> pd.DataFrame:
+    """Columns of the answers of a run's final model, or of "base"; own metrics among them are read from their scores.
+
+    Questions that a metric has no score for, of any model, are left out everywhere: all models are judged on the same
+    questions.
+    """
+    return _read(study, root, dataset, study.answers_file(dataset, model), study.scores_file(dataset, model), columns)
+
+
+def read_kept_answers(study: StudyFile, root: Path, dataset: str, run: str, columns: Sequence[str]) -> pd.DataFrame:
+    """As `read_answers`, of the models that a run kept, with the column step."""
+    answers, scores = study.kept_answers_file(dataset, run), study.kept_scores_file(dataset, run)
+    return _read(study, root, dataset, answers, scores, ["step", *columns])
+
+
+def _read(
+    study: StudyFile, root: Path, dataset: str, file: str, scores_file: str | None, columns: Sequence[str]
+) -> pd.DataFrame:
+    own = [name for name in columns if name in study.metrics]
+    others = [name for name in columns if name not in own]
+    if scores_file is None:
+        return read_parquet(root / file, others)
+    labels = [*LABELS, *(["step"] if "step" in others else [])]
+    answers = read_parquet(root / file, list(dict.fromkeys([*labels, *others])))
+    scores = read_parquet(root / scores_file, [*labels, *own])
+    if not answers[labels].equals(scores[labels]):
+        raise StudyError(f"{root / scores_file}: scores of other answers; delete it and run the workflow again")
+    known = ~answers["problem_id"].isin(without_score(study, root, dataset))
+    return pd.concat([answers[others], scores[own]], axis=1)[[*columns]][known]
+
+
+def without_score(study: StudyFile, root: Path, dataset: str) -> frozenset[str]:
+    """Problems of a data set to which some model has an answer without a score; says how many there are."""
+    models = [BASE, *dict.fromkeys(run.name for run in study.runs)]
+    files = [study.scores_file(dataset, model) for model in models]
+    if study.keep_models:
+        files += [study.kept_scores_file(dataset, model) for model in models[1:]]
+    return _without_score(dataset, tuple(root / file for file in files if file), tuple(study.metrics))
+
+
+@cache
+def _without_score(dataset: str, files: tuple[Path, ...], metrics: tuple[str, ...]) -> frozenset[str]:
+    problems: set[str] = set()
+    everything: set[str] = set()
+    for file in files:
+        scores = read_parquet(file, ["problem_id", *metrics])
+        everything.update(scores["problem_id"])
+        unknown = scores[[*metrics]].isna()
+        problems.update(scores.loc[unknown.any(axis=1), "problem_id"])
+        if len(scores) and unknown.all().any():
+            name = next(metric for metric in metrics if unknown[metric].all())
+            raise StudyError(f"{file}: metric {name} gave no answer a score; see its log")
+    if problems:
+        print(f"{dataset}: {len(problems)} of {len(everything)} questions left out: an answer to them has no score")
+    if problems and problems == everything:
+        raise StudyError(f"{dataset}: each question has an answer without a score, so that no question is left")
+    return frozenset(problems)

@@ -1,0 +1,22 @@
+"""Limits of what is measured, which decide intervals and the scale on which variances are compared."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Limits(NamedTuple):
+    """Lowest and highest value of a metric; infinite where there is none."""
+
+    low: float
+    high: float
+
+    @property
+    def finite(self) -> bool:
+        """Whether the metric has both a lowest and a highest value, as a share has."""
+        return bool(np.isfinite(self.low) and np.isfinite(self.high))
+
+
+SHARE, COUNT, UNLIMITED = Limits(0.0, 1.0), Limits(0.0, np.inf), Limits(-np.inf, np.inf)

@@ -1,0 +1,135 @@
+"""Further columns of a prepared set: one type a column, decided over all rows; lists and objects as JSON texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reward_ablation.data.reading import Rows
+from reward_ablation.system.errors import StudyError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Lists and objects inside each other. Deeper ones could not be read again everywhere: JSON is read by recursion.
+DEEPEST = 100
+
+_INT64 = range(-(2**63), 2**63)
+
+
+def typed_column(rows: Rows, name: str, where: str) -> pa.Field:
+    """The field of a further column, whose values in `rows` are replaced by those that the field holds.
+
+    Texts alone are text. Whole numbers of 64 bits are whole numbers; numbers that 64-bit floats hold exactly are such
+    floats. Any other column holds JSON texts: lists, objects, true and false, larger numbers, and values of several
+    kinds. None and NaN are null in each of them.
+
+    Parameters
+    ----------
+    rows : list of dict
+        With their ids, for messages.
+    name : str
+        Name of the column.
+    where : str
+        Name of the set in error messages.
+
+    Raises
+    ------
+    StudyError
+        A value is neither text, a number, true, false, a list nor an object, or is nested too deep.
+    """
+    import pyarrow as pa
+
+    from reward_ablation.rewards.columns import JSON_FIELD  # whose package imports the grader
+
+    values = [None if _is_nan(row.get(name)) else row.get(name) for row in rows]
+    known = [value for value in values if value is not None]
+    if all(isinstance(value, str) for value in known):
+        field = pa.field(name, pa.string())
+    elif all(type(value) is int and value in _INT64 for value in known):
+        field = pa.field(name, pa.int64())
+    elif all(_is_float(value) for value in known):
+        field = pa.field(name, pa.float64())
+        values = [None if value is None else float(value) for value in values]
+    else:
+        field = pa.field(name, pa.string(), metadata=JSON_FIELD)
+        values = [_as_json(value, f"{where}: {row['id']}: {name}") for row, value in zip(rows, values, strict=True)]
+    for row, value in zip(rows, values, strict=True):
+        row[name] = value
+    return field
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
+
+
+def _is_float(value: Any) -> bool:
+    """Whether a value is a number that a 64-bit float holds exactly."""
+    if type(value) is int:
+        return abs(value) <= 2**53
+    return isinstance(value, float)
+
+
+def _as_json(value: Any, where: str) -> str | None:
+    if value is None:
+        return None
+    if _deeper_than(value, DEEPEST):
+        raise StudyError(f"{where}: lists and objects nested deeper than {DEEPEST} levels; flatten them")
+
+    def refuse(part: Any) -> Any:
+        raise StudyError(
+            f"{where} holds a {type(part).__name__}; it must be text, a number, true, false, a list or an object"
+        )
+
+    # Characters stay as they are, so that half of a surrogate pair is refused where the table is made.
+    return json.dumps(value, ensure_ascii=False, default=refuse)
+
+
+def _deeper_than(value: Any, levels: int) -> bool:
+    """Whether lists and objects are nested deeper than a number of levels; without recursion."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [part for part in layer if isinstance(part, list | dict | tuple)]
+        if not layer:
+            return False
+        layer = [part for outer in layer for part in _parts(outer)]
+    return True
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    return [*value.values()] if isinstance(value, dict) else value
+
+
+def from_csv(rows: Rows, names: Sequence[str]) -> None:
+    """Read the texts of columns of a CSV file, which has no types, in place.
+
+    A column is read as JSON where each of its cells that is not empty is a list, an object or a number in JSON, so that
+    007 stays text; an empty cell is then null. Any other column stays text.
+    """
+    for name in names:
+        cells = [_json_or_none(row[name]) if row[name].strip() else None for row in rows]
+        if any(cell is not None for cell in cells) and all(
+            (cell is None) == (not row[name].strip()) for row, cell in zip(rows, cells, strict=True)
+        ):
+            for row, cell in zip(rows, cells, strict=True):
+                row[name] = cell
+
+
+def _json_or_none(text: str) -> Any:
+    """A list, an object or a number in JSON; None for any other text."""
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list | dict) or type(value) in (int, float) else None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)  # NaN and Infinity are words in a CSV file
+
+
+def is_csv(path: str) -> bool:
+    """Whether a file is read as CSV."""
+    return Path(path).suffix.lower() == ".csv"

@@ -1,0 +1,61 @@
+"""Read a prepared set of problems with the values of its further columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reward_ablation.config.sections.data import OF_FILES
+from reward_ablation.rewards.columns import decoded, json_columns
+from reward_ablation.system.errors import StudyError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+#: Columns that every prepared set has.
+OF_ALL = (*OF_FILES, "source", "split")
+
+
+def read_prepared(path: Path) -> pd.DataFrame:
+    """A prepared set, one row a problem.
+
+    Returns
+    -------
+    DataFrame
+        `id`, `question`, `answer`, `solution`, `source`, `split`, `level`, `subject` and the further columns. Texts are
+        str, numbers int or float, lists and objects Python lists and dicts. A missing value is None in each column.
+
+    Raises
+    ------
+    StudyError
+        The file is missing, or is no prepared set.
+    """
+    import pandas as pd
+
+    table = _read(path)
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    for name in json_columns(table.schema):
+        columns[name] = decoded(columns[name])
+    # As objects: pandas would make floats of whole numbers where one is missing.
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+
+
+def further_columns_of(path: Path) -> tuple[str, ...]:
+    """Columns of a prepared set beside those that every set has."""
+    import pyarrow.parquet as pq
+
+    return tuple(name for name in pq.read_schema(path).names if name not in OF_ALL)
+
+
+def _read(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise StudyError(f"{path}: not a prepared set of problems ({str(error).splitlines()[0]})") from error
+    if missing := [name for name in OF_ALL if name not in table.column_names]:
+        raise StudyError(f"{path}: not a prepared set of problems: no column {missing[0]}")
+    return table

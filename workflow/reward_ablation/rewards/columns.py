@@ -1,0 +1,48 @@
+"""Further columns of the data: which of them hold JSON texts, and how a reward function gets their values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Metadata of a field whose texts are JSON. An Arrow struct would add keys with null to objects that lack them.
+JSON_FIELD = {b"content": b"json"}
+
+
+def json_columns(schema: pa.Schema) -> tuple[str, ...]:
+    """Names of the columns of a prepared set that hold JSON texts."""
+    return tuple(field.name for field in schema if field.metadata == JSON_FIELD)
+
+
+def decoded(texts: list[str | None]) -> list[Any]:
+    """Values of a column of JSON texts: each an object of its own, None for null."""
+    return [None if text is None else json.loads(text) for text in texts]
+
+
+def with_values(function: Callable, columns: Collection[str]) -> Callable:
+    """A reward function whose `columns`, JSON texts, are decoded at each call.
+
+    No two calls share a value: a function that changes its arguments changes nothing for other functions. Without such
+    columns the function is returned as it is.
+    """
+    if not columns:
+        return function
+
+    def values(given: dict[str, Any]) -> dict[str, Any]:
+        return {name: decoded(column) if name in columns else column for name, column in given.items()}
+
+    @wraps(function)
+    def call(completions: list, **given: Any) -> Any:
+        return function(completions=completions, **values(given))
+
+    @wraps(function)
+    async def call_async(completions: list, **given: Any) -> Any:
+        return await function(completions=completions, **values(given))
+
+    return call_async if iscoroutinefunction(function) else call

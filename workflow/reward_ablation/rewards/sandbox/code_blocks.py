@@ -1,0 +1,46 @@
+"""Where in a completion the program stands."""
+
+from __future__ import annotations
+
+import re
+
+from reward_ablation.rewards.grading.extraction import after_thinking
+
+#: A line that opens or closes a block of Markdown, with the language of the block.
+_FENCE = re.compile(r"^[ \t]{0,3}```[ \t]*([\w+#.-]*)[^\n`]*$", re.MULTILINE)
+_PYTHON = frozenset({"python", "py", "python3"})
+
+
+def extract_code(text: str) -> str:
+    """The program in a completion.
+
+    Parameters
+    ----------
+    text : str
+        Any text; time is linear in its length. Only the text after the last ``</think>`` counts, up to a ``<think>``
+        that is never closed.
+
+    Returns
+    -------
+    str
+        The last block of Markdown that is marked as Python, else the last one without a language, else the whole text.
+        A block that is never closed goes to the end: the closing line may be a stop sequence. Indentation is kept.
+    """
+    text = after_thinking(text)
+    blocks: dict[bool, str] = {}  # whether it is marked as Python: the last such block
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None:
+            opened = fence
+        elif not fence[1]:
+            _add(blocks, opened, text[opened.end() + 1 : fence.start()])
+            opened = None
+    if opened is not None:
+        _add(blocks, opened, text[opened.end() + 1 :])
+    return blocks.get(True, blocks.get(False, text.lstrip("\r\n")))
+
+
+def _add(blocks: dict[bool, str], opened: re.Match[str], code: str) -> None:
+    language = opened[1].lower()
+    if language in _PYTHON or not language:
+        blocks[bool(language)] = code

@@ -1,0 +1,176 @@
+"""Verdicts on programs by tests of two kinds: asserts, and input with the output that is expected."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from reward_ablation.rewards.sandbox.supervisor import Job, Outcome, Sandbox, sandbox
+
+Status = Literal["passed", "failed", "timeout", "error"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A program and its tests.
+
+    Attributes
+    ----------
+    program : str
+        What a model wrote; hostile input.
+    tests : any value of a column
+        A list of texts, each with any number of asserts; or a list of {"input": text, "output": text}. Anything else
+        has no verdict.
+    code_before : str
+        What the program continues, such as the head of a function.
+    """
+
+    program: str
+    tests: Any
+    code_before: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict on one program.
+
+    - passed: all tests pass.
+    - failed: a test does not pass, for whatever reason but time.
+    - timeout: the bound on CPU time or on wall time was reached.
+    - error: no verdict, through no fault of the program: there are no tests, or none that can be read.
+
+    `share` is the share of tests that pass, in [0, 1].
+    """
+
+    status: Status
+    share: float
+
+
+def judge(
+    tasks: Sequence[Task],
+    *,
+    seconds: int,
+    memory_mb: int,
+    all_tests: bool = False,
+    workers: int | None = None,
+    runner: Sandbox = sandbox,
+) -> list[Verdict]:
+    """Verdicts on programs, in their order.
+
+    Parameters
+    ----------
+    seconds : int
+        CPU time of a program for all its asserts, or for one input.
+    memory_mb : int
+        Address space of a program in MiB, with about 30 of Python itself.
+    all_tests : bool
+        Whether to run the tests after the first failure, for their share.
+    workers : int, optional
+        Programs that run at once; default the number of CPUs, at most 4. The verdicts do not depend on it.
+
+    Raises
+    ------
+    StudyError
+        The machine has no means to isolate programs.
+    RuntimeError
+        The server of the sandbox cannot start or fork.
+    """
+    at_once = workers or min(4, len(os.sched_getaffinity(0)))
+    found: dict[int, Verdict] = {}
+    asserted: dict[int, Job] = {}
+    scripts: list[_Script] = []
+    for number, task in enumerate(tasks):
+        kind = _kind(task.tests)
+        if kind is None:
+            found[number] = Verdict("error", 0.0)
+        elif kind == "asserts":
+            text = json.dumps({"tests": task.tests, "code_before": task.code_before})
+            asserted[number] = Job(_whole(task), "tests", text, seconds, memory_mb, all_tests)
+        else:
+            scripts.append(_Script(number, task))
+    outcomes = runner.run(list(asserted.values()), at_once) if asserted else []
+    for number, outcome in zip(asserted, outcomes, strict=True):
+        found[number] = _of_asserts(outcome, len(tasks[number].tests))
+    _judge_scripts(scripts, seconds, memory_mb, all_tests, at_once, runner)
+    found |= {script.number: script.verdict() for script in scripts}
+    return [found[number] for number in range(len(tasks))]
+
+
+def _kind(tests: Any) -> Literal["asserts", "scripts"] | None:
+    if not isinstance(tests, list) or not tests:
+        return None
+    if all(isinstance(test, str) for test in tests):
+        return "asserts"
+    if all(
+        isinstance(test, dict) and isinstance(test.get("input"), str) and isinstance(test.get("output"), str)
+        for test in tests
+    ):
+        return "scripts"
+    return None
+
+
+def _whole(task: Task) -> str:
+    """The program after what it continues; a program that repeats its beginning defines the same again."""
+    before = task.code_before
+    return f"{before}{'' if not before or before.endswith(chr(10)) else chr(10)}{task.program}"
+
+
+def _of_asserts(outcome: Outcome, count: int) -> Verdict:
+    """Verdict from the result of the tests, which their process has written and no program could."""
+    try:
+        result = json.loads(outcome.output)
+        if "unreadable" in result:
+            return Verdict("error", 0.0)
+        passed, program_ended = sum(test is True for test in result["passed"]), result["program_ended"]
+    except (ValueError, RecursionError, TypeError, KeyError):  # the process of the tests has ended early
+        return Verdict("timeout" if outcome.is_late or outcome.killed[0] else "failed", 0.0)
+    if passed == count:
+        return Verdict("passed", 1.0)
+    return Verdict("timeout" if program_ended and outcome.killed[1] else "failed", passed / count)
+
+
+class _Script:
+    """A program that reads standard input and prints, and what is known of its tests."""
+
+    def __init__(self, number: int, task: Task) -> None:
+        self.number, self.program, self.tests = number, _whole(task), task.tests
+        self.statuses: list[Status] = []
+
+    def is_open(self, all_tests: bool) -> bool:
+        return len(self.statuses) < len(self.tests) and (all_tests or set(self.statuses) <= {"passed"})
+
+    def verdict(self) -> Verdict:
+        passed = self.statuses.count("passed")
+        if passed == len(self.tests):
+            return Verdict("passed", 1.0)
+        return Verdict("timeout" if "timeout" in self.statuses else "failed", passed / len(self.tests))
+
+
+def _judge_scripts(
+    scripts: list[_Script], seconds: int, memory_mb: int, all_tests: bool, at_once: int, runner: Sandbox
+) -> None:
+    """Run each script's next test, until all are run or one fails."""
+    while waiting := [script for script in scripts if script.is_open(all_tests)]:
+        tests = [script.tests[len(script.statuses)] for script in waiting]
+        jobs = [
+            Job(script.program, "script", test["input"], seconds, memory_mb)
+            for script, test in zip(waiting, tests, strict=True)
+        ]
+        for script, test, outcome in zip(waiting, tests, runner.run(jobs, at_once), strict=True):
+            script.statuses.append(_of_output(outcome, test["output"]))
+
+
+def _of_output(outcome: Outcome, expected: str) -> Status:
+    if outcome.is_too_long:
+        return "failed"
+    if outcome.is_late or outcome.killed[0]:
+        return "timeout"
+    return "passed" if _lines(outcome.output.decode("utf-8", "replace")) == _lines(expected) else "failed"
+
+
+def _lines(text: str) -> list[str]:
+    """Lines without the white space that ends them, and without empty ones at the end."""
+    return [line.rstrip() for line in text.rstrip().splitlines()]

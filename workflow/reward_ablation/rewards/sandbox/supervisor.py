@@ -1,0 +1,353 @@
+"""Keeps the server that runs programs: starts it when first needed, gives it jobs, bounds each, replaces it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from reward_ablation.rewards.sandbox import server
+from reward_ablation.system.errors import StudyError
+
+START_SECONDS = 120.0  # imports on a busy network file system
+REPLY_SECONDS = 60.0  # for a fork, or the end of one, on a stalled machine
+OUTPUT_BYTES = 8 << 20  # most that a script may print
+MODES = ("namespaces", "landlock")
+
+#: A program that says what it cannot do.
+_CHECK = """
+import os
+try:
+    os.fork()
+except OSError:
+    print("no process")
+try:
+    open({path!r})
+except OSError:
+    print("no file")
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program to run: against tests, or as a script with `text` on standard input.
+
+    For tests, `text` is {"tests": [...], "code_before": ...} as JSON.
+    """
+
+    program: str
+    kind: Literal["tests", "script"]
+    text: str
+    seconds: int
+    memory_mb: int
+    all_of_them: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came back from a job.
+
+    Attributes
+    ----------
+    output : bytes
+        The result of the tests, or what the script has printed.
+    is_late : bool
+        Whether the bound on wall time ended the job.
+    killed : tuple of bool
+        Whether the process of the script, or those of the tests and of the program, ended by SIGKILL. Where it is not
+        known to have been idle, that was the bound on CPU time.
+    is_too_long : bool
+        Whether the script printed more than OUTPUT_BYTES.
+    """
+
+    output: bytes
+    is_late: bool = False
+    killed: tuple[bool, ...] = (False, False)
+    is_too_long: bool = False
+
+
+class Sandbox:
+    """A server process, for all threads of this process; a forked child starts a server of its own."""
+
+    def __init__(self, modes: Sequence[str] = MODES) -> None:
+        self._modes = modes
+        self._lock = threading.Lock()
+        self._server: _Server | None = None
+        os.register_at_fork(after_in_child=self._forget)
+        atexit.register(self.close)
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the running server; None before the first job and after a kill."""
+        return self._server.pid if self._server else None
+
+    @property
+    def mode(self) -> str | None:
+        """How the running server isolates programs; None without a server."""
+        return self._server.mode if self._server else None
+
+    def run(self, jobs: Sequence[Job], at_once: int) -> list[Outcome]:
+        """Outcomes of jobs in their order, of which `at_once` run side by side.
+
+        A program that ends the server, which only the weaker isolation lets it try, has an empty outcome.
+
+        Raises
+        ------
+        StudyError
+            The machine has no means to isolate programs.
+        RuntimeError
+            The server cannot start, or cannot fork: every outcome would be false.
+        """
+        with self._lock:
+            found = self._run(dict(enumerate(jobs)), at_once)
+            for number, job in enumerate(jobs):  # one by one: whose fault was it?
+                if number not in found:
+                    found |= self._run({number: job}, 1)
+        return [found.get(number, Outcome(b"")) for number in range(len(jobs))]
+
+    def close(self) -> None:
+        """End the server and all programs; the next job starts another."""
+        with self._lock:
+            self._stop()
+
+    def _run(self, jobs: dict[int, Job], at_once: int) -> dict[int, Outcome]:
+        """Outcomes of the jobs that ended before the server did."""
+        found: dict[int, Outcome] = {}
+        try:
+            self._server = self._server or _Server(self._modes)
+            _run_jobs(self._server, jobs, at_once, found)
+        except (ConnectionError, TimeoutError):
+            self._stop()
+        except BaseException:  # an interrupt here would leave replies behind for the next job
+            self._stop()
+            raise
+        return found
+
+    def _stop(self) -> None:
+        running, self._server = self._server, None
+        if running is not None:
+            running.kill()
+
+    def _forget(self) -> None:
+        """In a forked child: leave the server to the parent, whose socket this is."""
+        self._lock = threading.Lock()
+        self._server = None
+
+
+class _Running:
+    """A job that runs: its pipe, what came from it, and its deadline in wall time."""
+
+    def __init__(self, number: int, job: Job, pipe: int) -> None:
+        self.number, self.job, self.pipe = number, job, pipe
+        self.deadline = time.monotonic() + wall_seconds(job.seconds)
+        self.output = b""
+        self.has_ended = False
+
+    @property
+    def is_too_long(self) -> bool:
+        return len(self.output) > OUTPUT_BYTES
+
+    def read(self) -> None:
+        """Take what is there."""
+        part = os.read(self.pipe, 1 << 16)
+        self.output += part
+        self.has_ended = not part or self.is_too_long
+
+
+def wall_seconds(seconds: int) -> float:
+    """Bound on wall time: for a program that sleeps, or a stalled machine. CPU time is the bound that counts."""
+    return 4.0 * seconds + 6.0
+
+
+def _run_jobs(running_server: _Server, jobs: dict[int, Job], at_once: int, found: dict[int, Outcome]) -> None:
+    """Run jobs, so many at once, and add their outcomes to `found` as they come."""
+    waiting = list(reversed(jobs.items()))
+    running: dict[int, _Running] = {}  # by pipe
+    poll = select.poll()
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            number, job = waiting.pop()
+            started = _Running(number, job, running_server.start(number, job))
+            running[started.pipe] = started
+            poll.register(started.pipe, select.POLLIN)
+        earliest = min(one.deadline for one in running.values())
+        for pipe, _ in poll.poll(max(0.0, earliest - time.monotonic()) * 1000):
+            running[pipe].read()
+        now = time.monotonic()
+        for one in [one for one in running.values() if one.has_ended or one.deadline <= now]:
+            poll.unregister(one.pipe)
+            os.close(one.pipe)
+            del running[one.pipe]
+            killed = running_server.end(one.number)
+            found[one.number] = Outcome(one.output, not one.has_ended, killed, one.is_too_long)
+
+
+class _Server:
+    """The server process and the socket to it, ready for jobs."""
+
+    def __init__(self, modes: Sequence[str]) -> None:
+        refusals = []
+        for mode in modes:
+            ready = self._start(mode)
+            if "refused" not in ready and not self._isolates():
+                self.kill()
+                ready = {"refused": "a program could read a file, start a process, or not run at all"}
+            if "refused" not in ready:
+                self.mode = mode
+                print(f"unit tests: {described(mode, ready['landlock'])}", file=sys.stderr, flush=True)
+                return
+            refusals.append(f"{mode}: {ready['refused']}")
+        raise StudyError(
+            "programs cannot be kept from this machine's files, and are not run; allow user namespaces or Landlock "
+            f"(docs/tasks.md says how); refused: {'; '.join(refusals)}"
+        )
+
+    def _start(self, mode: str) -> dict[str, Any]:
+        """Start the process; its first message."""
+        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # Instead of -I, which has no hash seed: -P, -s and an environment without Python's variables are the same.
+        command = [sys.executable, "-P", "-s", "-S", server.__file__]
+        self._folder = ""
+        if mode == "landlock":
+            self._folder = tempfile.mkdtemp(prefix="unit-tests-")
+            os.chmod(self._folder, 0o711)  # the programs' folders are below
+        self._popen = subprocess.Popen(
+            [*command, str(other.fileno()), mode, json.dumps(readable_paths()), self._folder],
+            pass_fds=[other.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=clean_environment(),
+            cwd="/",
+            start_new_session=True,  # an interrupt at the terminal is for the parent; and a group to kill
+        )
+        other.close()
+        self.pid = self._popen.pid
+        try:
+            ready = self._receive(START_SECONDS)[0]
+        except (ConnectionError, TimeoutError):
+            self.kill()
+            raise RuntimeError("the server of the unit tests did not start") from None
+        except BaseException:
+            self.kill()
+            raise
+        if "refused" in ready:
+            self.kill()
+        return ready
+
+    def _isolates(self) -> bool:
+        """Whether a program runs, but can neither read a file of this machine nor start a process."""
+        with tempfile.NamedTemporaryFile(prefix="unit-tests-check-") as file:
+            os.chmod(file.name, 0o644)
+            job = Job(_CHECK.format(path=file.name), "script", "", 10, 1024)
+            found: dict[int, Outcome] = {}
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                _run_jobs(self, {0: job}, 1, found)
+        return bool(found) and found[0].output == b"no process\nno file\n"
+
+    def start(self, number: int, job: Job) -> int:
+        """Start a job; the pipe of its output."""
+        files = [_file(job.program), _file(job.text)]
+        request = {
+            "start": number,
+            "kind": job.kind,
+            "seconds": job.seconds,
+            "memory_bytes": job.memory_mb << 20,
+            "all_of_them": job.all_of_them,
+        }
+        try:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], files)
+            return self._receive(REPLY_SECONDS)[1][0]
+        finally:
+            for descriptor in files:
+                os.close(descriptor)
+
+    def end(self, number: int) -> tuple[bool, ...]:
+        """End what is left of a job; of each of its processes whether SIGKILL ended it."""
+        self._socket.send(json.dumps({"end": number}).encode())
+        return tuple(self._receive(REPLY_SECONDS)[0]["killed"])
+
+    def _receive(self, seconds: float) -> tuple[dict[str, Any], list[int]]:
+        """One message and its files; TimeoutError after so many seconds, ConnectionError where the server has ended."""
+        poll = select.poll()  # not select.select, which refuses descriptors above 1,023
+        poll.register(self._socket, select.POLLIN)
+        if not poll.poll(seconds * 1000):
+            raise TimeoutError
+        packet, files, _, _ = socket.recv_fds(self._socket, 1 << 16, 1)
+        if not packet:
+            raise ConnectionError("the server has ended")
+        message = json.loads(packet)
+        if "failed" in message:
+            raise RuntimeError(f"the server of the unit tests failed: {message['failed']}")
+        return message, files
+
+    def kill(self) -> None:
+        """End the server and, with it, all programs."""
+        self._socket.close()  # it then ends its programs and itself
+        try:
+            self._popen.wait(REPLY_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.pid, signal.SIGKILL)
+            self._popen.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def described(mode: str, landlock: int) -> str:
+    """What the programs of this machine cannot reach, and what they can, in one line."""
+    if mode == "namespaces":
+        return "programs run in namespaces of their own: no file, no network and no process of this machine"
+    reachable = ["UDP and Unix sockets"]
+    if landlock < 4:
+        reachable.insert(0, "TCP")
+    if landlock < 6:
+        reachable.append("signals to processes of the same user")
+    return f"programs run under Landlock: no file of this machine; not kept from them: {', '.join(reachable)}"
+
+
+def readable_paths() -> list[str]:
+    """Folders that programs may read: Python's library, the installed packages, and libraries that the loader names."""
+    named = sysconfig.get_paths()
+    library = os.path.join(sys.base_prefix, "lib")
+    loader = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    paths = [library, named["stdlib"], named["platstdlib"], named["purelib"], named["platlib"], *loader]
+    return [path for path in dict.fromkeys(paths) if os.path.isabs(path) and os.path.isdir(path)]
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment of the server and of programs: none of the user's variables but where libraries are."""
+    fixed = {
+        "PYTHONHASHSEED": "0",  # the same order of sets each time
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LC_ALL": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",  # a program has no more threads, and these libraries wait for theirs
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
+    kept = ("LD_LIBRARY_PATH",)
+    return fixed | {name: os.environ[name] for name in kept if name in os.environ}
+
+
+def _file(text: str) -> int:
+    """An open file in memory with a text, at its beginning."""
+    descriptor = os.memfd_create("text")
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(text.encode("utf-8", "surrogatepass"))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+sandbox = Sandbox()

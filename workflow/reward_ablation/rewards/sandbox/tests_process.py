@@ -1,0 +1,111 @@
+"""The process that runs tests. The program's functions are `Remote`s: they run in a process of their own."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import random
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from reward_ablation.rewards.sandbox.remote import Link
+from reward_ablation.rewards.sandbox.values import SHARED_MODULES
+
+TESTS_MODULE = "tests"
+
+
+def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: bool) -> dict[str, Any]:
+    """Whether each test passes: {"passed": [true, false], "program_ended": false}; or {"unreadable": reason}.
+
+    Without `all_of_them` the tests after the first failure are not run, and fail.
+    """
+    try:
+        code = [compile(test, "test.py", "exec") for test in tests]
+        trees = [ast.parse(test) for test in tests]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return {"unreadable": f"{type(error).__name__}: {error}"[:300]}
+    random.seed(0)
+    module = types.ModuleType(TESTS_MODULE)
+    sys.modules[TESTS_MODULE] = module
+    namespace = module.__dict__
+    passed = [False] * len(tests)
+    link = Link(descriptor, _may_serve)
+    try:
+        exec(_without_stubs(code_before), namespace)
+        namespace.update(_names_of_program(link, trees, set(namespace)))
+    except BaseException:  # the program has ended, or fails at its top level
+        return {"passed": passed, "program_ended": link.has_ended}
+    for number, test in enumerate(code):
+        try:
+            exec(test, namespace)
+            passed[number] = True
+        except BaseException:  # an assertion, and whatever else the program raises
+            if not all_of_them:
+                break
+    return {"passed": passed, "program_ended": link.has_ended}
+
+
+def _without_stubs(code: str) -> Any:
+    """The code that a program begins with, without the functions that the program is to fill in."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError):  # the head of a function, without a docstring
+        tree = ast.Module([], [])
+    tree.body = [statement for statement in tree.body if not any(_is_stub(node) for node in ast.walk(statement))]
+    return compile(tree, "before.py", "exec")
+
+
+def _is_stub(node: ast.AST) -> bool:
+    """Whether a function has nothing but a docstring, `pass` or `...`."""
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and all(
+        isinstance(line, ast.Pass) or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        for line in node.body
+    )
+
+
+def _names_of_program(link: Link, trees: list[ast.Module], known: set[str]) -> dict[str, Any]:
+    """What the tests use and do not define: modules of the standard library by their names, all else of the program.
+
+    The name of a built-in function is the program's where the tests use no other name of the program, such as in
+    `assert sum(10, 15) == 25`: otherwise a program could redefine `abs` to pass.
+    """
+    names = {name for tree in trees for name in _loaded(tree) if not name.startswith("__")} - known
+    modules = {name for name in names & SHARED_MODULES if not any(_is_called(tree, name) for tree in trees)}
+    found = {name: importlib.import_module(name) for name in modules}
+    own = names - modules
+    is_builtin = {name for name in own if hasattr(builtins, name)}
+    return found | (_given(link, own - is_builtin) or _given(link, is_builtin))
+
+
+def _given(link: Link, names: set[str]) -> dict[str, Any]:
+    """What the program has defined of these names. It may write any others into its reply, such as `__builtins__`."""
+    given = link.ask("names", None, sorted(names))
+    return {name: given[name] for name in names if name in given}
+
+
+def _loaded(tree: ast.Module) -> Iterator[str]:
+    return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+
+
+def _is_called(tree: ast.Module, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+        for node in ast.walk(tree)
+    )
+
+
+def _may_serve(operation: str, target: Any, arguments: tuple) -> bool:
+    """Whether the program may do this with an object of the tests."""
+    if target is None:
+        return False
+    if operation == "call":
+        return callable(target)
+    if operation in ("iter", "next"):
+        return isinstance(target, Iterator)
+    if operation in ("getattr", "setattr"):
+        name = arguments[0]
+        return type(target).__module__ == TESTS_MODULE and isinstance(name, str) and not name.startswith("_")
+    return operation in ("eq", "ne", "str", "repr", "len", "bool") and type(target).__module__ == TESTS_MODULE

@@ -1,0 +1,1 @@
+"""The study's own metrics: stored answers in, a score a metric out; nothing is generated."""

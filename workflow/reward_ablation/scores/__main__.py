@@ -1,0 +1,53 @@
+"""Score stored answers by the study's own metrics: `python -m reward_ablation.scores --help`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from reward_ablation.data.prepared import further_columns_of, read_prepared
+from reward_ablation.rewards.load import load_component
+from reward_ablation.scores.score import score_answers
+from reward_ablation.study.run_spec import ScoresSpec
+from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
+from reward_ablation.system.files import write_parquet
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parse the command line and score."""
+    parser = argparse.ArgumentParser(prog="python -m reward_ablation.scores", description=__doc__)
+    parser.add_argument("--spec", required=True, help="JSON of the metrics")
+    parser.add_argument("--answers", required=True, type=Path, help="Parquet file of answers")
+    parser.add_argument("--problems", required=True, type=Path, help="prepared set of problems, Parquet")
+    parser.add_argument("--output", required=True, type=Path, help="Parquet file of scores, one row an answer")
+    parser.add_argument("--parameters", default="{}", help="JSON: parameters by metric that decide no score")
+    args = parser.parse_args(arguments)
+    spec, others = ScoresSpec.parse(args.spec), json.loads(args.parameters)
+    answers, problems = read(args.answers), read_prepared(args.problems)
+    loaded = partial(load_component, section="evaluation.metrics", further=further_columns_of(args.problems))
+    metrics = {
+        name: loaded(metric.function, {**metric.parameters, **others.get(name, {})}, Path.cwd(), name)
+        for name, metric in spec.metrics.items()
+    }
+    with storage_errors(args.output):
+        scores = score_answers(answers, problems, metrics)
+        write_parquet(pa.Table.from_pandas(scores, preserve_index=False), args.output)
+
+
+def read(path: Path) -> pd.DataFrame:
+    """A Parquet file of the workflow; StudyError for anything else."""
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise StudyError(f"{path}: cannot be read ({reason}); delete it and run the workflow again") from error
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

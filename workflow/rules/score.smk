@@ -1,0 +1,24 @@
+rule score:
+    """Scores of one file of answers by the study's own metrics.
+
+    Answers are of the base model, of a run's final model, or (.steps) of the models that a run kept.
+    """
+    input:
+        answers=f"<results>/{study.answers_folder}/{{model}}/{{dataset}}{{kind}}.parquet",
+        problems=ancient("<results>/data/evaluation/{dataset}.parquet"),
+    output:
+        scores=f"<results>/{study.scores_folder}/{{model}}/{{dataset}}{{kind}}.parquet",
+    log:
+        "<logs>/score/{model}/{dataset}{kind}.log",
+    benchmark:
+        "<benchmarks>/score/{model}/{dataset}{kind}.tsv"
+    threads: study.config.launch.threads
+    params:
+        spec=study.scores_spec,
+        code=study.scores_code,
+        options=per_job(study.options_of_scores),
+    message:
+        "score the answers of {wildcards.model} to {wildcards.dataset}"
+    shell:
+        "exec python -m reward_ablation.scores --spec {params.spec:q} --answers {input.answers:q}"
+        " --problems {input.problems:q} --output {output.scores:q}{params.options} > {log:q} 2>&1"
