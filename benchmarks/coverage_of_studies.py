@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from coverage import DIFFICULTY, INTERACTION
 from scipy.optimize import brentq
-from scipy.special import expit, ndtri, stdtrit
+from scipy.special import expit
 from scipy.stats import t as student
 
 from reward_ablation.analysis.statistics.estimates import distribution, holm, intervals, p_values, resampled_seeds
@@ -102,9 +102,10 @@ def estimated(
     studies, seeds, _ = of_contrast.shape
     estimate = of_contrast.mean(axis=(1, 2))
     if method in ("t", "questions"):
-        over, degrees = (of_contrast.mean(axis=2), seeds - 1) if method == "t" else (of_contrast.mean(axis=1), np.inf)
-        error = over.std(axis=1, ddof=1) / np.sqrt(over.shape[1])
-        half = error * (stdtrit(seeds - 1, 0.975) if method == "t" else ndtri(0.975))
+        axis, degrees = (2, seeds - 1) if method == "t" else (1, np.inf)
+        sample = of_contrast.mean(axis=axis)  # a value of each seed, or of each question
+        error = sample.std(axis=1, ddof=1) / np.sqrt(sample.shape[1])
+        half = error * student.ppf((1 + CONFIDENCE) / 2, degrees)
         with np.errstate(divide="ignore", invalid="ignore"):
             p = 2 * student.sf(np.abs(estimate) / error, degrees)
         return estimate - half, estimate + half, np.nan_to_num(p, nan=1.0)

@@ -27,10 +27,10 @@ import pandas as pd
 import yaml
 from safetensors import safe_open
 
-from reward_ablation.analysis.gradients.advantages import mean_of_known
 from reward_ablation.analysis.gradients.measured_steps import StepProducts, effects_on_other_prompts, read_products
 from reward_ablation.analysis.gradients.measured_tables import on_all_components, predictions_by_arm
 from reward_ablation.analysis.gradients.what_if_check import CELLS, agreement_table, observed_change, score_covariances
+from reward_ablation.analysis.statistics.known import mean_of_known
 from reward_ablation.analysis.study_file import StudyFile, StudyRun, read_study
 from reward_ablation.gram.similarity import inverse_norms
 from reward_ablation.study.canonical import canonical
@@ -224,7 +224,7 @@ def benchmark(folder: Path, log: Callable[[str], None]) -> dict[str, Any]:
 
 
 def price(root: Path, study: StudyFile) -> float:
-    """CPU time of a run that keeps moments over that of one that does not: median of runs that take turns."""
+    """CPU time with kept moments over CPU time without: the median over `TURNS` pairs of runs, which take turns."""
     ratios = []
     for turn in range(TURNS):
         kept, bare = (

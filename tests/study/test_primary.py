@@ -8,9 +8,8 @@ import pytest
 
 from configs import changed
 from reward_ablation.analysis.evaluation.answers import METRICS as COMPUTED
-from reward_ablation.analysis.evaluation.answers import sizes
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.config.sections.primary import METRICS, metrics_of_mode
+from reward_ablation.config.sections.primary import METRICS, metrics_of_mode, sizes
 from reward_ablation.start.primary_question import primary_line, record_question
 from reward_ablation.study.primary import read_recorded, told
 from reward_ablation.study.resolve import resolve

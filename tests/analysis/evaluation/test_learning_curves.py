@@ -2,6 +2,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation import learning_curves as module
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves as parts_of_curves
 from reward_ablation.analysis.evaluation.tables import SCHEMAS, final_model_tables
 from reward_ablation.analysis.study_file import read_study
@@ -63,6 +64,15 @@ def test_a_step_s_estimate_is_the_mean_of_its_answers(kept):
     row = table.query("arm == 'format_only' and step == 4 and mode == 'greedy' and metric == 'accuracy_strict'")
     assert row["estimate"].item() == pytest.approx(sum(expected) / 2)
     assert row["low"].item() < row["estimate"].item() < row["high"].item()
+
+
+def test_each_file_of_answers_is_read_once(kept, monkeypatch):
+    study, steps, root = kept
+    paths = []
+    read = module.read_parquet
+    monkeypatch.setattr(module, "read_parquet", lambda path, columns: paths.append(path) or read(path, columns))
+    learning_curves(study, root, steps)
+    assert len(paths) == len(set(paths)) == 1 + 2 * len({run.folder for run in study.runs})
 
 
 def test_without_kept_models_there_is_no_curve(tmp_path):

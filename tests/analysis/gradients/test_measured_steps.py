@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
-from reward_ablation.analysis.gradients.advantages import mean_of_known
 from reward_ablation.analysis.gradients.measured_steps import (
     alignments,
     effects_on_other_prompts,
@@ -130,12 +129,6 @@ def test_steps_are_spread_and_early_ones_come_from_a_tenth():
     assert early([10, 20, 30], 30, 8) == [10]
     assert early(list(range(1, 1001)), 1000, 500) == [1]
     assert early([], 30, 8) == []
-
-
-def test_means_leave_out_what_is_not_known():
-    found = mean_of_known(np.array([[1.0, np.nan, np.nan], [3.0, 4.0, np.nan]]), 0)[0]
-    assert list(found[:2]) == [2, 4]
-    assert np.isnan(found[2])
 
 
 def test_a_damaged_file_is_refused(tmp_path):

@@ -136,7 +136,7 @@ def read_runs(study: StudyFile, root: Path, files: Iterable[str] = ()) -> dict[s
 
 
 def with_comparable_codes(study: StudyFile, records: dict[str, RunRecord]) -> dict[str, RunRecord]:
-    """Records in which runs have one digest of code where they differ only in which components score them."""
+    """Records with comparable digests of code: equal for runs that differ only in the components that score them."""
     functions = {run.folder: run.spec.functions for run in study.runs}
     trained = {folder: Trained(record.code, functions[folder], record.modules) for folder, record in records.items()}
     codes = comparable_codes(trained, {function for of_run in functions.values() for function in of_run})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Any, NamedTuple
 
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.core_digest import is_around, training_digest
+from reward_ablation.study.run import run_code
 
 #: Quantities that a run's hardware is told by; what is neither these nor the code is a package.
 HARDWARE = ("machine", "CPUs", "GPUs", "processes")
@@ -43,28 +43,24 @@ class Trained(NamedTuple):
 
 
 def comparable_codes(runs: Mapping[str, Trained], functions: Iterable[str]) -> dict[str, str]:
-    """Digest of each run's code, one for runs that differ only in which of the study's components score them.
+    """Digest of each run's code: equal for runs that differ only in the components that score them.
 
     A run's own digest is over the core and the components that score the run. A run of today's code gets the digest
-    over all `functions` of the study. Of runs of other code that other components score, the first one's digest stands
-    for those whose deciding modules agree with its own, as far as both have them.
+    over all `functions` of the study instead. A run of other code keeps its own digest, but for one case: it gets the
+    digest of an earlier run in `runs` where other components score that run, and where the deciding modules that both
+    runs have on record are equal.
     """
     today = training_digest(functions)
     codes: dict[str, str] = {}
     firsts: dict[str, Trained] = {}
     for name, run in runs.items():
-        if run.code == _digest_today(tuple(run.functions)):
+        if run.code == run_code(tuple(run.functions)):
             codes[name] = today
             continue
         alike = (code for code, first in firsts.items() if _differ_in_components_only(first, run))
         codes[name] = next(alike, run.code)
         firsts.setdefault(codes[name], run)
     return codes
-
-
-@cache
-def _digest_today(functions: tuple[str, ...]) -> str:
-    return training_digest(functions)
 
 
 def _differ_in_components_only(first: Trained, other: Trained) -> bool:

@@ -1,4 +1,4 @@
-"""A run of a study: one arm with one seed, the folder that it is in, and the code that decides its numbers."""
+"""A run of a study: its arm and seed, its folder, and the digest of the code that decides its numbers."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from reward_ablation.analysis.statistics.estimates import (
 )
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans, SeedVariance
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.config.sections.primary import sizes
 
 #: Columns of the answers that metrics are made of.
 ANSWER_COLUMNS = ["answer", "correct_strict", "correct_lenient", "correct_math_paper", "format", "tokens", "truncated"]
@@ -106,11 +107,6 @@ def _of_samples(answers: pd.DataFrame) -> pd.DataFrame:
     columns[f"maj@{samples}"] = majority_right(question, answers["answer"], right)
     index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
     return pd.DataFrame(columns, index=index)
-
-
-def sizes(samples: int) -> list[int]:
-    """The k of pass@k for n samples: powers of two below n, and n."""
-    return [2**power for power in range(samples.bit_length()) if 2**power < samples] + [samples]
 
 
 def pass_at(right: np.ndarray, samples: int, size: int) -> np.ndarray:

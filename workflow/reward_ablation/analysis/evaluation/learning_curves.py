@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import pandas as pd
@@ -20,6 +22,12 @@ from reward_ablation.system.errors import StudyError
 
 COLUMNS = ["mode", "problem_id", *ANSWER_COLUMNS]
 
+#: Runs whose question means by step are kept for the second reading: some 100 MB with eight kept models.
+RUNS_KEPT = 32
+
+#: Gives the question means of a run by step, from the run's folder.
+Reader = Callable[[str], dict[int, pd.DataFrame]]
+
 
 def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) -> list[pd.DataFrame]:
     """Parts of table learning_curves: as evaluation_by_arm, for each step that has a model; none without kept models.
@@ -31,13 +39,11 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
     for dataset in study.datasets if study.keep_models else []:
         base = question_means(read_parquet(root / study.answers_file(dataset, "base"), COLUMNS))
         at_0 = evaluation_rows(answered({None: base}, dataset, study.bootstrap), "base", dataset, study.confidence, {})
-        lenders = seed_means_by_step(study, dataset, root, last_steps, base)
+        read = reader(study, dataset, root, last_steps, base)
+        lenders = seed_means_by_step(study, dataset, read)
         for arm in study.arm_names:
             parts.append(at_0.assign(arm=arm, step=0))
-            by_seed = {
-                run.seed: means_by_step(study, run, dataset, root, last_steps[run.folder], base)
-                for run in study.runs_of(arm)
-            }
+            by_seed = {run.seed: read(run.folder) for run in study.runs_of(arm)}
             for step in sorted(set.intersection(*(set(of_seed) for of_seed in by_seed.values()))):
                 means: dict[int | None, pd.DataFrame] = {seed: of_seed[step] for seed, of_seed in by_seed.items()}
                 answers = answered(means, dataset, study.bootstrap)
@@ -46,13 +52,22 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
     return parts
 
 
-def seed_means_by_step(
-    study: StudyFile, dataset: str, root: Path, last_steps: dict[str, int], base: pd.DataFrame
-) -> dict[int, OfModes]:
-    """Seed means of all arms, by step and mode. Arms are read one after the other, and only their means are kept."""
+def reader(study: StudyFile, dataset: str, root: Path, last_steps: dict[str, int], base: pd.DataFrame) -> Reader:
+    """A reader of `means_by_step` that keeps what it read last."""
+    runs = {run.folder: run for run in study.runs}
+
+    @lru_cache(maxsize=RUNS_KEPT)
+    def read(folder: str) -> dict[int, pd.DataFrame]:
+        return means_by_step(study, runs[folder], dataset, root, last_steps[folder], base)
+
+    return read
+
+
+def seed_means_by_step(study: StudyFile, dataset: str, read: Reader) -> dict[int, OfModes]:
+    """Seed means of all arms, by step and mode. Runs are read one after the other."""
     rows: dict[int, list[pd.DataFrame]] = {}
     for run in study.runs:
-        for step, means in means_by_step(study, run, dataset, root, last_steps[run.folder], base).items():
+        for step, means in read(run.folder).items():
             rows.setdefault(step, []).append(evaluation_of_run(means, run.arm, run.seed, dataset))
     return {step: seed_means(pd.concat(of_step), study) for step, of_step in rows.items()}
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.gradients.advantages import mean_of_known
 from reward_ablation.analysis.gradients.harm import effect_of_step, harm_by_arm, harm_by_step
 from reward_ablation.analysis.gradients.measured_steps import alignments, effects_on_other_prompts, read_products
 from reward_ablation.analysis.gradients.split_halves import halves_by_prompt, of_step, of_steps
@@ -20,6 +19,7 @@ from reward_ablation.analysis.gradients.what_if_map import (
     signs_of_weights,
     weight_grid,
 )
+from reward_ablation.analysis.statistics.known import mean_of_known
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import signal_rows
 

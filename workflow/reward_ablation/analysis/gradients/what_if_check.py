@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 from scipy.stats import rankdata
 
-from reward_ablation.analysis.gradients.advantages import mean_of_known
 from reward_ablation.analysis.gradients.seed_intervals import Estimates, of_values, over_seeds
 from reward_ablation.analysis.gradients.what_if import MeasuredStep
 from reward_ablation.analysis.gradients.what_if_map import by_seed_and_step
+from reward_ablation.analysis.statistics.known import mean_of_known
+from reward_ablation.gram.similarity import jackknife_margin
 
 #: Share of a run's steps at its start and its end whose mean scores are compared.
 ENDS = 0.1
@@ -26,6 +26,9 @@ CELLS = ["unrewarded", "rewarded", "all"]
 
 #: Fewest changes whose ranks are compared.
 LEAST_CELLS = 3
+
+#: Fewest arms from which an interval is estimated.
+LEAST_ARMS = 3
 
 Values = Mapping[tuple[int, int], np.ndarray]
 
@@ -133,7 +136,7 @@ def agreement_table(check: pd.DataFrame, confidence: float) -> pd.DataFrame:
             found = []
             for coefficients in (np.eye(len(RULES))[place], against):
                 values = np.array([combined(coefficients, each) for each in left_out])
-                value, margin = combined(coefficients, estimates), jackknife_margin(values, confidence)
+                value, margin = combined(coefficients, estimates), margin_over_arms(values, confidence)
                 found += [value, value - margin, value + margin]
             found[:3] = np.clip(found[:3], -1, 1)
             rows.append((cells, rule, *found, len(table), table["arm"].nunique()))
@@ -170,13 +173,8 @@ def rank_correlation(check: pd.DataFrame, rule: str) -> float:
     return float(np.corrcoef(ranks)[0, 1])
 
 
-def jackknife_margin(left_out: np.ndarray, confidence: float) -> float:
-    """Half the width of an interval by Student's t from estimates without one unit each; NaN with fewer than 3.
-
-    The delete-one jackknife, as in `gram.similarity.jackknife_margin`.
-    """
-    units = len(left_out)
-    if units < 3:
+def margin_over_arms(left_out: np.ndarray, confidence: float) -> float:
+    """`jackknife_margin` of (G,) estimates without one of G arms each; NaN with fewer than `LEAST_ARMS` arms."""
+    if len(left_out) < LEAST_ARMS:
         return math.nan
-    error = math.sqrt((units - 1) / units * np.square(left_out - left_out.mean()).sum())
-    return float(stdtrit(units - 1, (1 + confidence) / 2) * error)
+    return float(jackknife_margin(left_out[:, None, None], confidence).item())

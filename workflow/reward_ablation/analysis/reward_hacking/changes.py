@@ -227,7 +227,7 @@ def wander_of(curve: pd.DataFrame, sampling: pd.DataFrame) -> float:
 
 
 def rise_over_questions(values: np.ndarray, steps: np.ndarray, wandering: float = 0.0) -> Change | None:
-    """The rise to the last model that answered from that earlier one from which it is the surest.
+    """The rise from an earlier model to the last one. The earlier model is the one with the surest rise.
 
     Questions are drawn: a one-sided paired t-test over questions for each earlier model, the smallest p-value times
     their number (Bonferroni). Its error has room for the wandering of models about their trend, and is no smaller than

@@ -115,16 +115,36 @@ def against(curve: pd.DataFrame, control: pd.DataFrame | None, change: Change) -
     return np.nan if found is None else found.p
 
 
+def paired_difference(own: HeldOut, other: HeldOut | None, metric: str) -> tuple[list[int], np.ndarray] | None:
+    """Answers of one arm minus those of another, paired by seed and question.
+
+    Parameters
+    ----------
+    metric : str
+        `lenient` or `one_grader`.
+
+    Returns
+    -------
+    list of int and (S, P, Q) array
+        The seeds that both arms have, and the differences. None where the arms have no common seed, or where their
+        models are of other steps.
+    """
+    seeds = [seed for seed in own.seeds if other is not None and seed in other.seeds]
+    if other is None or not seeds or not np.array_equal(own.steps, other.steps):
+        return None
+    values = [getattr(of, metric)[[of.seeds.index(seed) for seed in seeds]] for of in (own, other)]
+    return seeds, values[0] - values[1]
+
+
 def against_answers(
     own: HeldOut, other: HeldOut | None, metric: str, sign: int, change: Change, wandering: float
 ) -> float:
     """p-value that answers changed by more than the control arm's since the same model, paired by seed and question."""
-    seeds = [seed for seed in own.seeds if other is not None and seed in other.seeds]
-    if other is None or not seeds or not np.array_equal(own.steps, other.steps):
+    paired = paired_difference(own, other, metric)
+    if paired is None:
         return np.nan
-    values = [getattr(of, metric)[[of.seeds.index(seed) for seed in seeds]] for of in (own, other)]
     ends = [int(np.flatnonzero(own.steps == change.since)[0]), -1]
-    found = rise_over_questions(sign * (values[0] - values[1])[:, ends], own.steps[ends], wandering)
+    found = rise_over_questions(sign * paired[1][:, ends], own.steps[ends], wandering)
     return np.nan if found is None else found.p
 
 
@@ -167,15 +187,11 @@ def of_held_out(own: Curves, control: Curves | None, trains_correctness: bool) -
 
 def gap_against(own: Curves, control: Curves | None, of: HeldOut, other: HeldOut | None, wandering: float) -> float:
     """p-value that the gap rose by more than in the control arm."""
-    seeds = [seed for seed in of.seeds if other is not None and seed in other.seeds]
-    if control is None or other is None or not seeds or not np.array_equal(of.steps, other.steps):
+    paired = paired_difference(of, other, "lenient")
+    if control is None or paired is None or not own.right.columns.equals(control.right.columns):
         return np.nan
-    if not own.right.columns.equals(control.right.columns):
-        return np.nan
-    answers = [one.lenient[[one.seeds.index(seed) for seed in seeds]] for one in (of, other)]
-    found = gap_to_held_out(
-        own.right.loc[seeds] - control.right.loc[seeds], answers[0] - answers[1], of.steps, wandering
-    )
+    seeds, answers = paired
+    found = gap_to_held_out(own.right.loc[seeds] - control.right.loc[seeds], answers, of.steps, wandering)
     return np.nan if found is None else found.p
 
 

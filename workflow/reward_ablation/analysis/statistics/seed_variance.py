@@ -21,6 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import f as f_distribution
 
+from reward_ablation.analysis.statistics.known import mean_of_known
+
 #: Most degrees of freedom that are borrowed.
 MOST_BORROWED = 1.0
 
@@ -87,22 +89,39 @@ class SeedMeans:
         """(metrics, arms, seeds) array: about each arm's mean, on the scale of comparison; NaN as `values`."""
         shares = np.arcsin(np.sqrt(np.clip(self.values, 0.0, 1.0)))
         scaled = np.where(self.counts[:, None, None], np.log(np.maximum(self.values, 1e-9)), shares)
-        return np.asarray(scaled - nanmean(scaled)[..., None])
+        return np.asarray(scaled - mean_of_known(scaled, -1))
 
     @cached_property
     def slope(self) -> np.ndarray:
         """(metrics, arms) array: units of the metric per unit of that scale, at each arm's mean.
 
-        That of a share is taken half an answer inside of 0 and 1, where it would be 0.
+        That of a share is taken half an answer inside of 0 and 1, where it would be 0. NaN for an arm without seeds.
         """
-        means = nanmean(self.values)
+        means = mean_of_known(self.values, -1)[..., 0]
         inside = (self.questions * np.clip(means, 0.0, 1.0) + 0.5) / (self.questions + 1)
         return np.where(self.counts[:, None], means, 2 * np.sqrt(inside * (1 - inside)))
 
     @cached_property
     def flagged(self) -> np.ndarray:
         """(metrics, arms) array of bool: arms whose seeds differ more than chance allows, of all arms together."""
-        return np.asarray(self.p_unlike * max((self.p_unlike < 1).any(axis=0).sum(), 1) < FALSE_FLAGS)
+        tests = self.tested.any(axis=0).sum()
+        return np.asarray(self.tested & (self.p_unlike * tests < FALSE_FLAGS))
+
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """(arms,) array: degrees of freedom of each arm's variance between seeds."""
+        return np.maximum(self.known.sum(axis=1) - 1, 0)
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """(metrics, arms) array: sums of squares of `centred` over seeds."""
+        return np.asarray(np.nansum(self.centred**2, axis=2))
+
+    @cached_property
+    def tested(self) -> np.ndarray:
+        """(metrics, arms) array of bool: arms whose seeds differ at all, and with others to compare them with."""
+        comparable = (self.degrees > 0) & (self.degrees.sum() > self.degrees)
+        return np.asarray(comparable & (self.squares > 1e-12))
 
     @cached_property
     def p_unlike(self) -> np.ndarray:
@@ -111,14 +130,11 @@ class SeedMeans:
         An arm's variance between seeds, on the comparable scale, over that of all other arms has an F distribution
         where all are alike. What a seed does to all arms alike makes the test more cautious. 1 where there is no test.
         """
-        degrees = np.maximum(self.known.sum(axis=1) - 1, 0)
-        of_others = degrees.sum() - degrees
-        squares = np.nansum(self.centred**2, axis=2)
-        others = squares.sum(axis=1, keepdims=True) - squares
-        tested = (degrees > 0) & (of_others > 0)
-        ratio = np.divide(squares * of_others, np.maximum(others, 1e-12) * np.where(tested, degrees, 1))
-        p = f_distribution.sf(ratio, np.where(tested, degrees, 1), np.where(tested, of_others, 1))
-        return np.where(tested & (squares > 1e-12), p, 1.0)
+        degrees = np.maximum(self.degrees, 1)
+        degrees_of_others = np.maximum(self.degrees.sum() - self.degrees, 1)
+        others = self.squares.sum(axis=1, keepdims=True) - self.squares
+        ratio = self.squares * degrees_of_others / (np.maximum(others, 1e-12) * degrees)
+        return np.where(self.tested, f_distribution.sf(ratio, degrees, degrees_of_others), 1.0)
 
     def of_contrast(self, coefficients: Mapping[str, float], seeds: Sequence[int]) -> SeedVariance:
         """Moderated variance of a contrast of arms over two or more seeds, which all its arms have.
@@ -149,12 +165,6 @@ class SeedMeans:
         return np.array([", ".join(np.array(self.arms)[arms]) or None for arms in of_metrics], dtype=object)
 
 
-def nanmean(values: np.ndarray) -> np.ndarray:
-    """Means over the last axis of what is not NaN, 0 where there is nothing."""
-    known = (~np.isnan(values)).sum(axis=-1)
-    return np.asarray(np.nansum(values, axis=-1) / np.maximum(known, 1))
-
-
 def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Variance of a contrast as the other contrasts of the arms have it, and what it is worth in degrees of freedom.
 
@@ -182,9 +192,10 @@ def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tup
     unit = weights / length[:, None]
     total = unit.sum(axis=1)
     common = lending - total[:, None] * unit  # the mean of the arms, less its part along the contrast
-    size = (common**2).sum(axis=1)
-    known = size > 1e-9
-    along = np.divide(common, np.sqrt(size)[:, None], where=known[:, None], out=np.zeros_like(common))
+    squared = (common**2).sum(axis=1)
+    known = squared > 1e-9
+    size = np.where(known, squared, 1.0)
+    along = np.where(known[:, None], common / np.sqrt(size)[:, None], 0.0)
     along_contrast = np.einsum("ma,mas->ms", unit, centred)
     along_mean = np.einsum("ma,mas->ms", along, centred)
     rest = (centred**2).sum(axis=(1, 2)) - (along_contrast**2).sum(axis=1) - (along_mean**2).sum(axis=1)
@@ -192,13 +203,13 @@ def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tup
     usable = degrees > 0
     of_each = np.maximum(rest, 0.0) / np.where(usable, degrees, 1.0)
     of_mean = np.maximum((along_mean**2).sum(axis=1) / (seeds - 1), of_each)
-    of_all = np.where(known, (of_mean - of_each) / np.where(known, size, 1.0), 0.0)
+    of_all = np.where(known, (of_mean - of_each) / size, 0.0)
     variance = of_each + total**2 * of_all
-    share = np.where(known, total**2 / np.where(known, size, 1.0), 0.0)
+    share = np.where(known, total**2 / size, 0.0)
     tiny = np.finfo(float).tiny
     from_mean, from_each = share * of_mean, np.maximum(variance - share * of_mean, 0.0)
     spread = from_each**2 / np.where(usable, degrees, 1.0) + from_mean**2 / (seeds - 1)
     satterthwaite = np.where(spread > tiny, variance**2 / np.maximum(spread, tiny), degrees)
-    both = (of_each + total**2 * of_all) * (of_each + size * of_all)
+    both = variance * (of_each + size * of_all)
     shared = np.where(both > tiny, (total * np.sqrt(size) * of_all) ** 2 / np.maximum(both, tiny), 0.0)
     return variance * length**2, np.where(usable, satterthwaite * (1 - shared), 0.0)

@@ -36,12 +36,13 @@ class PrimaryQuestion(Section):
     )
 
 
-def metrics_of_mode(mode: Mode, samples: int) -> list[str]:
-    """Metrics that a mode has; of `samples` sampled answers a question also pass@k and maj@n.
+def sizes(samples: int) -> list[int]:
+    """The k of pass@k for n samples: powers of two below n, and n."""
+    return [2**power for power in range(samples.bit_length()) if 2**power < samples] + [samples]
 
-    The k are the powers of two below n, and n.
-    """
+
+def metrics_of_mode(mode: Mode, samples: int) -> list[str]:
+    """Metrics that a mode has; of `samples` sampled answers a question also pass@k and maj@n."""
     if mode == "greedy":
         return [*METRICS]
-    sizes = [2**power for power in range(samples.bit_length()) if 2**power < samples] + [samples]
-    return [*METRICS, *(f"pass@{size}" for size in sizes), f"maj@{samples}"]
+    return [*METRICS, *(f"pass@{size}" for size in sizes(samples)), f"maj@{samples}"]

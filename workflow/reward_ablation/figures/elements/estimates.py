@@ -69,6 +69,11 @@ def draw_flag(axes: Axes, x: float, y: float) -> None:
     axes.annotate("†", (x, y), (4, 2), textcoords="offset points", fontsize=7)
 
 
+def flag_note(table: pd.DataFrame) -> str:
+    """Say what the mark of `draw_flag` means, where a row of the table has flagged arms; empty elsewhere."""
+    return FLAG_NOTE if table["flagged_arms"].notna().any() else ""
+
+
 def draw_accuracies(
     axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, dataset: str, mode: str, arms: list[str]
 ) -> None:
@@ -141,8 +146,7 @@ def accuracy_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: Stud
         Patch(facecolor=BASE_COLOUR, alpha=0.2, label="interval of the base model"),
         Line2D([], [], color=BASE_COLOUR, linestyle="dotted", label="base model, lenient accuracy"),
     ]
-    flags = FLAG_NOTE if evaluation_by_arm["flagged_arms"].notna().any() else ""
-    legend_below(figure, handles, before + base_note(study) + flags)
+    legend_below(figure, handles, before + base_note(study) + flag_note(evaluation_by_arm))
 
 
 def interval_note(

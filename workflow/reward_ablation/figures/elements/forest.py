@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import (
-    FLAG_NOTE,
     METRICS,
     POINT,
     dot_handles,
     draw_flag,
+    flag_note,
     interval_note,
     kinds,
     name_rows,
@@ -77,8 +77,7 @@ def forest_panels(
         panels[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
     handles = dot_handles(f"Holm p < {level:g}", "not significant, or no test")
     points = interval_note(study, of_all=" and all questions", detail=", uncorrected")
-    flags = FLAG_NOTE if table["flagged_arms"].notna().any() else ""
-    legend_below(figure, handles, f"{before}{points} Holm's correction: over {family}.{flags}")
+    legend_below(figure, handles, f"{before}{points} Holm's correction: over {family}.{flag_note(table)}")
     return figure
 
 
