@@ -159,16 +159,17 @@ def test_a_server_that_starts_too_slowly_says_so(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("mode", "landlock", "reachable"),
+    ("mode", "landlock", "is_root", "reachable"),
     [
-        ("namespaces", 0, ": no file, no network and no process of this machine"),
-        ("landlock", 1, "TCP, UDP and Unix sockets, signals to processes of the same user"),
-        ("landlock", 4, ": UDP and Unix sockets, signals to processes of the same user"),
-        ("landlock", 6, ": UDP and Unix sockets"),
+        ("namespaces", 0, False, ": no file, no network and no process of this machine"),
+        ("landlock", 1, True, ": TCP, UDP and Unix sockets"),
+        ("landlock", 4, False, ": UDP and Unix sockets, signals, limits and priorities of processes of the same user"),
+        ("landlock", 6, False, ": UDP and Unix sockets, limits and priorities of processes of the same user"),
+        ("landlock", 6, True, ": UDP and Unix sockets"),
     ],
 )
-def test_what_is_not_isolated_is_told(mode, landlock, reachable):
-    assert described(mode, landlock).endswith(reachable)
+def test_what_is_not_isolated_is_told(mode, landlock, is_root, reachable):
+    assert described(mode, landlock, is_root).endswith(reachable)
 
 
 def test_a_signal_to_a_program_does_not_end_it(runner):

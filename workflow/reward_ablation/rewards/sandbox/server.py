@@ -125,6 +125,8 @@ class Server:
             killed.append(os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU))
         if folder is not None:
             self._isolation.remove_shared_memory(processes)
+            with contextlib.suppress(OSError):
+                os.chmod(folder, 0o700)  # whatever the program has made of it
             shutil.rmtree(folder, ignore_errors=True)  # a program can make no folder in it
         return killed
 

@@ -208,7 +208,9 @@ class _Server:
                 ready = {"refused": "a program could read a file, start a process, or not run at all"}
             if "refused" not in ready:
                 self.mode = mode
-                print(f"unit tests: {described(mode, ready['landlock'])}", file=sys.stderr, flush=True)
+                print(
+                    f"unit tests: {described(mode, ready['landlock'], os.getuid() == 0)}", file=sys.stderr, flush=True
+                )
                 return
             refusals.append(f"{mode}: {ready['refused']}")
         raise StudyError(
@@ -306,15 +308,24 @@ class _Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def described(mode: str, landlock: int) -> str:
-    """What the programs of this machine cannot reach, and what they can, in one line."""
+def described(mode: str, landlock: int, is_root: bool) -> str:
+    """What programs can reach of this machine and what not, in one line.
+
+    Parameters
+    ----------
+    landlock : int
+        Version of Landlock's interface.
+    is_root : bool
+        Whether root starts the server: programs are another user then.
+    """
     if mode == "namespaces":
         return "programs run in namespaces of their own: no file, no network and no process of this machine"
     reachable = ["UDP and Unix sockets"]
     if landlock < 4:
         reachable.insert(0, "TCP")
-    if landlock < 6:
-        reachable.append("signals to processes of the same user")
+    if not is_root:
+        signals = "signals, " if landlock < 6 else ""
+        reachable.append(f"{signals}limits and priorities of processes of the same user")
     return f"programs run under Landlock: no file of this machine; not kept from them: {', '.join(reachable)}"
 
 
