@@ -116,7 +116,7 @@ def test_other_threads_can_score(component):
     [
         (
             "raises",
-            r"own\.py, line \d+, `return .*`: IndexError: list index out of range \(at step \?, all completions\)",
+            r"own\.py, line \d+, `return .*`: IndexError: list index out of range \(in evaluation, all completions\)",
         ),
         ("too_late", r"own\.py, line \d+, `.*`: TimeoutError"),
         ("cancels", "CancelledError"),
