@@ -120,6 +120,7 @@ if study.config.sft:
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 
+
 if study.scores_folder:
 
     include: "workflow/rules/score.smk"

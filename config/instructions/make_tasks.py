@@ -1,6 +1,6 @@
 """Make the tasks of config/instructions.yaml: questions of the demo, each with instructions that a program can verify.
 
-    python config/instructions/make_tasks.py
+python config/instructions/make_tasks.py
 """
 
 import json
