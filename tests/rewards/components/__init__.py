@@ -15,6 +15,7 @@ EXAMPLE_PARAMETERS = {
 
 #: A value of each further column of the data that a component asks for.
 FURTHER_COLUMNS = {
+    "unit_tests": ["assert f(9, 8) == 72"],
     "instructions": [
         {"id": "keywords:existence", "kwargs": {"keywords": ["egg", "ab"]}},
         {"id": "keywords:frequency", "kwargs": {"keyword": "aa", "frequency": 3, "relation": "at least"}},

@@ -17,7 +17,6 @@ TEXTS = [
 ]
 COLUMNS = {"answer": "72", "problem_id": "p", "question": "9 * 8?", "solution": "72", "level": None, "subject": None}
 COLUMNS |= FURTHER_COLUMNS
-COLUMNS |= {"unit_tests": ["assert f(9, 8) == 72"]}
 
 MEGABYTE = 1_000_000
 #: Start, unit and end of texts of a megabyte that a careless expression would look at again and again:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
 from reward_ablation.config.config_errors import describe
 from reward_ablation.config.sections.model import HubModel
 from reward_ablation.config.sections.training import Component
-from reward_ablation.rewards.load import marks_of_component
-from reward_ablation.rewards.parameters import Mark
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
+
+if TYPE_CHECKING:
+    from reward_ablation.rewards.parameters import Mark
 
 
 class Divided(NamedTuple):
@@ -61,6 +62,8 @@ def divide(function: str, parameters: dict[str, Any], root: Path) -> Divided:
 
 def _content(name: str, value: Any, mark: Mark, root: Path) -> str | None:
     """Digest of what a parameter's path points to; None for a parameter that decides no score."""
+    from reward_ablation.rewards.parameters import Mark  # whose package imports the grader
+
     if mark is Mark.NOT_IN_SPEC:
         return None
     if not isinstance(value, str):
@@ -70,6 +73,9 @@ def _content(name: str, value: Any, mark: Mark, root: Path) -> str | None:
 
 def _present_marks(function: str, parameters: dict[str, Any], root: Path) -> dict[str, Mark]:
     """Markers of a component's parameters; none of a model on the hub, whose name and commit are in the spec."""
+    from reward_ablation.rewards.load import marks_of_component  # which imports the grader
+    from reward_ablation.rewards.parameters import Mark
+
     marks, revision = marks_of_component(function, root), parameters.get("revision")
     if revision is None:
         return marks
@@ -83,6 +89,9 @@ def _present_marks(function: str, parameters: dict[str, Any], root: Path) -> dic
 
 def contents_without_models(function: str, parameters: dict[str, Any], root: Path) -> dict[str, str]:
     """Digests as of `divide`, but for folders of models."""
+    from reward_ablation.rewards.load import marks_of_component  # which imports the grader
+    from reward_ablation.rewards.parameters import Mark
+
     models = {name for name, mark in marks_of_component(function, root).items() if mark is Mark.MODEL}
     others = {name: value for name, value in parameters.items() if name not in models}
     return divide(function, others, root).contents
@@ -90,6 +99,8 @@ def contents_without_models(function: str, parameters: dict[str, Any], root: Pat
 
 def _digest(path: Path, mark: Mark, where: str) -> str:
     """Digest of a file or folder."""
+    from reward_ablation.rewards.parameters import Mark  # whose package imports the grader
+
     if mark is Mark.FILE:
         if not os.path.isfile(path):  # Path.is_file raises where a name is too long
             raise StudyError(f"{where}: no such file; a relative path starts from the study's folder")
