@@ -23,6 +23,7 @@ ROOMS = (
     "rewards.columns",
     "rewards.completions",
     "rewards.instructions",
+    "rewards.sandbox",
     "rewards.scoring",
 )
 #: What they may import beside each other: classes of exceptions, markers of parameters, and how requests to an

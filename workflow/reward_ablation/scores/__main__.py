@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from reward_ablation.data.prepared import further_columns_of, read_prepared
+from reward_ablation.rewards.asking.surroundings import asking
 from reward_ablation.rewards.load import load_component
 from reward_ablation.scores.score import score_answers
 from reward_ablation.study.run_spec import ScoresSpec
@@ -26,6 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--problems", required=True, type=Path, help="prepared set of problems, Parquet")
     parser.add_argument("--output", required=True, type=Path, help="Parquet file of scores, one row an answer")
     parser.add_argument("--parameters", default="{}", help="JSON: parameters by metric that decide no score")
+    parser.add_argument("--judge", type=Path, help="folder of kept answers of judges, which all runs share")
     args = parser.parse_args(arguments)
     spec, others = ScoresSpec.parse(args.spec), json.loads(args.parameters)
     answers, problems = read(args.answers), read_prepared(args.problems)
@@ -34,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
         name: loaded(metric.function, {**metric.parameters, **others.get(name, {})}, Path.cwd(), name)
         for name, metric in spec.metrics.items()
     }
-    with storage_errors(args.output):
+    with storage_errors(args.output), asking(args.judge, None):
         scores = score_answers(answers, problems, metrics)
         write_parquet(pa.Table.from_pandas(scores, preserve_index=False), args.output)
 

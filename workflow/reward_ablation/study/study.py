@@ -20,6 +20,7 @@ from reward_ablation.study.core_digest import STAGES, component_modules, decidin
 from reward_ablation.study.primary import Primary, Question, declared, read_recorded, recorded
 from reward_ablation.study.reward_models import FUNCTION, UsedModel, model_file, sources_by_key
 from reward_ablation.study.run import Run
+from reward_ablation.study.run_folder import ANSWERS_OF_JUDGES
 from reward_ablation.study.run_spec import EvaluateSpec, ScoresSpec, SftSpec
 from reward_ablation.study.spec import (
     data_spec,
@@ -309,14 +310,17 @@ class Study:
         return self._scores_spec.text
 
     def options_of_scores(self, wildcards: Any, output: Any) -> str:
-        """Parameters of metrics that decide no score, as an option after a space; no reason to score again.
+        """Parameters of metrics that decide no score, and the folder of kept answers, as options; each after a space.
+
+        They are no reason to score again.
 
         For the argument `output` see `options_of_run`.
         """
         functions = self.config.metric_functions().items()
         others = {name: divide(*function, self.root).others for name, function in functions}
         told = {name: parameters for name, parameters in others.items() if parameters}
-        return f" --parameters {shlex.quote(dump(told))}" if told else ""
+        kept = shlex.quote(f"{self.config.root}/{ANSWERS_OF_JUDGES}")
+        return f" --parameters {shlex.quote(dump(told))} --judge {kept}" if told else ""
 
     @cached_property
     def scores_code(self) -> str:
