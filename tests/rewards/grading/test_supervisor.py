@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from reward_ablation.rewards.grading.supervisor import MathWorker
+
+from ..processes import children, is_running, wait_until
 
 ENDLESS = r"\int_0^1\int_0^1\int_0^1 \frac{\sin(xyz)}{x+y+z} dx dy dz"
 
@@ -27,25 +28,6 @@ def worker():
 
 def judge(worker, gold, answer):
     return worker.judge([(gold, answer)], at_once=1)[0]
-
-
-def children(pid):
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return [int(line) for line in found.stdout.split()]
-
-
-def is_running(pid):
-    try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_starts_with_the_first_question(worker):

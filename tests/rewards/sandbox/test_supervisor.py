@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 import pytest
 
@@ -15,29 +14,10 @@ from reward_ablation.rewards.sandbox import supervisor
 from reward_ablation.rewards.sandbox.supervisor import Job, Sandbox, described
 from reward_ablation.system.errors import StudyError
 
+from ..processes import descendants, is_running, wait_until
+
 HELLO = Job("print('hello')", "script", "", 2, 512)
 SLEEP = Job("import time\ntime.sleep(600)", "script", "", 2, 512)
-
-
-def is_running(pid):
-    try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def descendants(pid):
-    """Processes below a process."""
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    children = [int(line) for line in found.stdout.split()]
-    return [*children, *(below for child in children for below in descendants(child))]
 
 
 def hello(runner):

@@ -54,8 +54,7 @@ def scored(
     """Call the reward function of a component, as `output_of` does, and check its scores.
 
     `name` is the component with its section, as in `components.length`. `columns` are all columns of the batch;
-    messages name the step and the problem by them. `hide` takes secrets out of
-    a text.
+    messages name the step and the problem by them. `hide` takes secrets out of a text.
 
     Raises
     ------
@@ -107,14 +106,9 @@ def described(error: BaseException, hide: Hide = str) -> str:
 
 
 def _when(columns: dict[str, Any]) -> str:
-    """When a batch is scored: at a step of training, or later."""
-    return "in evaluation" if columns.get("trainer_state") is None else f"at step {step_of(columns)}"
-
-
-def step_of(columns: dict[str, Any]) -> int | str:
-    """The optimiser step that a batch is scored for."""
+    """When a batch is scored: at an optimiser step, or in evaluation, which has no trainer."""
     state = columns.get("trainer_state")
-    return "?" if state is None else state.global_step + 1
+    return "in evaluation" if state is None else f"at step {state.global_step + 1}"
 
 
 def _problems(columns: dict[str, Any], place: int | None = None) -> str:

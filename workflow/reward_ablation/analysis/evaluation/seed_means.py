@@ -34,6 +34,7 @@ def _of_mode(rows: pd.DataFrame, study: StudyFile) -> SeedMeans:
         strict=True,
     )  # fmt: skip
     values[tuple(np.array(list(places)).T)] = rows["value"]
-    limits = [metrics_of_study(study).limits(metric) for metric in metrics]
+    of_study = metrics_of_study(study)
+    limits = [of_study.limits(metric) for metric in metrics]
     lends = study.seed_variance == "moderated"
     return SeedMeans(study.arm_names, seeds, values, limits, int(rows["questions"].max()), lends)

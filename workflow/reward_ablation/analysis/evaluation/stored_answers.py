@@ -50,6 +50,8 @@ def _read(
 
 def without_score(study: StudyFile, root: Path, dataset: str) -> frozenset[str]:
     """Problems of a data set to which some model has an answer without a score; says how many there are."""
+    if not study.metrics:
+        return frozenset()
     models = [BASE, *dict.fromkeys(run.name for run in study.runs)]
     files = [study.scores_file(dataset, model) for model in models]
     if study.keep_models:

@@ -150,13 +150,7 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
     `values` has the provenance of each run, by folder.
     """
     read, metrics = means_reader(study, root), metrics_of_study(study)
-    by_run = {
-        dataset: [
-            rows.assign(unscored=len(without_score(study, root, dataset)))
-            for rows in runs_of_dataset(study, dataset, read)
-        ]
-        for dataset in study.datasets
-    }
+    by_run = {dataset: runs_of_dataset(study, dataset, read) for dataset in study.datasets}
     means = {dataset: seed_means(pd.concat(rows), study) for dataset, rows in by_run.items()}
     by_arm: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
     differences, across = copy.deepcopy(by_arm), []
@@ -184,7 +178,10 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
         if arm != BASE:
             across += across_rows(study, arm, answers, held[study.baseline])
     parts = {
-        "evaluation_by_run": in_order(by_run, study),
+        "evaluation_by_run": [
+            table.assign(unscored=len(without_score(study, root, dataset)))
+            for dataset, table in zip(study.datasets, in_order(by_run, study), strict=True)
+        ],
         "evaluation_by_arm": in_order(by_arm, study),
         "paired_differences": [with_holm(table, study) for table in in_order(differences, study)],
         "component_effects": effect_tables(sums, effects, study, means),
