@@ -16,7 +16,10 @@ from reward_ablation.system.errors import StudyError
 ALL_ARMS = "all arms"
 
 #: Functions that score the answer alone, and the score of a right one; `three_way_verifier` has it as a parameter.
-RIGHT_ANSWER = {"correctness": 1.0, "boxed_answer": 1.0, "signed_answer": 1.0, "three_way_verifier": 1.0}
+RIGHT_ANSWER = {
+    **{"correctness": 1.0, "boxed_answer": 1.0, "signed_answer": 1.0, "three_way_verifier": 1.0},
+    **{"unit_tests": 1.0, "instructions": 1.0},
+}
 
 
 class Section(BaseModel):

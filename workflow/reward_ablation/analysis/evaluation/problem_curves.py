@@ -1,4 +1,4 @@
-"""Accuracy over steps for single problems, chosen by rules that do not look at what an arm did to them."""
+"""Share of right answers to single problems over steps, chosen by rules that do not look at what an arm did to them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ def problem_curves(
 
     Training: right completions among those sampled at a step, by the component that scores the answer alone.
     Evaluation, where models were kept on the way: answers that are strictly right, or pass by the study's first own
-    metric; sampled ones where there are some, of the
-    base model (step 0), the kept models and the final one. Low and high are Wilson's interval over the answers of all
+    metric; sampled ones where there are some, of the base model (step 0), the kept models and the final one. Low and high are Wilson's interval over the answers of all
     seeds together: it says how well the accuracy of these models is known, and nothing of other seeds.
 
     `last_steps` has the steps of each run, by folder; `training_set` is the digest of the training set that the runs
