@@ -33,6 +33,7 @@ class StudyArm(Section):
 
     name: str
     weights: dict[str, float]
+    combine: str | None = None
 
 
 class StudyRun(Section):

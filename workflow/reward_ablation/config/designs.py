@@ -13,6 +13,7 @@ from pydantic import Field, FiniteFloat, PositiveInt
 
 from reward_ablation.config.base import Name, Section
 from reward_ablation.config.grpo_settings import GrpoSettings
+from reward_ablation.config.sections.combine import Combine
 from reward_ablation.config.sections.launch import LaunchChanges, Resources
 
 Weights = dict[Name, FiniteFloat]
@@ -22,6 +23,7 @@ class Arm(Section):
     """One weight per component that is trained on, and what differs from the study's settings and launch."""
 
     weights: Weights
+    combine: Combine | None = Field(None, description="Method of combination; default the study's, as TRL has it.")
     training: GrpoSettings = Field(default_factory=dict, description="GRPOConfig overrides of this arm.")
     launch: LaunchChanges = Field(LaunchChanges(), description="Layout of this arm's runs, where it differs.")
     resources: Resources = Field(

@@ -76,7 +76,7 @@ class StudyConfig(Section):
         return {
             name: component
             for name, component in self.components.items()
-            if component.scored == "everywhere" or arm.weights[name]
+            if component.scored == "everywhere" or arm.weights[name] or (arm.combine and name in arm.combine.named([name]))
         }
 
     def metric_functions(self) -> dict[str, tuple[str, dict[str, Any]]]:

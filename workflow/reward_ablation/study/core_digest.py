@@ -28,6 +28,7 @@ AROUND = tuple(
 DECIDING = tuple(
     f"{PACKAGE}.{name}"
     for name in (
+        "combination",
         "training.core",
         "sampling",
         "gram",
@@ -119,8 +120,9 @@ def command_modules(functions: Iterable[str]) -> dict[str, str]:
 
 
 def component_modules(functions: Iterable[str]) -> list[str]:
-    """Modules of the built-in components among these functions."""
-    return [f"{_COMPONENTS}.{name}" for name in sorted(set(functions)) if ":" not in name]
+    """Modules of the built-in components among these functions, and of methods of combination, which have a dot."""
+    built_in = [name for name in sorted(set(functions)) if ":" not in name]
+    return [f"{PACKAGE}.{name}" if "." in name else f"{_COMPONENTS}.{name}" for name in built_in]
 
 
 def _with_behind(modules: Iterable[str]) -> list[str]:

@@ -29,6 +29,7 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
+from reward_ablation.study.combine_spec import combine_spec, with_trl_methods
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import request_warnings
 from reward_ablation.study.golds import check_answers
@@ -37,6 +38,7 @@ from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.reward_models import FUNCTION as REWARD_MODEL
 from reward_ablation.study.run import Run, folders_of, run_code
 from reward_ablation.study.spec import arm_spec, contents_of, study_spec
+from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.study.study import DESCRIPTION, FOLDERS, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_length, check_values
@@ -91,7 +93,10 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     question = question_of(study, list(arms))
     described = described_before(study, root)
     shared = study_spec(study, root)
-    specs = {name: arm_spec(shared, arm, launches[name], study.scored_in(arm)) for name, arm in arms.items()}
+    combined = {name: combined_arm(study, name, arm, root) for name, arm in arms.items()}
+    specs = {
+        name: arm_spec(shared, arm, launches[name], study.scored_in(arm), combined[name]) for name, arm in arms.items()
+    }
     contents = contents_of(shared, specs)
     keys = {name: key_of(content) for name, content in contents.items()}
     folders = folders_of(keys, _names_in(root / study.root / "runs"))
@@ -164,7 +169,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     Refused are names that the workflow uses itself, unknown baselines and components, reward functions that cannot be
     loaded, and settings under which gradients cannot be measured or advantages cannot be placed.
     """
-    arms = study.expanded_arms()
+    arms = trl_methods(study)
     for place, names in (("name", [study.name]), ("arms", arms), ("components", study.components)):
         for name in names:
             if name in TAKEN[place]:
@@ -194,6 +199,25 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     check_metrics(study, root)
     check_answers(study, root)
     return arms
+
+
+def trl_methods(study: StudyConfig) -> dict[str, Arm]:
+    """The study's arms, TRL's own methods of combination as TRL's settings."""
+    arms = {}
+    for name, arm in study.expanded_arms().items():
+        try:
+            arms[name] = with_trl_methods(study, arm)
+        except ValueError as error:
+            raise ValueError(f"{place_of(study.arms, name)}.{error}") from None
+    return arms
+
+
+def combined_arm(study: StudyConfig, name: str, arm: Arm, root: Path) -> CombineSpec | None:
+    """The spec of an arm's method of combination; ValueError `arms....combine: ...` where it does not go."""
+    try:
+        return combine_spec(study, arm, root)
+    except ValueError as error:
+        raise ValueError(f"{place_of(study.arms, name)}.{error}") from None
 
 
 def check_metrics(study: StudyConfig, root: Path) -> None:
@@ -370,7 +394,7 @@ def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[st
         direction = dump({**spec, "weights": direction_of(spec["weights"])})
         if keys[name] in first_with:
             warnings.append(f"arms {first_with[keys[name]]} and {name} have the same spec: they are one run per seed")
-        elif direction in first_direction and scales(spec["training"]):
+        elif direction in first_direction and scales(spec["training"]) and "combine" not in spec:
             warnings.append(
                 f"arms {first_direction[direction]} and {name} differ only in the scale of their weights, "
                 "which scaled advantages take out"

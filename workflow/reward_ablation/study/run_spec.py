@@ -12,6 +12,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from reward_ablation.config.base import Section
 from reward_ablation.config.sections.launch import DDP, Strategy
 from reward_ablation.study.spec_parts import (
+    CombineSpec,
     ComponentSpec,
     EvaluationSpec,
     GradientsSpec,
@@ -114,11 +115,19 @@ class ArmSpec(StudySpec, Layout):
     """What decides the results of an arm's runs, but for the seed: its key is in their folder's name."""
 
     weights: dict[str, Number]
+    combine: CombineSpec | None = None
 
     @property
     def functions(self) -> list[str]:
-        """Functions of the components."""
-        return [component.function for component in self.components.values()]
+        """Functions of the components, and modules of the combination where it is not TRL's."""
+        functions = [component.function for component in self.components.values()]
+        return functions + (self.combine.modules if self.combine else [])
+
+    @property
+    def taking_part(self) -> list[str]:
+        """The components that the advantage is made of: those with a weight, and those that the combination names."""
+        named = self.combine.components if self.combine else []
+        return [name for name, weight in self.weights.items() if weight or name in named]
 
 
 class RunSpec(ArmSpec):

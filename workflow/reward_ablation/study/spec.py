@@ -22,7 +22,7 @@ from reward_ablation.study.component_spec import component_spec
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.golds import demonstration_golds, evaluation_golds, training_golds
 from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
-from reward_ablation.study.spec_parts import DataSpec, MetricSpec, ModelSpec, TrainDataSpec, without_defaults
+from reward_ablation.study.spec_parts import CombineSpec, DataSpec, MetricSpec, ModelSpec, TrainDataSpec, without_defaults
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -50,15 +50,19 @@ def study_spec(study: StudyConfig, root: Path) -> StudySpec:
     return StudySpec.model_validate(normalised(shared))
 
 
-def arm_spec(shared: StudySpec, arm: Arm, launch: Launch, scored: Collection[str]) -> ArmSpec:
+def arm_spec(
+    shared: StudySpec, arm: Arm, launch: Launch, scored: Collection[str], combine: CombineSpec | None = None
+) -> ArmSpec:
     """The study's spec with one arm's weights, overrides and processes; the seed is not part of it.
 
-    `scored` names the components that score the arm's completions: the others are no part of its spec.
+    `scored` names the components that score the arm's completions: the others are no part of its spec. `combine` is the
+    arm's method of combination, where it is not TRL's.
     """
     own = {
         "training": {**shared.training, **normalised(without_tracking(arm.training))},
         "components": {name: component for name, component in shared.components.items() if name in scored},
         "weights": {name: weight for name, weight in normalised(arm.weights).items() if name in scored},
+        "combine": combine,
     }
     return ArmSpec.model_validate({**dict(shared), **dict(layout_of(launch)), **own})
 

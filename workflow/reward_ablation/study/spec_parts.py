@@ -91,6 +91,32 @@ class ComponentSpec(Section):
         return file if separator else None
 
 
+class CombineSpec(Section):
+    """A method of combination that is not TRL's; `code` is as of a component.
+
+    `components` are those that its parameters name. `bounds` are the known ranges of the components that take part, where
+    the method asks for them.
+    """
+
+    method: Line
+    parameters: dict[str, Any]
+    components: list[str] = Field(default_factory=list)
+    gram: Literal["previous", "averaged", "unbiased"] | None = None
+    bounds: dict[str, list[Number]] = Field(default_factory=dict)
+    code: str | None = None
+
+    @property
+    def file(self) -> str | None:
+        """The user's file of the method; None where the method is one of the package."""
+        file, separator, _ = self.method.partition(":")
+        return file if separator else None
+
+    @property
+    def modules(self) -> list[str]:
+        """Modules of the package behind the method, below the package."""
+        return ["combination.of_run"] + ([] if self.file else [f"combination.methods.{self.method}"])
+
+
 class MetricSpec(Section):
     """A metric of the study's own; `code` and `contents` are as of a component."""
 

@@ -170,7 +170,13 @@ def weights(study: StudyFile) -> str:
         [arm.name, *(f"{arm.weights[name]:g}" if name in scored[arm.name] else "–" for name in study.components)]
         for arm in study.arms
     ]
-    return markdown(["arm", *study.components], rows)
+    if not any(arm.combine for arm in study.arms):
+        return markdown(["arm", *study.components], rows)
+    methods = [arm.combine or "as TRL" for arm in study.arms]
+    return markdown(
+        ["arm", "combination", *study.components],
+        [[name, method, *own] for (name, *own), method in zip(rows, methods, strict=True)],
+    )
 
 
 def kinds(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:

@@ -70,11 +70,12 @@ def on_all_components(values: np.ndarray, scored: list[str], study: StudyFile) -
     """(arms, components) array of values under each arm's weights at a step of one run, on all components of the study.
 
     `values` has those on the components that score the run. The others are NaN, and so are arms that are trained on one
-    of the others: the run does not say what their weights do.
+    of the others: the run does not say what their weights do. Arms with a method of combination have no fixed weights.
     """
     on_all = np.full((len(study.arms), len(study.components)), np.nan)
     on_all[:, [study.components.index(name) for name in scored]] = values
-    on_all[[any(weight for name, weight in arm.weights.items() if name not in scored) for arm in study.arms]] = np.nan
+    others = [any(weight for name, weight in arm.weights.items() if name not in scored) for arm in study.arms]
+    on_all[[arm.combine is not None or other for arm, other in zip(study.arms, others, strict=True)]] = np.nan
     return on_all
 
 

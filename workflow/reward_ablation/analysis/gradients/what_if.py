@@ -66,6 +66,7 @@ class MeasuredStep:
     aggregation: str
     blocks: list[StoredBlock]
     rollouts: pd.DataFrame
+    method: str | None = None
 
     @property
     def components(self) -> list[str]:
@@ -90,8 +91,10 @@ class MeasuredStep:
         ]
 
     def own_shares(self) -> np.ndarray:
-        """(N, K) shares of the advantages that the run was trained on."""
-        return self.shares(np.array([list(self.weights.values())], dtype=float))[0]
+        """(N, K) shares of the advantages that the run was trained on; as stored where TRL did not combine the scores."""
+        if self.method is None:
+            return self.shares(np.array([list(self.weights.values())], dtype=float))[0]
+        return np.concatenate([advantages for advantages, _ in self.by_group("advantage_")])
 
     def blocks_with(self, vectors: np.ndarray) -> list[Block]:
         """Gram matrices with (V, N) coefficients of the rollouts as vectors.
@@ -162,6 +165,7 @@ def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
         aggregation=spec.training.get("multi_objective_aggregation", "sum_then_normalize"),
         blocks=blocks,
         rollouts=read_rollouts(folder / "rollouts.parquet", generation_steps, list(spec.weights)),
+        method=spec.combine.method if spec.combine else None,
     )
     stored = np.concatenate([advantages for advantages, _ in measured.by_group("advantage_")])
     if not np.allclose(measured.own_shares(), stored, rtol=1e-3, atol=1e-3):

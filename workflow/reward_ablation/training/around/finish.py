@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from transformers import TrainerState
 
+from reward_ablation.combination import of_run
 from reward_ablation.gram import similarity, store
 from reward_ablation.rewards.asking.usage import Usage, counted
 from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, REQUESTS, SEAL, WORK
@@ -23,6 +24,7 @@ from reward_ablation.system.files import flush_to_disk, link_or_copy, sha256, wr
 from reward_ablation.training.around.attempts import ended_attempts
 from reward_ablation.training.around.checkpoints import last_good, read_json
 from reward_ablation.training.around.parts import WHOLE_GRADIENTS, join_large_parts, join_parts, kept_models
+from reward_ablation.training.core.combination import WEIGHTS
 from reward_ablation.training.core.rollouts import rollout_schema
 
 #: What training ends with: the final model and the trainer's state, sealed like a checkpoint.
@@ -62,6 +64,8 @@ def finish(run_dir: Path) -> None:
     components = list(owner["spec"]["components"])
     join_parts(parts, "rollouts", rollout_schema(components), run_dir / "rollouts.parquet")
     join_parts(parts, "gradients", similarity.SCHEMA, run_dir / "gradients.parquet")
+    if owner["spec"].get("combine"):
+        join_parts(parts, WEIGHTS, of_run.SCHEMA, run_dir / f"{WEIGHTS}.parquet")
     for name, schema in ARRAYS.items():
         join_large_parts(parts, name, schema, run_dir / f"{name}.parquet")
     for path in parts.glob(f"{WHOLE_GRADIENTS}*.npz"):

@@ -30,6 +30,7 @@ def save_state(trainer: Any, folder: Path) -> None:
         "epochs": int(trainer.state.epoch),
         "batch": batch,
         "completions": {row: astuple(trainer._completions[row]) for row in rows},
+        "combination": trainer.combination.state if trainer.combination else None,
         "reference": trainer.ref_model.state_dict() if trainer.args.sync_ref_model else None,
     }
     torch.save(state, _file(folder, trainer))
@@ -45,6 +46,8 @@ def load_state(trainer: Any, folder: Path) -> None:
     if state["batch"] is not None:
         trainer._buffered_inputs = split_tensor_dict(state["batch"], trainer.args.steps_per_generation)
         trainer._completions = {row: Completion(*fields) for row, fields in state["completions"].items()}
+    if trainer.combination:
+        trainer.combination.state = state["combination"]
     if state["reference"] is not None:
         trainer.ref_model.load_state_dict(state["reference"])
 

@@ -15,6 +15,8 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
+from reward_ablation.combination.load import load_method
+from reward_ablation.combination.of_run import CombinationOfRun
 from reward_ablation.data.prepared import further_columns_of
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
@@ -261,6 +263,14 @@ class KeepModels(TrainerCallback):
             self.trainer.keep_model()
 
 
+def combination_of(spec: RunSpec) -> CombinationOfRun | None:
+    """How the run combines its components; None where TRL does."""
+    if spec.combine is None:
+        return None
+    taking_part = {name: spec.weights[name] for name in spec.components if name in spec.taking_part}
+    return CombinationOfRun(load_method(spec.combine.method, Path.cwd()), spec.combine, taking_part)
+
+
 def build_trainer(
     spec: RunSpec,
     model: Path,
@@ -292,7 +302,9 @@ def build_trainer(
     sink = PartWriter(work / "parts", config.process_index)
     progress = ProgressCallback(list(components), work)
     with client_with(engine.server.key if engine.server else None):
-        trainer = core.build_trainer(SavingTrainer, spec, components, model, problems, config, sink, [progress])
+        trainer = core.build_trainer(
+            SavingTrainer, spec, components, model, problems, config, sink, [progress], combination_of(spec)
+        )
     check_trainer(trainer, spec.strategy, engine)
     check_problems(config, pq.read_metadata(problems).num_rows, problems)
     return trainer

@@ -16,6 +16,7 @@ from reward_ablation.rewards.columns import json_columns, with_values
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.prompts import Messages, render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
+from reward_ablation.training.core.combination import Combination
 from reward_ablation.training.core.run_settings import RunSettings
 from reward_ablation.training.core.settings import grpo_config, halved, lora_config
 from reward_ablation.training.core.trainer import AblationTrainer
@@ -48,6 +49,7 @@ def build_trainer(
     config: GRPOConfig,
     sink: Sink,
     callbacks: Sequence[TrainerCallback] = (),
+    combination: Combination | None = None,
 ) -> Trainer:
     """The trainer of a run, of a class `kind`, ready to train.
 
@@ -61,6 +63,8 @@ def build_trainer(
         Folder of the base model.
     problems : Path
         Prepared training set, Parquet of the problem schema.
+    combination : Combination, optional
+        How the components are combined, where it is not TRL's way.
 
     Raises
     ------
@@ -74,6 +78,7 @@ def build_trainer(
     trainer = kind(
         components={name: with_values(component, texts) for name, component in components.items()},
         weights=dict(spec.weights),
+        combination=combination,
         placements={name: component.placement for name, component in spec.components.items()},
         sink=sink,
         measure_every=spec.gradients.every,

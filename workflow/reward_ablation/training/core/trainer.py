@@ -13,14 +13,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
-from accelerate.utils import is_peft_model, set_seed
+from accelerate.utils import gather_object, is_peft_model, set_seed
 from torch import Tensor
 
 from reward_ablation.rewards.completions import completion_texts
 from reward_ablation.rewards.scoring import RewardFunction
 from reward_ablation.sampling.draws import stream_seed
 from reward_ablation.training.core.advantages import alone_advantages, component_shares
+from reward_ablation.training.core.combination import WEIGHTS, Combination
 from reward_ablation.training.core.generation.by_transformers import own_draws
 from reward_ablation.training.core.generation.by_vllm import merged_weights, own_seeds
 from reward_ablation.training.core.gradients.step import Completion
@@ -37,19 +39,30 @@ class AblationTrainer(WatchedTrainer):
     components : dict of str to callable
         All components of the study, by name, with TRL's reward signature.
     weights : dict of str to float
-        One weight per component; those of weight 0 are tracked only.
+        One weight per component; those of weight 0 are tracked only, unless they take part in the combination.
+    combination : Combination, optional
+        How components are combined; without it as TRL does.
     **kwargs
         Of `WatchedTrainer`; the dataset has the columns `prompt` and `problem_id`.
     """
 
-    def __init__(self, *, components: dict[str, RewardFunction], weights: dict[str, float], **kwargs: Any):
+    def __init__(
+        self,
+        *,
+        components: dict[str, RewardFunction],
+        weights: dict[str, float],
+        combination: Combination | None = None,
+        **kwargs: Any,
+    ):
         self.components = components
         self.weights = weights
-        self.trained = [name for name in components if weights[name]]
+        self.combination = combination
+        self.trained = [name for name in components if weights[name] or (combination and name in combination.names)]
         kwargs["args"].reward_weights = [weights[name] for name in self.trained]
         super().__init__(
             reward_funcs=[components[name] for name in self.trained],
-            weights={name: weights[name] for name in components},
+            components=list(components),
+            trained=self.trained,
             **kwargs,
         )
         set_seed(self.args.seed, device_specific=True)  # again: vLLM's engine sets the generators as it is built
@@ -63,7 +76,7 @@ class AblationTrainer(WatchedTrainer):
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         """Score all components; hand TRL the scores of those that are trained on."""
         trained = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        tracked_names = [name for name in self.components if not self.weights[name]]
+        tracked_names = [name for name in self.components if name not in self.trained]
         columns = dict(zip(self.reward_func_names, trained.T, strict=True))
         if tracked_names:
             with self._tracking(tracked_names):
@@ -95,7 +108,11 @@ class AblationTrainer(WatchedTrainer):
         weights = torch.tensor([self.weights[name] for name in self.components], device=scores.device)
         here = slice(first_row, first_row + len(inputs))
         alone = alone_advantages(scores, *how)[here]
-        shares = component_shares(scores, weights, *how)[here]
+        if self.combination:
+            shares = self._combined(self.combination, scores)[here]
+            output["advantages"] = shares.sum(1)
+        else:
+            shares = component_shares(scores, weights, *how)[here]
         if self.num_generations == 1:  # nothing to compare with: TRL's advantages are all 0
             output["advantages"] = shares.sum(1)
             unmoved = (shares == 0).all(1).float().mean()
@@ -112,6 +129,28 @@ class AblationTrainer(WatchedTrainer):
         }
         self._place(output, shares)
         return output
+
+    def _combined(self, combination: Combination, scores: Tensor) -> Tensor:
+        """Shares of the advantages of all processes' completions by the run's own combination, (N, K)."""
+        columns = [list(self.components).index(name) for name in combination.names]
+        tokens = gather_object([len(ids) for ids in self._batch["ids"]])
+        parts = combination.shares(
+            scores[:, columns].cpu().double().numpy(),
+            np.arange(len(scores)) // self.num_generations,
+            np.array(tokens),
+            self.state.global_step,
+            float(self._get_learning_rate()),
+        )
+        shares = torch.zeros_like(scores)
+        shares[:, columns] = torch.from_numpy(parts).to(shares)
+        if self.accelerator.is_main_process:
+            step = self.state.global_step + 1
+            self.sink.add(WEIGHTS, combination.table(step), step)
+        return shares
+
+    def _measured_step(self, step: int, gradients: pa.Table) -> None:
+        if self.combination:
+            self.combination.see(gradients)
 
     def _place(self, output: dict[str, Any], shares: Tensor) -> None:
         """Put advantages on tokens, (B,) -> (B, T), where a trained component's placement asks for it.

@@ -6,7 +6,7 @@ Overrides and reads TRL's private parts, as `trainer.py` and `gradients/lm_head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -50,8 +50,10 @@ class WatchedTrainer(GRPOTrainer):
 
     Parameters
     ----------
-    weights : dict of str to float
-        One weight per component.
+    components : sequence of str
+        Names of all components.
+    trained : collection of str
+        Those that the advantage is made of; the others are tracked.
     placements : dict of str to str
         One placement per component: the tokens that its advantage acts on.
     sink : Sink
@@ -69,7 +71,8 @@ class WatchedTrainer(GRPOTrainer):
     def __init__(
         self,
         *,
-        weights: dict[str, float],
+        components: Sequence[str],
+        trained: Collection[str],
         placements: dict[str, str],
         sink: Sink,
         measure_every: int,
@@ -82,16 +85,17 @@ class WatchedTrainer(GRPOTrainer):
         self.sink = sink
         self.measure_every = measure_every
         self.whole_at = whole_at
-        self._component_names = list(weights)
+        self._component_names = list(components)
         self._recorder = Recorder()
         self._by_completion = by_completion and self._can_watch(must=bool(measure_every or whole_at))
         trained_names = {id(part): name for name, part in self.model.named_parameters() if part.requires_grad}
         head = self.model.get_output_embeddings()
         self._head = tuple(trained_names.get(id(getattr(head, part, None))) for part in ("weight", "bias"))
-        self._trained_columns = [k for k, name in enumerate(weights) if weights[name]]
-        self._vectors = [("alone", name) for name in weights] + [("share", name) for name in weights if weights[name]]
+        self._trained_columns = [k for k, name in enumerate(components) if name in trained]
+        self._vectors = [("alone", name) for name in components]
+        self._vectors += [("share", name) for name in components if name in trained]
         self._vectors += [("share", KL)] if self.beta else []
-        self._gradients = StepMeasurement(self.model, self._vectors, len(weights), self.accelerator.num_processes)
+        self._gradients = StepMeasurement(self.model, self._vectors, len(components), self.accelerator.num_processes)
         self._shapes = {name: shape_of(part) for name, part in self.model.named_parameters()}
         self._forward: Any = None  # log-probabilities, entropies and auxiliary loss of the training step
         self._given: Tensor | None = None  # log-probabilities that take the place of the forward pass
@@ -248,11 +252,15 @@ class WatchedTrainer(GRPOTrainer):
 
         whole = {name: reduce(part) for name, part in self._gradients.whole.items()}
         tables = self._gradients.tables(step, reduce, gather_object)
+        self._measured_step(step, tables["gradients"])
         if self.accelerator.is_main_process:
             for name, table in tables.items():
                 self.sink.add(name, table, step)
             if whole:
                 self.sink.add_arrays(step, partial(self._arrays_of, whole))
+
+    def _measured_step(self, step: int, gradients: pa.Table) -> None:
+        """What a trainer makes of a step's gradients, the same in all processes."""
 
     def _arrays_of(self, whole: dict[str, Tensor]) -> dict[str, np.ndarray]:
         """Whole gradients as rldynamics lays them out: float32 arrays by `component/parameter`."""

@@ -1,0 +1,110 @@
+"""Gram matrices that methods of combination go by: the last step's, or an average over steps.
+
+The inner products of a step's gradients have noise of their own: with shared completions their expectation is
+``<g_k, g_l> + tr Cov(g_k, g_l)``, and the second term mirrors the correlation of the scores. Products of different
+prompts do not have this term, since their completions are independent. Single draws of them are indefinite more often
+than not. They are therefore averaged, and projected on the positive semi-definite matrices.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from reward_ablation.gram.similarity import ALL_LAYERS
+
+#: Which Gram matrix a method gets.
+Source = Literal["previous", "averaged", "unbiased"]
+
+#: Share of the average that a step leaves in place: about ten steps count.
+DECAY = 0.9
+
+#: What is left of the trace where a projected matrix counts as zero.
+NOTHING = 1e-9
+
+
+def products(gradients: pa.Table, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Inner products of a step's component gradients: over all pairs of completions, and of different prompts alone.
+
+    Parameters
+    ----------
+    gradients : Table
+        Rows of `gradients.parquet` of one step, with the definition `alone` of all named components.
+    names : tuple of K str
+        Components.
+
+    Returns
+    -------
+    two (K, K) float64 arrays
+        Symmetric. Both have the scale of the whole gradients; zero in rows of components without a gradient.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    total, across = np.zeros((2, len(names), len(names)))
+    columns = ("layer", "definition", "component_a", "component_b", "dot", "cross_prompt", "norm_a", "norm_b")
+    for row in gradients.select(columns).to_pylist():
+        if row["layer"] != ALL_LAYERS or row["definition"] != "alone":
+            continue
+        if row["component_a"] in places and row["component_b"] in places:
+            pair = places[row["component_a"]], places[row["component_b"]]
+            share = row["cross_prompt"]  # of the cosine
+            between = 0.0 if share is None else share * row["norm_a"] * row["norm_b"]
+            for matrix, value in ((total, row["dot"]), (across, between)):
+                matrix[pair] = matrix[pair[::-1]] = value
+    return total, across
+
+
+def with_step(state: dict[str, Any], step: int, total: np.ndarray, across: np.ndarray, source: Source) -> dict[str, Any]:
+    """The state after a measured step.
+
+    Averages are exponential, of matrices divided by the mean square of the step's gradients, so that steps with large
+    gradients do not rule.
+
+    Parameters
+    ----------
+    state : dict
+        Of the steps before; empty at first.
+    total, across : (K, K) arrays
+        Of `products`.
+
+    Returns
+    -------
+    dict
+        JSON values: `matrix`, `steps` in the average, and `step`, the last one. A step without any gradient changes
+        nothing.
+    """
+    scale = np.trace(total) / len(total)
+    if not scale > 0:
+        return state
+    if source == "previous":
+        return {"matrix": total.tolist(), "steps": 1, "step": step}
+    latest = (across if source == "unbiased" else total) / scale
+    before = np.array(state["matrix"]) if state else np.zeros_like(latest)
+    matrix = DECAY * before + (1 - DECAY) * latest
+    return {"matrix": matrix.tolist(), "steps": state.get("steps", 0) + 1, "step": step}
+
+
+def gram_of(state: dict[str, Any], source: Source) -> np.ndarray | None:
+    """The (K, K) Gram matrix of a state, positive semi-definite; None where there is none yet, or nothing is left.
+
+    The average starts at zero, and is divided by the weight of the steps that it has (Kingma and Ba 2015, arXiv
+    1412.6980, section 3). Nothing is left of an unbiased average where all of its eigenvalues are negative.
+    """
+    if not state:
+        return None
+    matrix = np.array(state["matrix"], dtype=float)
+    if source == "previous":
+        return matrix
+    matrix = matrix / (1 - DECAY ** state["steps"])
+    return projected(matrix) if source == "unbiased" else matrix
+
+
+def projected(matrix: np.ndarray) -> np.ndarray | None:
+    """The nearest positive semi-definite matrix in the Frobenius norm (Higham 1988); None where that is zero."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    kept = np.maximum(values, 0.0)
+    if kept.sum() <= NOTHING:
+        return None
+    result: np.ndarray = (vectors * kept) @ vectors.T
+    return result

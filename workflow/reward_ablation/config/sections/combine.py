@@ -1,0 +1,60 @@
+"""How an arm combines its components."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from reward_ablation.config.base import Line, Section
+
+#: TRL's two aggregations, by the names that methods have here. Training takes TRL's own path for them.
+OF_TRL = {"weighted_sum": "sum_then_normalize", "gdpo": "normalize_then_sum"}
+#: TRL's setting of its aggregation.
+AGGREGATION = "multi_objective_aggregation"
+
+
+def _as_section(value: Any) -> Any:
+    return {"method": value} if isinstance(value, str) else value
+
+
+class CombineMethod(Section):
+    """A method of combination with its parameters: keys that are not here are the method's own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    method: Line = Field(description="A function of reward_ablation.combination.methods, or path/to/file.py:function.")
+    gram: Literal["previous", "averaged", "unbiased"] | None = Field(
+        None, description="Gram matrix that a gradient method goes by; default averaged."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_allowed_keys(cls, data: Any) -> Any:
+        return {str(key): value for key, value in data.items()} if isinstance(data, dict) else data
+
+    def named(self, components: Collection[str]) -> list[str]:
+        """The components that parameters name, by a key or a text at any depth."""
+        found = {*_texts(self.parameters)}
+        return [name for name in components if name in found]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The method's own parameters."""
+        return dict(self.model_extra or {})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from (str(key) for key in value)
+        yield from _texts([*value.values()])
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+#: A name alone, or a mapping with `method` and parameters.
+Combine = Annotated[CombineMethod, BeforeValidator(_as_section, json_schema_input_type=str | CombineMethod)]

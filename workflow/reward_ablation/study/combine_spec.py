@@ -1,0 +1,99 @@
+"""From an arm's `combine` to its spec; TRL's own two methods are settings of TRL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reward_ablation.combination.apply import check
+from reward_ablation.combination.load import arguments_of_method
+from reward_ablation.config.designs import Arm
+from reward_ablation.config.sections.combine import AGGREGATION, OF_TRL, CombineMethod
+from reward_ablation.config.study_config import StudyConfig
+from reward_ablation.study.canonical import normalised
+from reward_ablation.study.component_ranges import range_of
+from reward_ablation.study.reward_files import file_digest
+from reward_ablation.study.spec_parts import CombineSpec
+from reward_ablation.system.errors import StudyError
+
+#: Which Gram matrix a gradient method goes by where the arm does not say.
+DEFAULT_GRAM = "averaged"
+
+
+def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
+    """An arm with TRL's setting in place of `weighted_sum` or `gdpo`, so that its runs are those of the setting."""
+    if arm.combine is None or arm.combine.method not in OF_TRL:
+        return arm
+    method = arm.combine
+    extra = [*method.parameters, *(["gram"] if method.gram else [])]
+    if extra:
+        raise ValueError(f"combine: {method.method}: unknown parameter {extra[0]!r}; TRL's own method has none")
+    training = {**arm.training, AGGREGATION: OF_TRL[method.method]}
+    if method.method == "weighted_sum" and AGGREGATION not in study.training:
+        training = {name: value for name, value in arm.training.items() if name != AGGREGATION}  # TRL's default
+    return arm.model_copy(update={"training": training, "combine": None})
+
+
+def combine_spec(study: StudyConfig, arm: Arm, root: Path) -> CombineSpec | None:
+    """The spec of an arm's method of combination; None where it is TRL's.
+
+    Raises
+    ------
+    ValueError
+        `combine: ...`: an unknown method, a parameter that the method refuses, a component without a known range where
+        the method needs one, or settings that do not go with a combination.
+    """
+    method = arm.combine
+    if method is None:
+        return None
+    named = method.named(study.components)
+    names = tuple(name for name in study.components if arm.weights[name] or name in named)
+    weights = [arm.weights[name] for name in names]
+    try:
+        context = arguments_of_method(method.method, root).context
+        gram = _gram(method, "gram" in context)
+        check_settings({**study.training, **arm.training}, study.gradients.every, gram)
+        known = _bounds(study, names, root) if "bounds" in context else {}
+        bounds = np.array([known.get(name, (np.nan, np.nan)) for name in names])
+        check(method.method, method.parameters, names, weights, bounds, root)
+    except StudyError as error:
+        raise ValueError(f"combine: {error}") from None
+    spec = CombineSpec(
+        method=method.method,
+        parameters=normalised(method.parameters),
+        components=named,
+        gram=gram,
+        bounds=normalised(known),
+    )
+    code = file_digest(root / spec.file, root) if spec.file else None
+    return spec.model_copy(update={"code": code})
+
+
+def _gram(method: CombineMethod, asked: bool) -> Any:
+    if method.gram and not asked:
+        raise StudyError(f"gram: {method.method} goes by no gradients; leave it out")
+    return (method.gram or DEFAULT_GRAM) if asked else None
+
+
+def _bounds(study: StudyConfig, names: tuple[str, ...], root: Path) -> dict[str, list[float]]:
+    """Ranges of the components that take part, of those whose range is known."""
+    bounds = {}
+    for name in names:
+        component = study.components[name]
+        known = range_of(component.function, component.parameters, root)
+        if known:
+            bounds[name] = [*known]
+    return bounds
+
+
+def check_settings(training: dict[str, Any], every: int, gram: str | None) -> None:
+    """Refuse TRL's settings that a method of combination takes the place of, and gradients that nobody measures."""
+    if training.get("num_generations") == 1:
+        raise StudyError("training.num_generations: 1 leaves nothing to compare within a group; set 2 or more")
+    for name, ordinary in (("scale_rewards", ("group", True)), (AGGREGATION, ("sum_then_normalize",))):
+        if name in training and training[name] not in ordinary:
+            raise StudyError(f"the method takes the place of training.{name}: {training[name]}; leave one of them out")
+    if gram and not every:
+        raise StudyError("the method goes by gradients, which nobody measures; set gradients.every: 1")
