@@ -1,0 +1,51 @@
+"""What a method of combination gets and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: Arguments that a method gets where it names them as keyword-only arguments. All others are parameters.
+#:
+#: - gram: (K, K) array, inner products of the components' gradients at z-scored advantages, or None where there is none
+#:   yet, as in the first step.
+#: - step: optimiser steps done so far.
+#: - names: tuple of the K names of the components.
+#: - signs: (K,) array of 1 and -1. Scores and bounds are multiplied by it already; a method that compares a score with
+#:   a number of the config multiplies by it once more.
+#: - bounds: (K, 2) array, lowest and highest score, NaN where they are not known.
+#: - tokens: (N,) int array, lengths of the completions.
+#: - epsilon: added to standard deviations, as TRL adds it.
+#: - learning_rate: that of the coming step.
+CONTEXT = ("gram", "step", "names", "signs", "bounds", "tokens", "epsilon", "learning_rate")
+
+#: Arguments that every method gets by their position.
+POSITIONAL = ("scores", "groups", "weights", "state")
+
+
+class Combined(NamedTuple):
+    """Advantages of a generation batch of N completions, divided among K components.
+
+    Parameters
+    ----------
+    advantages : (N, K) float array
+        The part of each completion's advantage that each component contributes. Rows sum to the advantage.
+    state : dict
+        JSON values that the method gets at the next generation; empty for a method without state.
+    weights : (K,) float array, optional
+        The weight or multiplier of each component at this generation; None where there is none.
+    conflicts : float, optional
+        Share of completions, or of pairs of components, that the method calls in conflict; None where it knows no
+        conflict.
+    """
+
+    advantages: np.ndarray
+    state: dict[str, Any]
+    weights: np.ndarray | None
+    conflicts: float | None = None
+
+
+#: ``(scores, groups, weights, state, *, context and parameters) -> Combined``.
+Method = Callable[..., Combined]
