@@ -72,7 +72,7 @@ def load_component(
 
     def component(completions: list, **columns: Any) -> Scores:
         columns["completions"] = completions
-        with _imports_from(root, folder):
+        with searching_imports(root, folder):
             return scored(f"{section}.{component.__name__}", found, arguments, values, columns, hide)
 
     component.__name__ = name or found.__name__
@@ -93,7 +93,7 @@ def check_component(
     line: an unknown name, a missing file or function, a file that cannot be loaded, a column that the data does not
     have, a parameter that is unknown, missing, of a wrong type, or at odds with another parameter.
     """
-    found = _from_file(function, root) if in_a_file(function) else _by_name(function)
+    found = function_in_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):
         found = called_like_others(found)
     arguments = arguments_of(function, found, parameters, further)
@@ -115,7 +115,7 @@ def marks_of_component(function: str, root: Path) -> dict[str, Mark]:
         text = user_file(function, root).read_text(encoding="utf-8", errors="replace")
     except OSError:  # refused elsewhere
         return {}
-    return marks_of(_from_file(function, root)) if any(name in text for name in NAMES) else {}
+    return marks_of(function_in_file(function, root)) if any(name in text for name in NAMES) else {}
 
 
 def in_a_file(function: str) -> bool:
@@ -145,29 +145,30 @@ def _by_name(name: str) -> RewardFunction:
     return getattr(importlib.import_module(f"{_COMPONENTS}.{name}"), name)
 
 
-def _from_file(reference: str, root: Path) -> RewardFunction:
+def function_in_file(reference: str, root: Path, section: str = "components") -> Callable:
+    """Function of a user's file, ``path/to/file.py:function``; `section` of the config has the name, for messages."""
     file, _, name = reference.rpartition(":")
     if not file.endswith(".py") or not name.isidentifier():
-        raise StudyError(f"components: {reference!r} is no path/to/file.py:function")
+        raise StudyError(f"{section}: {reference!r} is no path/to/file.py:function")
     path = Path(root) / file
     if not path.is_file():
-        raise StudyError(f"components: {reference}: there is no file {file} in {Path(root).resolve()}")
+        raise StudyError(f"{section}: {reference}: there is no file {file} in {Path(root).resolve()}")
     # Dataclasses look their module up by its name.
-    module_name = f"user_component_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
+    module_name = f"user_{section.removesuffix('s')}_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     module = sys.modules[module_name] = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     try:
-        with _imports_from(Path(root), path.parent):
+        with searching_imports(Path(root), path.parent):
             spec.loader.exec_module(module)  # type: ignore[union-attr]
     except (Exception, SystemExit) as error:
         told = f"{line_in(str(path), error)}{described(error)}{_how_to_import(error, path, root)}"
-        raise StudyError(f"components: {reference}: {file} does not load: {told}") from error
+        raise StudyError(f"{section}: {reference}: {file} does not load: {told}") from error
     functions = [key for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")]
     if name not in functions:
         raise StudyError(
-            f"components: {reference}: no function {name!r}; functions there: {', '.join(functions) or 'none'}"
+            f"{section}: {reference}: no function {name!r}; functions there: {', '.join(functions) or 'none'}"
         )
-    return getattr(module, name)
+    return getattr(module, name)  # type: ignore[no-any-return]
 
 
 def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
@@ -181,7 +182,7 @@ def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
 
 
 @contextmanager
-def _imports_from(root: Path, folder: Path) -> Iterator[None]:
+def searching_imports(root: Path, folder: Path) -> Iterator[None]:
     """Search imports first in the study's folder, as `python -m` does in the jobs, and last in the reward's folder."""
     first, last = str(Path(root).resolve()), str(folder.resolve())
     sys.path.insert(0, first)

@@ -1,0 +1,94 @@
+"""Combine the components of an arm by the method that the config names; check such a method while planning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reward_ablation.combination.call import RESCALE, call_method
+from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.load import arguments_of_method, check_names, load_method, method_names
+from reward_ablation.combination.named import named_components
+from reward_ablation.rewards.load import in_a_file
+from reward_ablation.system.errors import StudyError
+
+__all__ = ["check", "combine", "load_method", "method_names", "named_components", "uses_gram"]
+
+
+def combine(
+    method: str,
+    parameters: Mapping[str, Any],
+    scores: np.ndarray,
+    groups: np.ndarray,
+    weights: np.ndarray,
+    state: Mapping[str, Any],
+    *,
+    root: Path = Path(),
+    **context: Any,
+) -> Combined:
+    """Combine scores by a method; for the arguments and errors see `call.call_method`.
+
+    Parameters
+    ----------
+    method : str
+        A name from `method_names`, or ``path/to/file.py:function``, a path that starts from `root`.
+    **context
+        `names`, and what else is known of `interface.CONTEXT`.
+    """
+    return call_method(load_method(method, Path(root)), method, parameters, scores, groups, weights, state, **context)
+
+
+def uses_gram(method: str, root: Path = Path()) -> bool:
+    """Whether a method asks for the Gram matrix of the components' gradients."""
+    return "gram" in arguments_of_method(method, root).context
+
+
+def check(
+    method: str,
+    parameters: Mapping[str, Any],
+    names: Sequence[str],
+    weights: Sequence[float],
+    bounds: np.ndarray | None = None,
+    root: Path = Path(),
+) -> None:
+    """Refuse a method or parameters that training would refuse, by a StudyError.
+
+    A method of the workflow is called with a few made-up completions, twice, the second time with its own state. A
+    user's file is read and not run.
+
+    Parameters
+    ----------
+    names : sequence of K str
+    weights : sequence of K float
+    bounds : (K, 2) array, optional
+        NaN where a bound is not documented.
+    """
+    check_names(method, parameters, root)
+    if parameters.get(RESCALE) not in (None, True, False):
+        raise StudyError(f"{RESCALE}: {parameters[RESCALE]!r} is neither true nor false; write one of them")
+    if in_a_file(method):
+        return
+    known = np.full((len(names), 2), np.nan) if bounds is None else np.asarray(bounds, float)
+    low = np.where(np.isfinite(known[:, 0]), known[:, 0], 0.0)
+    high = np.where(np.isfinite(known[:, 1]), known[:, 1], low + 1.0)
+    generator = np.random.default_rng(0)
+    scores = low + (high - low) * generator.random((8, len(names)))
+    state: dict[str, Any] = {}
+    for step in range(2):
+        state = combine(
+            method,
+            parameters,
+            scores,
+            np.arange(8) // 4,
+            np.asarray(weights, float),
+            state,
+            names=names,
+            gram=np.eye(len(names)) if step else None,
+            step=step,
+            bounds=known,
+            tokens=np.arange(1, 9),
+            learning_rate=1e-6,
+        ).state

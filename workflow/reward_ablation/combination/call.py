@@ -1,0 +1,214 @@
+"""One call of a method of combination: what it gets, and the check of what it returns."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from reward_ablation.combination.interface import CONTEXT, Combined, Method
+from reward_ablation.combination.named import named_components
+from reward_ablation.combination.normalisation import group_size
+from reward_ablation.system.errors import StudyError
+
+#: The parameter that every method has: whether to bring the sum of the weights' sizes back to that of the arm.
+RESCALE = "rescale"
+
+#: Largest size of a score or a weight. Squares of products of two such numbers are finite; scores of training are
+#: single precision numbers, which are smaller.
+LARGEST = 1e50
+
+
+def call_method(
+    method: Method,
+    label: str,
+    parameters: Mapping[str, Any],
+    scores: np.ndarray,
+    groups: np.ndarray,
+    weights: np.ndarray,
+    state: Mapping[str, Any],
+    *,
+    names: Sequence[str],
+    gram: np.ndarray | None = None,
+    step: int = 0,
+    bounds: np.ndarray | None = None,
+    tokens: np.ndarray | None = None,
+    learning_rate: float = 0.0,
+    epsilon: float = 1e-4,
+) -> Combined:
+    """Call a method with what it asks for, and check its result.
+
+    A component without a weight comes in only where a parameter names it: otherwise the method does not see it. A
+    negative weight is folded into the signs of the scores, the bounds and the Gram matrix. The weights of the result
+    have the signs of the arm's weights again; the advantages need no change.
+
+    Parameters
+    ----------
+    method : callable
+        ``(scores, groups, weights, state, *, ...)``; returns a Combined, or (N, K) or (N,) advantages alone or with
+        the state, the weights and the conflicts behind them. (N,) advantages are divided equally among the weighted
+        components.
+    label : str
+        The method in messages.
+    parameters : mapping
+        Of the config. `rescale`: whether advantages and weights are multiplied so that the sizes of the weights sum to
+        that of the arm; default for methods that take `gram` and report weights.
+    scores : (N, K) float array
+        NaN where a component gave none.
+    groups : (N,) int array
+        Rows of a group are adjacent; all groups have one size.
+    weights : (K,) float array
+        Of the arm; may be negative.
+    state : mapping
+        What the method returned at the last generation; empty at first.
+    names, gram, step, bounds, tokens, learning_rate, epsilon
+        See `interface.CONTEXT`.
+
+    Raises
+    ------
+    StudyError
+        Input or a result that is not finite or not of the right shape, a parameter that is wrong.
+    """
+    scores, groups, weights = (np.asarray(scores, float), np.asarray(groups), np.asarray(weights, float))
+    names = tuple(names)
+    _check_input(label, scores, groups, weights, names, gram)
+    own = {key: value for key, value in parameters.items() if key != RESCALE}
+    involved = (weights != 0) | np.isin(names, named_components(own, names))
+    if not involved.any():
+        return Combined(np.zeros(scores.shape), dict(state), None)
+    signs = np.where(weights < 0, -1.0, 1.0)
+    context = {
+        "gram": None
+        if gram is None
+        else (np.asarray(gram, float) * np.outer(signs, signs))[np.ix_(involved, involved)],
+        "step": int(step),
+        "names": tuple(name for name, known in zip(names, involved, strict=True) if known),
+        "signs": signs[involved],
+        "bounds": _folded(bounds, signs)[involved],
+        "tokens": tokens if tokens is None else np.asarray(tokens),
+        "epsilon": epsilon,
+        "learning_rate": learning_rate,
+    }
+    given = {key: value for key, value in context.items() if key in _asked(method)}
+    if "tokens" in given and tokens is None:
+        raise StudyError(f"{label}: the method needs the lengths of the completions, which are not known here")
+    inside = np.abs(weights[involved])
+    result = method(
+        scores[:, involved] * signs[involved], groups.copy(), inside.copy(), copy.deepcopy(dict(state)), **given, **own
+    )
+    found = _checked(label, result, len(scores), inside)
+    return _unfolded(_rescaled(label, found, inside, parameters.get(RESCALE), "gram" in given), involved, signs)
+
+
+def _check_input(
+    label: str,
+    scores: np.ndarray,
+    groups: np.ndarray,
+    weights: np.ndarray,
+    names: tuple[str, ...],
+    gram: np.ndarray | None,
+) -> None:
+    count = len(names)
+    if scores.ndim != 2 or scores.shape[1] != count or weights.shape != (count,) or groups.shape != scores.shape[:1]:
+        raise ValueError(f"{scores.shape} scores, {groups.shape} groups, {weights.shape} weights, {count} components")
+    size = group_size(groups)
+    if size == 0 or len(groups) % size or (groups.reshape(-1, size) != groups[::size, None]).any():
+        raise ValueError("the rows of a group must be adjacent, and the groups of one size")
+    large = ~(np.isnan(scores) | (np.abs(scores) <= LARGEST)).all(axis=0)
+    for name, beyond in zip(names, large, strict=True):
+        if beyond:
+            raise StudyError(f"{label}: a score of {name} is infinite or beyond {LARGEST:g}; return smaller scores")
+    if not (np.abs(weights) <= LARGEST).all():
+        raise StudyError(f"{label}: a weight is not a number or beyond {LARGEST:g}; write smaller weights")
+    if gram is not None and (np.shape(gram) != (count, count) or not np.isfinite(gram).all()):
+        raise StudyError(f"{label}: the Gram matrix of the components' gradients is not finite: the training diverged")
+
+
+def _folded(bounds: np.ndarray | None, signs: np.ndarray) -> np.ndarray:
+    """Bounds of the scores after their signs."""
+    if bounds is None:
+        return np.full((len(signs), 2), np.nan)
+    signed = np.asarray(bounds, float) * signs[:, None]
+    return np.where(signs[:, None] < 0, signed[:, ::-1], signed)
+
+
+def _asked(method: Method) -> set[str]:
+    """The context that a method asks for: its keyword-only arguments of these names."""
+    arguments = inspect.signature(method).parameters.values()
+    return {argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY} & set(CONTEXT)
+
+
+def _checked(label: str, result: Any, completions: int, weights: np.ndarray) -> Combined:
+    """What a method returned, in the shape of a Combined; StudyError for what does not fit."""
+    parts = result if isinstance(result, tuple) else (result, {})
+    if not 2 <= len(parts) <= 4:
+        raise StudyError(f"{label}: the method returned {len(parts)} values; return (advantages, state)")
+    advantages, state, found, conflicts = (*parts, None, None)[:4]
+    advantages = _numbers(label, "advantages", advantages)
+    if advantages.shape == (completions,):
+        weighted = weights != 0 if weights.any() else np.ones(len(weights), bool)
+        advantages = advantages[:, None] * weighted / weighted.sum()
+    _check_shape(label, "advantages", advantages, (completions, len(weights)))
+    if found is not None:
+        found = _numbers(label, "weights", found)
+        _check_shape(label, "weights", found, weights.shape)
+    if conflicts is not None:
+        conflicts = float(_numbers(label, "conflicts", conflicts))
+    return Combined(advantages, _json(label, state), found, conflicts)
+
+
+def _numbers(label: str, what: str, value: Any) -> np.ndarray:
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise StudyError(f"{label}: the method returned {what} that are not numbers; return an array") from None
+    if not np.isfinite(numbers).all():
+        raise StudyError(
+            f"{label}: the method returned {what} that are not finite; return 0 where there is no advantage"
+        )
+    return numbers
+
+
+def _check_shape(label: str, what: str, value: np.ndarray, expected: tuple[int, ...]) -> None:
+    if value.shape != expected:
+        raise StudyError(f"{label}: the method returned {what} of shape {value.shape}; return shape {expected}")
+
+
+def _json(label: str, state: Any) -> dict[str, Any]:
+    try:
+        read = json.loads(json.dumps(state, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StudyError(
+            f"{label}: the method's state is not JSON ({error}); return a dict of texts and finite numbers"
+        ) from None
+    if not isinstance(read, dict):
+        raise StudyError(f"{label}: the method's state is not a dict; return {{}} for a method without state")
+    return read
+
+
+def _rescaled(label: str, found: Combined, weights: np.ndarray, wanted: Any, by_gram: bool) -> Combined:
+    if wanted not in (None, True, False):
+        raise StudyError(f"{RESCALE}: {wanted!r} is neither true nor false; write one of them")
+    if wanted and found.weights is None:
+        raise StudyError(f"{RESCALE}: {label} reports no weights to rescale by; take {RESCALE} away")
+    if found.weights is None or not (by_gram if wanted is None else wanted):
+        return found
+    size = np.abs(found.weights).sum()
+    factor = np.abs(weights).sum() / size if size > 0 else 1.0
+    return found._replace(advantages=found.advantages * factor, weights=found.weights * factor)
+
+
+def _unfolded(found: Combined, involved: np.ndarray, signs: np.ndarray) -> Combined:
+    """For all components: 0 for those that did not come in, and weights with their signs."""
+    advantages = np.zeros((len(found.advantages), len(involved)))
+    advantages[:, involved] = found.advantages
+    weights = found.weights
+    if weights is not None:
+        every = np.zeros(len(involved))
+        every[involved] = weights
+        weights = every * signs
+    return found._replace(advantages=advantages, weights=weights)

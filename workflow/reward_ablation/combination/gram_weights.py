@@ -1,0 +1,84 @@
+"""Multipliers of components from the Gram matrix of their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.normalisation import z_scores
+
+#: Share of the largest squared length below which a gradient is zero.
+ZERO = 1e-12
+
+#: ``(gram, preferences) -> multipliers``: the mean diagonal is 1, no gradient is zero, and preferences sum to 1.
+Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def combined_by_gram(
+    rule: Rule,
+    scores: np.ndarray,
+    groups: np.ndarray,
+    weights: np.ndarray,
+    gram: np.ndarray | None,
+    epsilon: float,
+) -> Combined:
+    """``A_i = sum_k l_k z_ik`` with the multipliers l that a rule makes of the Gram matrix; see `multipliers`.
+
+    The Gram matrix is that of the gradients of the same z-scores, so that the gradient of the loss is the weighted sum
+    of the components' gradients as long as no ratio is clipped. `conflicts` is the share of pairs of components whose
+    gradients have a negative inner product.
+    """
+    found = multipliers(rule, gram, weights)
+    return Combined(z_scores(scores, groups, epsilon) * found, {}, found, conflicting_pairs(gram, weights))
+
+
+def multipliers(rule: Rule, gram: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
+    """(K,) multipliers: the weights themselves where there is no Gram matrix or no gradient.
+
+    The Gram matrix is divided by its mean diagonal before the rule, since gradients of advantages are small and rules
+    have absolute tolerances. A component whose gradient is zero is taken out before and given its weight, relative to
+    the sum of the multipliers of the others. Multipliers are in units of the weights: a rule that returns its
+    preferences leaves the weights as they are.
+    """
+    result = np.array(weights, dtype=float)
+    live = live_components(gram, weights)
+    if gram is None or not live.any():
+        return result
+    total = weights[live].sum()
+    found = rule(_normalised(gram[np.ix_(live, live)]), weights[live] / total)
+    result *= np.abs(found).sum()
+    result[live] = found * total
+    return result
+
+
+def live_components(gram: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
+    """(K,) bool: components with a weight and a gradient."""
+    if gram is None:
+        return np.zeros(len(weights), dtype=bool)
+    squares = np.where(weights > 0, np.diag(gram), 0.0)
+    return squares > ZERO * squares.max(initial=0.0)
+
+
+def conflicting_pairs(gram: np.ndarray | None, weights: np.ndarray) -> float | None:
+    """Share of pairs of live components with a negative inner product; None where there is no pair."""
+    live = live_components(gram, weights)
+    if gram is None or live.sum() < 2:
+        return None
+    pairs = gram[np.ix_(live, live)][np.triu_indices(int(live.sum()), 1)]
+    return float((pairs < 0).mean())
+
+
+def _normalised(gram: np.ndarray) -> np.ndarray:
+    """A symmetric Gram matrix of mean diagonal 1 without negative eigenvalues.
+
+    A Gram matrix that is estimated without its bias, or from folded gradients, may have negative eigenvalues.
+    """
+    scaled = (gram + gram.T) / 2
+    scaled = scaled / (np.trace(scaled) / len(scaled))
+    values, vectors = np.linalg.eigh(scaled)
+    if values[0] >= -1e-10 * values[-1]:
+        return scaled
+    clipped: np.ndarray = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return clipped

@@ -1,0 +1,132 @@
+"""From a method's name in the config to its function."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.combination.call import RESCALE
+from reward_ablation.combination.interface import CONTEXT, POSITIONAL, Method
+from reward_ablation.rewards.call import described, line_in
+from reward_ablation.rewards.load import function_in_file, in_a_file, searching_imports, user_file
+from reward_ablation.system.errors import StudyError
+
+_METHODS = "reward_ablation.combination.methods"
+_SECTION = "combination"
+
+
+def method_names() -> list[str]:
+    """Names of the methods that come with the workflow."""
+    return sorted(path.stem for path in Path(__file__).with_name("methods").glob("*.py") if path.stem[0] != "_")
+
+
+@cache
+def load_method(method: str, root: Path = Path()) -> Method:
+    """The function of a method: a name from `method_names`, or ``path/to/file.py:function`` that starts from `root`.
+
+    An error of a user's function becomes a StudyError with the line of the file.
+    """
+    if in_a_file(method):
+        return _reported(method, function_in_file(method, root, _SECTION), root)
+    _known(method)
+    return getattr(importlib.import_module(f"{_METHODS}.{method}"), method)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class MethodArguments:
+    """Keyword-only arguments of a method, sorted by who sets them.
+
+    `context` are those of `interface.CONTEXT`. `parameters` are those that the config sets, `required` those among
+    them without a default. `any_parameter` says whether the method takes further ones (``**components``).
+    """
+
+    context: tuple[str, ...]
+    parameters: tuple[str, ...]
+    required: tuple[str, ...]
+    any_parameter: bool
+
+
+def arguments_of_method(method: str, root: Path = Path()) -> MethodArguments:
+    """Arguments of a method, read from its file without running the file."""
+    arguments = _definition(method, root).args
+    positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    if len(positional) != len(POSITIONAL) or arguments.vararg:
+        raise StudyError(
+            f"{_SECTION}: {method}: takes {', '.join(positional) or 'nothing'} by position; "
+            f"write def {method.rpartition(':')[2]}({', '.join(POSITIONAL)}, *, ...)"
+        )
+    keywords = dict(zip([each.arg for each in arguments.kwonlyargs], arguments.kw_defaults, strict=True))
+    parameters = [name for name in keywords if name not in CONTEXT and name != RESCALE]
+    return MethodArguments(
+        tuple(name for name in keywords if name in CONTEXT),
+        tuple(parameters),
+        tuple(name for name in parameters if keywords[name] is None),
+        arguments.kwarg is not None,
+    )
+
+
+def check_names(method: str, parameters: Mapping[str, Any], root: Path = Path()) -> None:
+    """Refuse a parameter that a method does not have, and a missing one."""
+    arguments = arguments_of_method(method, root)
+    listing = ", ".join((*arguments.parameters, RESCALE))
+    for name in parameters:
+        known = name in arguments.parameters or name == RESCALE
+        if not known and (name in (*CONTEXT, *POSITIONAL) or not arguments.any_parameter):
+            raise StudyError(f"{name}: unknown parameter of the method {method}; parameters: {listing}")
+    for name in arguments.required:
+        if name not in parameters:
+            raise StudyError(f"{name}: missing parameter of the method {method}; write {name}: VALUE")
+
+
+def _known(method: str) -> None:
+    if method not in method_names():
+        raise StudyError(
+            f"method: unknown method {method!r}; methods here: {', '.join(method_names())}, or path/to/file.py:function"
+        )
+
+
+def _definition(method: str, root: Path) -> ast.FunctionDef:
+    """A method's function in the syntax tree of its file."""
+    if not in_a_file(method):
+        _known(method)
+        path, shown, name = Path(__file__).with_name("methods") / f"{method}.py", f"{method}.py", method
+    else:
+        path, (shown, _, name) = user_file(method, root), method.rpartition(":")
+        if not shown.endswith(".py") or not name.isidentifier():
+            raise StudyError(f"method: {method!r} is no path/to/file.py:function")
+        if not path.is_file():
+            raise StudyError(f"method: {method}: there is no file {shown} in {Path(root).resolve()}")
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise StudyError(f"method: {method}: {shown} does not load: {described(error)}") from None
+    except OSError as error:
+        raise StudyError(f"method: {method}: {shown} cannot be read: {error.strerror}") from None
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if name not in functions:
+        listing = ", ".join(each for each in functions if not each.startswith("_")) or "none"
+        raise StudyError(f"method: {method}: no function {name!r}; functions there: {listing}")
+    return functions[name]
+
+
+def _reported(method: str, function: Method, root: Path) -> Method:
+    """A user's function with its errors in one line, and with imports as when its file was loaded."""
+    folder = user_file(method, root).parent
+
+    @wraps(function)
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            with searching_imports(Path(root), folder):
+                return function(*arguments, **keywords)
+        except StudyError:
+            raise
+        except Exception as error:
+            line = line_in(function.__code__.co_filename, error)
+            raise StudyError(f"{_SECTION}: {method}: {line}{described(error)}") from error
+
+    return called

@@ -1,0 +1,81 @@
+"""CTWA: the weight of a component grows while the component and the advantage covary too little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.normalisation import by_group, nan_mean, shares
+from reward_ablation.combination.parameters import by_component, number
+
+
+def ctwa(
+    scores: np.ndarray,
+    groups: np.ndarray,
+    weights: np.ndarray,
+    state: dict[str, Any],
+    *,
+    names: tuple[str, ...],
+    signs: np.ndarray,
+    epsilon: float = 1e-4,
+    target_covariance: Any = 0.05,
+    reached_at: Any = 0.95,
+    step_size: float = 0.02,
+    smoothing: float = 0.1,
+    most: float = 1e6,
+) -> Combined:
+    """GRPO; ``log w_k += step_size * max(0, target_k - e_k)`` while ``mean_batch r_k < reached_at_k``.
+
+    ``e_k`` is the moving average, ``e <- (1 - smoothing) e + smoothing v``, of ``v_k = mean_g Cov_g(r_k, A)``, in units
+    of the component's score. A weight can only grow. It acts from the next generation on.
+
+    Source: CTWA, Lu and Jiang 2026, arXiv 2602.06869. The paper takes the covariance with the advantage times the
+    importance ratio after the update; on policy that ratio is 1, and the advantage alone is left. The code then also
+    drops outliers of the ratio, of which there are none here. The paper normalises as REINFORCE++, this is GRPO. Code:
+    targets of 0.1 for the first component and 0.05 for the others, `reached_at` of 1 and 0.95; here one number is for
+    all components, and a mapping sets single ones. `most` is this workflow's own.
+
+    Parameters
+    ----------
+    target_covariance : float or mapping
+        A very low one, such as -1e9, or a step size of 0, leaves the weights as they are.
+    reached_at : float or mapping
+        Mean raw score from which on a weight no longer grows; for a component of negative weight, down to which.
+    step_size : float
+        At least 0.
+    smoothing : float
+        From 0 to 1; 1 takes the covariance of the last generation alone.
+    most : float
+        Largest factor by which a weight grows; at least 1.
+    """
+    targets = by_component("target_covariance", target_covariance, names, 0.05)
+    reached = by_component("reached_at", reached_at, names, 0.95) * signs
+    number("step_size", step_size, 0.0)
+    number("smoothing", smoothing, 0.0, 1.0)
+    growth = np.array([state.get("growth", {}).get(name, 0.0) for name in names])
+    average = np.array([state.get("covariance", {}).get(name, np.nan) for name in names])
+    adapted = weights * np.exp(growth)
+    advantages = shares(scores, groups, adapted, epsilon)
+
+    covariance = _covariance(scores, advantages.sum(axis=1), groups)
+    kept = np.where(np.isnan(covariance), average, (1 - smoothing) * average + smoothing * covariance)
+    average = np.where(np.isnan(average), covariance, kept)
+    growing = nan_mean(scores, 0)[0] < reached
+    deficit = np.where(growing, np.maximum(0.0, targets - np.nan_to_num(average, nan=np.inf)), 0.0)
+    growth = np.minimum(growth + step_size * deficit, np.log(number("most", most, 1.0)))
+    known = {name: float(value) for name, value in zip(names, average, strict=True) if np.isfinite(value)}
+    new = {"growth": dict(zip(names, growth.tolist(), strict=True)), "covariance": known}
+    return Combined(advantages, new, adapted)
+
+
+def _covariance(scores: np.ndarray, advantages: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """(K,) covariance with the advantage in the groups, without Bessel's correction, averaged over the groups.
+
+    NaN for a component without any score. A group without a score of the component is left out.
+    """
+    together = np.where(np.isnan(scores), np.nan, advantages[:, None])
+    grouped, values = by_group(together, groups), by_group(scores, groups)
+    products = (values - nan_mean(values, 1)) * (grouped - nan_mean(grouped, 1))
+    return nan_mean(nan_mean(products, 1)[:, 0], 0)[0]

@@ -1,0 +1,22 @@
+"""Weighted sum of the z-scores, standardised over the batch: GDPO."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.normalisation import NORMALIZE_THEN_SUM, shares
+
+
+def gdpo(
+    scores: np.ndarray, groups: np.ndarray, weights: np.ndarray, state: dict[str, Any], *, epsilon: float = 1e-4
+) -> Combined:
+    """``S_i = sum_k w_k z_ik``; ``A_i = (S_i - mean_batch S) / (std_batch S + epsilon)``.
+
+    Source: GDPO, Liu et al. 2026, arXiv 2601.05242; TRL's `normalize_then_sum`. As in TRL, and unlike the paper's
+    equation 4, epsilon is added to the group's standard deviation too, and one component alone is standardised over
+    the batch as well.
+    """
+    return Combined(shares(scores, groups, weights, epsilon, NORMALIZE_THEN_SUM), {}, weights)

@@ -1,0 +1,36 @@
+"""MGDA: the shortest convex combination of the components' gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reward_ablation.combination.gram_weights import combined_by_gram
+from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.quadratic import simplex_minimum
+
+
+def mgda(
+    scores: np.ndarray,
+    groups: np.ndarray,
+    weights: np.ndarray,
+    state: dict[str, Any],
+    *,
+    gram: np.ndarray | None,
+    epsilon: float = 1e-4,
+) -> Combined:
+    """``A_i = sum_k l_k z_ik`` with l the minimum of ``l' G l`` over multipliers that sum to 1.
+
+    Source: Désidéri 2012; Sener and Koltun 2018, arXiv 1810.04650. Solved exactly, where the second uses Frank-Wolfe.
+    With unequal weights the gradients are divided by the weights before, so that the direction maximises the least
+    ``<g_k, d> / w_k``: a larger weight asks for more progress. That is this workflow's own.
+
+    The Gram matrix is that of earlier completions: the direction harms no component there to first order, and
+    "lagged MGDA" is its name. Short gradients get large multipliers.
+    """
+    return combined_by_gram(_rule, scores, groups, weights, gram, epsilon)
+
+
+def _rule(gram: np.ndarray, preferences: np.ndarray) -> np.ndarray:
+    return simplex_minimum(gram / np.outer(preferences, preferences)) / (preferences * len(gram))

@@ -1,0 +1,48 @@
+"""The worst of the scores, each mapped to [0, 1]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.normalisation import shares
+from reward_ablation.combination.parameters import ranges_of, unit_scores
+
+
+def minimum(
+    scores: np.ndarray,
+    groups: np.ndarray,
+    weights: np.ndarray,
+    state: dict[str, Any],
+    *,
+    names: tuple[str, ...],
+    signs: np.ndarray,
+    bounds: np.ndarray,
+    epsilon: float = 1e-4,
+    ranges: Any = None,
+) -> Combined:
+    """``R_i = -max_k w_k (1 - u_ik) / mean w`` with ``u`` the scores mapped to [0, 1]; then normalised as in GRPO.
+
+    With equal weights this is ``min_k u_ik - 1``, and the constant is lost in the group's mean. Source: the weighted
+    Tchebycheff scalarisation (Steuer and Choo 1983) with the highest scores as its ideal point, which the code of CTWA
+    (arXiv 2602.06869) applies to rewards. There the ideal point is the largest score so far. A completion that lacks
+    the score of a weighted component has advantage 0.
+
+    The advantage of a completion is the part of its worst component; equally bad ones share it.
+
+    Parameters
+    ----------
+    ranges : mapping, optional
+        ``{component: [lowest, highest]}`` for components whose range is not documented.
+    """
+    weighted = weights != 0
+    low, high = ranges_of(ranges, bounds, names, signs, weighted)
+    lacking = np.zeros(scores.shape)
+    units = unit_scores(scores[:, weighted], low[weighted], high[weighted])
+    lacking[:, weighted] = (1 - units) * weights[weighted] / weights[weighted].mean()
+    worst = lacking.max(axis=1, keepdims=True)
+    responsible = weighted & (lacking >= worst)
+    total = shares(-worst, groups, np.ones(1), epsilon)
+    return Combined(total * responsible / np.maximum(responsible.sum(axis=1, keepdims=True), 1), {}, None)

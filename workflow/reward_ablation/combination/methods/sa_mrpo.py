@@ -1,0 +1,45 @@
+"""SA-MRPO: a component weighs less, the nearer its mean score is to its highest score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.normalisation import NORMALIZE_THEN_SUM, nan_mean, shares
+from reward_ablation.combination.parameters import number, ranges_of, unit_scores
+
+
+def sa_mrpo(
+    scores: np.ndarray,
+    groups: np.ndarray,
+    weights: np.ndarray,
+    state: dict[str, Any],
+    *,
+    names: tuple[str, ...],
+    signs: np.ndarray,
+    bounds: np.ndarray,
+    epsilon: float = 1e-4,
+    gamma: float = 0.5,
+    ranges: Any = None,
+) -> Combined:
+    """``s_k = (mean_batch r_k - low_k) / (high_k - low_k)``; GDPO with weights ``w_k (1 - s_k) ** gamma``.
+
+    Source: SA-MRPO, Wang et al. 2026, arXiv 2608.16072, after formulas that others restate. No code was published.
+    A component that is at its highest score everywhere has weight 0; a component without any score keeps its weight.
+
+    Parameters
+    ----------
+    gamma : float
+        At least 0; 0 is GDPO. Paper: 0.5 is best.
+    ranges : mapping, optional
+        ``{component: [lowest, highest]}`` for components whose range is not documented.
+    """
+    number("gamma", gamma, 0.0)
+    needed = (weights != 0) & (gamma != 0)
+    low, high = ranges_of(ranges, bounds, names, signs, needed)
+    saturation = np.zeros(len(weights))
+    saturation[needed] = unit_scores(nan_mean(scores[:, needed], 0)[0], low[needed], high[needed])
+    adapted = weights * (1 - np.nan_to_num(saturation, nan=0.0)) ** gamma
+    return Combined(shares(scores, groups, adapted, epsilon, NORMALIZE_THEN_SUM), {}, adapted)

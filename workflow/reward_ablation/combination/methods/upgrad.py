@@ -1,0 +1,34 @@
+"""UPGrad: each gradient is projected so that it harms no component, then the projections are summed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reward_ablation.combination.gram_weights import combined_by_gram
+from reward_ablation.combination.interface import Combined
+from reward_ablation.combination.quadratic import nearest_above
+
+
+def upgrad(
+    scores: np.ndarray,
+    groups: np.ndarray,
+    weights: np.ndarray,
+    state: dict[str, Any],
+    *,
+    gram: np.ndarray | None,
+    epsilon: float = 1e-4,
+) -> Combined:
+    """``A_i = sum_k l_k z_ik`` with ``l = sum_k argmin v' G v`` over ``v >= w_k e_k``.
+
+    Source: Jacobian descent, Quinton and Rey 2024, arXiv 2406.16232, with the weights as preferences. Where no two
+    gradients are in conflict the multipliers are the weights. The Gram matrix is that of earlier completions: the
+    direction harms no component there to first order, and "lagged UPGrad" is its name.
+    """
+    return combined_by_gram(_rule, scores, groups, weights, gram, epsilon)
+
+
+def _rule(gram: np.ndarray, preferences: np.ndarray) -> np.ndarray:
+    total: np.ndarray = sum((nearest_above(gram, floor) for floor in np.diag(preferences)), np.zeros(len(gram)))
+    return total

@@ -1,0 +1,123 @@
+"""Checks of parameters of methods. A message starts with the parameter's name; the caller says which arm it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from reward_ablation.system.errors import StudyError
+
+#: Larger numbers, NaN and infinity are refused: no product of a few numbers overflows.
+_LARGEST = 1e50
+
+
+def number(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    """A finite number from low to high; StudyError for anything else."""
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    if not (fits and low <= value <= high):
+        if math.isinf(low) and math.isinf(high):
+            span = "a finite number"
+        elif math.isinf(high):
+            span = f"a number of at least {low:g}"
+        elif math.isinf(low):
+            span = f"a number of at most {high:g}"
+        else:
+            span = f"a number from {low:g} to {high:g}"
+        raise StudyError(f"{name}: {value!r} is not {span}; write {span}")
+    return float(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number above 0; StudyError for anything else."""
+    if number(name, value, 0.0) == 0:
+        raise StudyError(f"{name}: 0 is not above 0; write a number above 0")
+    return float(value)
+
+
+def choice(name: str, value: Any, options: Sequence[str]) -> str:
+    """One of some words; StudyError for anything else."""
+    if not isinstance(value, str) or value not in options:
+        raise StudyError(f"{name}: {value!r} is unknown; write one of {', '.join(options)}")
+    return value
+
+
+def component(name: str, value: Any, names: Sequence[str]) -> int:
+    """Column of a component, by its name; StudyError where there is no such component."""
+    if not isinstance(value, str) or value not in names:
+        raise StudyError(f"{name}: unknown component {value!r}; components here: {', '.join(names)}")
+    return list(names).index(value)
+
+
+def mapping(name: str, value: Any, example: str) -> Mapping[Any, Any]:
+    """A mapping with entries; StudyError, which shows the example, for anything else."""
+    if not isinstance(value, Mapping) or not value:
+        raise StudyError(f"{name}: {value!r} is not a mapping with entries; write it as in {example}")
+    return value
+
+
+def only_keys(name: str, value: Mapping[Any, Any], allowed: Collection[str]) -> None:
+    """Refuse a key that a parameter does not have."""
+    for key in value:
+        if key not in allowed:
+            raise StudyError(f"{name}.{key}: unknown key; keys here: {', '.join(allowed)}")
+
+
+def by_component(
+    name: str, value: Any, names: Sequence[str], default: float, low: float = -math.inf, high: float = math.inf
+) -> np.ndarray:
+    """(K,) numbers from one number for all components, or from a mapping; the default where the mapping names none."""
+    if not isinstance(value, Mapping):
+        return np.full(len(names), number(name, value, low, high))
+    numbers = np.full(len(names), default)
+    for key, each in value.items():
+        numbers[component(name, key, names)] = number(f"{name}.{key}", each, low, high)
+    return numbers
+
+
+def ranges_of(
+    ranges: Any, bounds: np.ndarray, names: Sequence[str], signs: np.ndarray, needed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest score of each component, each (K,), in the sign of the scores.
+
+    Parameters
+    ----------
+    ranges : mapping
+        ``{component: [lowest, highest]}`` of the config, which goes before the documented bounds.
+    bounds : (K, 2) array
+        NaN where a bound is not documented.
+    names : sequence of str
+    signs : (K,) array
+        1 or -1: what the scores and the bounds are multiplied by.
+    needed : (K,) bool array
+        Components whose range must be known; StudyError otherwise.
+    """
+    low, high = bounds.astype(float).T
+    for key, pair in mapping("ranges", ranges, "ranges: {length: [0, 1]}").items() if ranges else ():
+        column = component("ranges", key, names)
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise StudyError(f"ranges.{key}: {pair!r} is not a pair; write [lowest, highest]")
+        ends = [number(f"ranges.{key}", end) * signs[column] for end in pair]
+        low[column], high[column] = ends[:: int(signs[column])]
+    for column in np.flatnonzero(~(low < high)):
+        key = names[column]
+        if np.isfinite([low[column], high[column]]).all():
+            raise StudyError(f"ranges.{key}: the lowest score is not below the highest; write [lowest, highest]")
+        if needed[column]:
+            raise unknown_range(key)
+    return low, high
+
+
+def unknown_range(name: str) -> StudyError:
+    """What to say of a component whose range must be known and is not."""
+    return StudyError(
+        f"ranges: the range of {name!r} is not known, and this method needs it; "
+        f"write ranges: {{{name}: [lowest, highest]}}"
+    )
+
+
+def unit_scores(scores: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Scores mapped from their ranges to [0, 1]; what is outside of its range is moved to the range's end."""
+    return np.clip((scores - low) / (high - low), 0.0, 1.0)
