@@ -55,7 +55,9 @@ def products(gradients: pa.Table, names: tuple[str, ...]) -> tuple[np.ndarray, n
     return total, across
 
 
-def with_step(state: dict[str, Any], step: int, total: np.ndarray, across: np.ndarray, source: Source) -> dict[str, Any]:
+def with_step(
+    state: dict[str, Any], step: int, total: np.ndarray, across: np.ndarray, source: Source
+) -> dict[str, Any]:
     """The state after a measured step.
 
     Averages are exponential, of matrices divided by the mean square of the step's gradients, so that steps with large

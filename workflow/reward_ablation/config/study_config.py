@@ -73,10 +73,11 @@ class StudyConfig(Section):
 
     def scored_in(self, arm: Arm) -> dict[str, Component]:
         """The components that score the completions of an arm's runs, by name."""
+        named = arm.combine.named(self.components) if arm.combine else ()
         return {
             name: component
             for name, component in self.components.items()
-            if component.scored == "everywhere" or arm.weights[name] or (arm.combine and name in arm.combine.named([name]))
+            if component.scored == "everywhere" or arm.weights[name] or name in named
         }
 
     def metric_functions(self) -> dict[str, tuple[str, dict[str, Any]]]:

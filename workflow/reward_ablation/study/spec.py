@@ -22,7 +22,14 @@ from reward_ablation.study.component_spec import component_spec
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.golds import demonstration_golds, evaluation_golds, training_golds
 from reward_ablation.study.run_spec import ArmSpec, EvaluateSpec, Layout, ScoresSpec, SftSpec, StudySpec, VllmSpec
-from reward_ablation.study.spec_parts import CombineSpec, DataSpec, MetricSpec, ModelSpec, TrainDataSpec, without_defaults
+from reward_ablation.study.spec_parts import (
+    CombineSpec,
+    DataSpec,
+    MetricSpec,
+    ModelSpec,
+    TrainDataSpec,
+    without_defaults,
+)
 from reward_ablation.system.digests import folder_fingerprint
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256

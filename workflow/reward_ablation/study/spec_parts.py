@@ -94,8 +94,8 @@ class ComponentSpec(Section):
 class CombineSpec(Section):
     """A method of combination that is not TRL's; `code` is as of a component.
 
-    `components` are those that its parameters name. `bounds` are the known ranges of the components that take part, where
-    the method asks for them.
+    `components` are those that its parameters name. `bounds` are the known ranges of the components that take
+    part, where the method asks for them.
     """
 
     method: Line

@@ -27,8 +27,10 @@ def problem_curves(
 
     Training: right completions among those sampled at a step, by the component that scores the answer alone.
     Evaluation, where models were kept on the way: answers that are strictly right, or pass by the study's first own
-    metric; sampled ones where there are some, of the base model (step 0), the kept models and the final one. Low and high are Wilson's interval over the answers of all
-    seeds together: it says how well the accuracy of these models is known, and nothing of other seeds.
+    metric; sampled ones where there are some, of the base model (step 0), the kept models and the final one.
+
+    Low and high are Wilson's interval over the answers of all seeds: it says how well the share of these models
+    is known, and nothing of other seeds.
 
     `last_steps` has the steps of each run, by folder; `training_set` is the digest of the training set that the runs
     had. Questions are null where the file with this digest is gone.

@@ -91,7 +91,7 @@ class MeasuredStep:
         ]
 
     def own_shares(self) -> np.ndarray:
-        """(N, K) shares of the advantages that the run was trained on; as stored where TRL did not combine the scores."""
+        """(N, K) shares of the advantages that the run was trained on: as stored where TRL did not combine scores."""
         if self.method is None:
             return self.shares(np.array([list(self.weights.values())], dtype=float))[0]
         return np.concatenate([advantages for advantages, _ in self.by_group("advantage_")])
