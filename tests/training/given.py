@@ -32,6 +32,10 @@ RUNS: dict[str, dict[str, Any]] = {
         "training": {**SGD, "beta": 0.1, "num_iterations": 2, "epsilon": 0.05, "gradient_accumulation_steps": 2},
         "gradients": {"whole": [2]},
     },
+    "combined": {
+        "training": SGD,
+        "combine": {"method": "drw", "parameters": {"mu": 1e-2}, "gram": "averaged"},
+    },
 }
 #: Completions of a batch, over all processes.
 BATCH = 8

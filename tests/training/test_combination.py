@@ -1,0 +1,122 @@
+"""Runs whose components are combined by a method that is not TRL's."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file
+
+from reward_ablation.system.errors import StudyError
+
+from .given import assert_shares_are_the_training_gradient
+from .interrupting import SAVING, StopAt, digests
+
+LENGTHS = {"function": "character_length", "parameters": {"target": 30}}
+#: The model of these tests gives no right answer.
+COMPONENTS = {"correctness": LENGTHS}
+
+#: Methods with a state, and those that go by Gram matrices, which are a state of the run.
+STATES = {
+    "lagrangian": {
+        "parameters": {"at_least": {"length": 0.9}, "step_size": 0.5},
+        "components": ["length"],
+    },
+    "ctwa": {"parameters": {"step_size": 0.5}},
+    "drw": {"gram": "previous", "parameters": {"mu": 1e-3}},
+    "upgrad": {"gram": "averaged"},
+    "mgda": {"gram": "unbiased"},
+}
+
+
+def combine(method: str, **own) -> dict:
+    return {"components": COMPONENTS, "combine": {"method": method, "parameters": {}, **own}}
+
+
+def weights_of(run) -> pd.DataFrame:
+    return pd.read_parquet(run / "weights.parquet")
+
+
+TWICE = {"num_iterations": 2, "gradient_accumulation_steps": 2}
+
+
+@pytest.mark.parametrize(
+    ("method", "training"), [*((method, {}) for method in STATES), ("lagrangian", TWICE), ("mgda", TWICE)], ids=str
+)
+def test_an_interrupted_run_ends_in_the_same_bytes(train, method, training):
+    changes = {**combine(method, **STATES[method]), "training": {**SAVING, **training}}
+    whole = train("whole", **changes)
+    with pytest.raises(KeyboardInterrupt):
+        train("stopped", callbacks=[StopAt(3)], **changes)
+    stopped = train("stopped", **changes)
+    assert digests(stopped) == digests(whole)
+    assert weights_of(whole).groupby("component").weight.nunique().max() > 1
+
+
+def test_the_update_is_the_sum_of_the_reweighted_gradients(train):
+    run = train("run", **combine("upgrad", gram="previous"))
+    rows = pd.read_parquet(run / "gradients.parquet")
+    rows = rows[(rows.layer == "all") & (rows.component_a == rows.component_b)].set_index(["step", "component_a"])
+    alone, share = (rows[rows.definition == name].norm_a for name in ("alone", "share"))
+    weights = weights_of(run).set_index(["step", "component"]).weight
+    assert share.to_numpy() == pytest.approx((weights.abs() * alone).loc[share.index].to_numpy(), rel=1e-4)
+    for step in (1, 4):
+        assert_shares_are_the_training_gradient(run, step)
+    rollouts = pd.read_parquet(run / "rollouts.parquet")
+    assert rollouts.advantage.to_numpy() == pytest.approx(rollouts.filter(like="advantage_").sum(axis=1), abs=1e-6)
+
+
+def test_a_component_of_weight_0_takes_part_where_a_parameter_names_it(train):
+    weights = {"correctness": 1, "format": 0, "length": 0}
+    own = combine("schedule", parameters={"length": {"0": 0.0, "3": 1.0}}, components=["length"])
+    run = train("run", weights=weights, **own)
+    rollouts = pd.read_parquet(run / "rollouts.parquet")
+    assert (rollouts.advantage_length[rollouts.step == 1] == 0).all()
+    assert (rollouts.advantage_length[rollouts.step == 4] != 0).any()
+    assert (rollouts.advantage_format == 0).all()
+    assert set(weights_of(run).component) == {"correctness", "length"}
+
+
+def test_a_tracked_component_changes_nothing(train):
+    own = combine("upgrad", gram="averaged")
+    few = {"weights": {"correctness": 1, "format": 0, "length": 1}, **own}
+    tracked = {"function": "keyword_steps", "parameters": {}}
+    with_it = {**few, "components": {**COMPONENTS, "tracked": tracked}, "weights": {**few["weights"], "tracked": 0}}
+    runs = train("without", **few), train("with", **with_it)
+    one, other = (load_file(run / "model/model.safetensors") for run in runs)
+    assert all((one[name] == other[name]).all() for name in one)
+    pd.testing.assert_frame_equal(*map(weights_of, runs))
+
+
+def test_a_constant_schedule_trains_as_trl_does(train):
+    ours = train("ours", **combine("schedule", parameters={"length": {"0": 0.3}}, components=["length"]))
+    theirs = train("theirs", components=COMPONENTS)
+    assert not (theirs / "weights.parquet").exists()
+    first, second = (pd.read_parquet(run / "rollouts.parquet") for run in (ours, theirs))
+    assert first.advantage[first.step == 1].to_numpy() == pytest.approx(second.advantage[second.step == 1], abs=1e-5)
+    one, other = (load_file(run / "model/model.safetensors") for run in (ours, theirs))
+    assert all(np.abs(one[name] - other[name]).max() < 1e-4 for name in one)
+
+
+OWN = """
+import numpy as np
+
+def mine(scores, groups, weights, state, *, step, names, keep=0.5, **more):
+    seen = state.get("seen", 0) + 1
+    centred = scores - np.nanmean(scores, axis=0)
+    return np.nan_to_num(centred) * weights, {"seen": seen}
+
+def wrong(scores, groups, weights, state):
+    return scores * float("nan"), {}
+"""
+
+
+def test_a_users_own_method(train, tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    run = train("run", **combine(f"{tmp_path}/own.py:mine", parameters={"keep": 0.1}))
+    rows = weights_of(run)
+    assert rows.weight.isna().all()
+    assert (rows.advantage_rms > 0).any()
+    assert "combine" in json.loads((run / "run.json").read_text())["spec"]
+    with pytest.raises(StudyError, match="wrong: the method returned advantages that are not finite"):
+        train("other", **combine(f"{tmp_path}/own.py:wrong"))
