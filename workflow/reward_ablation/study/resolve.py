@@ -30,7 +30,7 @@ from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.control import check_control, check_scored, control_warnings
-from reward_ablation.study.endpoint_requests import request_warnings
+from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
 from reward_ablation.study.golds import check_answers
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
@@ -116,6 +116,7 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
             *same_arms(contents, keys),
             *control_warnings(study, arms),
             *request_warnings(study, runs, root),
+            *metric_warnings(study, runs, root),
         ],
     )
     check_lengths(resolved, written)
