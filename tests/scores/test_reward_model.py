@@ -71,3 +71,10 @@ def test_a_fetched_model_of_other_bytes_is_refused(folder, tmp_path):
     spec = ScoresSpec.read({"metrics": {"taste": metric}, "device": "cpu"})
     with pytest.raises(StudyError, match=r"model\.safetensors: truncated or changed since it was written"):
         load_models(spec, {}, {str(folder): Path(fetched)})
+
+
+def test_without_a_gpu_a_study_with_gpus_is_told_so_before_anything_is_scored(stored, folder, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(StudyError, match=r"^launch\.gpus: "):
+        stored.score({"taste": ("reward_model", {"model": str(folder)})}, device="cuda")
+    assert stored.score({"flat": ("constant", {})}, device="cuda")["flat"].notna().all()

@@ -76,12 +76,13 @@ def test_own_metrics_judge_stored_answers(study):
     assert not {"train", "evaluate", "evaluate_base"} & again.keys()
 
 
+@pytest.mark.long
 def test_a_reward_model_judges_stored_answers(study):
     model = save_reward_model(study.folder / "taste rm")
     parameters = {"model": "taste rm", "max_length": 64}
     study.config["evaluation"]["metrics"] = {"taste": {"function": "reward_model", "parameters": parameters}}
     runs = len(list(study.results.glob("runs/*/seed*")))
-    plan = study.snakemake("plan")
+    plan = study.snakemake("--", "plan")
     assert f": 0 of {runs} runs to train, {runs + 1} files of answers to score\n" in plan.stdout, plan.stderr
     scores = "results/tiny/" + resolve(study.config, "config.yaml", study.folder).scores[0]
     result = study.snakemake("--", scores)
@@ -93,7 +94,7 @@ def test_a_reward_model_judges_stored_answers(study):
     questions = pd.read_parquet(problems).set_index("id")["question"][answers["problem_id"]]
     host_reward_models("cpu")
     try:
-        taste = load_component("reward_model", parameters, study.folder)
+        taste = load_component("reward_model", {**parameters, "model": str(model)}, study.folder)
         expected = taste(answers["completion"].tolist(), question=questions.tolist())
     finally:
         open_models_with(None)
@@ -122,8 +123,8 @@ def test_requests_of_a_judge_that_is_a_metric_are_told_and_in_the_cost_table(stu
     runs = len(list(study.results.glob("runs/*/seed*")))
     # 12 questions with one greedy answer and two samples.
     told = f"helpful: asks an endpoint about each answer of {runs + 1} models: at most {36 * (runs + 1)} requests"
-    assert printed.index(told) < printed.index("rule score:")
-    assert "rule train:" not in printed
+    assert printed.index(told) < printed.index("score the answers of ")
+    assert f"study tiny: {runs + 1} files of answers to score, by the metric helpful\n" in printed
     records = [json.loads(path.read_text())["requests"]["m"] for path in study.results.glob("scores/**/*.json")]
     assert sum(record["requests"] for record in records) == len(server.requests) > 0
     [of_base] = study.results.glob("scores/*/base/*.json")
