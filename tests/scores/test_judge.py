@@ -2,35 +2,64 @@
 
 import json
 
-import pandas as pd
+import pytest
 
-from endpoint import endpoint, says
-from reward_ablation.data.problems import PrepareSpec, prepare
-from reward_ablation.scores.__main__ import main
-from reward_ablation.study.component_spec import divide
+from endpoint import Reply, endpoint, says
+from reward_ablation.scores.requests import record_of
+from reward_ablation.system.errors import StudyError
 
 
-def test_a_judge_scores_stored_answers_and_keeps_what_it_said(tmp_path):
+@pytest.fixture
+def judge(tmp_path):
+    """A metric that asks a server, and how the command is told where answers are kept."""
     (tmp_path / "judge.txt").write_text("{question} {completion}")
-    source = {"source": "word_problems", "count": 4, "split": "test"}
-    prepare(PrepareSpec.model_validate({"source": source, "duplicates": "refuse"}), "test", tmp_path / "test.parquet")
-    ids = pd.read_parquet(tmp_path / "test.parquet")["id"]
-    answers = pd.DataFrame({"problem_id": ids, "mode": "greedy", "sample": 0, "completion": [str(n) for n in range(4)]})
-    answers.assign(tokens=1, truncated=False).to_parquet(tmp_path / "answers.parquet")
+    options = ("--judge", str(tmp_path / "judge"))
 
+    def judge(server, **parameters):
+        own = {"model": "m", "template": str(tmp_path / "judge.txt"), "endpoint": server.url, **parameters}
+        return {"helpful": ("judge", own)}, *options
+
+    return judge
+
+
+def requests_of(path):
+    return json.loads(record_of(path).read_text())["requests"]["m"]
+
+
+def test_a_judge_scores_stored_answers_and_keeps_what_it_said(stored, judge):
     with endpoint(lambda request: says({"score": int(request.prompt[-1]) / 10})) as server:
-        parameters = {"model": "m", "template": str(tmp_path / "judge.txt"), "endpoint": server.url}
-        divided = divide("judge", parameters, tmp_path)
-        metric = {"function": "judge", "parameters": divided.deciding, "contents": divided.contents}
-        options = [
-            "--spec",
-            json.dumps({"metrics": {"helpful": metric}, "device": "cpu"}),
-            "--judge",
-            str(tmp_path / "judge"),
-        ]
-        options += ["--parameters", json.dumps({"helpful": divided.others})]
-        options += ["--answers", str(tmp_path / "answers.parquet"), "--problems", str(tmp_path / "test.parquet")]
         for output in ("first.parquet", "again.parquet"):
-            main([*options, "--output", str(tmp_path / output)])
-            assert pd.read_parquet(tmp_path / output)["helpful"].tolist() == [0.0, 0.1, 0.2, 0.3]
+            assert stored.score(*judge(server), output=output)["helpful"].tolist() == [0.0, 0.1, 0.2, 0.3]
         assert len(server.requests) == 4
+    first, again = (requests_of(stored.folder / name) for name in ("first.parquet", "again.parquet"))
+    assert (first["requests"], first["kept"]) == (4, 0)
+    assert first["prompt_tokens"] > 0
+    assert (again["requests"], again["kept"], again["prompt_tokens"]) == (0, 4, 0)
+
+
+def test_scores_that_are_made_again_have_the_requests_of_all_scorings(stored, judge):
+    """Answers are kept where the code of a metric has changed; what they cost stays in the record."""
+    with endpoint(lambda request: says({"score": 0.5})) as server:
+        for _ in range(2):
+            stored.score(*judge(server))
+    counts = requests_of(stored.folder / "scores.parquet")
+    assert (counts["requests"], counts["kept"]) == (4, 4)
+    assert not list(stored.folder.glob(".*.tmp"))
+
+
+def test_requests_of_a_scoring_that_failed_are_counted_by_the_next(stored, judge):
+    def refuses(request):
+        return Reply(b"no", status=401) if request.prompt[-1] == "3" else says({"score": 0.5})
+
+    with endpoint(refuses) as first, pytest.raises(StudyError, match="answers with status 401"):
+        stored.score(*judge(first, concurrency=1))
+    assert not record_of(stored.folder / "scores.parquet").exists()
+    with endpoint(lambda request: says({"score": 0.5})) as second:
+        stored.score(*judge(second))
+    counts = requests_of(stored.folder / "scores.parquet")
+    assert counts["requests"] == len(first.requests) + len(second.requests) == 5
+
+
+def test_a_metric_that_asks_nobody_has_no_record(stored):
+    assert stored.score({"flat": ("constant", {"value": 2.0})})["flat"].tolist() == [2.0] * 4
+    assert not record_of(stored.folder / "scores.parquet").exists()

@@ -112,3 +112,19 @@ def test_evaluations_are_told_where_nothing_is_trained(config, tmp_path):
     plan = plan_for(config, tmp_path, (FINAL, 3))
     assert plan_text(plan).splitlines()[0] == "study study: 0 of 4 runs to train, 1 evaluation to make"
     assert summary(plan).startswith("study study: 1 evaluation to make: 1 of trained runs; GPU hours: nothing")
+
+
+def test_files_that_metrics_score_are_told(config, tmp_path):
+    config["evaluation"]["metrics"] = {"flat": {"function": "constant"}, "form": {"component": "format"}}
+    study = resolve(config, "study.yaml", tmp_path)
+    left = LeftBehind(study)
+    for run in left.runs:
+        left.finish(run, attempt(10))
+    history = read_history(tmp_path / study.config.root / "runs", study.runs)
+    plan = plan_of(study, history, Present(study), scorings=5)
+    line = "5 files of answers to score, by the metrics flat, form"
+    assert plan_text(plan).splitlines()[0] == "study study: 0 of 4 runs to train, 5 files of answers to score"
+    assert plan_text(plan).splitlines()[-2:] == ["", line]
+    assert summary(plan) == f"study study: {line}"
+    one = plan_of(study, history, Present(study), scorings=1)
+    assert "to train, 1 file of answers to score\n" in plan_text(one)

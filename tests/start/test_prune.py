@@ -53,6 +53,12 @@ def write_study(study):
             write(root / study.answers_folder / run / f"{name}.json")
             write(root / "logs" / "evaluate" / run / f"{name}.log")
             write(root / "benchmarks" / "evaluate" / run / f"{name}.tsv")
+    for name in study.scores:
+        write(root / name)
+        write((root / name).with_suffix(".json"))
+        scored = name.removeprefix(f"{study.scores_folder}/").removesuffix(".parquet")
+        write(root / "logs" / "score" / f"{scored}.log")
+        write(root / "benchmarks" / "score" / f"{scored}.tsv")
     for name in study.exports:
         write(root / name)
         write((root / name).with_name("gradients_step_0.npz"))
@@ -75,6 +81,7 @@ def delete_all(leftovers, root):
 def root(config, tmp_path):
     config["keep_models"] = 5
     config["exports"] = ["simple_grpo"]
+    config["evaluation"]["metrics"] = {"flat": {"function": "constant"}}
     return write_study(resolve(config, "s", tmp_path))
 
 
@@ -94,6 +101,8 @@ def test_a_study_needs_all_of_its_own(config, tmp_path, root):
         lambda config: config["model"].update(seed=7),
         lambda config: config.pop("keep_models"),
         lambda config: config.pop("exports"),
+        lambda config: config["evaluation"].pop("metrics"),
+        lambda config: config["evaluation"]["metrics"]["flat"].update(parameters={"value": 2.0}),
         lambda config: config["data"]["evaluation"].update(other=config["data"]["evaluation"].pop("test")),
         lambda config: config.update(sft=SFT),
     ],

@@ -74,6 +74,20 @@ def test_jobs_beside_training_that_failed(left):
     assert [job.what for job in status_of(left).failed_jobs] == [f"evaluate {first.name} on {dataset}"]
 
 
+def test_a_scoring_that_failed_is_told(config, tmp_path):
+    config["evaluation"]["metrics"] = {"flat": {"function": "constant"}}
+    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
+    [dataset] = left.study.datasets
+    first, second, *_ = left.runs
+    left.finish(first, attempt(1))
+    for model in ("base", first.name, second.name):
+        left.other_log(f"score/{model}/{dataset}.log", FAILED)
+    scores = left.root / left.study.scores_folder / "base" / f"{dataset}.parquet"
+    scores.parent.mkdir(parents=True)
+    scores.touch()
+    assert [job.what for job in status_of(left).failed_jobs] == [f"score the answers of {first.name} to {dataset}"]
+
+
 def test_a_supervised_start_that_failed_is_told(config, tmp_path):
     config["sft"] = {"data": {"source": "word_problems", "count": 5, "split": "train"}}
     left = LeftBehind(resolve(config, "study.yaml", tmp_path))

@@ -1,4 +1,6 @@
-"""Warnings of components that ask an endpoint about completions of runs that are not trained on them."""
+"""Warnings of requests: of components in runs that are not trained on them, and of metrics about all answers."""
+
+import json
 
 import pytest
 
@@ -59,3 +61,47 @@ def test_without_a_number_of_steps_the_requests_of_a_step_are_told(warnings_of):
 )
 def test_nothing_is_told_where_nothing_is_asked_in_vain(warnings_of, function, options):
     assert warnings_of(function, **options) == []
+
+
+@pytest.fixture
+def metric_warnings_of(config, tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "judge.txt").write_text("{question} {completion}")
+    parameters = {"model": "m", "template": "judge.txt", "endpoint": "http://127.0.0.1:9/v1"}
+    config["training"] |= {"max_steps": 10}
+
+    def metric_warnings_of(function="judge", **evaluation):
+        metric = {"function": function, "parameters": parameters if function == "judge" else {}}
+        config["evaluation"] |= {"metrics": {"helpful": metric, "flat": {"function": "constant"}}, **evaluation}
+        warnings = resolve(config, "study.yaml", tmp_path).warnings
+        return [each for each in warnings if each.startswith("evaluation.metrics")]
+
+    return metric_warnings_of
+
+
+def test_a_metric_that_asks_is_told_with_its_requests(metric_warnings_of, config):
+    # 10 questions, one greedy answer and three samples, of the base model and four runs.
+    told = "evaluation.metrics.helpful: asks an endpoint about each answer of 5 models: at most 200 requests"
+    assert metric_warnings_of(samples=3) == [told]
+    # Models after steps 4 and 8 of each run.
+    config["keep_models"] = 4
+    assert metric_warnings_of()[0].endswith("of 13 models: at most 520 requests")
+    del config["training"]["max_steps"]
+    assert metric_warnings_of()[0].endswith("of each model: their number is known once the runs are trained")
+
+
+def test_questions_of_a_prepared_set_are_counted(metric_warnings_of, config, tmp_path):
+    config["data"]["evaluation"]["test"] = {"source": "gsm8k", "split": "test"}
+    assert metric_warnings_of()[0].endswith("of 5 models: their number is known once the data are prepared")
+    study = resolve(config, "study.yaml", tmp_path)
+    [dataset] = study.datasets
+    record = tmp_path / study.config.root / "data" / "evaluation" / f"{dataset}.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"rows": 7}))
+    assert metric_warnings_of()[0].endswith("of 5 models: at most 35 requests")
+
+
+def test_an_asynchronous_metric_is_told_and_another_is_not(metric_warnings_of):
+    [told] = metric_warnings_of("own.py:asks")
+    assert told.startswith("evaluation.metrics.helpful: is asynchronous; if it asks an endpoint, it does so about each")
+    assert metric_warnings_of("own.py:plain") == []

@@ -1,4 +1,4 @@
-"""A reward model counts by its commit or content, and only in the runs that it scores."""
+"""A reward model counts by its commit or content, and only in the runs or by the metrics that it scores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from configs import changed
 from reward_ablation.start.prune import needed_paths
 from reward_ablation.start.reruns import Reruns
-from reward_ablation.study import core_digest
+from reward_ablation.study import core_digest, scoring
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.system.digests import folder_fingerprint
@@ -121,3 +121,84 @@ def test_the_code_that_runs_the_model_counts_where_it_scores_and_nowhere_else():
     assert module not in core_digest.training_modules(["correctness"])
     assert module not in core_digest.command_modules(["correctness"])
     assert module in core_digest.command_modules(["reward_model"])
+
+
+def judged_by(config, metric):
+    config["evaluation"]["metrics"] = {"taste": metric}
+    return config
+
+
+@pytest.fixture
+def judging(local):
+    """A study in which a local model is a metric, and no component."""
+    del local["components"]["taste"], local["arms"]["arms"]["b"]["weights"]["taste"]
+    return judged_by(local, {"function": "reward_model", "parameters": {"model": "models/rm"}})
+
+
+def test_a_model_that_is_a_metric_is_fetched_and_moves_no_run(judging, tmp_path):
+    study = resolved(judging, tmp_path)
+    [file] = study.fetched_reward_models
+    assert study.scoring.model_files == [file]
+    options = shlex.split(study.options_of_scores(None, None))
+    folder = f"{study.config.root}/{file.removesuffix('/model.json')}"
+    assert options[options.index("--reward-models") + 1] == f'{{"models/rm":"{folder}"}}'
+    assert options[options.index("--parameters") + 1] == PLACE
+    del judging["evaluation"]["metrics"]
+    without = resolved(judging, tmp_path)
+    assert (without.keys, without.answers_folder) == (study.keys, study.answers_folder)
+    assert not any(study.reward_model_files(run) for run in study.runs)
+
+
+def test_a_changed_byte_of_a_metrics_model_scores_again_and_where_its_folder_lies_does_not(judging, tmp_path):
+    before = resolved(judging, tmp_path)
+    (tmp_path / "models" / "rm").rename(tmp_path / "elsewhere")
+    judged_by(judging, {"function": "reward_model", "parameters": {"model": "elsewhere"}})
+    assert resolved(judging, tmp_path).scores_folder == before.scores_folder
+    (tmp_path / "elsewhere" / "model.safetensors").write_bytes(b"weighty")
+    after = resolved(judging, tmp_path)
+    assert after.scores_folder != before.scores_folder
+    assert after.keys == before.keys
+
+
+def test_a_component_and_a_metric_of_one_model_share_it(local, tmp_path):
+    without = resolved(local, tmp_path)
+    study = resolved(judged_by(local, {"component": "taste"}), tmp_path)
+    assert study.reward_models == without.reward_models
+    assert study.scoring.model_files == study.fetched_reward_models
+
+
+@pytest.mark.parametrize(
+    ("gpus", "function", "asked"), [(2, "reward_model", 1), (0, "reward_model", 0), (2, "constant", 0)]
+)
+def test_a_job_asks_for_a_gpu_where_a_metric_is_a_model(judging, tmp_path, gpus, function, asked):
+    judging["launch"] = {"gpus": gpus}
+    judging["evaluation"]["metrics"]["taste"] |= {"function": function}
+    if function == "constant":
+        del judging["evaluation"]["metrics"]["taste"]["parameters"]
+    assert resolved(judging, tmp_path).scoring.gpus == asked
+
+
+def test_the_code_that_runs_the_model_counts_for_scores_where_a_metric_is_one(judging, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(scoring, "code_digest", lambda *modules: seen.append(modules) or "0")
+    for function, parameters in (("reward_model", {"model": "models/rm"}), ("constant", {})):
+        judged_by(judging, {"function": function, "parameters": parameters})
+        resolved(judging, tmp_path).scoring.code  # noqa: B018
+    module = "reward_ablation.models.reward_model"
+    assert [module in modules for modules in seen] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"model": "some/rm"}, "taste: model: some/rm: no such folder; for a model from the hub give `revision` too"),
+        ({"model": "some/rm", "revision": "main"}, "taste: reward_model: revision: 'main' is no commit"),
+        ({"model": {"env": "HOME"}}, "taste: model: give the path in the config"),
+    ],
+)
+def test_mistakes_of_a_metric_are_told_before_any_job(judging, tmp_path, parameters, message):
+    judged_by(judging, {"function": "reward_model", "parameters": parameters})
+    with pytest.raises(StudyError, match=r"^study\.yaml: evaluation\.metrics\.taste: ") as caught:
+        resolved(judging, tmp_path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from models.reward_models import save_reward_model
+from reward_ablation.models.reward_model_host import RewardModels
 from reward_ablation.rewards.components.reward_model import open_models_with
 from reward_ablation.study.spec_parts import ComponentSpec
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around.reward_models import RewardModels
 
 pytestmark = pytest.mark.slow
 

@@ -1,10 +1,19 @@
 """A study that is judged by metrics of its own, on finished runs: nothing is trained again."""
 
+import json
 import re
 import shutil
 
 import pandas as pd
 import pytest
+
+from endpoint import endpoint, says
+from models.reward_models import save_reward_model
+from reward_ablation.models.reward_model import host_reward_models
+from reward_ablation.rewards.components.reward_model import open_models_with
+from reward_ablation.rewards.load import load_component
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.digests import folder_fingerprint
 
 from .conftest import Study
 
@@ -24,9 +33,14 @@ def rules(output: str) -> dict[str, int]:
     return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", output, re.MULTILINE)}
 
 
-def test_own_metrics_judge_stored_answers(finished, tmp_path):
+@pytest.fixture
+def study(finished, tmp_path):
+    """A finished study whose answers can be judged anew."""
     shutil.copytree(finished.folder, tmp_path / "own")
-    study = Study(tmp_path / "own", finished.config)
+    return Study(tmp_path / "own", finished.config)
+
+
+def test_own_metrics_judge_stored_answers(study):
     (study.folder / "own.py").write_text(OWN)
     study.config["evaluation"] |= {
         "answer_format": None,
@@ -60,3 +74,62 @@ def test_own_metrics_judge_stored_answers(finished, tmp_path):
     again = rules(study.snakemake("-n", "--", target).stdout)
     assert again["score"] == 1 + len(list(study.results.glob("runs/*/seed*")))
     assert not {"train", "evaluate", "evaluate_base"} & again.keys()
+
+
+@pytest.mark.long
+def test_a_reward_model_judges_stored_answers(study):
+    model = save_reward_model(study.folder / "taste rm")
+    parameters = {"model": "taste rm", "max_length": 64}
+    study.config["evaluation"]["metrics"] = {"taste": {"function": "reward_model", "parameters": parameters}}
+    runs = len(list(study.results.glob("runs/*/seed*")))
+    plan = study.snakemake("--", "plan")
+    assert f": 0 of {runs} runs to train, {runs + 1} files of answers to score\n" in plan.stdout, plan.stderr
+    scores = "results/tiny/" + resolve(study.config, "config.yaml", study.folder).scores[0]
+    result = study.snakemake("--", scores)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert rules(result.stdout + result.stderr) == {"fetch_reward_model": 1, "score": 1, "total": 2}
+
+    [file] = study.results.glob("evaluation/*/base/*.parquet")
+    answers, [problems] = pd.read_parquet(file), study.results.glob("data/evaluation/*.parquet")
+    questions = pd.read_parquet(problems).set_index("id")["question"][answers["problem_id"]]
+    host_reward_models("cpu")
+    try:
+        taste = load_component("reward_model", {**parameters, "model": str(model)}, study.folder)
+        expected = taste(answers["completion"].tolist(), question=questions.tolist())
+    finally:
+        open_models_with(None)
+    assert pd.read_parquet(study.folder / scores)["taste"].tolist() == pytest.approx(expected, abs=1e-6)
+
+    # Scores need the fetched model no more; other weights are fetched and score again, and nothing else is made.
+    shutil.rmtree(next(study.results.glob("models/reward-*")))
+    assert study.planned(scores) == {}
+    content = bytearray((model / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (model / "model.safetensors").write_bytes(content)
+    folder_fingerprint.cache_clear()
+    again = "results/tiny/" + resolve(study.config, "config.yaml", study.folder).scores[0]
+    assert again != scores
+    assert study.planned(again) == {"fetch_reward_model": 1, "score": 1, "total": 2}
+
+
+def test_requests_of_a_judge_that_is_a_metric_are_told_and_in_the_cost_table(study):
+    (study.folder / "judge.txt").write_text("{question} {completion}")
+    with endpoint(lambda request: says({"score": len(request.prompt) % 2})) as server:
+        parameters = {"model": "m", "template": "judge.txt", "endpoint": server.url}
+        study.config["evaluation"]["metrics"] = {"helpful": {"function": "judge", "parameters": parameters}}
+        result = study.snakemake("--", "results/tiny/tables/cost.csv")
+    printed = result.stdout + result.stderr
+    assert result.returncode == 0, printed
+    runs = len(list(study.results.glob("runs/*/seed*")))
+    # 12 questions with one greedy answer and two samples.
+    told = f"helpful: asks an endpoint about each answer of {runs + 1} models: at most {36 * (runs + 1)} requests"
+    assert printed.index(told) < printed.index("score the answers of ")
+    assert f"study tiny: {runs + 1} files of answers to score, by the metric helpful\n" in printed
+    records = [json.loads(path.read_text())["requests"]["m"] for path in study.results.glob("scores/**/*.json")]
+    assert sum(record["requests"] for record in records) == len(server.requests) > 0
+    [of_base] = study.results.glob("scores/*/base/*.json")
+    base = json.loads(of_base.read_text())["requests"]["m"]["requests"]
+    cost = pd.read_csv(study.results / "tables/cost.csv").set_index("arm").loc["all arms"]
+    assert cost["metric_requests"] == len(server.requests) - base
+    assert cost["metric_prompt_tokens"] == 10 * cost["metric_requests"]
+    assert cost["judge_requests"] == 0

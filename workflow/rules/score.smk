@@ -6,6 +6,9 @@ rule score:
     input:
         answers=f"<results>/{study.answers_folder}/{{model}}/{{dataset}}{{kind}}.parquet",
         problems=ancient("<results>/data/evaluation/{dataset}.parquet"),
+        reward_models=ancient(
+            expand("<results>/{file}", file=study.scoring.model_files)
+        ),
     output:
         scores=f"<results>/{study.scores_folder}/{{model}}/{{dataset}}{{kind}}.parquet",
     log:
@@ -13,9 +16,11 @@ rule score:
     benchmark:
         "<benchmarks>/score/{model}/{dataset}{kind}.tsv"
     threads: study.config.launch.threads
+    resources:
+        gpu=study.scoring.gpus,
     params:
         spec=study.scores_spec,
-        code=study.scores_code,
+        code=study.scoring.code,
         options=per_job(study.options_of_scores),
     message:
         "score the answers of {wildcards.model} to {wildcards.dataset}"

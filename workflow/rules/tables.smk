@@ -168,11 +168,12 @@ rule tables_reward_hacking:
 
 
 rule tables_cost:
-    """What the runs and their evaluations cost, by their own clocks and by Slurm's accounting."""
+    """What the runs and their evaluations cost, by their own clocks and by Slurm's accounting, and requests to judges."""
     input:
         study="<results>/study.json",
         runs="<results>/tables/runs.sha256",
         answers=ANSWERS,
+        scores=SCORES,
     output:
         tables=expand("<results>/tables/{file}", file=files_of("cost")),
         page=report(

@@ -15,6 +15,7 @@ from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, columns
 OF_COST = (
     (COUNT, "attempts interrupted steps_lost"),
     (COUNT, "judge_requests judge_unanswered judge_prompt_tokens judge_completion_tokens"),
+    (COUNT, "metric_requests metric_unanswered metric_prompt_tokens metric_completion_tokens"),
     (NUMBER, "wall_seconds seconds_lost gpu_hours gpu_hours_lost gpu_hours_of_jobs gpu_hours_accounted"),
     (NUMBER, "cpu_hours cpu_hours_of_jobs cpu_hours_accounted"),
     (NUMBER, "evaluation_wall_hours evaluation_gpu_hours evaluation_cpu_hours"),
@@ -23,7 +24,8 @@ COST = columns(*OF_COST).names
 
 #: Columns of the table of runs that are summed by arm: numbers, and times by their names in hours.
 JUDGE = [name for name in COST if name.startswith("judge_")]
-COUNTS = ["steps", "attempts", "interrupted", "steps_lost", *JUDGE]
+METRIC = [name for name in COST if name.startswith("metric_")]
+COUNTS = ["steps", "attempts", "interrupted", "steps_lost", *JUDGE, *METRIC]
 TIMES = {
     "wall_hours": "wall_seconds",
     "wall_hours_lost": "seconds_lost",
@@ -58,9 +60,15 @@ def sentence(total: pd.Series) -> str:
     told = ", ".join(f"{hours_text(value)} by {clock}" for clock, value in hours.items() if value >= 0)
     runs = "1 run" if total["runs"] == 1 else f"{total['runs']} runs"
     took = f"{runs} took {hours_text(total['wall_hours'])} hours" + (f"; {unit.upper()} hours: {told}" if told else "")
-    tokens = total["judge_prompt_tokens"] + total["judge_completion_tokens"]
-    judged = f"; requests to judges: {total['judge_requests']:,}, with {tokens:,} tokens"
-    return f"{took}; steps that were trained twice: {total['steps_lost']}{judged if total['judge_requests'] else ''}"
+    judged = _requests(total, "judge", "requests to judges") + _requests(total, "metric", "requests of metrics")
+    return f"{took}; steps that were trained twice: {total['steps_lost']}{judged}"
+
+
+def _requests(total: pd.Series, whose: str, what: str) -> str:
+    """Requests to endpoints and their tokens, behind a semicolon; empty without any."""
+    tokens = total[f"{whose}_prompt_tokens"] + total[f"{whose}_completion_tokens"]
+    requests = total[f"{whose}_requests"]
+    return f"; {what}: {requests:,}, with {tokens:,} tokens" if requests else ""
 
 
 def hours_text(value: float) -> str:

@@ -14,7 +14,8 @@ from reward_ablation.analysis.study_file import ALL_ARMS, StudyFile, StudyRun
 from reward_ablation.analysis.tables import joined, write_table_page
 from reward_ablation.cost.accounting import Accounting, ask_accounting, hours_accounted
 from reward_ablation.cost.clocks import evaluation_hours, hours_of_jobs, lost_seconds, lost_steps, own_jobs
-from reward_ablation.cost.table import COUNTS, JUDGE, SCHEMAS, TIMES, hours_text, sentence
+from reward_ablation.cost.requests import requests_of_metrics, sums
+from reward_ablation.cost.table import COUNTS, JUDGE, METRIC, SCHEMAS, TIMES, hours_text, sentence
 
 
 def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
@@ -30,6 +31,7 @@ def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
         rows.append(
             {"arm": run.arm, "key": run.key, "seed": run.seed, "steps": record.steps, "code": record.code}
             | cost_of_run(run, record, accounting)
+            | requests_of_metrics(study, run, root)
             | evaluation_hours(study, run, root)
             | {"hardware": json.dumps(record.hardware.model_dump(), sort_keys=True)}
             | {"packages": json.dumps(record.packages, sort_keys=True)}
@@ -45,12 +47,11 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
     gpu_seconds_lost = sum(seconds * number for seconds, number in zip(seconds_lost, gpus, strict=True))
     jobs = own_jobs(run, record)
     of_jobs, accounted = hours_of_jobs(jobs, attempts), hours_accounted(jobs, accounting)
-    asked = list(record.requests.values())
     return {
         "attempts": len(attempts),
         "interrupted": sum(attempt.ended != "done" for attempt in attempts),
         "steps_lost": sum(lost_steps(attempts)),
-        **{name: sum(getattr(each, name.removeprefix("judge_")) for each in asked) for name in JUDGE},
+        **sums("judge", record.requests.values()),
         "wall_seconds": record.wall_seconds,
         "seconds_lost": round(sum(seconds_lost), 1),
         "gpu_hours": record.gpu_hours,
@@ -89,4 +90,4 @@ def write_cost_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
 
 
 def _says_nothing(name: str, column: pd.Series) -> bool:
-    return bool(column.isna().all() or (("gpu" in name or name in JUDGE) and not column.any()))
+    return bool(column.isna().all() or (("gpu" in name or name in (*JUDGE, *METRIC)) and not column.any()))

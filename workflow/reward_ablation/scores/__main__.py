@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -13,7 +15,11 @@ import pyarrow as pa
 from reward_ablation.data.prepared import further_columns_of, read_prepared
 from reward_ablation.rewards.asking.surroundings import asking
 from reward_ablation.rewards.load import load_component
+from reward_ablation.rewards.scoring import RewardFunction
+from reward_ablation.scores.models import CountsCut, load_models
+from reward_ablation.scores.requests import counting
 from reward_ablation.scores.score import score_answers
+from reward_ablation.study.reward_models import FUNCTION
 from reward_ablation.study.run_spec import ScoresSpec
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
 from reward_ablation.system.files import write_parquet
@@ -27,18 +33,34 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--problems", required=True, type=Path, help="prepared set of problems, Parquet")
     parser.add_argument("--output", required=True, type=Path, help="Parquet file of scores, one row an answer")
     parser.add_argument("--parameters", default="{}", help="JSON: parameters by metric that decide no score")
+    parser.add_argument("--reward-models", default="{}", help="JSON: folder of each reward model")
     parser.add_argument("--judge", type=Path, help="folder of kept answers of judges, which all runs share")
     args = parser.parse_args(arguments)
     spec, others = ScoresSpec.parse(args.spec), json.loads(args.parameters)
     answers, problems = read(args.answers), read_prepared(args.problems)
-    loaded = partial(load_component, section="evaluation.metrics", further=further_columns_of(args.problems))
-    metrics = {
-        name: loaded(metric.function, {**metric.parameters, **others.get(name, {})}, Path.cwd(), name)
-        for name, metric in spec.metrics.items()
-    }
-    with storage_errors(args.output), asking(args.judge, None):
+    metrics = load_metrics(spec, others, further_columns_of(args.problems))
+    load_models(spec, others, {name: Path(folder) for name, folder in json.loads(args.reward_models).items()})
+    with storage_errors(args.output), counting(args.output) as counts, asking(args.judge, counts):
         scores = score_answers(answers, problems, metrics)
         write_parquet(pa.Table.from_pandas(scores, preserve_index=False), args.output)
+    for function in metrics.values():
+        if isinstance(function, CountsCut):
+            function.tell()
+
+
+def load_metrics(
+    spec: ScoresSpec, others: dict[str, dict[str, Any]], further: Sequence[str]
+) -> dict[str, RewardFunction | CountsCut]:
+    """Functions of the metrics by name, with all of their parameters; `others` are those that decide no score.
+
+    `further` are columns of the problems beside those of every problem.
+    """
+    loaded = partial(load_component, root=Path.cwd(), section="evaluation.metrics", further=further)
+    functions: dict[str, RewardFunction | CountsCut] = {}
+    for name, metric in spec.metrics.items():
+        function = loaded(metric.function, {**metric.parameters, **others.get(name, {})}, name=name)
+        functions[name] = CountsCut(name, function) if metric.function == FUNCTION else function
+    return functions
 
 
 def read(path: Path) -> pd.DataFrame:

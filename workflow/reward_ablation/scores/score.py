@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ REPORT_EVERY = 10.0
 LABELS = ["problem_id", "mode", "sample"]
 
 
-def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: dict[str, Callable]) -> pd.DataFrame:
+def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: Mapping[str, Callable]) -> pd.DataFrame:
     """Scores of answers: `LABELS` (and step, where the answers have it) and a column a metric, NaN without a score.
 
     Parameters
@@ -30,7 +30,7 @@ def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: dict[s
         `LABELS` and completion; a row an answer.
     problems : DataFrame
         A prepared set, whose columns the functions take: id, question and so on.
-    metrics : dict of str to callable
+    metrics : mapping of str to callable
         Functions `(completions, **columns) -> list of float or None`, by name.
 
     Raises

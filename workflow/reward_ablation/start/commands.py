@@ -86,16 +86,16 @@ class Commands:
         self.prune(wildcards)
 
     def announce(self, tell: Callable[[str], None]) -> None:
-        """Tell what this start trains and evaluates, in a line, and what is damaged; nothing where it does neither."""
+        """Tell what this start trains, evaluates and scores, in a line, and what is damaged; nothing where nothing."""
         with one_line_errors():
             asked = self.reruns.asked()
-            if not asked and not self.reruns.evaluations():
+            if not asked and not self.reruns.evaluations() and not self.reruns.scorings():
                 return
             plan = self.reruns.plan(asked)
         for line in damage_lines(plan):
             tell(line)
         # Runs that are forced by hand, and those whose records only are put back, are not in the plan.
-        if plan.training or plan.evaluations.total:
+        if plan.training or plan.evaluations.total or plan.scorings:
             tell(summary(plan))
 
     def _asked_beside(self, command: str, *allowed: str) -> set[str]:

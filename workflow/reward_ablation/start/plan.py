@@ -64,6 +64,10 @@ class Plan:
     on_gpus: bool
     #: What the study was made to find out, and since when that is declared.
     primary: str = ""
+    #: Files of answers that the study's own metrics score.
+    scorings: int = 0
+    #: Names of these metrics.
+    metrics: tuple[str, ...] = ()
 
     @property
     def training(self) -> list[PlannedRun]:
@@ -78,6 +82,7 @@ def plan_of(
     code_counts: bool = True,
     names: set[str] | None = None,
     evaluations: Iterable[Evaluation] = (),
+    scorings: int = 0,
 ) -> Plan:
     """The plan of a study.
 
@@ -90,6 +95,8 @@ def plan_of(
         Runs to plan; default all.
     evaluations : iterable of Evaluation
         Those that the start makes.
+    scorings : int
+        Files of answers that the start has the study's own metrics score.
     """
     pace, damage = Pace(history), Damage(study)
     planner = _Planner(history, present, damage, code_counts, pace)
@@ -108,6 +115,8 @@ def plan_of(
         damaged_answers={file: problem for file, problem in damaged.items() if file in made},
         on_gpus=study.config.launch.gpus > 0,
         primary=primary_line(study),
+        scorings=scorings,
+        metrics=(*study.config.evaluation.metrics,),
     )
 
 

@@ -23,6 +23,7 @@ def plan_text(plan: Plan, memory: Sequence[str] = ()) -> str:
     `memory` has lines on the GPU memory that the runs will take.
     """
     evaluations = f", {plural(plan.evaluations.total, 'evaluation')} to make" if plan.evaluations.total else ""
+    evaluations += f", {_files_to_score(plan)}" if plan.scorings else ""
     lines = [f"study {plan.name}: {len(plan.training)} of {_counted(plan.runs)} to train{evaluations}", ""]
     lines += _reasons(plan.runs)
     if any(planned.why.startswith(CODE_CHANGED) for planned in plan.training):
@@ -38,8 +39,9 @@ def plan_text(plan: Plan, memory: Sequence[str] = ()) -> str:
         lines += ["", f"{there}; `snakemake prune` lists what is not needed"]
     if plan.training:
         lines += ["", estimate_text(plan), *memory]
-    if plan.evaluations.total:
-        lines += [*([] if plan.training else [""]), evaluations_text(plan)]
+    judging = [*([evaluations_text(plan)] if plan.evaluations.total else []), *scorings_lines(plan)]
+    if judging:
+        lines += [*([] if plan.training else [""]), *judging]
     return "\n".join(lines)
 
 
@@ -67,7 +69,7 @@ def _reasons(runs: list[PlannedRun]) -> list[str]:
 
 
 def summary(plan: Plan) -> str:
-    """The plan in a line: how many runs, why, and for how long, and the evaluations."""
+    """The plan in a line: how many runs, why, and for how long, the evaluations, and what is scored."""
     parts = []
     if plan.training:
         reasons = list(dict.fromkeys(planned.why for planned in plan.training))
@@ -75,6 +77,7 @@ def summary(plan: Plan) -> str:
         parts = [f"{_counted(plan.training)} to train ({why})", estimate_text(plan)]
     if plan.evaluations.total:
         parts.append(evaluations_text(plan))
+    parts += scorings_lines(plan)
     return f"study {plan.name}: {'; '.join(parts)}"
 
 
@@ -110,6 +113,16 @@ def evaluations_text(plan: Plan) -> str:
     earlier = plural(evaluations.earlier, "earlier evaluation")
     text += f"about {hours_text(evaluations.device_hours, plan.on_gpus)}, from {earlier}"
     return text + (f"; {evaluations.unknown} of them of unknown length" if evaluations.unknown else "")
+
+
+def scorings_lines(plan: Plan) -> list[str]:
+    """Number of files of answers that the study's own metrics score, in a line; none where they score nothing."""
+    metrics = f"metric{'' if len(plan.metrics) == 1 else 's'} {', '.join(plan.metrics)}"
+    return [f"{_files_to_score(plan)}, by the {metrics}"] if plan.scorings else []
+
+
+def _files_to_score(plan: Plan) -> str:
+    return f"{plan.scorings} file{'' if plan.scorings == 1 else 's'} of answers to score"
 
 
 def estimate_text(plan: Plan) -> str:

@@ -36,6 +36,7 @@ _FILE_KINDS = {
     rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet": "answers that the study does not have",
     rf"evaluation/{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.json": "record of answers that the study does not have",
     rf"scores/{_KEY}-{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.parquet": "scores that the study does not have",
+    rf"scores/{_KEY}-{_KEY}/{_MODEL}/{_KEYED}(?:\.steps)?\.json": "record of scores that the study does not have",
     rf"data/sft-{_KEY}\.(?:parquet|json)": "set of demonstrations of another config",
     rf"data/{_KEYED}\.(?:parquet|json)": "training set of another config",
     rf"data/evaluation/{_KEYED}\.(?:parquet|json)": "evaluation set of another config",
@@ -120,12 +121,12 @@ def needed_paths(study: Study) -> set[str]:
     paths |= {str(PurePath(file).parent) for file in study.fetched_reward_models}
     if not (study.root / study.config.root / study.model_file).is_file():
         paths.add(f"models/.{start.name}{SFT_WORK}")
-    tables = [*sets, *(f"{study.answers_folder}/{name}.parquet" for name in answers)]
+    tables = [*sets, *study.scores, *(f"{study.answers_folder}/{name}.parquet" for name in answers)]
     paths |= {name.removesuffix(".parquet") + ending for name in tables for ending in (".parquet", ".json")}
     paths |= {f"logs/{name}.log" for name in logs} | {f"benchmarks/{name}.tsv" for name in logs}
     if study.scores:
         paths |= {f"logs/score/{name}.log" for name in answers} | {f"benchmarks/score/{name}.tsv" for name in answers}
-    return paths | exports | set(study.exports) | set(study.scores)
+    return paths | exports | set(study.exports)
 
 
 def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:

@@ -224,13 +224,18 @@ class Reruns:
             for wildcards in wildcards_to_run(self.workflow, rule)
         ]
 
+    def scorings(self) -> int:
+        """Number of files of answers that this start is about to have scored by the study's own metrics."""
+        return len(wildcards_to_run(self.workflow, "score"))
+
     def plan(self, names: set[str] | None = None) -> Plan:
-        """What a start would train, of all runs or of these, and what Snakemake is about to evaluate.
+        """What a start would train, of all runs or of these, and what Snakemake is about to evaluate and to score.
 
         To be called once all jobs are planned.
         """
         history = read_history(self.folder, self.study.runs)
-        plan = plan_of(self.study, history, self.present, self.code_counts, names, self.evaluations())
+        judging = (self.evaluations(), self.scorings())
+        plan = plan_of(self.study, history, self.present, self.code_counts, names, *judging)
         inputs = [what for rule, what in INPUTS.items() if wildcards_to_run(self.workflow, rule)]
         if inputs and any(history.records.get(planned.run.name) and not planned.trains for planned in plan.runs):
             note = f"{' and '.join(inputs)}: made again; should the bytes differ, the next start trains all runs again"

@@ -265,7 +265,9 @@ def read_status(
         evaluated=sum((root / job.output).is_file() for job in answers if job.output not in damaged),
         evaluations=(len(study.runs) + 1 + len(study.keeping_runs)) * len(study.datasets),
         damaged_answers=damaged,
-        failed_jobs=list(_failed_jobs([*_preparations(study), *answers], root, study.config.root)),
+        failed_jobs=list(
+            _failed_jobs([*_preparations(study), *answers, *_scorings(study, trained)], root, study.config.root)
+        ),
         on_gpus=any(run.arm_spec.gpus for run in study.runs.values()),
     )
 
@@ -308,6 +310,17 @@ def _answers(study: Study, trained: list[str]) -> list[Job]:
         for what, model, of in models
         for data in study.datasets
     ]
+
+
+def _scorings(study: Study, trained: list[str]) -> list[Job]:
+    """Scorings of the answers of the base model and of trained runs by the study's own metrics."""
+    jobs = []
+    for file in study.scores:
+        name = file.removeprefix(f"{study.scores_folder}/").removesuffix(".parquet")
+        model, _, data = name.rpartition("/")
+        if model in ("base", *trained):
+            jobs.append(Job(f"score the answers of {model} to {data}", file, f"logs/score/{name}.log"))
+    return jobs
 
 
 def _failed_jobs(jobs: list[Job], root: Path, shown: str) -> Iterator[Job]:

@@ -111,18 +111,23 @@ def training_digest(functions: Iterable[str]) -> str:
 
 def training_modules(functions: Iterable[str]) -> dict[str, str]:
     """Digest of each module that `training_digest` is over."""
-    return _modules_of(*core_modules(), *_with_behind(component_modules(functions)))
+    return _modules_of(*core_modules(), *scoring_modules(functions))
 
 
 def command_modules(functions: Iterable[str]) -> dict[str, str]:
     """Digest of each module of the training command, also of those that only surround what decides numbers."""
-    return module_digests(f"{PACKAGE}.training", *_with_behind(component_modules(functions)))
+    return module_digests(f"{PACKAGE}.training", *scoring_modules(functions))
 
 
 def component_modules(functions: Iterable[str]) -> list[str]:
     """Modules of the built-in components among these functions, and of methods of combination, which have a dot."""
     built_in = [name for name in sorted(set(functions)) if ":" not in name]
     return [f"{PACKAGE}.{name}" if "." in name else f"{_COMPONENTS}.{name}" for name in built_in]
+
+
+def scoring_modules(functions: Iterable[str]) -> list[str]:
+    """Modules of the built-in components among these functions, and those that stand behind them."""
+    return _with_behind(component_modules(functions))
 
 
 def _with_behind(modules: Iterable[str]) -> list[str]:

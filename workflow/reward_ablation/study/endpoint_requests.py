@@ -1,15 +1,21 @@
-"""Requests to endpoints that a study makes for nothing: of components that score arms which are not trained on them."""
+"""Requests to endpoints that a study makes for nothing, or by its metrics: told before anything is asked.
+
+A component makes requests for nothing where it scores arms that are not trained on it.
+"""
 
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from reward_ablation.config.sections.data import ProblemSource, WordProblems
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.load import in_a_file, user_file
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.study.spec import data_spec
 
 #: The component that asks an endpoint.
 JUDGE = "judge"
@@ -24,17 +30,68 @@ def request_warnings(study: StudyConfig, runs: Iterable[Run], root: Path) -> lis
     for name, component in study.components.items():
         idle = [run for run in every if not run.arm_spec.weights.get(name)]
         if component.scored == "everywhere" and idle and asks(component.function, root):
-            judge, other = "asks an endpoint", "is asynchronous; if it asks an endpoint, it does so"
             warnings.append(
-                f"components.{name}: {judge if component.function == JUDGE else other} about each completion, also "
+                f"components.{name}: {_asking(component.function)} about each completion, also "
                 f"in {len(idle)} of {len(every)} runs whose weight on it is 0: about {_requests(idle, every)}; "
                 f"components.{name}.scored: where_trained leaves them out"
             )
     return warnings
 
 
+def metric_warnings(study: StudyConfig, runs: Iterable[Run], root: Path) -> list[str]:
+    """A warning for each metric that asks an endpoint about the stored answers, with the number of answers.
+
+    Equal answers are asked about once, and answers that are judged already not again.
+    """
+    asking = {name: function for name, (function, _) in study.metric_functions().items() if asks(function, root)}
+    if not asking:
+        return []
+    models = judged_models(study, list(runs))
+    questions = [known_questions(study, name, source, root) for name, source in study.data.evaluation.items()]
+    if models is None or None in questions:
+        number = "their number is known once " + ("the runs are trained" if models is None else "the data are prepared")
+    else:
+        answers = models * sum(each or 0 for each in questions) * (study.evaluation.greedy + study.evaluation.samples)
+        number = f"at most {answers:,} requests"
+    of_models = "each model" if models is None else f"{models} models" if models > 1 else "1 model"
+    return [
+        f"evaluation.metrics.{name}: {_asking(function)} about each answer of {of_models}: {number}"
+        for name, function in asking.items()
+    ]
+
+
+def judged_models(study: StudyConfig, runs: list[Run]) -> int | None:
+    """Models whose answers are judged: the base model, those of the runs and those that runs keep on the way.
+
+    None where runs keep models and nothing says how many steps they have.
+    """
+    kept = 0
+    for run in runs if study.keep_models else ():
+        steps = run.arm_spec.training.get("max_steps", -1)
+        if not isinstance(steps, int) or steps <= 0:
+            return None
+        kept += (steps - 1) // study.keep_models
+    return 1 + len(runs) + kept
+
+
+def known_questions(study: StudyConfig, name: str, source: ProblemSource, root: Path) -> int | None:
+    """Questions of an evaluation set, at most; None where the set is not prepared and nothing else says how many."""
+    record = root / study.root / "data" / "evaluation" / f"{name}-{data_spec(study, source, root).key}.json"
+    try:
+        return int(json.loads(record.read_bytes())["rows"])
+    except (OSError, ValueError, KeyError, TypeError):
+        if isinstance(source, WordProblems):
+            return min(source.count, source.limit or source.count)
+        return source.limit
+
+
+def _asking(function: str) -> str:
+    """What a function does that `asks`; of a user's function only its form is known."""
+    return "asks an endpoint" if function == JUDGE else "is asynchronous; if it asks an endpoint, it does so"
+
+
 def asks(function: str, root: Path) -> bool:
-    """Whether a component asks an endpoint, as far as known: the judge, and an `async def` of a user's file."""
+    """Whether a component or metric asks an endpoint, as far as known: the judge, and users' `async def`."""
     if not in_a_file(function):
         return function == JUDGE
     tree = ast.parse(user_file(function, root).read_bytes())

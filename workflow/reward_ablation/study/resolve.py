@@ -31,11 +31,10 @@ from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.combine_spec import combine_spec, with_trl_methods
 from reward_ablation.study.control import check_control, check_scored, control_warnings
-from reward_ablation.study.endpoint_requests import request_warnings
+from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
 from reward_ablation.study.golds import check_answers
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
-from reward_ablation.study.reward_models import FUNCTION as REWARD_MODEL
 from reward_ablation.study.run import Run, folders_of, run_code
 from reward_ablation.study.spec import arm_spec, contents_of, study_spec
 from reward_ablation.study.spec_parts import CombineSpec
@@ -122,6 +121,7 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
             *same_arms(contents, keys),
             *control_warnings(study, arms),
             *request_warnings(study, runs, root),
+            *metric_warnings(study, runs, root),
         ],
     )
     check_lengths(resolved, written)
@@ -133,12 +133,9 @@ def check_lengths(study: Study, written: dict[str, Any]) -> None:
     longest_seed = max(study.config.seeds)
     for run in study.runs.values():
         if run.seed == longest_seed:
-            check_length(
-                run.spec + study.parameter_options(run) + study.tracking_options(run),
-                f"the spec of arm {run.arm}",
-                written,
-            )
+            check_length(run.spec + study.options(run), f"the spec of arm {run.arm}", written)
     check_length(study.evaluation_spec(None), "the spec of an evaluation", written)
+    check_length(study.scoring.spec.text + study.scoring.options, "the spec of the metrics", written)
     for dataset, spec in study.datasets.items():
         check_length(spec, f"the spec of the evaluation set {dataset}", written)
 
@@ -243,10 +240,6 @@ def check_judging(function: str, parameters: dict[str, Any], root: Path, source:
         _, arguments = check_component(function, parameters, root, further=further_columns(source))
     except StudyError as error:
         raise ValueError(f"{where}: {str(error).removeprefix('components: ')}") from None
-    if function == REWARD_MODEL:
-        raise ValueError(
-            f"{where}: {function} scores completions in training alone; list it as a component, and not here"
-        )
     if missing := [column for column in arguments.columns if column in OF_TRAINER and column != "completions"]:
         raise ValueError(
             f"{where}: {function} asks for {missing[0]}, which is known in training alone; answers have their text, "

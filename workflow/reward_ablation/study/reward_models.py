@@ -1,4 +1,4 @@
-"""The models of the component `reward_model`: where they come from, and where the workflow keeps them."""
+"""The models of the function `reward_model`: where they come from, and where the workflow keeps them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reward_ablation.study.canonical import dump, key_of
+from reward_ablation.study.spec_parts import ComponentSpec, MetricSpec
 
 #: The function that is a model.
 FUNCTION = "reward_model"
@@ -14,7 +15,7 @@ FUNCTION = "reward_model"
 
 @dataclass(frozen=True)
 class UsedModel:
-    """A reward model as one component names it.
+    """A reward model as one component or metric names it.
 
     `parameters` are all of the component's, also those that are no part of its spec. `content` is the digest of a local
     folder; None for a model on the hub.
@@ -56,3 +57,14 @@ def model_file(key: str) -> str:
 def sources_by_key(models: Iterable[UsedModel]) -> dict[str, str]:
     """Source of each model, as JSON, by the key of its folder."""
     return {model.key: dump(model.source) for model in models}
+
+
+def used_models(
+    specs: Mapping[str, ComponentSpec | MetricSpec], written: Mapping[str, Mapping[str, Any]]
+) -> dict[str, UsedModel]:
+    """The models among components or metrics, by name; `written` are their parameters as the config has them."""
+    return {
+        name: UsedModel(written[name], spec.contents.get("model"))
+        for name, spec in specs.items()
+        if spec.function == FUNCTION
+    }

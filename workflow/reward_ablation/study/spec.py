@@ -118,7 +118,10 @@ def scores_spec(study: StudyConfig, root: Path) -> ScoresSpec:
 
 def metric_spec(name: str, function: str, parameters: dict[str, Any], root: Path) -> MetricSpec:
     """A metric of the study's own, as `component_spec` has a component."""
-    component = component_spec(Component(function=function, parameters=parameters), root, name)
+    try:
+        component = component_spec(Component(function=function, parameters=parameters), root, name)
+    except StudyError as error:
+        raise StudyError(f"evaluation.metrics.{str(error).removeprefix('components.')}") from None
     return MetricSpec(**{field: getattr(component, field) for field in MetricSpec.model_fields})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -12,22 +11,29 @@ from typing import Any
 
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
-from reward_ablation.config.tracking import run_title, tracking_in
-from reward_ablation.study.canonical import canonical, dump, key_of, normalised
+from reward_ablation.config.tracking import tracking_in
+from reward_ablation.study.canonical import canonical, dump, key_of
 from reward_ablation.study.code_digest import code_digest
-from reward_ablation.study.component_spec import divide
-from reward_ablation.study.core_digest import STAGES, component_modules, deciding_digest
+from reward_ablation.study.core_digest import STAGES, deciding_digest
+from reward_ablation.study.description import described_runs, summary_of
+from reward_ablation.study.exported_files import exported_files
+from reward_ablation.study.options import (
+    other_parameters,
+    parameter_options,
+    reward_model_options,
+    tracking_options,
+    vllm_options,
+)
 from reward_ablation.study.primary import Primary, Question, declared, read_recorded, recorded
-from reward_ablation.study.reward_models import FUNCTION, UsedModel, model_file, sources_by_key
+from reward_ablation.study.reward_models import UsedModel, model_file, sources_by_key, used_models
 from reward_ablation.study.run import Run
-from reward_ablation.study.run_folder import ANSWERS_OF_JUDGES
-from reward_ablation.study.run_spec import EvaluateSpec, ScoresSpec, SftSpec
+from reward_ablation.study.run_spec import EvaluateSpec, SftSpec
+from reward_ablation.study.scoring import Scoring
 from reward_ablation.study.spec import (
     data_spec,
     evaluation_spec,
     layout_of,
     model_spec,
-    scores_spec,
     sft_data_spec,
     sft_spec,
     train_data_spec,
@@ -113,8 +119,12 @@ class Study:
 
     @cached_property
     def reward_models(self) -> dict[str, str]:
-        """Sources of the reward models, as JSON, by the key of the folder that each is fetched into."""
-        return sources_by_key(model for run in self.runs.values() for model in self.models_of_components(run).values())
+        """Sources of the reward models of components and metrics, as JSON, by the key of the folder of each.
+
+        A folder of a component is named before an equal one of a metric: a metric changes no other job.
+        """
+        of_runs = (model for run in self.runs.values() for model in self.models_of_components(run).values())
+        return sources_by_key([*self.scoring.models.values(), *of_runs])
 
     @property
     def fetched_reward_models(self) -> list[str]:
@@ -123,11 +133,8 @@ class Study:
 
     def models_of_components(self, run: Run) -> dict[str, UsedModel]:
         """The reward models that score a run, by component."""
-        return {
-            name: UsedModel(self.config.components[name].parameters, spec.contents.get("model"))
-            for name, spec in run.arm_spec.components.items()
-            if spec.function == FUNCTION
-        }
+        written = {name: self.config.components[name].parameters for name in run.arm_spec.components}
+        return used_models(run.arm_spec.components, written)
 
     def reward_model_files(self, run: str) -> dict[str, str]:
         """Record of each fetched reward model that scores a run, by what the components call the model."""
@@ -155,7 +162,12 @@ class Study:
         """Scores of these answers by the present metrics of the study's own; None where it has none."""
         if not self.config.evaluation.metrics:
             return None
-        return f"scores/{self._evaluation_spec.key}-{self._scores_spec.key}"
+        return f"scores/{self._evaluation_spec.key}-{self.scoring.spec.key}"
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        """How stored answers are scored by the study's own metrics."""
+        return Scoring(self.config, self.root)
 
     @cached_property
     def scores(self) -> list[str]:
@@ -178,17 +190,7 @@ class Study:
     @cached_property
     def exports(self) -> list[str]:
         """Files in the layouts of other systems that the study asks for."""
-        answers = [f"eval_{moment}_{name}.jsonl" for moment in ("before", "after") for name in self.dataset_names]
-        of_layout = {
-            "rldynamics": ["all_rewards.json"],
-            "simple_grpo": ["rollouts.jsonl", *answers, "evaluation.json"],
-        }
-        return [
-            f"exports/{layout}/{run}/{file}"
-            for layout in dict.fromkeys(self.config.exports)
-            for run in self.runs
-            for file in of_layout[layout]
-        ]
+        return exported_files(self.config.exports, self.runs, self.dataset_names)
 
     def export_metadata(self, wildcards: Any) -> str:
         """What rldynamics' metadata say of model and data, as JSON."""
@@ -220,43 +222,25 @@ class Study:
         return {name: same.get(name, partial(self._resource_of_run, name)) for name in names}
 
     def options_of_run(self, wildcards: Any, output: Any) -> str:
-        """Options of the training command for vLLM, components and experiment trackers, each after a space.
+        """Options of the training command as of `options`.
 
         Snakemake does not compare a param with its record where the param's function takes `output`. None of these
         options is a reason to train again.
         """
-        run = self._run(wildcards)
-        vllm = run.launch.vllm
-        own = f" --vllm-memory-percent {vllm.memory_percent} --vllm-sleep {int(vllm.enable_sleep_mode)}" if vllm else ""
-        own += self.parameter_options(run) + self.reward_model_options(run)
-        return own + self.tracking_options(run)
+        return self.options(self._run(wildcards))
 
-    def reward_model_options(self, run: Run) -> str:
-        """What a command is told of the folders of fetched reward models, after a space; empty where there is none."""
-        files = self.reward_model_files(run.name)
-        folders = {reference: f"{self.config.root}/{file.rpartition('/')[0]}" for reference, file in files.items()}
-        return f" --reward-models {shlex.quote(dump(folders))}" if folders else ""
-
-    def parameter_options(self, run: Run) -> str:
-        """The parameters of a run's components that are no part of its spec, after a space; empty without any."""
+    def options(self, run: Run) -> str:
+        """Options of a run's training command: vLLM, components and experiment trackers, each after a space."""
         others = {name: each for name, each in self.other_parameters.items() if name in run.arm_spec.components}
-        return f" --parameters {shlex.quote(dump(others))}" if others else ""
+        models = self.models_of_components(run).values()
+        of_components = parameter_options(others) + reward_model_options(models, self.config.root)
+        return vllm_options(run.launch.vllm) + of_components + tracking_options(self.config, self._training(run), run)
 
     @cached_property
     def other_parameters(self) -> dict[str, dict[str, Any]]:
         """Parameters that are no part of any spec, by component; only components that have any."""
         components = self.config.components.items()
-        divided = {name: divide(each.function, each.parameters, self.root).others for name, each in components}
-        return {name: normalised(others) for name, others in divided.items() if others}
-
-    def tracking_options(self, run: Run) -> str:
-        """What the training command is told of experiment trackers, after a space; empty where there is none."""
-        chosen = self._tracking(run)
-        if not chosen:
-            return ""
-        title = run_title(self.config.model, self._training(run), run.arm, run.seed)
-        told = {"project": self.config.name, "run_name": title, **chosen, "group": run.arm}
-        return f" --tracking {shlex.quote(dump(told))}"
+        return other_parameters({name: (each.function, each.parameters) for name, each in components}, self.root)
 
     def _tracking(self, run: Run) -> dict[str, Any]:
         return tracking_in(self._training(run))
@@ -307,26 +291,11 @@ class Study:
 
     def scores_spec(self, wildcards: Any) -> str:
         """Spec of scores: the study's own metrics."""
-        return self._scores_spec.text
+        return self.scoring.spec.text
 
     def options_of_scores(self, wildcards: Any, output: Any) -> str:
-        """Parameters of metrics that decide no score, and the folder of kept answers, as options; each after a space.
-
-        They are no reason to score again.
-
-        For the argument `output` see `options_of_run`.
-        """
-        functions = self.config.metric_functions().items()
-        others = {name: divide(*function, self.root).others for name, function in functions}
-        told = {name: parameters for name, parameters in others.items() if parameters}
-        kept = shlex.quote(f"{self.config.root}/{ANSWERS_OF_JUDGES}")
-        return f" --parameters {shlex.quote(dump(told))} --judge {kept}" if told else ""
-
-    @cached_property
-    def scores_code(self) -> str:
-        """Digest of the code that scores answers: the stage's, and that of the package's functions in use."""
-        functions = (metric.function for metric in self._scores_spec.metrics.values())
-        return code_digest("reward_ablation.scores", *component_modules(functions))
+        """Options of the scoring command; for the argument `output` see `options_of_run`."""
+        return self.scoring.options
 
     @property
     def functions(self) -> list[str]:
@@ -350,10 +319,6 @@ class Study:
         return evaluation_spec(self.config)
 
     @cached_property
-    def _scores_spec(self) -> ScoresSpec:
-        return scores_spec(self.config, self.root)
-
-    @cached_property
     def _evaluation_text(self) -> str:
         return self._evaluation_spec.text
 
@@ -369,36 +334,7 @@ class Study:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What stages that look at all runs need to know, but for the runs themselves."""
-        config = self.config
-        datasets = list(zip(self.dataset_names, self.datasets, strict=True))
-        return {
-            "name": config.name,
-            "design": config.arms.design,
-            "components": list(config.components),
-            "arms": [{"name": name, "weights": arm.weights} for name, arm in self.arms.items()],
-            "baseline": config.baseline or next(iter(self.arms)),
-            "control": config.control,
-            "seeds": config.seeds,
-            "datasets": list(config.data.evaluation),
-            "answers": {name: f"{self.answers_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets},
-            "scores": {name: f"{self.scores_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets}
-            if self.scores_folder
-            else {},
-            "mathematics": config.evaluation.answer_format is not None,
-            "metrics": [
-                {"name": name, "range": metric.range, "higher_is_better": metric.higher_is_better}
-                for name, metric in config.evaluation.metrics.items()
-            ],
-            "questions": {name: f"data/evaluation/{dataset}.parquet" for name, dataset in datasets},
-            "keep_models": config.keep_models,
-            "inputs": {"model": self.model_file, "problems": self.problems_file},
-            "bootstrap": config.bootstrap,
-            "confidence": config.confidence,
-            **config.statistics.model_dump(),
-            "model": _title(config.model.model_dump())
-            + (f", fine-tuned on {_title(config.sft.data.model_dump())}" if config.sft else ""),
-            "training_data": _title(config.data.train.model_dump()),
-        }
+        return summary_of(self)
 
     @cached_property
     def digest(self) -> str:
@@ -435,13 +371,8 @@ class Study:
         Returns what the file now declares.
         """
         primary = declared(self.question, read_recorded(path), path.with_name("runs"))
-        runs = []
-        for arm, key in self.keys.items():
-            spec = self.runs[f"{self.folders[key]}/seed{self.config.seeds[0]}"].arm_spec.content()
-            for seed in self.config.seeds:
-                run = self.runs[f"{self.folders[key]}/seed{seed}"]
-                runs.append({"arm": arm, "key": key, "seed": seed, "folder": f"runs/{run.name}", "spec": spec})
-        write_json({**self.summary, "primary": primary.model_dump(), "digest": self.digest, "runs": runs}, path)
+        declares = {"primary": primary.model_dump(), "digest": self.digest}
+        write_json({**self.summary, **declares, "runs": described_runs(self)}, path)
         return primary
 
     @property
@@ -459,9 +390,3 @@ class Study:
         if self.config.sft:
             settings.add(canonical({"sft": self.config.sft.training, "gpus": self.config.launch.gpus}))
         return sorted(settings)
-
-
-def _title(source: dict[str, Any]) -> str:
-    """A source in a few words, such as `gsm8k train` or `Qwen/Qwen2.5-1.5B-Instruct`."""
-    what = source.get("id") or source.get("path") or source["source"]
-    return f"{what} {source['split']}" if source.get("split") else str(what)

@@ -20,6 +20,7 @@ from reward_ablation.combination.of_run import CombinationOfRun
 from reward_ablation.data.prepared import further_columns_of
 from reward_ablation.data.verify import verify_problems
 from reward_ablation.models.device import gpu_kind
+from reward_ablation.models.reward_model_host import RewardModels
 from reward_ablation.models.verify import verify_model
 from reward_ablation.rewards.asking.surroundings import asking
 from reward_ablation.rewards.load import load_component
@@ -39,7 +40,6 @@ from reward_ablation.training.around.launch.vllm_server import Engine, longest_t
 from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.around.progress import ProgressCallback
 from reward_ablation.training.around.resumed_state import load_state
-from reward_ablation.training.around.reward_models import RewardModels
 from reward_ablation.training.around.saving_trainer import SavingTrainer
 from reward_ablation.training.around.tracking import prepare_wandb, tracker_settings
 from reward_ablation.training.core import build as core

@@ -1,4 +1,4 @@
-"""The reward models of a run, in each of its processes: loaded before the trainer, on the process's own device."""
+"""The reward models of a process: those of a run, loaded before its trainer, or those of metrics."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 from reward_ablation.config.secrets import with_variables
 from reward_ablation.study.reward_models import FUNCTION
-from reward_ablation.study.spec_parts import ComponentSpec
+from reward_ablation.study.spec_parts import ComponentSpec, MetricSpec
 from reward_ablation.system.errors import StudyError
 
-#: Imported by its name: the digests of runs without a reward model are not over it.
+#: Imported by its name: digests of runs and scores without a reward model are not over it, and torch is not loaded.
 _MODULE = "reward_ablation.models.reward_model"
 
 
@@ -22,16 +22,20 @@ _MODULE = "reward_ablation.models.reward_model"
 class RewardModels:
     """Where the reward models of a process are, and the device that they run on.
 
-    `folders` are those of fetched models, by what the components call a model.
+    `folders` are those of fetched models, by what the components call a model. `section` of the config has the names of
+    what is loaded.
     """
 
     folders: Mapping[str, Path]
     device: str
+    section: str = "components"
 
-    def load(self, components: Mapping[str, ComponentSpec], others: Mapping[str, Mapping[str, Any]]) -> None:
-        """Load the models of those components that are models, each once.
+    def load(
+        self, components: Mapping[str, ComponentSpec | MetricSpec], others: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Load the models of those components or metrics that are models, each once.
 
-        `others` are parameters by component that are no part of the spec.
+        `others` are parameters by name that are no part of the spec.
 
         A model that cannot be used ends the run before anything is sampled. DeepSpeed would divide a model among the
         processes that is loaded after the trainer's config is made.
@@ -39,7 +43,7 @@ class RewardModels:
         Raises
         ------
         StudyError
-            `components.NAME: parameter: what is wrong; what to do`.
+            `SECTION.NAME: parameter: what is wrong; what to do`.
         """
         models = {
             name: {**part.parameters, **others.get(name, {})}
@@ -54,4 +58,4 @@ class RewardModels:
             try:
                 host.open_reward_model({key: with_variables(value, os.environ) for key, value in parameters.items()})
             except StudyError as error:
-                raise StudyError(f"components.{name}: {error}") from error
+                raise StudyError(f"{self.section}.{name}: {error}") from error

@@ -1,0 +1,46 @@
+"""Stored answers to a small evaluation set, and the command that scores them."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from reward_ablation.data.problems import PrepareSpec, prepare
+from reward_ablation.scores.__main__ import main
+from reward_ablation.study.component_spec import divide
+
+
+class Stored:
+    """Four answers to four questions, in a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        source = {"source": "word_problems", "count": 4, "split": "test"}
+        prepare(PrepareSpec.model_validate({"source": source, "duplicates": "refuse"}), "test", folder / "test.parquet")
+        self.problems = pd.read_parquet(folder / "test.parquet")
+        self.completions = [str(number) for number in range(4)]
+        answers = {"problem_id": self.problems["id"], "mode": "greedy", "sample": 0, "completion": self.completions}
+        pd.DataFrame(answers).assign(tokens=1, truncated=False).to_parquet(folder / "answers.parquet")
+
+    def score(self, metrics, *options, output="scores.parquet", device="cpu"):
+        """Scores by metrics, which are functions with all of their parameters by name, as the rule has them scored."""
+        divided = {name: divide(function, parameters, self.folder) for name, (function, parameters) in metrics.items()}
+        spec = {
+            name: {"function": metrics[name][0], "parameters": parts.deciding, "contents": parts.contents}
+            for name, parts in divided.items()
+        }
+        others = {name: parts.others for name, parts in divided.items()}
+        arguments = ["--spec", json.dumps({"metrics": spec, "device": device}), "--parameters", json.dumps(others)]
+        arguments += [
+            "--answers",
+            str(self.folder / "answers.parquet"),
+            "--problems",
+            str(self.folder / "test.parquet"),
+        ]
+        main([*arguments, *options, "--output", str(self.folder / output)])
+        return pd.read_parquet(self.folder / output)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    return Stored(tmp_path)

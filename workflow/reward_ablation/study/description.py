@@ -1,0 +1,59 @@
+"""What `study.json` says of a study."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reward_ablation.study.study import Study
+
+
+def summary_of(study: Study) -> dict[str, Any]:
+    """What stages that look at all runs need to know, but for the runs themselves."""
+    config = study.config
+    datasets = list(zip(study.dataset_names, study.datasets, strict=True))
+    return {
+        "name": config.name,
+        "design": config.arms.design,
+        "components": list(config.components),
+        "arms": [{"name": name, "weights": arm.weights} for name, arm in study.arms.items()],
+        "baseline": config.baseline or next(iter(study.arms)),
+        "control": config.control,
+        "seeds": config.seeds,
+        "datasets": list(config.data.evaluation),
+        "answers": {name: f"{study.answers_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets},
+        "scores": {name: f"{study.scores_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets}
+        if study.scores_folder
+        else {},
+        "mathematics": config.evaluation.answer_format is not None,
+        "metrics": [
+            {"name": name, "range": metric.range, "higher_is_better": metric.higher_is_better}
+            for name, metric in config.evaluation.metrics.items()
+        ],
+        "questions": {name: f"data/evaluation/{dataset}.parquet" for name, dataset in datasets},
+        "keep_models": config.keep_models,
+        "inputs": {"model": study.model_file, "problems": study.problems_file},
+        "bootstrap": config.bootstrap,
+        "confidence": config.confidence,
+        **config.statistics.model_dump(),
+        "model": title_of(config.model.model_dump())
+        + (f", fine-tuned on {title_of(config.sft.data.model_dump())}" if config.sft else ""),
+        "training_data": title_of(config.data.train.model_dump()),
+    }
+
+
+def described_runs(study: Study) -> list[dict[str, Any]]:
+    """Each run of each arm, with its spec; arms with the same spec share their runs."""
+    runs = []
+    for arm, key in study.keys.items():
+        spec = study.runs[f"{study.folders[key]}/seed{study.config.seeds[0]}"].arm_spec.content()
+        for seed in study.config.seeds:
+            run = study.runs[f"{study.folders[key]}/seed{seed}"]
+            runs.append({"arm": arm, "key": key, "seed": seed, "folder": f"runs/{run.name}", "spec": spec})
+    return runs
+
+
+def title_of(source: dict[str, Any]) -> str:
+    """A source in a few words, such as `gsm8k train` or `Qwen/Qwen2.5-1.5B-Instruct`."""
+    what = source.get("id") or source.get("path") or source["source"]
+    return f"{what} {source['split']}" if source.get("split") else str(what)
