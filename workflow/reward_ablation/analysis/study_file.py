@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from reward_ablation.study.claims import DeclaredClaim
 from reward_ablation.study.primary import Contrast, Primary, Question
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
@@ -79,6 +80,10 @@ class StudyFile(Section):
     control: str | None = None
     #: What the study was made to find out, and since when that is declared.
     primary: Primary
+    #: What the tables judge, and since when it is declared.
+    claims: list[DeclaredClaim] = []
+    #: Claims that were taken out after there were runs.
+    withdrawn_claims: list[DeclaredClaim] = []
     bootstrap: int
     confidence: float
     seed_variance: Literal["moderated", "per_arm"] = "moderated"

@@ -11,7 +11,7 @@ from reward_ablation.start.damage import Damage
 from reward_ablation.start.estimates import Estimate, Pace
 from reward_ablation.start.evaluations import Evaluation, Evaluations, estimated
 from reward_ablation.start.history import History, Interrupted, arm_of
-from reward_ablation.start.primary_question import primary_line
+from reward_ablation.start.primary_question import claims_line, primary_line
 from reward_ablation.start.stale import Present, stale_because
 from reward_ablation.study.core_digest import of_checkpoints
 from reward_ablation.study.run import Run
@@ -64,6 +64,8 @@ class Plan:
     on_gpus: bool
     #: What the study was made to find out, and since when that is declared.
     primary: str = ""
+    #: The study's claims, and since when they are declared.
+    claims: str = ""
 
     @property
     def training(self) -> list[PlannedRun]:
@@ -108,6 +110,7 @@ def plan_of(
         damaged_answers={file: problem for file, problem in damaged.items() if file in made},
         on_gpus=study.config.launch.gpus > 0,
         primary=primary_line(study),
+        claims=claims_line(study),
     )
 
 

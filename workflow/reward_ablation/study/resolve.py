@@ -29,6 +29,7 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
+from reward_ablation.study.claim_checks import claims_of
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import request_warnings
 from reward_ablation.study.golds import check_answers
@@ -111,6 +112,7 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
         folders=folders,
         runs={run.name: run for run in runs},
         question=question,
+        claims=claims_of(study, list(arms), question),
         described=described,
         warnings=[
             *trained_on_test(study.data),

@@ -14,6 +14,13 @@ from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
 from reward_ablation.study.canonical import canonical, dump, key_of, normalised
+from reward_ablation.study.claims import (
+    Claim,
+    ClaimsOnRecord,
+    declared_claims,
+    read_recorded_claims,
+    recorded_claims,
+)
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.component_spec import divide
 from reward_ablation.study.core_digest import STAGES, component_modules, deciding_digest
@@ -71,6 +78,8 @@ class Study:
         Runs by name, each once: arms with the same spec share theirs.
     question : Question
         What the study was made to find out.
+    claims : list of Claim
+        What the finished study judges; often none.
     described : dict
         What the present `study.json` says of the whole study; empty where there is none.
     warnings : list of str
@@ -84,6 +93,7 @@ class Study:
     folders: dict[str, str]
     runs: dict[str, Run]
     question: Question
+    claims: list[Claim]
     described: dict[str, Any]
     warnings: list[str]
 
@@ -403,7 +413,8 @@ class Study:
     @cached_property
     def digest(self) -> str:
         """Digest of what `describe` writes, but for times; a key stands for its spec."""
-        content = [self.summary, self.question.model_dump(), self.keys, self.folders]
+        claims = [[claim.model_dump() for claim in self.claims]] if self.claims else []
+        content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     @property
@@ -422,6 +433,21 @@ class Study:
         there = recorded(self.described)
         return there is None or there.digest != self.question.key
 
+    @cached_property
+    def claims_on_record(self) -> ClaimsOnRecord:
+        """The claims in the present `study.json`."""
+        return recorded_claims(self.described)
+
+    @cached_property
+    def claims_to_record(self) -> ClaimsOnRecord:
+        """The claims as the next `study.json` has them."""
+        return declared_claims(self.claims, self.claims_on_record, self.description.with_name("runs"))
+
+    @property
+    def declares_claims(self) -> bool:
+        """Whether claims are not on record yet, or are taken out."""
+        return {claim.key for claim in self.claims_on_record.claims} != {claim.key for claim in self.claims}
+
     def describe(self, path: str | Path, log: str) -> None:
         """Write `study.json` as in `write_description`, and to the log what to expect."""
         self.write_description(Path(path))
@@ -429,19 +455,21 @@ class Study:
         Path(log).write_text("\n".join(lines) + "\n")
 
     def write_description(self, path: Path) -> Primary:
-        """Write `study.json`: the summary, the primary question, and each run of each arm with its spec.
+        """Write `study.json`: the summary, the primary question, claims, and each run of each arm.
 
-        A question that the present file declares keeps its time, so that a study that stays has the same bytes.
-        Returns what the file now declares.
+        A question or claim that the present file declares keeps its time, so that a study that stays has the same
+        bytes. Returns the question that the file now declares.
         """
         primary = declared(self.question, read_recorded(path), path.with_name("runs"))
+        claims = declared_claims(self.claims, read_recorded_claims(path), path.with_name("runs"))
         runs = []
         for arm, key in self.keys.items():
             spec = self.runs[f"{self.folders[key]}/seed{self.config.seeds[0]}"].arm_spec.content()
             for seed in self.config.seeds:
                 run = self.runs[f"{self.folders[key]}/seed{seed}"]
                 runs.append({"arm": arm, "key": key, "seed": seed, "folder": f"runs/{run.name}", "spec": spec})
-        write_json({**self.summary, "primary": primary.model_dump(), "digest": self.digest, "runs": runs}, path)
+        declarations = {"primary": primary.model_dump(), **claims.content()}
+        write_json({**self.summary, **declarations, "digest": self.digest, "runs": runs}, path)
         return primary
 
     @property

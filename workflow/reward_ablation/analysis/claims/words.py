@@ -1,0 +1,64 @@
+"""What the summary and the report say of claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.words import counted, number, p_value
+
+
+def verdicts(table: pd.DataFrame, study: StudyFile) -> str:
+    """How many claims are supported, contradicted and undecided, and by what."""
+    kinds = ("supported", "contradicted", "undecided")
+    found = ", ".join(f"{(table['verdict'] == kind).sum()} {kind}" for kind in kinds)
+    level = round(1 - study.confidence, 9)
+    return f"{counted(len(table), 'claim')}: {found}; Holm p over all claims must be below {level:g}"
+
+
+def claimed_difference(row: Any) -> str:
+    """What is claimed of which difference: `format on gsm8k_test (greedy), gdpo minus sum: above 0.02`."""
+    margin = f"{row.margin:g}"
+    below = margin if not row.margin else f"−{margin}"
+    region = {"higher": f"above {margin}", "lower": f"below {below}", "same": f"within ±{margin}"}[row.direction]
+    return f"{name_of(row.metric)} on {row.dataset} ({row.mode}), {row.arm} minus {row.against}: {region}"
+
+
+def measured_difference(row: Any, study: StudyFile) -> str:
+    """The estimate with its interval, Holm's p-value, and what they are over."""
+    limits = metrics_of_study(study).limits(row.metric)
+    estimate, low, high = (number(value, limits) for value in (row.estimate, row.low, row.high))
+    over = f"{counted(row.seeds, 'seed')}, {counted(row.questions, 'question')}"
+    return f"{estimate} [{low}, {high}], Holm p {p_value(row.p_holm)} ({over})"
+
+
+def since(runs_then: int) -> str:
+    """Whether a claim was declared before the first run."""
+    if not runs_then:
+        return "Declared before the first run."
+    runs = "1 run" if runs_then == 1 else f"{runs_then:,} runs"
+    return f"Declared when {runs} had been trained: what these runs may have suggested, they cannot confirm."
+
+
+def known(value: Any) -> str:
+    """A text of a table; empty where it is null."""
+    return "" if pd.isna(value) else str(value)
+
+
+def cautions(row: Any) -> str:
+    """What else to know of a verdict: provenance that differs, and arms whose seeds differ more than others'."""
+    provenance, flagged = known(row.provenance), known(row.flagged_arms)
+    words = [f"The training of the two {provenance}."] if provenance not in ("", "same") else []
+    words += [f"Seeds of {flagged} differ more than those of other arms."] if flagged else []
+    return " ".join(words)
+
+
+def withdrawn(study: StudyFile) -> list[str]:
+    """A sentence for each claim that was taken out after there were runs."""
+    return [
+        f"Taken out after there were runs: {claim.name}, declared {claim.declared}: {claim.says}"
+        for claim in study.withdrawn_claims
+    ]
