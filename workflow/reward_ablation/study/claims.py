@@ -98,18 +98,16 @@ def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path)
     runs : Path
         Folder of the study's runs. A claim that is taken out after some of them were trained is kept as withdrawn.
     """
-    known = {claim.key: claim for claim in [*before.withdrawn_claims, *before.claims]}
     keys = {claim.key for claim in claims}
     there = 0 if keys == {claim.key for claim in before.claims} else finished_runs(runs)
-    now = {"declared": utc_now(), "runs_then": there}
+    withdrawn = [*before.withdrawn_claims, *(before.claims if there else [])]
+    times = {claim.key: _since(claim) for claim in [*before.withdrawn_claims, *before.claims]}
+    if keys - times.keys():
+        now = {"declared": utc_now(), "runs_then": there}
+        times |= dict.fromkeys(keys - times.keys(), now)
     return ClaimsOnRecord(
-        claims=[
-            DeclaredClaim(**claim.model_dump(), **(_since(known[claim.key]) if claim.key in known else now))
-            for claim in claims
-        ],
-        withdrawn_claims=[
-            claim for claim in [*before.withdrawn_claims, *(before.claims if there else [])] if claim.key not in keys
-        ],
+        claims=[DeclaredClaim(**claim.model_dump(), **times[claim.key]) for claim in claims],
+        withdrawn_claims=[claim for claim in withdrawn if claim.key not in keys],
     )
 
 
