@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reward_ablation.study.claims import read_recorded_claims, since_words
+from reward_ablation.study.claims import declared_claims, read_recorded_claims, recorded_claims, since_words
 from reward_ablation.study.primary import told
 from reward_ablation.study.study import Study
 
@@ -16,8 +16,15 @@ def primary_line(study: Study) -> str:
 
 def claims_line(study: Study) -> str:
     """The names of the study's claims, and since when they are declared; empty where there are none."""
-    words = since_words(study.claims_to_record, study.claims_on_record)
+    before = recorded_claims(study.described)
+    coming = declared_claims(study.claims, before, study.description.with_name("runs"))
+    words = since_words(coming, before)
     return f"claims: {words}" if words else ""
+
+
+def declares_claims(study: Study) -> bool:
+    """Whether claims are not on record yet, or are taken out."""
+    return {claim.key for claim in recorded_claims(study.described).claims} != {claim.key for claim in study.claims}
 
 
 def record_question(study: Study, trains: bool, describes: bool, tell: Callable[[str], None]) -> None:
@@ -31,11 +38,11 @@ def record_question(study: Study, trains: bool, describes: bool, tell: Callable[
     tell : callable
         Gets a line where the question is declared after there were runs, and one where claims are.
     """
-    if not (study.declares or study.declares_claims) or not (trains or describes):
+    if not (study.declares or declares_claims(study)) or not (trains or describes):
         return
     primary = study.write_description(study.description)
     if study.declares and primary.runs_then:
         tell(f"primary question: {study.question}; {told(primary)}")
     record = read_recorded_claims(study.description)
-    if study.declares_claims and (record.withdrawn_claims or any(claim.runs_then for claim in record.claims)):
+    if declares_claims(study) and (record.withdrawn_claims or any(claim.runs_then for claim in record.claims)):
         tell(f"claims: {since_words(record, record)}")

@@ -14,13 +14,7 @@ from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
 from reward_ablation.study.canonical import canonical, dump, key_of, normalised
-from reward_ablation.study.claims import (
-    Claim,
-    ClaimsOnRecord,
-    declared_claims,
-    read_recorded_claims,
-    recorded_claims,
-)
+from reward_ablation.study.claims import Claim, declared_claims, read_recorded_claims
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.component_spec import divide
 from reward_ablation.study.core_digest import STAGES, component_modules, deciding_digest
@@ -432,21 +426,6 @@ class Study:
         """Whether the declaration is not on record yet."""
         there = recorded(self.described)
         return there is None or there.digest != self.question.key
-
-    @cached_property
-    def claims_on_record(self) -> ClaimsOnRecord:
-        """The claims in the present `study.json`."""
-        return recorded_claims(self.described)
-
-    @cached_property
-    def claims_to_record(self) -> ClaimsOnRecord:
-        """The claims as the next `study.json` has them."""
-        return declared_claims(self.claims, self.claims_on_record, self.description.with_name("runs"))
-
-    @property
-    def declares_claims(self) -> bool:
-        """Whether claims are not on record yet, or are taken out."""
-        return {claim.key for claim in self.claims_on_record.claims} != {claim.key for claim in self.claims}
 
     def describe(self, path: str | Path, log: str) -> None:
         """Write `study.json` as in `write_description`, and to the log what to expect."""

@@ -178,7 +178,7 @@ def claim_card(row: Any, study: StudyFile) -> str:
         f"- **{row.claim}: {row.verdict}** (row {row.row}). {says}" + (f" (source: {source})" if source else ""),
         f"  - claimed: {claimed_difference(row)}",
         f"  - measured: {measured_difference(row, study)}",
-        f"  - {' '.join(filter(None, [since(row.runs_then), cautions(row)]))}",
+        f"  - {' '.join(filter(None, [since(row.runs_then), cautions(row, study)]))}",
     ]
     return "\n".join(lines)
 

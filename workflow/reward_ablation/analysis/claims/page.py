@@ -36,7 +36,7 @@ def card(row: Any, study: StudyFile) -> list[str]:
         ("claimed", claimed_difference(row)),
         ("measured", measured_difference(row, study)),
         ("declared", f"{row.declared}. {since(row.runs_then)}"),
-        ("note", cautions(row)),
+        ("note", cautions(row, study)),
     ]
     shown = [line for line in lines if line[1]]
     return [section(f"{row.claim}: {row.verdict}"), table(["claim", printable(row.says)], shown)]

@@ -15,8 +15,12 @@ def verdicts(table: pd.DataFrame, study: StudyFile) -> str:
     """How many claims are supported, contradicted and undecided, and by what."""
     kinds = ("supported", "contradicted", "undecided")
     found = ", ".join(f"{(table['verdict'] == kind).sum()} {kind}" for kind in kinds)
-    level = round(1 - study.confidence, 9)
-    return f"{counted(len(table), 'claim')}: {found}; Holm p over all claims must be below {level:g}"
+    return f"{counted(len(table), 'claim')}: {found}; Holm p over all claims must be below {level_of(study):g}"
+
+
+def level_of(study: StudyFile) -> float:
+    """The level of the tests; 1 − 0.95 is a little more than 0.05 to a computer."""
+    return round(1 - study.confidence, 9)
 
 
 def claimed_difference(row: Any) -> str:
@@ -48,11 +52,16 @@ def known(value: Any) -> str:
     return "" if pd.isna(value) else str(value)
 
 
-def cautions(row: Any) -> str:
-    """What else to know of a verdict: provenance that differs, and arms whose seeds differ more than others'."""
+def cautions(row: Any, study: StudyFile) -> str:
+    """What else to know of a verdict: what the correction changed, provenance, and arms whose seeds differ much."""
     provenance, flagged = known(row.provenance), known(row.flagged_arms)
-    words = [f"The training of the two {provenance}."] if provenance not in ("", "same") else []
-    words += [f"Seeds of {flagged} differ more than those of other arms."] if flagged else []
+    words = []
+    if row.p < level_of(study) <= row.p_holm:
+        words.append("The interval alone decides it, but not after the correction for the number of claims.")
+    if provenance not in ("", "same"):
+        words.append(f"The training of the two {provenance}.")
+    if flagged:
+        words.append(f"Seeds of {flagged} differ more than those of other arms.")
     return " ".join(words)
 
 
