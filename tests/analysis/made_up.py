@@ -51,6 +51,7 @@ class MadeUpStudy:
     unscored: str | None = None  # component that scores no rollout
     control: str | None = None
     where_trained: tuple[str, ...] = ()  # components that only arms with a weight on them score
+    claims: list[dict[str, Any]] = field(default_factory=list)  # declared claims, as study.json has them
     constant_from: int | None = None  # step from which the second component is constant: no gradient
 
     @property
@@ -101,6 +102,7 @@ class MadeUpStudy:
             "confidence": 0.95,
             "model": "Qwen/Qwen2.5-1.5B-Instruct at 989aa7980e4cf806f80c7fef2b1adb7bc71aa306",
             "training_data": "gsm8k, split train: 7473 problems",
+            **({"claims": self.claims} if self.claims else {}),
         }
 
     def write(self, root: Path) -> Path:

@@ -47,7 +47,9 @@ def test_a_study_of_programs_speaks_of_passes(tmp_path):
     assert not re.search(r"accurac|lenient|strict|format|mathematic", summary)
     judged = [path.read_text() for path in study.results.glob("tables/*.csv") if path.stem != "examples"]
     assert not re.search(r"accuracy|correct_|lenient", "".join(judged))
-    assert pd.read_csv(study.results / "tables/examples.csv")[["gold", "answer", "correct_strict"]].isna().all(axis=None)
+    assert (
+        pd.read_csv(study.results / "tables/examples.csv")[["gold", "answer", "correct_strict"]].isna().all(axis=None)
+    )
     by_run = pd.read_csv(study.results / "tables/evaluation_by_run.csv")
     assert {"passes", "tokens", "truncated"} <= set(by_run.metric)
     rollouts = pd.concat(pd.read_parquet(path) for path in study.results.glob("runs/*/*/rollouts.parquet"))

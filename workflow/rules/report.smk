@@ -6,6 +6,7 @@ SUMMARY_TABLES = [
     "reward_hacking",
     "provenance",
 ]
+CLAIMS = ["<results>/tables/claims.parquet"] if study.claims else []
 
 
 rule report_pages:
@@ -52,6 +53,7 @@ rule summary:
     input:
         study="<results>/study.json",
         tables=expand("<results>/tables/{table}.parquet", table=SUMMARY_TABLES),
+        claims=CLAIMS,
         cost="<results>/tables/cost.csv",
     output:
         markdown="<results>/tables/summary.md",

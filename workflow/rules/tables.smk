@@ -167,6 +167,36 @@ rule tables_reward_hacking:
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 
+rule tables_claims:
+    """The study's claims, judged; no file asks for this in a study without claims."""
+    input:
+        study="<results>/study.json",
+        runs="<results>/tables/runs.sha256",
+        by_run="<results>/tables/evaluation_by_run.parquet",
+        answers=ANSWERS,
+        scores=SCORES,
+    output:
+        tables=expand("<results>/tables/{file}", file=files_of("claims")),
+        page=report(
+            "<results>/tables/claims.html",
+            category="Claims",
+            caption="../report/claims.rst",
+            labels={"title": "Claims and verdicts", "format": "HTML"},
+        ),
+    log:
+        "<logs>/tables/claims.log",
+    benchmark:
+        "<benchmarks>/tables/claims.tsv"
+    localrule: True
+    params:
+        code=study.code_of("analysis.claims"),
+    message:
+        "judge the claims"
+    shell:
+        "exec python -m reward_ablation.analysis.claims --study {input.study:q}"
+        ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
+
+
 rule tables_cost:
     """What the runs and their evaluations cost, by their own clocks and by Slurm's accounting, and requests to judges."""
     input:

@@ -55,8 +55,12 @@ RULES = {
         ),
     ),
     "reward_hacking": TableRule("analysis.reward_hacking", ("reward_hacking",)),
+    "claims": TableRule("analysis.claims", ("claims",)),
     "cost": TableRule("cost", ("runs", "cost")),
 }
+
+#: Rules that run only in a study which asks for their tables.
+ON_REQUEST = {"claims"}
 
 #: Tables of times, which differ between equal studies. These tables have a CSV file and no Parquet file.
 OF_TIMES = {"cost"}

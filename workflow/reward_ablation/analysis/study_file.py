@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from reward_ablation.config.sections.combine import OF_TRL
+from reward_ablation.study.claims import DeclaredClaim
 from reward_ablation.study.primary import Contrast, Primary, Question
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
@@ -34,6 +36,11 @@ class StudyArm(Section):
     name: str
     weights: dict[str, float]
     combine: str | None = None
+
+    @property
+    def has_fixed_weights(self) -> bool:
+        """Whether its components are combined as TRL does, by the weights as they are."""
+        return self.combine in (None, *OF_TRL)
 
 
 class StudyRun(Section):
@@ -83,6 +90,10 @@ class StudyFile(Section):
     control: str | None = None
     #: What the study was made to find out, and since when that is declared.
     primary: Primary
+    #: What the tables judge, and since when it is declared.
+    claims: list[DeclaredClaim] = []
+    #: Claims that were taken out after there were runs.
+    withdrawn_claims: list[DeclaredClaim] = []
     bootstrap: int
     confidence: float
     seed_variance: Literal["moderated", "per_arm"] = "moderated"

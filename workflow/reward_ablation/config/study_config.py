@@ -9,6 +9,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 from reward_ablation.config.base import Folder, Name, Section
 from reward_ablation.config.designs import Arm, Design, expand
 from reward_ablation.config.grpo_settings import GrpoSettings
+from reward_ablation.config.sections.claims import ClaimOnArms
 from reward_ablation.config.sections.data import Data, Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.launch import Launch
@@ -34,6 +35,10 @@ class StudyConfig(Section):
     control: Name | None = Field(None, description="Arm that is rewarded at random; default none.")
     primary: PrimaryQuestion = Field(
         PrimaryQuestion(), description="What the study was made to find out, said before the first run."
+    )
+    claims: dict[Name, ClaimOnArms] = Field(
+        default_factory=dict,
+        description="Claims by name, which the finished study supports, contradicts or leaves open.",
     )
     training: GrpoSettings = Field(default_factory=dict, description="TRL's GRPOConfig by its own names.")
     lora: Lora | None = Field(None, description="Train adapters; default: all weights.")

@@ -11,7 +11,7 @@ from reward_ablation.start.damage import Damage
 from reward_ablation.start.estimates import Estimate, Pace
 from reward_ablation.start.evaluations import Evaluation, Evaluations, estimated
 from reward_ablation.start.history import History, Interrupted, arm_of
-from reward_ablation.start.primary_question import primary_line
+from reward_ablation.start.primary_question import claims_line, primary_line
 from reward_ablation.start.stale import Present, stale_because
 from reward_ablation.study.core_digest import of_checkpoints
 from reward_ablation.study.run import Run
@@ -68,6 +68,8 @@ class Plan:
     scorings: int = 0
     #: Names of these metrics.
     metrics: tuple[str, ...] = ()
+    #: The study's claims, and since when they are declared.
+    claims: str = ""
 
     @property
     def training(self) -> list[PlannedRun]:
@@ -117,6 +119,7 @@ def plan_of(
         primary=primary_line(study),
         scorings=scorings,
         metrics=(*study.config.evaluation.metrics,),
+        claims=claims_line(study),
     )
 
 

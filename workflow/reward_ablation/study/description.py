@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reward_ablation.config.sections.combine import AGGREGATION, OF_TRL
+
 if TYPE_CHECKING:
     from reward_ablation.study.study import Study
 
@@ -11,12 +13,13 @@ if TYPE_CHECKING:
 def summary_of(study: Study) -> dict[str, Any]:
     """What stages that look at all runs need to know, but for the runs themselves."""
     config = study.config
+    methods = methods_of(study)
     datasets = list(zip(study.dataset_names, study.datasets, strict=True))
     return {
         "name": config.name,
         "design": config.arms.design,
         "components": list(config.components),
-        "arms": [{"name": name, "weights": arm.weights} for name, arm in study.arms.items()],
+        "arms": [{"name": name, "weights": arm.weights, **methods.get(name, {})} for name, arm in study.arms.items()],
         "baseline": config.baseline or next(iter(study.arms)),
         "control": config.control,
         "seeds": config.seeds,
@@ -40,6 +43,18 @@ def summary_of(study: Study) -> dict[str, Any]:
         + (f", fine-tuned on {title_of(config.sft.data.model_dump())}" if config.sft else ""),
         "training_data": title_of(config.data.train.model_dump()),
     }
+
+
+def methods_of(study: Study) -> dict[str, dict[str, str]]:
+    """The method of combination of each arm, by the arm; empty where no arm of the config has one."""
+    if not any(arm.combine for arm in study.config.expanded_arms().values()):
+        return {}
+    trl = {aggregation: method for method, aggregation in OF_TRL.items()}
+    methods = {}
+    for name, arm in study.arms.items():
+        aggregation = {**study.config.training, **arm.training}.get(AGGREGATION, OF_TRL["weighted_sum"])
+        methods[name] = {"combine": arm.combine.method if arm.combine else trl[aggregation]}
+    return methods
 
 
 def described_runs(study: Study) -> list[dict[str, Any]]:

@@ -117,8 +117,12 @@ def declared(question: Question, before: Primary | None, runs: Path) -> Primary:
     earlier = [] if before is None else before.earlier
     if before is not None and before.declared is not None and there:
         earlier = [*earlier, Declared.model_validate(before.model_dump())]
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Primary(**asked, declared=now, digest=question.key, runs_then=there, earlier=earlier)
+    return Primary(**asked, declared=utc_now(), digest=question.key, runs_then=there, earlier=earlier)
+
+
+def utc_now() -> str:
+    """This moment in UTC, to the second: `2026-01-31T12:00:00Z`."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def finished_runs(folder: Path) -> int:

@@ -29,6 +29,7 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.rewards.arguments import OF_TRAINER
 from reward_ablation.rewards.load import check_component, in_a_file, user_file
 from reward_ablation.study.canonical import dump, key_of
+from reward_ablation.study.claim_checks import claims_of
 from reward_ablation.study.combine_spec import combine_spec, with_trl_methods
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
@@ -36,6 +37,7 @@ from reward_ablation.study.golds import check_answers
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.run import Run, folders_of, run_code
+from reward_ablation.study.same_arms import same_arms
 from reward_ablation.study.spec import arm_spec, contents_of, study_spec
 from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.study.study import DESCRIPTION, FOLDERS, Study
@@ -115,6 +117,7 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
         folders=folders,
         runs={run.name: run for run in runs},
         question=question,
+        claims=claims_of(study, list(arms), question),
         described=described,
         warnings=[
             *trained_on_test(study.data),
@@ -376,33 +379,3 @@ def trained_on_test(data: Data) -> list[str]:
         f"data.train: training on test problems: {train.source} is a public benchmark; numbers on it{others} say "
         f"nothing of what a model can do, nor compare with anybody else's{advice}"
     ]
-
-
-def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[str]:
-    """Warnings of arms that are one: same spec, or weights that differ by a factor that scaling takes out."""
-    first_with: dict[str, str] = {}
-    first_direction: dict[str, str] = {}
-    warnings = []
-    for name, spec in specs.items():
-        direction = dump({**spec, "weights": direction_of(spec["weights"])})
-        if keys[name] in first_with:
-            warnings.append(f"arms {first_with[keys[name]]} and {name} have the same spec: they are one run per seed")
-        elif direction in first_direction and scales(spec["training"]) and "combine" not in spec:
-            warnings.append(
-                f"arms {first_direction[direction]} and {name} differ only in the scale of their weights, "
-                "which scaled advantages take out"
-            )
-        first_with.setdefault(keys[name], name)
-        first_direction.setdefault(direction, name)
-    return warnings
-
-
-def scales(training: dict[str, Any]) -> bool:
-    """Whether advantages are scaled, so that the scale of weights does not count."""
-    return training.get("scale_rewards", "group") not in ("none", False) and training.get("num_generations") != 1
-
-
-def direction_of(weights: dict[str, float]) -> dict[str, float]:
-    """Weights divided by the largest absolute one, rounded to 12 digits."""
-    largest = max(abs(weight) for weight in weights.values())
-    return {name: round(weight / largest, 12) for name, weight in weights.items()}

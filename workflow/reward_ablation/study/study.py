@@ -13,6 +13,7 @@ from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import tracking_in
 from reward_ablation.study.canonical import canonical, dump, key_of
+from reward_ablation.study.claims import Claim, declared_claims, read_recorded_claims
 from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.core_digest import STAGES, deciding_digest
 from reward_ablation.study.description import described_runs, summary_of
@@ -77,6 +78,8 @@ class Study:
         Runs by name, each once: arms with the same spec share theirs.
     question : Question
         What the study was made to find out.
+    claims : list of Claim
+        What the finished study judges; often none.
     described : dict
         What the present `study.json` says of the whole study; empty where there is none.
     warnings : list of str
@@ -90,6 +93,7 @@ class Study:
     folders: dict[str, str]
     runs: dict[str, Run]
     question: Question
+    claims: list[Claim]
     described: dict[str, Any]
     warnings: list[str]
 
@@ -339,7 +343,8 @@ class Study:
     @cached_property
     def digest(self) -> str:
         """Digest of what `describe` writes, but for times; a key stands for its spec."""
-        content = [self.summary, self.question.model_dump(), self.keys, self.folders]
+        claims = [[claim.model_dump() for claim in self.claims]] if self.claims else []
+        content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     @property
@@ -365,14 +370,15 @@ class Study:
         Path(log).write_text("\n".join(lines) + "\n")
 
     def write_description(self, path: Path) -> Primary:
-        """Write `study.json`: the summary, the primary question, and each run of each arm with its spec.
+        """Write `study.json`: the summary, the primary question, claims, and each run of each arm.
 
-        A question that the present file declares keeps its time, so that a study that stays has the same bytes.
-        Returns what the file now declares.
+        A question or claim that the present file declares keeps its time, so that a study that stays has the same
+        bytes. Returns the question that the file now declares.
         """
         primary = declared(self.question, read_recorded(path), path.with_name("runs"))
-        declares = {"primary": primary.model_dump(), "digest": self.digest}
-        write_json({**self.summary, **declares, "runs": described_runs(self)}, path)
+        claims = declared_claims(self.claims, read_recorded_claims(path), path.with_name("runs"))
+        declarations = {"primary": primary.model_dump(), **claims.content(), "digest": self.digest}
+        write_json({**self.summary, **declarations, "runs": described_runs(self)}, path)
         return primary
 
     @property

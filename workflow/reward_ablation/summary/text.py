@@ -6,18 +6,29 @@ named above it, the line of the columns not counted.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from reward_ablation.analysis.claims.words import (
+    cautions,
+    claimed_difference,
+    known,
+    measured_difference,
+    since,
+    verdicts,
+    withdrawn,
+)
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.provenance.words import sentence as provenance_sentence
-from reward_ablation.analysis.statistics.limits import COUNT, SHARE, Limits
+from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.words import counted, number, p_value
 from reward_ablation.cost.table import sentence as cost_sentence
+from reward_ablation.system.plain_values import printable
 
 #: Tables that it is made of, beside cost.csv.
 TABLES = [
@@ -28,6 +39,9 @@ TABLES = [
     "reward_hacking",
     "provenance",
 ]
+
+#: The table that is read, too, in a study that makes claims.
+CLAIMS = "claims"
 
 #: Metrics of mathematics that are told of each arm.
 OF_MATHEMATICS = ("accuracy_strict", "accuracy_lenient", "format")
@@ -52,12 +66,13 @@ FEW_SEEDS = 5
 
 
 def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
-    """The summary as Markdown, from the tables `TABLES` by name and the table `cost`."""
+    """The summary as Markdown, from the tables `TABLES` by name, `claims` if there are any, and the table `cost`."""
     parts = [
         f"# {study.name}",
         setting(study),
         *nothing_measured(study, tables["evaluation_by_run"]),
         *primary_question(study, tables["paired_differences"]),
+        *claims(study, tables.get(CLAIMS)),
         "The last column of a table is the row of the CSV file of the table named, its head not counted. "
         f"Brackets: {100 * study.confidence:g} % intervals over seeds and questions, not corrected for their number. "
         f"Holm p: corrected within one table. {meanings(study)}`base` is the model before training.",
@@ -146,6 +161,28 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     ]
 
 
+def claims(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
+    """A card for each claim: its text, source, difference, and verdict; nothing in a study that never made claims."""
+    taken_out = [f"- {plain(printable(line))}" for line in withdrawn(study)]
+    parts = ["## Claims"] if taken_out or table is not None else []
+    if table is not None:
+        parts.append(f"{verdicts(table, study)} (table `claims`).")
+        parts += [claim_card(row, study) for row in numbered(table).itertuples()]
+    return [*parts, *(["\n".join(taken_out)] if taken_out else [])]
+
+
+def claim_card(row: Any, study: StudyFile) -> str:
+    """One claim in Markdown."""
+    says, source = (plain(printable(known(text))) for text in (row.says, row.source))
+    lines = [
+        f"- **{row.claim}: {row.verdict}** (row {row.row}). {says}" + (f" (source: {source})" if source else ""),
+        f"  - claimed: {claimed_difference(row)}",
+        f"  - measured: {measured_difference(row, study)}",
+        f"  - {' '.join(filter(None, [since(row.runs_then), cautions(row, study)]))}",
+    ]
+    return "\n".join(lines)
+
+
 def about_seeds(study: StudyFile) -> str:
     """How far the number of seeds carries."""
     seeds = len(study.seeds)
@@ -172,7 +209,7 @@ def weights(study: StudyFile) -> str:
     ]
     if not any(arm.combine for arm in study.arms):
         return markdown(["arm", *study.components], rows)
-    methods = [arm.combine or "as TRL" for arm in study.arms]
+    methods = [arm.combine or "" for arm in study.arms]
     return markdown(
         ["arm", "combination", *study.components],
         [[name, method, *own] for (name, *own), method in zip(rows, methods, strict=True)],
@@ -327,23 +364,6 @@ def estimate(row: pd.Series, limits: Limits) -> list[str]:
     low, high = number(row["low"], limits), number(row["high"], limits)
     open_ = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (limits.high - limits.low)
     return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if open_ else ''}"]
-
-
-def number(value: float, limits: Limits) -> str:
-    """Counts to one place, such as tokens; others to three."""
-    if not math.isfinite(value):
-        return "not known"
-    return f"{value:.{1 if limits == COUNT else 3}f}".replace("-", "−")
-
-
-def p_value(p: float) -> str:
-    """A p-value to three places; smaller ones by their bound."""
-    return "no test" if not math.isfinite(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def counted(count: int, noun: str) -> str:
-    """Such as `1 seed` and `3 seeds`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def plain(words: str) -> str:

@@ -274,11 +274,21 @@ def difference_rows(
     parts = []
     for mode, of_arm in answers[arm].items():
         paired = difference(of_arm, answers[against][mode])
-        variance, flags = seed_part(means.get(mode), {arm: 1.0, against: -1.0}, paired)
-        of = distribution_of(paired, dataset, (-1.0, 1.0), variance)
+        of, flags = distribution_of_difference(paired, arm, against, dataset, means.get(mode))
         rows = tested_rows(of, paired, study.confidence, study.equivalence_margin)
         parts.append(rows.assign(mode=mode, flagged_arms=flags))
     return pd.concat(parts).assign(arm=arm, baseline=against, dataset=dataset)
+
+
+def distribution_of_difference(
+    paired: Answered, arm: str, against: str, dataset: str, means: SeedMeans | None
+) -> tuple[Distribution, np.ndarray]:
+    """How the metrics' means of one arm minus another are distributed, and the flagged arms by metric.
+
+    `means` has the seed means of all arms in this mode.
+    """
+    variance, flags = seed_part(means, {arm: 1.0, against: -1.0}, paired)
+    return distribution_of(paired, dataset, (-1.0, 1.0), variance), flags
 
 
 def seed_part(

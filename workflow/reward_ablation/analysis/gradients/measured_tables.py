@@ -75,7 +75,7 @@ def on_all_components(values: np.ndarray, scored: list[str], study: StudyFile) -
     on_all = np.full((len(study.arms), len(study.components)), np.nan)
     on_all[:, [study.components.index(name) for name in scored]] = values
     others = [any(weight for name, weight in arm.weights.items() if name not in scored) for arm in study.arms]
-    on_all[[arm.combine is not None or other for arm, other in zip(study.arms, others, strict=True)]] = np.nan
+    on_all[[not arm.has_fixed_weights or other for arm, other in zip(study.arms, others, strict=True)]] = np.nan
     return on_all
 
 

@@ -228,8 +228,9 @@ def intervals(of: Distribution, confidence: float) -> tuple[np.ndarray, np.ndarr
     return np.minimum(low, of.estimate), np.maximum(high, of.estimate)
 
 
-def p_values(of: Distribution) -> np.ndarray:
-    """Two-sided p-values of means being 0: one minus the confidence at which an interval would just hold 0."""
+def p_values(of: Distribution, null: float = 0.0) -> np.ndarray:
+    """Two-sided p-values of means being `null`: one minus the confidence at which an interval would just hold it."""
+    of = of._replace(estimate=of.estimate - null, low=of.low - null, high=of.high - null)
     scores = _scores_at(of, np.zeros(len(of.estimate)))
     # All values equal: the same by `intervals` of that case; without a range, the sign test over questions.
     reach = np.where(of.estimate > 0, of.estimate - of.low, of.high - of.estimate)

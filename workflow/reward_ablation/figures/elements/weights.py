@@ -53,7 +53,7 @@ def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollect
     The control has no place on the simplex, nor has an arm with a method of combination.
     """
     draw_triangle(axes, study.factors)
-    on_it = [arm for arm in study.arms if arm.name != study.control and arm.combine is None]
+    on_it = [arm for arm in study.arms if arm.name != study.control and arm.has_fixed_weights]
     places = positions(np.array([[arm.weights[name] for name in study.factors] for arm in on_it]))
     estimates = rows.loc[[arm.name for arm in on_it], "estimate"].to_numpy()
     size = 60 if len(places) <= MOST_NUMBERS else 30

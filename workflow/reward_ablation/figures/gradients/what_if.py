@@ -63,7 +63,7 @@ def arm_weights(study: StudyFile, signs: np.ndarray) -> dict[str, np.ndarray]:
     weights = {
         arm.name: np.array([arm.weights[name] for name in study.components]) * signs
         for arm in study.arms
-        if arm.combine is None and not any(arm.weights[name] for name in arm.weights if name not in study.components)
+        if arm.has_fixed_weights and not any(arm.weights[name] for name in arm.weights if name not in study.components)
     }
     return {arm: vector / vector.sum() for arm, vector in weights.items() if (vector >= 0).all() and vector.sum() > 0}
 

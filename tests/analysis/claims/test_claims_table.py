@@ -1,0 +1,147 @@
+"""The table of claims and its page, on made-up studies with effects that are known."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from analysis.all_tables import command
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.claims.tables import SCHEMAS
+from reward_ablation.analysis.reading import read_table
+from reward_ablation.analysis.statistics.estimates import holm
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.summary.text import claims as claims_section
+from reward_ablation.system.files import write_json
+
+HOSTILE = "<script>alert(1)</script> | ${x} [a](javascript:b) `touch PWNED` \u202egnp. =1+1"
+SAMPLED = {"dataset": "gsm8k_test", "mode": "sampled", "declared": "2026-01-31T12:00:00Z"}
+
+
+def claim(name: str, arm: str, direction: str, **changes) -> dict:
+    """A claim as study.json has it; against the arm with the weight on correctness."""
+    written = {"name": name, "says": f"claim {name}", "metric": "format", "arm": arm, "margin": 0.0}
+    return {**written, "against": "correctness_only", "direction": direction, **SAMPLED} | changes
+
+
+CLAIMS = [
+    claim("format_rises", "format_only", "higher", says=HOSTILE, source=HOSTILE),
+    claim("format_falls", "format_only", "lower", runs_then=4),
+    claim("no_tokens", "format_only", "same", metric="tokens", margin=0.001),
+    claim("beats_base", "format_only", "higher", against="base", margin=0.05),
+    claim("greedy", "equal_weights", "higher", mode="greedy", metric="accuracy_strict"),
+]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A made-up study of three seeds with its tables of evaluation and of claims."""
+    root = tmp_path_factory.mktemp("study")
+    study = MadeUpStudy(seeds=(0, 1, 2), steps=1, rollouts=4, claims=CLAIMS, datasets={"gsm8k_test": 200})
+    study.write(root)
+    plan = study.plan()
+    plan["withdrawn_claims"] = [claim("gone", "length_only", "higher", says=f"Gone: {HOSTILE}")]
+    write_json(plan, root / "study.json")
+    for rule in ("evaluation", "claims"):
+        command(rule, root, root / "tables")
+    return root
+
+
+@pytest.fixture(scope="module")
+def table(root):
+    return read_table(root / "tables" / "claims.parquet").set_index("claim")
+
+
+def test_the_difference_is_that_of_paired_differences(root, table):
+    differences = pd.read_parquet(root / "tables" / "paired_differences.parquet")
+    compared = 0
+    for name, row in table[table["against"] != "base"].iterrows():
+        labels = {"arm": row["arm"], "baseline": row["against"], "dataset": row["dataset"]}
+        labels |= {"mode": row["mode"], "metric": row["metric"]}
+        same = differences[(differences[list(labels)] == pd.Series(labels)).all(axis=1)].iloc[0]
+        columns = ["estimate", "low", "high", "seeds", "questions", "provenance"]
+        assert row[columns].tolist() == same[columns].tolist(), name
+        if row["direction"] != "same":
+            assert row["p"] == same["p"]
+            compared += 1
+    assert compared == 3
+
+
+def test_verdicts_and_holm_over_all_claims(table):
+    assert table["p_holm"].tolist() == holm(table["p"].to_numpy()).tolist()
+    assert (table["p_holm"] > table["p"]).any()
+    assert table["verdict"].to_dict() == {
+        "format_rises": "supported",
+        "format_falls": "contradicted",
+        "no_tokens": "undecided",
+        "beats_base": "supported",
+        "greedy": "contradicted",  # its weight on correctness is a third
+    }
+
+
+def test_the_base_model_is_paired_by_question(root, table):
+    row = table.loc["beats_base"]
+    by_arm = pd.read_parquet(root / "tables" / "evaluation_by_arm.parquet")
+    means = by_arm.query("mode == 'sampled' and metric == 'format'").set_index("arm")["estimate"]
+    assert row["estimate"] == pytest.approx(means["format_only"] - means["base"])
+    assert (row["seeds"], row["questions"]) == (3, 200)
+    assert pd.isna(row["provenance"])
+    effects = pd.read_parquet(root / "tables" / "component_effects.parquet")
+    same = effects.query("mode == 'sampled' and metric == 'format' and method == 'one_at_a_time'")
+    same = same[same["component"] == "format"].iloc[0]
+    assert row[["estimate", "low", "high"]].tolist() == pytest.approx(same[["estimate", "low", "high"]].tolist())
+
+
+def test_the_page_has_a_card_a_claim_and_runs_nothing_of_a_text(root):
+    words = (root / "tables" / "claims.html").read_text()
+    headings = re.findall(r"<h2>(.*?)</h2>", words)
+    assert headings[:4] == [
+        "format_rises: supported",
+        "format_falls: contradicted",
+        "no_tokens: undecided",
+        "beats_base: supported",
+    ]
+    assert "<script" not in words
+    assert words.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3  # text, source, the claim that was taken out
+    assert "\u202e" not in words
+    assert "Declared when 4 runs had been trained" in words
+    assert "Taken out after there were runs: gone, declared 2026-01-31T12:00:00Z" in words
+    assert "5 claims: 2 supported, 2 contradicted, 1 undecided; Holm p over all claims must be below 0.05." in words
+
+
+def test_the_summary_has_a_card_a_claim(root):
+    study = read_study(root / "study.json")
+    parts = claims_section(study, read_table(root / "tables" / "claims.parquet"))
+    assert parts[0] == "## Claims"
+    first, second = parts[2:4]
+    assert first.startswith(r"- **format_rises: supported** (row 1). \<script>alert(1)\</script> \| \${x} \[a\]")
+    assert "\u202e" not in "".join(parts)
+    assert re.search(
+        r"measured: 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\], Holm p 0\.\d{3} \(3 seeds, 200 questions\)$", first, re.MULTILINE
+    )
+    assert "claimed: format adherence on gsm8k_test (sampled), format_only minus correctness_only: below 0" in second
+    assert second.endswith(
+        "Declared when 4 runs had been trained: what these runs may have suggested, they cannot confirm."
+    )
+    assert "above 0.05" in parts[5]
+    assert parts[-1].startswith("- Taken out after there were runs: gone, ")
+
+
+def test_a_study_without_claims_has_an_empty_table_and_no_section(tmp_path):
+    MadeUpStudy(seeds=(0,), steps=1, rollouts=4).write(tmp_path)
+    for rule in ("evaluation", "claims"):
+        command(rule, tmp_path, tmp_path / "tables")
+    table = read_table(tmp_path / "tables" / "claims.parquet")
+    assert list(table.columns) == SCHEMAS["claims"].names
+    assert table.empty
+    assert claims_section(read_study(tmp_path / "study.json"), None) == []
+
+
+def test_one_seed_is_judged_over_questions(tmp_path):
+    one = [claim("format_rises", "format_only", "higher"), claim("base", "format_only", "higher", against="base")]
+    MadeUpStudy(seeds=(3,), steps=1, rollouts=4, claims=one).write(tmp_path)
+    for rule in ("evaluation", "claims"):
+        command(rule, tmp_path, tmp_path / "tables")
+    table = pd.read_parquet(tmp_path / "tables" / "claims.parquet")
+    assert table["seeds"].tolist() == [1, 1]
+    assert table[["low", "high", "p"]].notna().all().all()

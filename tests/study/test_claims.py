@@ -1,0 +1,202 @@
+"""The claims of a config: defaults, mistakes, and since when each is declared."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from configs import REMOVE, changed
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.start.primary_question import claims_line, record_question
+from reward_ablation.study.claims import read_recorded_claims
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+
+BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "higher"}
+SAME = {"says": "as long", "metric": "tokens", "arm": "b", "direction": "same", "margin": 5}
+
+
+def claims(config, **made):
+    return resolve(config | {"claims": made}, "study.yaml", Path()).claims
+
+
+def test_a_claim_takes_baseline_data_set_and_mode_of_the_study(config):
+    (found,) = claims(config, better=BETTER)
+    assert (found.name, found.arm, found.against, found.dataset, found.mode) == ("better", "b", "a", "test", "greedy")
+    assert (found.margin, found.source) == (0.0, None)
+    config["evaluation"]["samples"] = 4
+    config["primary"] = {"mode": "sampled"}
+    config["baseline"] = "b"
+    (found,) = claims(config, better=BETTER | {"arm": "a", "metric": "pass@4"})
+    assert (found.against, found.mode, found.metric) == ("b", "sampled", "pass@4")
+    (found,) = claims(config, better=BETTER | {"against": "base", "mode": "greedy"})
+    assert (found.against, found.mode) == ("base", "greedy")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"arm": "x"}, "claims.c.arm: unknown arm 'x'; arms here: a, b"),
+        ({"arm": "base"}, "claims.c.arm: unknown arm 'base'; arms here: a, b"),
+        ({"against": "x"}, "claims.c.against: unknown arm 'x'; arms here: a, b, base"),
+        ({"arm": "a"}, "claims.c: compares a with itself; name two arms that differ, or against: base"),
+        ({"metric": "acc"}, "claims.c.metric: unknown metric 'acc'; metrics in mode greedy: accuracy_strict, "),
+        ({"metric": "pass@2"}, "claims.c.metric: unknown metric 'pass@2'; metrics in mode greedy: "),
+        ({"dataset": "tset"}, "claims.c.dataset: unknown data set 'tset'; data sets: test"),
+        ({"mode": "sampled"}, "claims.c.mode: sampled is switched off; set evaluation.samples above 0, or mode"),
+        ({"direction": "better"}, "claims.c.direction: 'better' is not allowed; input should be 'higher', 'lower' or"),
+        ({"direction": "same"}, "claims.c: direction same needs a margin above 0: set margin to the smallest"),
+        ({"margin": -0.1}, "claims.c.margin: -0.1 is not allowed; input should be greater than or equal to 0"),
+        ({"margin": float("inf")}, "claims.c.margin: inf is not allowed; give a finite number"),
+        ({"says": "one\ntwo"}, "claims.c.says: more than one line; write it in one"),
+        ({"says": ""}, "claims.c.says: '' is not allowed"),
+        ({"says": "a\x1b[2J"}, r"claims.c.says: 'a\\x1b[2J' has a control character"),
+        ({"says": REMOVE}, "claims.c.says: missing; it has no default"),
+        ({"metrics": "x"}, "claims.c: unknown key 'metrics'; did you mean metric? allowed: says, source, metric, "),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(config, change, message):
+    config["claims"] = {"c": dict(BETTER)}
+    for name, value in change.items():
+        if value is REMOVE:
+            del config["claims"]["c"][name]
+        else:
+            changed(config, f"claims/c/{name}", value)
+    with pytest.raises(StudyError) as error:
+        resolve(config, "study.yaml", Path())
+    assert str(error.value).startswith(f"study.yaml: {message}")
+    assert "\n" not in str(error.value)
+
+
+def test_greedy_is_refused_where_it_is_switched_off(config):
+    config["evaluation"] |= {"greedy": False, "samples": 2}
+    with pytest.raises(StudyError, match=r"claims\.c\.mode: greedy is switched off"):
+        claims(config, c=BETTER | {"mode": "greedy"})
+
+
+def test_a_claim_is_made_once(config):
+    with pytest.raises(StudyError, match=r"claims\.d: judges the same as claims\.c; take one of them out"):
+        claims(config, c=BETTER, d=BETTER | {"says": "in other words", "against": "a"})
+    assert len(claims(config, c=BETTER, d=BETTER | {"margin": 0.1})) == 2
+
+
+def test_no_key_of_a_run_or_an_evaluation_depends_on_claims(config):
+    plain = resolve(config, "s", Path())
+    other = resolve(config | {"claims": {"c": BETTER}}, "s", Path())
+    assert other.runs == plain.runs
+    assert other.answers_folder == plain.answers_folder
+    assert other.evaluation_spec(None) == plain.evaluation_spec(None)
+    assert other.digest != plain.digest  # study.json is written again
+    reworded = resolve(config | {"claims": {"c": BETTER | {"says": "in other words"}}}, "s", Path())
+    assert reworded.digest != other.digest
+
+
+@pytest.fixture
+def start(config, tmp_path):
+    """Start the study with these claims: the record in `study.json`, and what the start tells of claims."""
+
+    def start(**made):
+        config["claims"] = made
+        study, lines = resolve(config, "study.yaml", tmp_path), []
+        planned = claims_line(study)
+        record_question(study, True, True, lines.append)
+        study.describe(study.description, tmp_path / "log")
+        return read_recorded_claims(study.description), planned, [line for line in lines if line.startswith("claims")]
+
+    return start
+
+
+def finish(tmp_path, runs):
+    for number in range(runs):
+        folder = tmp_path / "results" / "study" / "runs" / "a-00000000" / f"seed{number}"
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text("{}")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that is an hour later at each look."""
+
+    class Clock:
+        hour = 0
+
+        @classmethod
+        def now(cls, zone):
+            from datetime import datetime
+
+            cls.hour += 1
+            return datetime(2026, 1, 31, cls.hour, tzinfo=zone)
+
+    monkeypatch.setattr("reward_ablation.study.primary.datetime", Clock)
+
+
+def test_a_study_without_claims_has_the_study_json_of_one_that_knows_no_claims(start, tmp_path):
+    record, planned, _ = start()
+    assert (record.content(), planned) == ({}, "")
+    written = json.loads((tmp_path / "results" / "study" / "study.json").read_text())
+    assert not [key for key in written if "claim" in key]
+
+
+def test_claims_are_on_record_before_the_first_run_and_keep_their_time(start, clock, tmp_path):
+    first, planned, told = start(better=BETTER, long=SAME)
+    assert planned == "claims: better, long; to be declared at the next start, before the first run"
+    assert told == []
+    assert {(claim.declared[:13], claim.runs_then) for claim in first.claims} <= {
+        (f"2026-01-31T{hour:02}", 0) for hour in range(1, 6)
+    }
+    finish(tmp_path, 3)
+    text = (tmp_path / "results" / "study" / "study.json").read_bytes()
+    again, planned, told = start(better=BETTER, long=SAME)
+    assert (again, told) == (first, [])
+    assert (tmp_path / "results" / "study" / "study.json").read_bytes() == text
+    assert re.fullmatch(r"claims: better, long; declared 2026-01-31T\d\d:00:00Z, before the first run", planned)
+    reworded, _, told = start(renamed=BETTER | {"says": "in other words", "source": "a paper"}, long=SAME)
+    assert [claim.declared for claim in reworded.claims] == [claim.declared for claim in first.claims]
+    assert (reworded.claims[0].name, reworded.claims[0].says, told) == ("renamed", "in other words", [])
+    assert read_study(tmp_path / "results" / "study" / "study.json").claims == reworded.claims
+
+
+def test_a_claim_that_is_added_after_runs_says_so(start, clock, tmp_path):
+    start(better=BETTER)
+    finish(tmp_path, 4)
+    record, planned, told = start(better=BETTER, late=SAME)
+    assert [claim.runs_then for claim in record.claims] == [0, 4]
+    assert planned.endswith("; late; to be declared at the next start, after 4 runs were there")
+    assert told == [
+        f"claims: better; declared {record.claims[0].declared}, before the first run; "
+        f"late; declared {record.claims[1].declared}, after 4 runs were there"
+    ]
+    assert start(better=BETTER, late=SAME)[2] == []  # told once
+
+
+def test_a_claim_that_is_changed_or_taken_out_after_runs_stays_on_record(start, clock, tmp_path):
+    first, _, _ = start(better=BETTER, long=SAME)
+    finish(tmp_path, 1)
+    record, _, told = start(better=BETTER | {"direction": "lower"})
+    assert [(claim.direction, claim.runs_then) for claim in record.claims] == [("lower", 1)]
+    assert record.withdrawn_claims == first.claims
+    assert told[0].endswith("after 1 run was there; better, long; taken out after there were runs")
+    gone, planned, _ = start()
+    assert [claim.direction for claim in gone.withdrawn_claims] == ["higher", "same", "lower"]
+    assert planned.startswith("claims: ")
+    back, _, _ = start(better=BETTER)  # whoever puts a claim back has made it when it was first declared
+    assert back.claims == first.claims[:1]
+    assert [claim.name for claim in back.withdrawn_claims] == ["long", "better"]
+
+
+def test_a_claim_that_is_taken_out_before_any_run_is_gone(start):
+    start(better=BETTER, long=SAME)
+    record, _, told = start(long=SAME)
+    assert (record.withdrawn_claims, told) == ([], [])
+
+
+def test_a_record_that_cannot_be_read_is_no_record(start, tmp_path):
+    start(better=BETTER)
+    finish(tmp_path, 2)
+    path = tmp_path / "results" / "study" / "study.json"
+    written = json.loads(path.read_text())
+    written["claims"][0]["direction"] = "sideways"
+    path.write_text(json.dumps(written))
+    record, _, _ = start(better=BETTER)
+    assert [claim.runs_then for claim in record.claims] == [2]

@@ -1,0 +1,1 @@
+"""Claims on arms, judged by intervals and tests."""

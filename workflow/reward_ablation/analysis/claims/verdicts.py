@@ -1,0 +1,61 @@
+"""When a claim is supported, contradicted, or left open."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from reward_ablation.analysis.statistics.estimates import Distribution, p_values
+from reward_ablation.study.claims import Claim
+
+Verdict = Literal["supported", "contradicted", "undecided"]
+
+
+def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: float) -> Verdict:
+    """What an interval of a difference and its test say of a claim.
+
+    A claim is decided where the interval lies wholly inside or wholly outside of what is claimed, and where this holds
+    after Holm's correction for the number of claims: `p_holm` must be below one minus the confidence.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the interval, in the metric's units.
+    p_holm : float
+        Holm's p-value of `p_of_ends`.
+    """
+    level = round(1 - confidence, 9)  # 1 − 0.95 is a little more than 0.05 to a computer
+    if not p_holm < level:
+        return "undecided"
+    claimed_low, claimed_high = claimed(claim)
+    if claimed_low < low and high < claimed_high:
+        return "supported"
+    return "contradicted" if high < claimed_low or claimed_high < low else "undecided"
+
+
+def claimed(claim: Claim) -> tuple[float, float]:
+    """Ends of the open interval that the difference is claimed to lie in; infinite where there is none."""
+    match claim.direction:
+        case "higher":
+            return claim.margin, math.inf
+        case "lower":
+            return -math.inf, -claim.margin
+        case "same":
+            return -claim.margin, claim.margin
+
+
+def p_of_ends(claim: Claim, of: Distribution, place: int) -> float:
+    """One minus the confidence at which the interval of a difference would just reach an end of what is claimed.
+
+    It is the two-sided p-value of the difference being at that end. Of two ends the larger p-value counts, which is
+    that of the nearer end. For a difference inside of them this is twice the p-value of two one-sided tests
+    (Schuirmann 1987), since the interval of the whole confidence must lie inside, and not one of twice the level.
+
+    Parameters
+    ----------
+    of : Distribution
+        How the difference is distributed, of all metrics.
+    place : int
+        The claim's metric among them.
+    """
+    return max(float(p_values(of, end)[place]) for end in claimed(claim) if math.isfinite(end))

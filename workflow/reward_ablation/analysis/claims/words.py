@@ -1,0 +1,73 @@
+"""What the summary and the report say of claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.words import counted, number, p_value
+
+
+def verdicts(table: pd.DataFrame, study: StudyFile) -> str:
+    """How many claims are supported, contradicted and undecided, and by what."""
+    kinds = ("supported", "contradicted", "undecided")
+    found = ", ".join(f"{(table['verdict'] == kind).sum()} {kind}" for kind in kinds)
+    return f"{counted(len(table), 'claim')}: {found}; Holm p over all claims must be below {level_of(study):g}"
+
+
+def level_of(study: StudyFile) -> float:
+    """The level of the tests; 1 − 0.95 is a little more than 0.05 to a computer."""
+    return round(1 - study.confidence, 9)
+
+
+def claimed_difference(row: Any) -> str:
+    """What is claimed of which difference: `format on gsm8k_test (greedy), gdpo minus sum: above 0.02`."""
+    margin = f"{row.margin:g}"
+    below = margin if not row.margin else f"−{margin}"
+    region = {"higher": f"above {margin}", "lower": f"below {below}", "same": f"within ±{margin}"}[row.direction]
+    return f"{name_of(row.metric)} on {row.dataset} ({row.mode}), {row.arm} minus {row.against}: {region}"
+
+
+def measured_difference(row: Any, study: StudyFile) -> str:
+    """The estimate with its interval, Holm's p-value, and what they are over."""
+    limits = metrics_of_study(study).limits(row.metric)
+    estimate, low, high = (number(value, limits) for value in (row.estimate, row.low, row.high))
+    over = f"{counted(row.seeds, 'seed')}, {counted(row.questions, 'question')}"
+    return f"{estimate} [{low}, {high}], Holm p {p_value(row.p_holm)} ({over})"
+
+
+def since(runs_then: int) -> str:
+    """Whether a claim was declared before the first run."""
+    if not runs_then:
+        return "Declared before the first run."
+    runs = "1 run" if runs_then == 1 else f"{runs_then:,} runs"
+    return f"Declared when {runs} had been trained: what these runs may have suggested, they cannot confirm."
+
+
+def known(value: Any) -> str:
+    """A text of a table; empty where it is null."""
+    return "" if pd.isna(value) else str(value)
+
+
+def cautions(row: Any, study: StudyFile) -> str:
+    """What else to know of a verdict: what the correction changed, provenance, and arms whose seeds differ much."""
+    provenance, flagged = known(row.provenance), known(row.flagged_arms)
+    words = []
+    if row.p < level_of(study) <= row.p_holm:
+        words.append("The interval alone decides it, but not after the correction for the number of claims.")
+    if provenance not in ("", "same"):
+        words.append(f"The training of the two {provenance}.")
+    if flagged:
+        words.append(f"Seeds of {flagged} differ more than those of other arms.")
+    return " ".join(words)
+
+
+def withdrawn(study: StudyFile) -> list[str]:
+    """A sentence for each claim that was taken out after there were runs."""
+    return [
+        f"Taken out after there were runs: {claim.name}, declared {claim.declared}: {claim.says}"
+        for claim in study.withdrawn_claims
+    ]
