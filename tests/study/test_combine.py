@@ -64,7 +64,7 @@ def test_a_users_method_counts_by_its_code(study, tmp_path):
         "def mine(scores, groups, weights, state, *, keep=1):\n    return -scores, state\n"
     )
     assert study(arms).keys != first
-    with pytest.raises(StudyError, match="arms.arms.a.combine: kept: unknown parameter of the method"):
+    with pytest.raises(StudyError, match=r"arms\.arms\.a\.combine: kept: unknown parameter of the method"):
         study({"a": of({"method": "own.py:mine", "kept": 2})})
 
 
