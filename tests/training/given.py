@@ -36,6 +36,10 @@ RUNS: dict[str, dict[str, Any]] = {
         "training": SGD,
         "combine": {"method": "drw", "parameters": {"mu": 1e-2}, "gram": "averaged"},
     },
+    "combined_ahead": {
+        "training": {**SGD, "gradient_accumulation_steps": 2},
+        "combine": {"method": "upgrad", "parameters": {}, "gram": "same_step"},
+    },
 }
 #: Completions of a batch, over all processes.
 BATCH = 8

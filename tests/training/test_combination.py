@@ -4,11 +4,15 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from safetensors.numpy import load_file
 
+from reward_ablation.combination.grams import products
+from reward_ablation.combination.methods.upgrad import upgrad
 from reward_ablation.system.errors import StudyError
 
+from .conftest import SPEC
 from .given import assert_shares_are_the_training_gradient
 from .interrupting import SAVING, StopAt, digests
 
@@ -26,6 +30,7 @@ STATES = {
     "drw": {"gram": "previous", "parameters": {"mu": 1e-3}},
     "upgrad": {"gram": "averaged"},
     "mgda": {"gram": "unbiased"},
+    "pcgrad": {"gram": "same_step"},
 }
 
 
@@ -63,6 +68,26 @@ def test_the_update_is_the_sum_of_the_reweighted_gradients(train):
     for step in (1, 4):
         assert_shares_are_the_training_gradient(run, step)
     rollouts = pd.read_parquet(run / "rollouts.parquet")
+    assert rollouts.advantage.to_numpy() == pytest.approx(rollouts.filter(like="advantage_").sum(axis=1), abs=1e-6)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_the_same_step_is_measured_before_its_weights_are_decided(train, micro_batches):
+    training = {"gradient_accumulation_steps": micro_batches, "per_device_train_batch_size": 8}
+    run = train("run", **combine("upgrad", gram="same_step"), training=training)
+    rows = pd.read_parquet(run / "gradients.parquet")
+    weights = weights_of(run)
+    assert (weights.gram_step == weights.step).all()
+    names = weights.component[: weights.component.nunique()].tolist()
+    for step, own in weights.groupby("step"):
+        total, _ = products(pa.Table.from_pandas(rows[rows.step == step]), tuple(names))
+        preferences = np.array([SPEC["weights"][name] for name in names])
+        expected = upgrad(np.zeros((8, 3)), np.arange(8) // 4, preferences, {}, gram=total).weights
+        expected *= preferences.sum() / expected.sum()
+        assert own.weight.to_numpy() == pytest.approx(expected, rel=1e-4)
+        assert_shares_are_the_training_gradient(run, step)
+    rollouts = pd.read_parquet(run / "rollouts.parquet")
+    assert (rollouts.advantage != 0).any()
     assert rollouts.advantage.to_numpy() == pytest.approx(rollouts.filter(like="advantage_").sum(axis=1), abs=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Gram matrices that methods of combination go by: the last step's, or an average over steps.
+"""Gram matrices that methods of combination go by: those of one step, or an average over steps.
 
 The inner products of a step's gradients have noise of their own: with shared completions their expectation is
 ``<g_k, g_l> + tr Cov(g_k, g_l)``, and the second term mirrors the correlation of the scores. Products of different
@@ -16,7 +16,10 @@ import pyarrow as pa
 from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: Which Gram matrix a method gets.
-Source = Literal["previous", "averaged", "unbiased"]
+Source = Literal["same_step", "previous", "averaged", "unbiased"]
+
+#: Those that are one step's matrix as it is.
+_OF_ONE_STEP = ("same_step", "previous")
 
 #: Share of the average that a step leaves in place: about ten steps count.
 DECAY = 0.9
@@ -79,7 +82,7 @@ def with_step(
     scale = np.trace(total) / len(total)
     if not scale > 0:
         return state
-    if source == "previous":
+    if source in _OF_ONE_STEP:
         return {"matrix": total.tolist(), "steps": 1, "step": step}
     latest = (across if source == "unbiased" else total) / scale
     before = np.array(state["matrix"]) if state else np.zeros_like(latest)
@@ -96,7 +99,7 @@ def gram_of(state: dict[str, Any], source: Source) -> np.ndarray | None:
     if not state:
         return None
     matrix = np.array(state["matrix"], dtype=float)
-    if source == "previous":
+    if source in _OF_ONE_STEP:
         return matrix
     matrix = matrix / (1 - DECAY ** state["steps"])
     return projected(matrix) if source == "unbiased" else matrix

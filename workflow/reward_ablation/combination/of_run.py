@@ -69,6 +69,11 @@ class CombinationOfRun:
         self.state: dict[str, Any] = {"method": {}, "gram": {}}
         self._columns: dict[str, Any] = {}
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether it goes by the gradients of the very completions that it combines."""
+        return self.settings.gram == "same_step"
+
     def shares(
         self, scores: np.ndarray, groups: np.ndarray, tokens: np.ndarray, step: int, learning_rate: float
     ) -> np.ndarray:

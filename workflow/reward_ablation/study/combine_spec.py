@@ -97,3 +97,10 @@ def check_settings(training: dict[str, Any], every: int, gram: str | None) -> No
             raise StudyError(f"the method takes the place of training.{name}: {training[name]}; leave one of them out")
     if gram and not every:
         raise StudyError("the method goes by gradients, which nobody measures; set gradients.every: 1")
+    accumulation = training.get("gradient_accumulation_steps", 1)
+    generation = training.get("steps_per_generation") or accumulation
+    if gram == "same_step" and (generation != accumulation or training.get("num_iterations", 1) != 1):
+        raise StudyError(
+            "gram: same_step goes by the gradients of one step's completions, and here they are for several steps; "
+            "leave training.steps_per_generation and num_iterations out, or set gram: previous"
+        )

@@ -46,10 +46,7 @@ def summary_of(study: Study) -> dict[str, Any]:
 
 
 def methods_of(study: Study) -> dict[str, dict[str, str]]:
-    """The method of combination of each arm, by the arm; empty where no arm of the config has one.
-
-    A gradient method goes by gradients of earlier steps, and is called lagged for that.
-    """
+    """The method of combination of each arm, by the arm; empty where no arm of the config has one."""
     if not any(arm.combine for arm in study.config.expanded_arms().values()):
         return {}
     trl = {aggregation: method for method, aggregation in OF_TRL.items()}
@@ -57,8 +54,7 @@ def methods_of(study: Study) -> dict[str, dict[str, str]]:
     for name, arm in study.arms.items():
         aggregation = {**study.config.training, **arm.training}.get(AGGREGATION, OF_TRL["weighted_sum"])
         spec = study.runs[f"{study.folders[study.keys[name]]}/seed{study.config.seeds[0]}"].arm_spec.combine
-        own = f"lagged {spec.method}" if spec and spec.gram else spec.method if spec else trl[aggregation]
-        methods[name] = {"combine": own}
+        methods[name] = {"combine": spec.title if spec else trl[aggregation]}
     return methods
 
 

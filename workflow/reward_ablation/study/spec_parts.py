@@ -101,7 +101,7 @@ class CombineSpec(Section):
     method: Line
     parameters: dict[str, Any]
     components: list[str] = Field(default_factory=list)
-    gram: Literal["previous", "averaged", "unbiased"] | None = None
+    gram: Literal["same_step", "previous", "averaged", "unbiased"] | None = None
     bounds: dict[str, list[Number]] = Field(default_factory=dict)
     code: str | None = None
 
@@ -110,6 +110,11 @@ class CombineSpec(Section):
         """The user's file of the method; None where the method is one of the package."""
         file, separator, _ = self.method.partition(":")
         return file if separator else None
+
+    @property
+    def title(self) -> str:
+        """The method; one that goes by gradients of earlier steps is called lagged."""
+        return self.method if self.gram in (None, "same_step") else f"lagged {self.method}"
 
     @property
     def modules(self) -> list[str]:

@@ -25,7 +25,7 @@ class CombineMethod(Section):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     method: Line = Field(description="A function of reward_ablation.combination.methods, or path/to/file.py:function.")
-    gram: Literal["previous", "averaged", "unbiased"] | None = Field(
+    gram: Literal["same_step", "previous", "averaged", "unbiased"] | None = Field(
         None, description="Gram matrix that a gradient method goes by; default averaged."
     )
 

@@ -20,6 +20,10 @@ class Combination(Protocol):
         """The K components that take part, in the order of the study's components."""
 
     @property
+    def looks_ahead(self) -> bool:
+        """Whether it goes by the gradients of the very completions that it combines: they are measured before."""
+
+    @property
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps: JSON values."""
 

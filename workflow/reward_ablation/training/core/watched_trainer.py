@@ -175,6 +175,26 @@ class WatchedTrainer(GRPOTrainer):
         self._forward = None
         return loss
 
+    def _measure_ahead(self, batches: list[dict[str, Any]], step: int) -> pa.Table:
+        """Gradients of a step's micro-batches before the step, as rows of `gradients.parquet`; leaves no trace."""
+        model = self.model_wrapped
+        for batch in batches:
+            self._recorder.clear()
+            self._recorder.active = True
+            asked = apart(self)
+            with self.accelerator.no_sync(model), self.compute_loss_context_manager():
+                GRPOTrainer._compute_loss(asked, model, batch)
+                self._forward = asked._forward
+                signs = torch.ones_like(batch["alone"][:, 0])
+                self._measure(model, batch, signs, self._policy_seeds(model, batch, signs), fused=False)
+            self._forward = None
+            self.keep_block()
+        return self._gradients.tables(step, self._mean, gather_object)["gradients"]
+
+    def _mean(self, part: Tensor) -> Tensor:
+        mean: Tensor = self.accelerator.reduce(part, reduction="mean")
+        return mean
+
     def _measure(self, model, inputs, signs: Tensor, own: Tensor, fused: bool) -> None:
         """Make all passes but the one that the training step makes itself."""
         other = None  # on rollouts of the present model nothing is clipped
@@ -247,11 +267,8 @@ class WatchedTrainer(GRPOTrainer):
         return measured is not None
 
     def _keep_gradients(self, step: int) -> None:
-        def reduce(part: Tensor) -> Tensor:
-            return self.accelerator.reduce(part, reduction="mean")
-
-        whole = {name: reduce(part) for name, part in self._gradients.whole.items()}
-        tables = self._gradients.tables(step, reduce, gather_object)
+        whole = {name: self._mean(part) for name, part in self._gradients.whole.items()}
+        tables = self._gradients.tables(step, self._mean, gather_object)
         self._measured_step(step, tables["gradients"])
         if self.accelerator.is_main_process:
             for name, table in tables.items():
