@@ -202,6 +202,12 @@ def test_gradients_that_cancel_each_other_or_are_one(method):
         assert found.weights.min() > -1e-9
 
 
+def test_cagrad_at_a_pareto_stationary_point_takes_the_opposed_gradients():
+    gradients = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
+    found = rescaled("cagrad", gradients @ gradients.T, [1.0, 1.0, 1.0]).weights
+    np.testing.assert_allclose(found, [1.5, 1.5, 0], atol=1e-2)
+
+
 @pytest.mark.parametrize("method", RULES)
 def test_lengths_that_differ_by_a_million_and_indefinite_estimates(method):
     lengths = np.array([1.0, 1e-5, 1e3])

@@ -151,6 +151,8 @@ def test_a_range_that_is_not_known_is_asked_for(method):
     known = run(method, {"ranges": {"b": [0, 1]}}, scores, groups, bounds=unknown)
     np.testing.assert_array_equal(known.advantages, run(method, {}, scores, groups).advantages)
     run(method, {}, scores, groups, [1.0, 0.0, 1.0], bounds=unknown)  # no weight, no need
+    if method == "sa_mrpo":
+        run(method, {"gamma": 0.0}, scores, groups, bounds=unknown)
     for wrong in ({"b": [1, 0]}, {"b": [0, 0]}, {"b": "01"}, {"b": 1}, {"d": [0, 1]}, [0, 1]):
         with pytest.raises(StudyError, match=r"^ranges"):
             run(method, {"ranges": wrong}, scores, groups, bounds=unknown)
@@ -231,6 +233,14 @@ def test_saw_weighs_by_the_coefficient_of_variation():
     np.testing.assert_allclose(first.advantages, expected.advantages)
 
 
+def test_saw_of_scores_below_their_range_has_no_negative_weight():
+    scores, groups = made_up()
+    scores[:, 1] -= 2
+    found = run("saw", {}, scores, groups)
+    assert (found.weights >= 0).all()
+    assert found.weights[1] > 0
+
+
 def test_saw_with_equal_variation_or_none_leaves_the_weights():
     scores, groups = made_up()
     equal = scores[:, [1, 1]] * [1, 0.01]  # a factor does not matter
@@ -285,6 +295,12 @@ def test_gd2po_keeps_what_one_component_clearly_decides():
     assert kept.conflicts == dropped.conflicts == 0.5
 
 
+def test_gd2po_at_zero_keeps_components_that_cancel_each_other():
+    scores, groups = one_group([0, 0], [1, 1], [1, 0], [0, 1])
+    kept = run("gd2po", {"threshold": 0.0}, scores, groups, [1.0, 1.0])
+    np.testing.assert_array_equal(kept.advantages, run("gdpo", {}, scores, groups, [1.0, 1.0]).advantages)
+
+
 def test_gd2po_weighs_groups_by_what_was_kept_before_it_standardises():
     first, second = [[0, 0], [1, 1], [1, 0], [0, 1]], [[0, 0], [0, 0], [1, 1], [1, 1]]
     scores, groups = np.array(first + second, float), np.repeat([0, 1], 4)
@@ -314,6 +330,25 @@ def test_ctwa_against_a_loop():
         log_weights = log_weights + 0.2 * np.maximum(0, targets - average) * (scores.mean(axis=0) < 0.9)
     assert found.weights[0] > 1.02  # a weight has grown
     assert found.weights[2] == WEIGHTS[2]
+
+
+def test_a_negative_component_of_ctwa_grows_until_its_score_is_low_enough():
+    scores, groups = made_up()
+    scores[:, 2] *= 0.1  # its mean is 0.05
+    parameters = {"target_covariance": 1.0, "step_size": 1.0}
+    for reached_at, grows in [(0.01, True), (0.2, False)]:
+        state = run("ctwa", {**parameters, "reached_at": {"c": reached_at}}, scores, groups, [1.0, 1.0, -1.0]).state
+        assert (state["growth"]["c"] > 0) == grows
+
+
+def test_a_component_of_ctwa_without_scores_keeps_its_weight():
+    scores, groups = made_up()
+    scores[:, 1] = np.nan
+    state = run("ctwa", {"target_covariance": 1.0, "reached_at": 2.0}, scores, groups).state
+    assert state["growth"]["a"] > 0 == state["growth"]["b"]
+    assert "b" not in state["covariance"]
+    later = run("ctwa", {"target_covariance": 1.0, "reached_at": 2.0}, *made_up(1), state=state).state
+    assert later["growth"]["b"] > 0
 
 
 def test_weights_of_ctwa_stop_at_their_limit():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from reward_ablation.combination.interface import Combined
-from reward_ablation.combination.normalisation import by_group, centred, group_size, nan_std, shares, unscorable
+from reward_ablation.combination.normalisation import by_group, centred, group_size, nan_std, shares
 
 
 def dvao(
@@ -32,7 +32,6 @@ def dvao(
     deviations = np.nan_to_num(nan_std(grouped, 1), nan=0.0)
     total = deviations.sum(axis=2, keepdims=True)
     advantages = np.nan_to_num(centred(grouped, 1) / (total + epsilon), nan=0.0).reshape(scores.shape)
-    advantages[unscorable(scores, weights)] = 0.0
     live = total[:, 0, 0] > 0
     effective = (deviations[live] / total[live]).mean(axis=(0, 1)) if live.any() else np.zeros(len(weights))
     return Combined(advantages, {}, effective)
