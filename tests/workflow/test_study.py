@@ -23,6 +23,7 @@ from .edits import Bench
 pytestmark = pytest.mark.slow
 
 
+CLAIM = {"says": "as short", "metric": "tokens", "arm": "mixed", "direction": "same", "margin": 5}
 TABLES = {f"tables_{rule}": 1 for rule in RULES if rule not in ON_REQUEST} | {"summary": 1}
 #: Tables that need the answers of evaluated models.
 OF_ANSWERS = {f"tables_{rule}": 1 for rule in ("evaluation", "reward_hacking", "cost")} | {"summary": 1}
@@ -111,6 +112,10 @@ MADE_AGAIN = {
     "code that fetches a model": (lambda bench: bench.append("models/hub.py", "edited = 1\n"), {}),
     "code that asks Slurm for jobs": (lambda bench: bench.append("cluster/slurm.py", "edited = 1\n"), {}),
     "resamples": (lambda bench: bench.set("bootstrap", 300), DESCRIBED | TABLES | FIGURES | PAGES),
+    "a claim": (
+        lambda bench: bench.set("claims", {"short": CLAIM}),
+        DESCRIBED | TABLES | {"tables_claims": 1} | FIGURES | PAGES,
+    ),
     "a seed removed": (lambda bench: bench.set("seeds", [0]), DESCRIBED | TABLES | FIGURES | PAGES),
     "an arm removed": (lambda bench: bench.set("arms.arms.length", None), DESCRIBED | TABLES | FIGURES | PAGES),
     "an evaluation setting": (
