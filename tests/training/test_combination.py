@@ -91,6 +91,15 @@ def test_the_same_step_is_measured_before_its_weights_are_decided(train, micro_b
     assert rollouts.advantage.to_numpy() == pytest.approx(rollouts.filter(like="advantage_").sum(axis=1), abs=1e-6)
 
 
+@pytest.mark.parametrize("gram", ["previous", "same_step"])
+def test_placed_advantages_follow_the_method(train, gram):
+    own = combine("upgrad", gram=gram)
+    own["components"] = {"correctness": {**LENGTHS, "placement": "last_token"}}
+    run = train("run", **own, training={"max_steps": 2})
+    for step in (1, 2):
+        assert_shares_are_the_training_gradient(run, step)
+
+
 def test_a_component_of_weight_0_takes_part_where_a_parameter_names_it(train):
     weights = {"correctness": 1, "format": 0, "length": 0}
     own = combine("schedule", parameters={"length": {"0": 0.0, "3": 1.0}}, components=["length"])

@@ -22,6 +22,7 @@ HEAD = inspect.getsource(ChunkedLogProbFunction)
         ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
         ("_generate_and_score_completions", ["self", "inputs"]),
         ("_compute_loss", ["self", "model", "inputs"]),
+        ("_prepare_inputs", ["self", "generation_batch"]),
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_generate", ["self", "prompts"]),
@@ -52,6 +53,13 @@ def test_the_forward_pass_gives_three_results_of_which_the_loss_takes_the_first_
     assert re.findall(r"\n +return (.*)\n", forward) == ["logps, entropies, aux_loss"]
     loss = inspect.getsource(GRPOTrainer._compute_loss)
     assert "per_token_logps, entropies, aux_loss = self._get_per_token_logps_and_entropies(" in loss
+
+
+def test_a_training_step_prepares_its_inputs_and_takes_its_loss_in_one_context():
+    """Gradients that are measured before a step are of the same micro-batches, and in the same number format."""
+    step = inspect.getsource(Trainer.training_step)
+    assert step.index("self._prepare_inputs(inputs)") < step.index("with self.compute_loss_context_manager():")
+    assert callable(Trainer._get_learning_rate)
 
 
 def test_a_step_counts_its_micro_batches_before_they_are_trained_on():
