@@ -82,13 +82,8 @@ def call_method(
         return Combined(np.zeros(scores.shape), dict(state), None)
     signs = np.where(weights < 0, -1.0, 1.0)
     context = {
-        "gram": None
-        if gram is None
-        else (np.asarray(gram, float) * np.outer(signs, signs))[np.ix_(involved, involved)],
+        **_of_components(names, gram, bounds, signs, involved),
         "step": int(step),
-        "names": tuple(name for name, known in zip(names, involved, strict=True) if known),
-        "signs": signs[involved],
-        "bounds": _folded(bounds, signs)[involved],
         "tokens": tokens if tokens is None else np.asarray(tokens),
         "epsilon": epsilon,
         "learning_rate": learning_rate,
@@ -107,6 +102,19 @@ def call_method(
     )
     found = _checked(label, result, len(scores), inside)
     return _unfolded(_rescaled(label, found, inside, parameters.get(RESCALE), "gram" in given), involved, signs)
+
+
+def _of_components(
+    names: tuple[str, ...], gram: np.ndarray | None, bounds: np.ndarray | None, signs: np.ndarray, involved: np.ndarray
+) -> dict[str, Any]:
+    """The context that has a part for each component: of those that come in, after their signs."""
+    folded = None if gram is None else np.asarray(gram, float) * np.outer(signs, signs)
+    return {
+        "names": tuple(name for name, known in zip(names, involved, strict=True) if known),
+        "signs": signs[involved],
+        "gram": None if folded is None else folded[np.ix_(involved, involved)],
+        "bounds": _folded(bounds, signs)[involved],
+    }
 
 
 def _check_input(
