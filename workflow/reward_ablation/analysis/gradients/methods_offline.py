@@ -91,7 +91,8 @@ class Answers:
 
         `effects` names the components on which their effects differ: the interval of the difference leaves out 0, at
         the confidence divided among the components. `apart` is true where there is such a component, or where the
-        interval of the cosine leaves out 1. No correction is made for the number of pairs.
+        interval of the cosine leaves out 1, and null without any interval. No correction is made for the number of
+        pairs.
         """
         places = [*combinations(range(len(self.methods)), 2)]
         found = _cosines(self.products, places, self.confidence)
@@ -110,7 +111,7 @@ class Answers:
                     "against": self.methods[second],
                     **values,
                     "effects": ", ".join(differing),
-                    "apart": bool(differing) or bool(values["high"] < 1 - ROUNDING),
+                    "apart": _apart(differing, values["high"], bool(np.isnan(of_pair.low).all())),
                     "seeds": int(known.any(axis=1).sum()),
                     "steps": int(known.any(axis=0).sum()),
                 }
@@ -219,9 +220,7 @@ def _asked(
     if unknown:
         raise StudyError(f"weights: unknown component {unknown[0]!r}; components here: {', '.join(history.components)}")
     named = named_components(own, history.components)
-    taking_part = {
-        name: float(given.get(name, 0.0)) for name in history.components if given.get(name) or name in named
-    }
+    taking_part = {name: float(given.get(name, 0.0)) for name in history.components if given.get(name) or name in named}
     bounds = {}
     for name in taking_part:
         component = history.spec.components[name]
@@ -287,6 +286,12 @@ def _stacked(
             for array, part in zip(arrays, parts, strict=True):
                 array[run, steps.index(step)] = part
     return Answers(methods, components, steps, *arrays, left_out, confidence)
+
+
+def _apart(differing: Sequence[str], highest_cosine: float, no_interval: bool) -> bool | None:
+    if np.isnan(highest_cosine) and no_interval:
+        return None
+    return bool(differing) or bool(highest_cosine < 1 - ROUNDING)
 
 
 def _cosines(products: np.ndarray, places: Sequence[tuple[int, int]], confidence: float) -> Estimates:
