@@ -229,7 +229,7 @@ def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
         [row["arm"], *known_interval(row, "estimate", "low", "high"), *ratio(row, study.baseline), row["row"]]
         for _, row in rows.iterrows()
     ]
-    low, high = (rows.loc[place] for place in (rows["estimate"].idxmin(), rows["estimate"].idxmax()))
+    low, high = (rows.iloc[int(place)] for place in (rows["estimate"].argmin(), rows["estimate"].argmax()))
     factor = f", a factor of {high['estimate'] / low['estimate']:.1f}" if low["estimate"] > 0 else ""
     ends = (
         f"{number(low['estimate'], UNLIMITED)} ({low['arm']}) to {number(high['estimate'], UNLIMITED)} ({high['arm']})"

@@ -12,8 +12,7 @@ from reward_ablation.analysis.gradients.seed_intervals import over_seeds
 
 def mean_squares(rollouts: pd.DataFrame) -> pd.Series:
     """Mean square of the advantages of all completions of a step, by step. `rollouts` has step and advantage."""
-    squares = np.square(rollouts["advantage"].astype(float))
-    return squares.groupby(rollouts["step"], sort=True).mean()
+    return rollouts["advantage"].astype(float).pow(2).groupby(rollouts["step"], sort=True).mean()
 
 
 def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str, confidence: float) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from reward_ablation.analysis.gradients.replay import SAME, AskedMethod, History
 from reward_ablation.analysis.gradients.seed_intervals import Estimates, of_values, over_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import ratios
 from reward_ablation.combination.apply import check
+from reward_ablation.combination.grams import Source
 from reward_ablation.combination.load import arguments_of_method, method_names
 from reward_ablation.combination.named import named_components
 from reward_ablation.study.component_ranges import range_of
@@ -127,7 +128,11 @@ class Answers:
         known = ~np.isnan(self.products[:, :, -1, -1])
         places = np.repeat(np.arange(len(self.methods)), len(components))
         table = pd.DataFrame({"place": places, "method": np.array(self.methods, dtype=object)[places]})
-        table = table.assign(quantity=quantity, component=[*components] * len(self.methods), **found._asdict())
+        table = table.assign(
+            quantity=quantity,
+            component=np.tile(np.array(components, dtype=object), len(self.methods)),
+            **found._asdict(),
+        )
         table = table.assign(seeds=int(known.any(axis=1).sum()), steps=int(known.any(axis=0).sum()))
         return table.dropna(subset="estimate") if quantity == "weight" else table
 
@@ -205,16 +210,21 @@ def asked_methods(
     }
 
 
+def _source(method: str, gram: Any, asked: bool) -> Source | Literal["same"] | None:
+    """The Gram matrix that a method goes by; refused where the word is unknown or the method asks for none."""
+    if gram not in (None, "previous", "averaged", "unbiased", SAME):
+        raise StudyError(f"{method}: gram: {gram!r} is unknown; write previous, averaged, unbiased or same")
+    if gram and not asked:
+        raise StudyError(f"{method}: gram: the method goes by no gradients; leave it out")
+    return cast(Source | Literal["same"], gram or DEFAULT_GRAM) if asked else None
+
+
 def _asked(
     written: str | Mapping[str, Any], history: History, weights: Mapping[str, float] | None, root: Path
 ) -> AskedMethod:
     own = {"method": written} if isinstance(written, str) else dict(written)
     method, gram = str(own.pop("method", "")), own.pop("gram", None)
-    context = arguments_of_method(method, root).context
-    if gram not in (None, "previous", "averaged", "unbiased", SAME):
-        raise StudyError(f"{method}: gram: {gram!r} is unknown; write previous, averaged, unbiased or same")
-    if gram and "gram" not in context:
-        raise StudyError(f"{method}: gram: the method goes by no gradients; leave it out")
+    source = _source(method, gram, "gram" in arguments_of_method(method, root).context)
     given = history.spec.weights if weights is None else weights
     unknown = [name for name in given if name not in history.components]
     if unknown:
@@ -229,7 +239,6 @@ def _asked(
             bounds[name] = [*known]
     limits = np.array([bounds.get(name, (np.nan, np.nan)) for name in taking_part], dtype=float).reshape(-1, 2)
     check(method, own, list(taking_part), list(taking_part.values()), limits, root)
-    source = (gram or DEFAULT_GRAM) if "gram" in context else None
     return AskedMethod(method, taking_part, own, source, bounds)
 
 
@@ -280,12 +289,12 @@ def _stacked(
     steps = sorted(set().union(*by_run))
     size, kinds = len(methods), len(components)
     shapes = ((size + 1, size + 1), (size + 1, kinds), (size, kinds))
-    arrays = [np.full((len(by_run), len(steps), *shape), np.nan) for shape in shapes]
+    products, effects, weights = (np.full((len(by_run), len(steps), *shape), np.nan) for shape in shapes)
     for run, found in enumerate(by_run):
         for step, parts in found.items():
-            for array, part in zip(arrays, parts, strict=True):
+            for array, part in zip((products, effects, weights), parts, strict=True):
                 array[run, steps.index(step)] = part
-    return Answers(methods, components, steps, *arrays, left_out, confidence)
+    return Answers(methods, components, steps, products, effects, weights, left_out, confidence)
 
 
 def _apart(differing: Sequence[str], highest_cosine: float, no_interval: bool) -> bool | None:

@@ -56,7 +56,7 @@ class AskedMethod:
     @property
     def gram(self) -> Source | None:
         """The source by the name that it has in training."""
-        return "previous" if self.gram_source == SAME else self.gram_source
+        return "previous" if self.gram_source == "same" else self.gram_source
 
 
 def method_of_arm(spec: ArmSpec) -> AskedMethod:
@@ -121,7 +121,8 @@ def read_history(folder: str | Path) -> History:
         raise StudyError(f"{record}: there is no such file; name the folder of a finished run")
     spec = ArmSpec.read(json.loads(record.read_text())["spec"], f"{record}: spec")
     rollouts = read_rollouts(folder / "rollouts.parquet", None, list(spec.weights), ["tokens"])
-    generations = {int(step): batch for step, batch in rollouts.groupby("generation_step", sort=True)}
+    steps = rollouts["generation_step"].to_numpy()
+    generations = {int(step): rollouts[steps == step] for step in np.unique(steps)}
     _check_generations(spec, generations, folder)
     columns = [f"score_{name}" for name in spec.weights]
     return History(

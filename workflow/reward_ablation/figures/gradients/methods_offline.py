@@ -46,7 +46,7 @@ def methods_offline(methods_offline: pd.DataFrame, methods_apart: pd.DataFrame, 
     known = [name for name in study.arm_names if (methods_offline["method"] == name).any()]
     arms = known[:MOST_ARMS]
     gains = [name for name in study.components if (methods_offline["component"] == name).any()]
-    panels = [
+    panels: list[tuple[str, str | None, str, float]] = [
         ("cosine", None, "cosine to the trained step", 1.0),
         ("length", None, "length over the trained step's", 1.0),
     ]

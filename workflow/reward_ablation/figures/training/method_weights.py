@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any
 
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -80,7 +81,7 @@ def method_weights(method_weights: pd.DataFrame, study: StudyFile) -> Figure:
             axes.set_ylim(-0.03, 1.03)
             first = of_arm[of_arm["component"] == of_arm["component"].iloc[0]]
             draw_curve(axes, first, quantity, table["step"], {"color": BASE_COLOUR, "marker": "o"})
-    handles = [Line2D([], [], label=name, **look) for name, look in looks.items()]
+    handles: list[Artist] = [Line2D([], [], label=name, **look) for name, look in looks.items()]
     legend_below(figure, handles, note(table, study, panels))
     return figure
 
