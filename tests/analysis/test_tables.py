@@ -81,6 +81,7 @@ def test_rows_are_as_many_as_the_study_has(tables):
         "learning_curves": 0,  # no models were kept
         "problem_curves": 4 * 6,  # the problem of training at each step
         "examples": 3 * 5,  # questions, the base model's answer and one of each arm
+        "claims": 0,  # the study makes none
         # Lengths and graders of each arm; two falls for each of four trained components but correctness, which two arms
         # train on: a gap; six steps are too few for a plateau.
         "reward_hacking": 4 * 2 + 4 * 2 + 2,

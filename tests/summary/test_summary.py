@@ -11,7 +11,7 @@ from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import write_csv, write_tables
-from reward_ablation.cost.table import JUDGE
+from reward_ablation.cost.table import JUDGE, METRIC
 from reward_ablation.summary.__main__ import main
 from reward_ablation.summary.text import main_method, plain, summary
 
@@ -63,7 +63,7 @@ def tables(study):
 def cost() -> pd.DataFrame:
     hours = {"gpu_hours": 0.0, "gpu_hours_of_jobs": np.nan, "gpu_hours_accounted": np.nan}
     hours |= {"cpu_hours": 1.5, "cpu_hours_of_jobs": np.nan, "cpu_hours_accounted": np.nan}
-    counts = {"runs": 8, "steps_lost": 0, **dict.fromkeys(JUDGE, 0)}
+    counts = {"runs": 8, "steps_lost": 0, **dict.fromkeys([*JUDGE, *METRIC], 0)}
     return pd.DataFrame([{"arm": "all arms", "wall_hours": 1.25, **counts, **hours}])
 
 

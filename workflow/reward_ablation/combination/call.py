@@ -60,7 +60,7 @@ def call_method(
     scores : (N, K) float array
         NaN where a component gave none.
     groups : (N,) int array
-        Rows of a group are adjacent; all groups have one size.
+        Rows of a group are adjacent; all groups have one size, and each has a number of its own.
     weights : (K,) float array
         Of the arm; may be negative.
     state : mapping
@@ -98,7 +98,12 @@ def call_method(
         raise StudyError(f"{label}: the method needs the lengths of the completions, which are not known here")
     inside = np.abs(weights[involved])
     result = method(
-        scores[:, involved] * signs[involved], groups.copy(), inside.copy(), copy.deepcopy(dict(state)), **given, **own
+        np.ascontiguousarray(scores[:, involved] * signs[involved]),
+        groups.copy(),
+        inside.copy(),
+        copy.deepcopy(dict(state)),
+        **given,
+        **own,
     )
     found = _checked(label, result, len(scores), inside)
     return _unfolded(_rescaled(label, found, inside, parameters.get(RESCALE), "gram" in given), involved, signs)
@@ -116,8 +121,9 @@ def _check_input(
     if scores.ndim != 2 or scores.shape[1] != count or weights.shape != (count,) or groups.shape != scores.shape[:1]:
         raise ValueError(f"{scores.shape} scores, {groups.shape} groups, {weights.shape} weights, {count} components")
     size = group_size(groups)
-    if size == 0 or len(groups) % size or (groups.reshape(-1, size) != groups[::size, None]).any():
-        raise ValueError("the rows of a group must be adjacent, and the groups of one size")
+    alike = size and len(groups) % size == 0 and (groups.reshape(-1, size) == groups[::size, None]).all()
+    if not alike or len(np.unique(groups)) * size != len(groups):
+        raise ValueError("the rows of a group must be adjacent, the groups of one size and with a number each")
     large = ~(np.isnan(scores) | (np.abs(scores) <= LARGEST)).all(axis=0)
     for name, beyond in zip(names, large, strict=True):
         if beyond:

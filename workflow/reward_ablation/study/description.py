@@ -46,14 +46,19 @@ def summary_of(study: Study) -> dict[str, Any]:
 
 
 def methods_of(study: Study) -> dict[str, dict[str, str]]:
-    """The method of combination of each arm, by the arm; empty where no arm of the config has one."""
+    """The method of combination of each arm, by the arm; empty where no arm of the config has one.
+
+    A gradient method goes by gradients of earlier steps, and is called lagged for that.
+    """
     if not any(arm.combine for arm in study.config.expanded_arms().values()):
         return {}
     trl = {aggregation: method for method, aggregation in OF_TRL.items()}
     methods = {}
     for name, arm in study.arms.items():
         aggregation = {**study.config.training, **arm.training}.get(AGGREGATION, OF_TRL["weighted_sum"])
-        methods[name] = {"combine": arm.combine.method if arm.combine else trl[aggregation]}
+        spec = study.runs[f"{study.folders[study.keys[name]]}/seed{study.config.seeds[0]}"].arm_spec.combine
+        own = f"lagged {spec.method}" if spec and spec.gram else spec.method if spec else trl[aggregation]
+        methods[name] = {"combine": own}
     return methods
 
 

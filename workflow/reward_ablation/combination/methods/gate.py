@@ -47,7 +47,7 @@ def gate(
         raise StudyError(f"gate: no component is gated; write {_EXAMPLE}")
     gated = scores.copy()
     for name, condition in components.items():
-        column = component("gate", name, names)
+        column = component(name, name, names)
         if weights[column] == 0:
             raise StudyError(f"{name}: the gated component has no weight; give it a weight or take the gate away")
         only_keys(name, mapping(name, condition, _EXAMPLE), ("needs", "at_least", "otherwise"))

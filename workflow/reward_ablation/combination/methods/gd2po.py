@@ -31,7 +31,8 @@ def gd2po(
     Source: GD²PO, H. Liu et al. 2026, arXiv 2606.16771. Scripts: 0.8; the code's default is 0.2. The authors' code has
     no weights; here they come before the test of conflict. The code standardises over the tokens of the kept
     completions; here each completion counts once, as in TRL's GDPO. Standardising moves the mean of the kept
-    completions to 0, so one with positive z-scores alone may get a negative advantage.
+    completions to 0, so one with positive z-scores alone may get a negative advantage. Completions of a group without
+    any difference have advantage 0 here, which that shift would move away from 0.
 
     Parameters
     ----------
@@ -46,4 +47,6 @@ def gd2po(
     kept_share = np.repeat(1 - by_group(dropped, groups).mean(axis=1), group_size(groups))
     kept = ~dropped & ~unscorable(scores, weights)
     advantages = batch_standardised(parts * kept_share[:, None], groups, kept, epsilon)
+    alike = np.repeat((by_group(parts, groups) == 0).all(axis=(1, 2)), group_size(groups))
+    advantages[alike] = 0.0
     return Combined(advantages, {}, weights, float(conflicts.mean()))

@@ -45,7 +45,7 @@ def schedule(
         raise StudyError(f"schedule: no component has a schedule; write {_EXAMPLE}")
     scheduled = weights.copy()
     for name, points in components.items():
-        column = component("schedule", name, names)
+        column = component(name, name, names)
         steps, values = _points(name, points)
         scheduled[column] = np.interp(step, steps, values) * signs[column]
     return Combined(shares(scores, groups, scheduled, epsilon, aggregation), {}, scheduled)

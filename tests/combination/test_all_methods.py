@@ -1,0 +1,164 @@
+"""What holds for every method: shapes, groups, dead groups, one component, hostile scores."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from combination.batches import PARAMETERS, context, made_up
+from reward_ablation.combination.apply import check, combine, method_names, uses_gram
+from reward_ablation.combination.load import arguments_of_method, load_method
+from reward_ablation.system.errors import StudyError
+
+METHODS = method_names()
+ONE = np.ones(3)
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def run(method, scores, groups, weights=ONE, state=None, **changes):
+    return combine(method, PARAMETERS.get(method, {}), scores, groups, weights, state or {}, **{**context(), **changes})
+
+
+def test_methods_are_found_by_their_files():
+    assert {"weighted_sum", "gdpo", "gate", "lagrangian", "upgrad"} <= set(METHODS)
+    assert all(load_method(method).__name__ == method for method in METHODS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_says_its_source_or_formula_and_its_parameters(method):
+    text = load_method(method).__doc__
+    assert "``" in text.splitlines()[0]  # a formula
+    assert "Source" in text or "Kimi" in text
+    for name in arguments_of_method(method).parameters:
+        assert name in text.split("Parameters\n", 1)[1], name
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_group_has_mean_zero_or_the_batch_has(method):
+    scores, groups = made_up()
+    found = run(method, scores, groups)
+    assert found.advantages.shape == scores.shape
+    assert found.advantages.sum() == pytest.approx(0, abs=1e-9)
+    assert np.abs(found.advantages.sum(axis=1)).max() > 0.1
+    assert found.weights is None or found.weights.shape == (3,)
+    json.dumps(found.state, allow_nan=False)
+    assert arguments_of_method(method).context.count("gram") == uses_gram(method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_order_of_groups_and_of_completions_does_not_matter(method):
+    scores, groups = made_up()
+    tokens = np.arange(48) * 20
+    # another order of the groups, and another order in each
+    order = np.concatenate([g * 8 + np.random.default_rng(g).permutation(8) for g in [3, 1, 5, 0, 4, 2]])
+    before = run(method, scores, groups, tokens=tokens, state=run(method, scores, groups, tokens=tokens).state)
+    state = run(method, scores[order], groups[order], tokens=tokens[order]).state
+    after = run(method, scores[order], groups[order], tokens=tokens[order], state=state)
+    np.testing.assert_allclose(after.advantages, before.advantages[order], atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_group_without_differences_has_no_advantage(method):
+    scores, groups = made_up()
+    scores[:8] = 0.3
+    assert np.abs(run(method, scores, groups).advantages[:8].sum(axis=1)).max() < 1e-9
+    scores[:] = 0.1
+    found = run(method, scores, groups, tokens=np.full(48, 400))
+    assert (found.advantages == 0).all()
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - set(PARAMETERS)))
+def test_one_component_alone_is_in_the_order_of_its_scores(method):
+    scores, groups = made_up(components=1, size=8)
+    scores = np.random.default_rng(0).random((48, 1))
+    found = run(method, scores, groups, np.array([2.0]), **{**context(1), "tokens": np.full(48, 10)})
+    order = np.argsort(scores[:8, 0])
+    assert (np.diff(found.advantages[order, 0]) > 0).all()
+    if method not in ("gdpo", "gd2po", "sa_mrpo", "saw"):  # these standardise over the batch
+        grpo = combine("weighted_sum", {}, scores, groups, np.array([1.0]), {}, names="a").advantages
+        ratio = found.advantages.std() / grpo.std()
+        np.testing.assert_allclose(found.advantages, grpo * ratio, atol=1e-3)
+        assert ratio == pytest.approx(2 if uses_gram(method) else 1, rel=1e-2)  # as sum |w| of the arm
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda scores: scores * 1e30,
+        lambda scores: scores * 1e-300,
+        lambda scores: scores * 0,
+        lambda scores: np.where(np.arange(3) == 1, np.nan, scores),
+        lambda scores: np.where(np.arange(48)[:, None] % 5 == 0, np.nan, scores),
+        lambda scores: np.where(np.arange(48)[:, None] < 47, np.nan, scores),
+        lambda scores: scores * np.nan,
+        lambda scores: scores - 1e6,
+    ],
+    ids=["huge", "tiny", "zero", "no score of a component", "rows", "one score", "no score", "below bounds"],
+)
+def test_hostile_scores_give_finite_advantages(method, spoil):
+    scores, groups = made_up()
+    spoiled = spoil(scores)
+    first = run(method, spoiled, groups)
+    for found in [first, run(method, spoiled, groups, state=first.state)]:
+        assert np.isfinite(found.advantages).all()
+        # weights first: two components of one group may nearly cancel
+        assert np.abs(found.advantages.sum(axis=1)).max() < 100
+        assert (found.advantages[np.isnan(spoiled).all(axis=1)] == 0).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_groups_of_one_completion_are_finite(method):
+    scores, _ = made_up()
+    assert np.isfinite(run(method, scores, np.arange(48)).advantages).all()
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - set(PARAMETERS)))
+def test_a_component_without_a_weight_changes_nothing(method):
+    scores, groups = made_up()
+    weights = np.array([1.0, 0.5, 0.0])
+    spoiled = scores.copy()
+    spoiled[:, 2] = np.nan
+    found = run(method, scores, groups, weights)
+    alone = run(
+        method,
+        scores[:, :2],
+        groups,
+        weights[:2],
+        **{**context(2), "gram": context()["gram"][:2, :2]},
+    )
+    np.testing.assert_array_equal(found.advantages[:, :2], alone.advantages)
+    np.testing.assert_array_equal(found.advantages, run(method, spoiled, groups, weights).advantages)
+    assert (found.advantages[:, 2] == 0).all()
+
+
+# Numbers of the parameters of the others are raw scores: they have tests of their own.
+@pytest.mark.parametrize("method", sorted(set(METHODS) - set(PARAMETERS)))
+def test_a_negative_weight_is_the_same_as_the_negative_component(method):
+    scores, groups = made_up()
+    negative, weights = np.array([1.0, 1.0, -1.0]), np.array([1.0, 0.7, -0.4])
+    mirrored = context()
+    mirrored["gram"] = mirrored["gram"] * np.outer(negative, negative)
+    mirrored["bounds"] = np.array([[0.0, 1.0], [0.0, 1.0], [-1.0, 0.0]])
+    parameters = {"reached_at": {"c": -0.95}} if method == "ctwa" else {}
+    before = combine(method, parameters, scores * negative, groups, np.abs(weights), {}, **mirrored)
+    parameters = {"reached_at": {"c": 0.95}} if method == "ctwa" else {}
+    after = combine(method, parameters, scores, groups, weights, {}, **context())
+    np.testing.assert_array_equal(after.advantages, before.advantages)
+    if after.weights is not None:
+        np.testing.assert_array_equal(after.weights, before.weights * negative)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_planning_takes_each_method_with_its_parameters(method):
+    check(method, PARAMETERS.get(method, {}), "abc", ONE, context()["bounds"])
+    check(method, PARAMETERS.get(method, {}), "abc", [1.0, 0.5, -0.1], context()["bounds"])
+    with pytest.raises(StudyError, match=r"^gama: unknown (parameter of the method|component)"):
+        check(method, {**PARAMETERS.get(method, {}), "gama": 1}, "abc", ONE, context()["bounds"])

@@ -1,0 +1,233 @@
+"""From a config's method to a call: names, users' files, what comes in, and what a result must be."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from combination.batches import made_up
+from reward_ablation.combination.apply import check, combine, named_components, uses_gram
+from reward_ablation.combination.load import arguments_of_method, load_method
+from reward_ablation.system.errors import StudyError
+
+NAMES = ("correctness", "format", "length")
+
+
+@pytest.fixture
+def user_method(tmp_path):
+    """Writes a user's method with a body; returns a function that combines by it."""
+
+    def written(body: str, arguments: str = "", weights=(1.0, 1.0, 1.0), parameters=None, **context):
+        lines = "\n    ".join(body.splitlines())
+        text = f"import numpy as np\n\ndef mine(scores, groups, weights, state{arguments}):\n    {lines}\n"
+        (tmp_path / "mine.py").write_text(text)
+        load_method.cache_clear()
+        scores, groups = made_up()
+        context = {"names": NAMES, **context}
+        return combine(
+            "mine.py:mine", parameters or {}, scores, groups, np.array(weights), {}, root=tmp_path, **context
+        )
+
+    return written
+
+
+def test_a_users_method_may_return_a_pair_more_or_advantages_alone(user_method):
+    scores, _ = made_up()
+    pair = user_method("return scores * weights, {'n': state.get('n', 0) + 1}", weights=[1, 2, 3])
+    np.testing.assert_array_equal(pair.advantages, scores * [1, 2, 3])
+    assert (pair.state, pair.weights, pair.conflicts) == ({"n": 1}, None, None)
+    triple = user_method("return scores, {}, [1, 2, 3]")
+    assert triple.weights.tolist() == [1, 2, 3]
+    whole = user_method("return scores, {}, None, 0.25")
+    assert whole.conflicts == 0.25
+    alone = user_method("return scores.sum(axis=1)", weights=[1.0, 0.0, 2.0])
+    np.testing.assert_allclose(alone.advantages, scores[:, [0, 2]].sum(axis=1)[:, None] / 2 * [1, 0, 1])
+
+
+def test_a_method_gets_the_context_that_it_names(user_method):
+    body = (
+        "return scores, {'given': [str(gram is None), step, list(names), bounds.tolist(), tokens.tolist()[:2], limit]}"
+    )
+    found = user_method(
+        body,
+        ", *, gram, step, names, bounds, tokens, limit=3",
+        weights=[1.0, 0.0, -2.0],
+        parameters={"limit": 5},
+        step=7,
+        bounds=np.array([[0, 1], [0, 1], [0, 4]]),
+        tokens=np.arange(48),
+    )
+    assert found.state["given"] == ["True", 7, ["correctness", "length"], [[0, 1], [-4, 0]], [0, 1], 5]
+
+
+def test_a_method_sees_a_component_without_weight_where_a_parameter_names_it(user_method):
+    body = "return scores * weights, {'weights': weights.tolist(), 'names': list(names)}"
+    found = user_method(body, ", *, names, base=''", [1.0, 0.0, 0.0], {"base": "length"})
+    assert found.state == {"weights": [1.0, 0.0], "names": ["correctness", "length"]}
+    assert found.advantages.shape == (48, 3)
+
+
+def test_what_a_method_does_to_its_arguments_stays_there(tmp_path):
+    spoiling = "scores[:] = 0; weights[:] = 0; groups[:] = 0; state['a'][0] = 0"
+    (tmp_path / "spoil.py").write_text(
+        f"def mine(scores, groups, weights, state):\n    {spoiling}\n    return scores, state\n"
+    )
+    state, weights, (scores, groups) = {"a": [1]}, np.ones(3), made_up()
+    found = combine("spoil.py:mine", {}, scores, groups, weights, state, names=NAMES, root=tmp_path)
+    assert found.state == {"a": [0]}
+    assert state == {"a": [1]}
+    assert weights.all()
+    assert scores.any()
+    assert groups.any()
+
+
+def test_no_weight_at_all_gives_no_advantage():
+    scores, groups = made_up()
+    found = combine("weighted_sum", {}, scores, groups, np.zeros(3), {"kept": 1}, names=NAMES)
+    assert (found.advantages == 0).all()
+    assert found.state == {"kept": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return scores[:4], {}", r"returned advantages of shape \(4, 3\); return shape \(48, 3\)$"),
+        ("return scores / 0, {}", "returned advantages that are not finite"),
+        ("return None", "returned advantages that are not|not finite"),
+        ("return 'much', {}", "returned advantages that are not numbers"),
+        ("return scores, {}, 1, 2, 3", "returned 5 values; return "),
+        ("return scores, {'x': float('nan')}", "state is not JSON"),
+        ("return scores, {'x': scores}", "state is not JSON"),
+        ("return scores, [1]", "state is not a dict"),
+        ("return scores, {}, [1]", r"returned weights of shape \(1,\); return shape \(3,\)$"),
+        ("return 1 / 0", r"mine.py, line 4, `return 1 / 0`: ZeroDivisionError: division by zero$"),
+        ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_a_users_mistake_is_one_line_with_the_method(user_method, body, message):
+    with pytest.raises(StudyError, match=message) as caught:
+        user_method(body)
+    assert "mine.py:mine" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_users_own_error_keeps_its_words(user_method):
+    with pytest.raises(StudyError, match=r"^strength: too weak$"):
+        user_method("from reward_ablation.system.errors import StudyError\nraise StudyError('strength: too weak')")
+
+
+def test_a_users_method_imports_from_the_studys_folder(user_method, tmp_path):
+    (tmp_path / "helping.py").write_text("factor = 3\n")
+    found = user_method("import helping\nreturn scores * helping.factor, {}")
+    np.testing.assert_array_equal(found.advantages, made_up()[0] * 3)
+
+
+def test_rescaling_needs_weights(user_method):
+    assert user_method("return scores, {}, [4, 4, 4]").weights.tolist() == [4, 4, 4]  # takes no Gram matrix
+    found = user_method("return scores, {}, [4, 4, 4]", parameters={"rescale": True})
+    assert found.weights.tolist() == [1, 1, 1]
+    np.testing.assert_allclose(found.advantages, made_up()[0] / 4)
+    user_method("return scores, {}", ", *, gram")  # nothing to rescale by
+    with pytest.raises(StudyError, match=r"^rescale: mine.py:mine reports no weights to rescale by; take"):
+        user_method("return scores, {}", parameters={"rescale": True})
+
+
+def test_scores_and_weights_that_are_not_numbers_are_refused():
+    scores, groups = made_up()
+    for wrong in (np.inf, -1e60):
+        spoiled = scores.copy()
+        spoiled[3, 1] = wrong
+        with pytest.raises(StudyError, match=r"^gdpo: a score of format is infinite or beyond 1e"):
+            combine("gdpo", {}, spoiled, groups, np.ones(3), {}, names=NAMES)
+    with pytest.raises(StudyError, match=r"^gdpo: a weight is not a number"):
+        combine("gdpo", {}, scores, groups, np.array([1, np.nan, 1]), {}, names=NAMES)
+
+
+@pytest.mark.parametrize("groups", [np.arange(48) % 6, np.repeat([0, 1], [8, 40]), np.arange(47)])
+def test_groups_that_are_not_adjacent_or_not_of_one_size_are_a_callers_mistake(groups):
+    with pytest.raises(ValueError, match="groups"):
+        combine("gdpo", {}, made_up()[0], groups, np.ones(3), {}, names=NAMES)
+
+
+def test_a_method_that_needs_lengths_says_so():
+    scores, groups = made_up()
+    with pytest.raises(StudyError, match=r"^laconic: the method needs the lengths of the completions"):
+        combine("laconic", {}, scores, groups, np.ones(3), {}, names=NAMES)
+
+
+def test_components_that_parameters_name_at_any_depth():
+    names = ("a", "b", "c", "d", "e")
+    parameters = {"a": {"needs": "b", "at_least": 1}, "of": [["c"], {"x": 3}], "n": 5, "some e": None}
+    assert named_components(parameters, names) == ("a", "b", "c")
+    assert named_components({}, names) == ()
+
+
+def test_which_methods_ask_for_the_gram_matrix(tmp_path):
+    assert uses_gram("upgrad")
+    assert uses_gram("drw")
+    assert not uses_gram("gdpo")
+    (tmp_path / "mine.py").write_text("raise SystemExit\n\ndef mine(scores, groups, weights, state, *, gram, x): ...\n")
+    assert uses_gram("mine.py:mine", tmp_path)  # read, not run
+    assert arguments_of_method("mine.py:mine", tmp_path).required == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("text", "method", "parameters", "message"),
+    [
+        ("", "nothing", {}, "^method: unknown method 'nothing'; methods here: cagrad, ctwa,"),
+        ("", "../../x", {}, "^method: unknown method"),
+        ("", "_common", {}, "^method: unknown method"),
+        ("", "mine.py:other", {}, "no function 'other'; functions there: none$"),
+        ("", "mine.py", {}, "is no path/to/file.py:function$"),
+        ("", "other.py:mine", {}, "there is no file other.py in "),
+        ("def mine(:", "mine.py:mine", {}, "mine.py does not load: SyntaxError"),
+        ("\0", "mine.py:mine", {}, "mine.py does not load"),
+        (
+            "def mine(scores): ...",
+            "mine.py:mine",
+            {},
+            r"takes scores by position; write def mine\(scores, groups, weig",
+        ),
+        ("def mine(a, b, c, d, e=1): ...", "mine.py:mine", {}, "takes a, b, c, d, e by position"),
+        ("async def mine(a, b, c, d): ...", "mine.py:mine", {}, "no function 'mine'"),
+        ("def mine(a, b, c, d, *, x): ...", "mine.py:mine", {}, "^x: missing parameter of the method mine.py:mine"),
+        (
+            "def mine(a, b, c, d, *, x=1): ...",
+            "mine.py:mine",
+            {"y": 1},
+            "^y: unknown parameter.*parameters: x, rescale$",
+        ),
+        ("def mine(a, b, c, d, *, gram): ...", "mine.py:mine", {"gram": 1}, "^gram: unknown parameter"),
+        ("def mine(a, b, c, d, **e): ...", "mine.py:mine", {"state": 1}, "^state: unknown parameter"),
+        ("def mine(a, b, c, d): ...", "mine.py:mine", {"rescale": 1.5}, "^rescale: 1.5 is neither true nor false"),
+        ("def mine(a, b, c, d, **e): ...", "mine.py:mine", {"anything": 1}, None),
+        ("def mine(a, b, c, d, *, x=1):\n    raise SystemExit", "mine.py:mine", {"x": 2}, None),
+    ],
+)
+def test_planning_reads_a_users_file_and_does_not_run_it(tmp_path, text, method, parameters, message):
+    (tmp_path / "mine.py").write_text(text)
+    if message is None:
+        check(method, parameters, NAMES, [1.0, 1.0, 1.0], root=tmp_path)
+        return
+    with pytest.raises(StudyError, match=message):
+        check(method, parameters, NAMES, [1.0, 1.0, 1.0], root=tmp_path)
+
+
+def test_planning_calls_a_method_with_the_ranges_of_the_components():
+    bounds = np.array([[0, 1], [-2, 0], [np.nan, np.nan]])
+    with pytest.raises(StudyError, match=r"^ranges: the range of 'length' is not known"):
+        check("sa_mrpo", {}, NAMES, [1.0, 1.0, 1.0], bounds)
+    check("sa_mrpo", {}, NAMES, [1.0, -1.0, 0.0], bounds)
+    with pytest.raises(StudyError, match=r"^at_least.format: 0.5 is above its highest score, 0;"):
+        check("lagrangian", {"at_least": {"format": 0.5}}, NAMES, [1.0, 0.0, 0.0], bounds)
+
+
+def test_planning_imports_no_scipy_unless_a_method_needs_it():
+    code = (
+        "import sys\nfrom reward_ablation.combination.apply import check, uses_gram\n"
+        "assert uses_gram('upgrad')\ncheck('gdpo', {}, 'ab', [1, 1])\n"
+        "assert not {'scipy', 'torch', 'pandas', 'snakemake'} & set(sys.modules), sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

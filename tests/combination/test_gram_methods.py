@@ -1,0 +1,309 @@
+"""Methods on Gram matrices: against torchjd's weights, by their defining equations, and where they change nothing."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from combination.batches import made_up, made_up_gram
+from reward_ablation.combination.apply import combine
+from reward_ablation.combination.gram_weights import live_components
+from reward_ablation.combination.normalisation import z_scores
+from reward_ablation.combination.quadratic import nearest_above, simplex_minimum
+from reward_ablation.system.errors import StudyError
+
+#: Made by make_torchjd_weights.py.
+CASES = json.loads(Path(__file__).with_name("torchjd_weights.json").read_text())
+RULES = ["cagrad", "mgda", "nash_mtl", "pcgrad", "upgrad"]
+SCALES = [1e-12, 1e-3, 1.0, 1e3]
+
+
+def weights_by(method, gram, weights=None, parameters=None, **context):
+    """Multipliers of a method, in its own scale with preferences that sum to 1."""
+    gram = np.asarray(gram, float)
+    count = len(gram)
+    weights = np.full(count, 1 / count) if weights is None else np.asarray(weights, float)
+    scores, groups = made_up(components=count)
+    found = combine(
+        method,
+        {"rescale": False, **(parameters or {})},
+        scores,
+        groups,
+        weights,
+        {},
+        names="abcdefgh"[:count],
+        gram=gram,
+        **{"step": 1, "learning_rate": 1e-6, **context},
+    )
+    np.testing.assert_allclose(found.advantages, z_scores(scores, groups, 1e-4) * found.weights, rtol=1e-12)
+    return found.weights
+
+
+def cases(name):
+    return [case for case in CASES if name in case["weights"]]
+
+
+def test_the_cases_of_torchjd():
+    assert {len(case["gram"]) for case in CASES} == {1, 2, 3, 4, 5, 6}
+    assert sum(not case["full_rank"] for case in CASES) >= 10
+    assert len(cases("nash_mtl")) >= 15
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_upgrad_and_pcgrad_are_those_of_torchjd(scale):
+    for case in CASES:
+        gram = scale * np.array(case["gram"])
+        preferences = np.arange(1, len(gram) + 1) / np.arange(1, len(gram) + 1).sum()
+        # torchjd adds 1e-10 to the diagonal
+        np.testing.assert_allclose(weights_by("upgrad", gram), case["weights"]["upgrad"], rtol=1e-4)
+        np.testing.assert_allclose(
+            weights_by("upgrad", gram, preferences), case["weights"]["upgrad_preferences"], rtol=1e-4
+        )
+        if len(gram) <= 5:
+            np.testing.assert_allclose(weights_by("pcgrad", gram), case["weights"]["pcgrad"], rtol=1e-7)
+        else:  # a hundred of all orders
+            np.testing.assert_allclose(weights_by("pcgrad", gram), case["weights"]["pcgrad"], rtol=0.15)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_mgda_is_at_least_as_short_as_torchjd(scale):
+    for case in CASES:
+        gram, by_torchjd = np.array(case["gram"]), np.array(case["weights"]["mgda"])
+        found = weights_by("mgda", scale * gram)
+        assert found.sum() == pytest.approx(1)
+        mean = np.trace(gram) / len(gram)
+        length, other = found @ gram @ found / mean, by_torchjd @ gram @ by_torchjd / mean
+        assert other - 1e-3 < length < other + 1e-9
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_cagrad_is_that_of_torchjd(scale):
+    for case in CASES:
+        gram, by_torchjd = np.array(case["gram"]), np.array(case["weights"]["cagrad"])
+        if not by_torchjd.any():  # torchjd gives up at a Pareto stationary point
+            continue
+        gram /= np.trace(gram) / len(gram)
+        # weights of gradients of low rank are not unique; the direction is
+        directions = [gram @ weights for weights in (weights_by("cagrad", scale * gram), by_torchjd)]
+        np.testing.assert_allclose(*directions, atol=2e-4)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_nash_mtl_is_that_of_torchjd_and_solves_its_equation(scale):
+    for case in cases("nash_mtl"):
+        gram, by_torchjd = np.array(case["gram"]), np.array(case["weights"]["nash_mtl"])
+        found = weights_by("nash_mtl", scale * gram)
+        np.testing.assert_allclose(found / found.sum(), by_torchjd / by_torchjd.sum(), rtol=2e-2)  # theirs is rough
+        products = found * (gram @ found)
+        np.testing.assert_allclose(products / products.mean(), 1, rtol=1e-6)
+
+
+def test_unequal_weights_of_nash_mtl_are_bargaining_powers():
+    gram = made_up_gram(3)
+    found = weights_by("nash_mtl", gram, [0.5, 0.3, 0.2])
+    products = found * (gram @ found)
+    np.testing.assert_allclose(products / products.sum(), [0.5, 0.3, 0.2], rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["mgda", "upgrad", "nash_mtl"])
+@pytest.mark.parametrize("count", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("scale", SCALES)
+def test_no_component_is_harmed_to_first_order(method, count, scale):
+    for seed in range(10):
+        gram = made_up_gram(count, seed, rank=count + 1)
+        weights = np.random.default_rng(seed).uniform(0.1, 2, count)
+        found = weights_by(method, scale * gram, weights)
+        found /= np.abs(found).sum()
+        assert (gram @ found).min() > -1e-9 * np.trace(gram)
+
+
+def test_pcgrad_of_two_components_harms_neither():
+    for seed in range(20):
+        gram = made_up_gram(2, seed)
+        found = weights_by("pcgrad", gram)
+        assert (gram @ found).min() > -1e-12
+        # the closed form for two components
+        first, second = max(0, -gram[0, 1] / gram[0, 0]), max(0, -gram[0, 1] / gram[1, 1])
+        np.testing.assert_allclose(found, [(1 + first) / 2, (1 + second) / 2])
+        np.testing.assert_allclose(found, weights_by("upgrad", gram))
+
+
+def test_mgda_of_two_components_is_its_closed_form():
+    for seed in range(20):
+        gram = made_up_gram(2, seed)
+        first = (gram[1, 1] - gram[0, 1]) / (gram[0, 0] + gram[1, 1] - 2 * gram[0, 1])
+        np.testing.assert_allclose(weights_by("mgda", gram)[0], np.clip(first, 0, 1), atol=1e-9)
+
+
+def test_a_larger_weight_asks_mgda_for_more_progress():
+    weights = np.array([0.6, 0.4])
+    gram = np.array([[1.0, -0.3], [-0.3, 2.0]])
+    progress = gram @ weights_by("mgda", gram, weights)
+    assert progress[0] / progress[1] == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("method", ["pcgrad", "upgrad"])
+def test_without_conflict_the_multipliers_are_the_weights(method):
+    gradients = np.random.default_rng(0).random((4, 6))
+    weights = [0.4, 0.3, 0.2, 0.1]
+    np.testing.assert_allclose(weights_by(method, gradients @ gradients.T, weights), weights, atol=1e-15)
+
+
+@pytest.mark.parametrize("parameters", [("cagrad", {"c": 0.0}), ("drw", {"mu": 1e30})])
+def test_parameters_that_leave_the_weights_as_they_are(parameters):
+    weights = [0.5, 1.0, 0.3]
+    np.testing.assert_allclose(weights_by(parameters[0], made_up_gram(), weights, parameters[1]), weights, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", RULES)
+def test_orthogonal_gradients_of_one_length_leave_equal_weights(method):
+    found = weights_by(method, 1e-9 * np.eye(4))
+    np.testing.assert_allclose(found / found.sum(), 0.25)
+
+
+def rescaled(method, gram, weights, **parameters):
+    scores, groups = made_up(components=len(weights))
+    context = {"names": "abcdefgh"[: len(weights)], "gram": gram, "step": 1, "learning_rate": 1e-6}
+    return combine(method, parameters, scores, groups, np.array(weights), {}, **context)
+
+
+@pytest.mark.parametrize("method", [*RULES, "drw"])
+def test_the_sizes_of_the_weights_keep_their_sum(method):
+    gram = made_up_gram(3, 1)
+    found = rescaled(method, gram, [1.0, -0.5, 0.25])
+    assert np.abs(found.weights).sum() == pytest.approx(1.75)
+    own = rescaled(method, gram, [1.0, -0.5, 0.25], rescale=False)
+    np.testing.assert_allclose(found.weights / np.abs(found.weights).sum(), own.weights / np.abs(own.weights).sum())
+    assert rescaled(method, None, [1.0, -0.5, 0.25]).weights.tolist() == [1.0, -0.5, 0.25]  # no Gram matrix yet
+    assert rescaled(method, np.zeros((3, 3)), [1.0, -0.5, 0.25]).weights.tolist() == [1.0, -0.5, 0.25]
+
+
+@pytest.mark.parametrize("method", RULES)
+def test_a_component_without_a_gradient_keeps_its_weight_and_is_not_in_the_rule(method):
+    gram = made_up_gram(3, 1)
+    with_zero = np.zeros((4, 4))
+    with_zero[np.ix_([0, 1, 3], [0, 1, 3])] = gram
+    with_zero[2, 2] = 1e-14  # rounding
+    found = rescaled(method, with_zero, [1.0, 0.5, 0.7, 2.0])
+    assert found.weights[2] == pytest.approx(0.7)
+    without = rescaled(method, gram, [1.0, 0.5, 2.0])
+    np.testing.assert_allclose(found.weights[[0, 1, 3]], without.weights, rtol=1e-9)
+    assert found.conflicts == without.conflicts
+
+
+@pytest.mark.parametrize("method", RULES)
+def test_gradients_that_cancel_each_other_or_are_one(method):
+    gradient = np.array([1.0, 2.0, -1.0])
+    for gradients in ([gradient, -gradient], [gradient, gradient], [gradient, gradient, -2 * gradient, gradient]):
+        gram = 1e-6 * np.array(gradients) @ np.array(gradients).T
+        found = rescaled(method, gram, np.ones(len(gram)).tolist())
+        assert np.isfinite(found.weights).all()
+        assert found.weights.min() > -1e-9
+
+
+@pytest.mark.parametrize("method", RULES)
+def test_lengths_that_differ_by_a_million_and_indefinite_estimates(method):
+    lengths = np.array([1.0, 1e-5, 1e3])
+    gram = made_up_gram(3, 2) * np.outer(lengths, lengths)
+    assert np.isfinite(rescaled(method, gram, [1.0, 1.0, 1.0]).weights).all()
+    indefinite = np.array([[1.0, -2.0, 0.1], [-2.0, 1.0, 0.1], [0.1, 0.1, 0.5]])
+    assert np.isfinite(rescaled(method, indefinite, [1.0, 1.0, 1.0]).weights).all()
+
+
+@pytest.mark.parametrize("count", [7, 8])
+def test_pcgrad_of_many_components_is_decided_by_the_step(count):
+    gram = made_up_gram(count, 3, rank=count)
+    first = weights_by("pcgrad", gram, step=3)
+    np.testing.assert_array_equal(first, weights_by("pcgrad", gram, step=3))
+    assert (first != weights_by("pcgrad", gram, step=4)).any()
+
+
+def test_cagrad_maximises_the_least_gain_in_its_ball():
+    generator = np.random.default_rng(0)
+    gradients = generator.standard_normal((3, 4))
+    gradients[1] -= gradients[0]
+    weights, c = np.array([0.5, 0.3, 0.2]), 0.4
+    found = weights_by("cagrad", gradients @ gradients.T, weights, {"c": c}) @ gradients
+    mean = weights @ gradients
+    radius = c * np.linalg.norm(mean)
+    assert np.linalg.norm(found - mean) == pytest.approx(radius, rel=1e-6)
+    others = generator.standard_normal((200_000, 4))
+    others = mean + radius * others / np.linalg.norm(others, axis=1, keepdims=True)
+    best = (others @ gradients.T).min(axis=1).max()
+    assert best - 1e-9 <= (gradients @ found).min() < best + 0.02
+
+
+def test_conflicts_are_pairs_of_gradients_that_oppose_each_other():
+    gram = np.array([[1.0, -0.5, 0.2, 0], [-0.5, 1.0, 0.1, 0], [0.2, 0.1, 1.0, 0], [0, 0, 0, 0]])
+    assert rescaled("upgrad", gram, [1.0] * 4).conflicts == pytest.approx(1 / 3)
+    assert rescaled("upgrad", gram, [1.0, -1.0, 1.0, 1.0]).conflicts == pytest.approx(1 / 3)  # then b against c
+    assert rescaled("upgrad", None, [1.0] * 4).conflicts is None
+    assert live_components(gram, np.array([0.0, 1, 1, 1])).tolist() == [False, True, True, False]
+
+
+def test_quadratic_programmes_by_their_conditions():
+    for seed in range(20):
+        gram = made_up_gram(5, seed, rank=6)
+        floor = np.random.default_rng(seed).random(5)
+        found = nearest_above(gram, floor)
+        slope = gram @ found
+        assert (found >= floor).all()
+        assert slope.min() > -1e-9
+        assert slope @ (found - floor) == pytest.approx(0, abs=1e-9)
+        on_simplex = simplex_minimum(gram)
+        assert on_simplex.sum() == pytest.approx(1)
+        assert (gram @ on_simplex).min() == pytest.approx(on_simplex @ gram @ on_simplex)
+
+
+def drw(gram, weights, state=None, **parameters):
+    scores, groups = made_up(components=len(weights))
+    learning_rate = parameters.pop("learning_rate", 1e-3)
+    context = {"names": "abcdefgh"[: len(weights)], "gram": gram, "learning_rate": learning_rate}
+    return combine("drw", parameters, scores, groups, np.array(weights), state or {}, **context)
+
+
+def test_drw_by_hand():
+    gram = np.array([[4.0, -1.0], [-1.0, 2.0]])
+    # row sums 3 and 1, times 1e-3 / 0.01
+    first = drw(gram, [1.0, 1.0], mu=0.01)
+    expected = 2 * np.exp([0.3, 0.1]) / np.exp([0.3, 0.1]).sum()
+    np.testing.assert_allclose(first.weights, expected)
+    assert first.state["largest_step"] == pytest.approx(0.3)
+    second = drw(gram, [1.0, 1.0], first.state, mu=0.01)
+    np.testing.assert_allclose(second.weights, 2 * np.exp([0.6, 0.2]) / np.exp([0.6, 0.2]).sum())
+    waiting = drw(None, [1.0, 1.0], second.state, mu=0.01)
+    np.testing.assert_allclose(waiting.weights, second.weights)
+    unequal = drw(gram, [3.0, 1.0], mu=0.01)
+    np.testing.assert_allclose(unequal.weights, 4 * np.exp([0.3, 0.1]) * [3, 1] / (np.exp([0.3, 0.1]) @ [3, 1]))
+
+
+def test_large_changes_of_drw_are_scaled_down_and_stay_finite():
+    gram = np.array([[4.0, -1.0], [-1.0, 2.0]])
+    found = drw(gram, [1.0, 1.0], mu=1e-9, most=0.6)
+    np.testing.assert_allclose(found.weights, 2 * np.exp([0.6, 0.2]) / np.exp([0.6, 0.2]).sum())
+    assert found.state["largest_step"] == pytest.approx(3e6)
+    state = {}
+    for _ in range(200):
+        state = drw(gram, [1.0, 1.0], state, mu=1e-9).state
+    np.testing.assert_allclose(drw(gram, [1.0, 1.0], state, mu=1e-9).weights, [2, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "message"),
+    [
+        ("drw", {"mu": 0}, "^mu: 0 is not above 0"),
+        ("drw", {"most": -1}, "^most: -1 is not"),
+        ("cagrad", {"c": -0.1}, "^c: -0.1 is not a number of at least 0"),
+        ("cagrad", {"c": float("nan")}, "^c: nan is not a number of at least 0"),
+        ("upgrad", {"rescale": "no"}, "^rescale: 'no' is neither true nor false"),
+    ],
+)
+def test_parameters_of_gram_methods_are_checked(method, parameters, message):
+    with pytest.raises(StudyError, match=message):
+        rescaled(method, np.eye(2), [1.0, 1.0], **parameters)
+
+
+def test_a_gram_matrix_that_is_not_finite_is_refused():
+    with pytest.raises(StudyError, match=r"^upgrad: the Gram matrix of the components' gradients is not finite"):
+        rescaled("upgrad", np.array([[1.0, np.nan], [np.nan, 1.0]]), [1.0, 1.0])

@@ -1,0 +1,130 @@
+"""Combinations in a config: keys, ranges, and what is refused before any job."""
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from configs import CONFIG
+from reward_ablation.combination.load import method_names
+from reward_ablation.rewards.load import component_names
+from reward_ablation.study.component_ranges import RANGES, range_of
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+
+BOTH = {"correctness": 1, "format": 1}
+
+
+@pytest.fixture
+def study(tmp_path):
+    """`study(arms, **changes)`: the study of a config with these arms."""
+
+    def made(arms, **changes):
+        config = copy.deepcopy(CONFIG) | {"arms": {"design": "list", "arms": arms}, **changes}
+        return resolve(config, "config.yaml", tmp_path)
+
+    return made
+
+
+def of(combine, weights=BOTH):
+    return {"weights": weights, "combine": combine}
+
+
+def test_trls_own_methods_are_trls_settings(study):
+    setting = {"weights": BOTH, "training": {"multi_objective_aggregation": "normalize_then_sum"}}
+    keys = study({"a": {"weights": BOTH}, "sum": of("weighted_sum"), "b": setting, "gdpo": of("gdpo")}).keys
+    assert keys["a"] == keys["sum"]
+    assert keys["b"] == keys["gdpo"] != keys["a"]
+    everywhere = {"training": {"max_steps": 10, "multi_objective_aggregation": "normalize_then_sum"}}
+    keys = study({"a": {"weights": BOTH}, "gdpo": of("gdpo"), "sum": of("weighted_sum")}, **everywhere).keys
+    assert keys["a"] == keys["gdpo"] != keys["sum"]
+
+
+def test_a_key_has_method_and_parameters(study):
+    arms = {
+        "upgrad": of("upgrad"),
+        "averaged": of({"method": "upgrad", "gram": "averaged"}),
+        "previous": of({"method": "upgrad", "gram": "previous"}),
+        "loose": of({"method": "gd2po", "threshold": 0.2}),
+        "strict": of({"method": "gd2po", "threshold": 0.9}),
+    }
+    found = study(arms)
+    assert found.keys["upgrad"] == found.keys["averaged"]
+    assert len(set(found.keys.values())) == 4
+    codes = {run.arm: run.code for run in found.runs.values()}
+    assert codes["upgrad"] == codes["previous"] != codes["loose"]
+
+
+def test_a_users_method_counts_by_its_code(study, tmp_path):
+    code = "def mine(scores, groups, weights, state, *, keep=1):\n    return scores, state\n"
+    (tmp_path / "own.py").write_text(code)
+    arms = {"a": of({"method": "own.py:mine", "keep": 2})}
+    first = study(arms).keys
+    other = tmp_path / "other"  # digests of files are worked out once
+    other.mkdir()
+    (other / "own.py").write_text(code.replace("return ", "return -"))
+    config = copy.deepcopy(CONFIG) | {"arms": {"design": "list", "arms": arms}}
+    assert resolve(config, "config.yaml", other).keys != first
+    with pytest.raises(StudyError, match=r"arms\.arms\.a\.combine: kept: unknown parameter of the method"):
+        study({"a": of({"method": "own.py:mine", "kept": 2})})
+
+
+def test_named_components_take_part_where_their_weight_is_0(study):
+    arms = {"late": of({"method": "schedule", "format": {0: 1, 5: 0}}, {"correctness": 1})}
+    components = copy.deepcopy(CONFIG["components"])
+    components["format"]["scored"] = "where_trained"
+    [run, *_] = study(arms, components=components).runs.values()
+    assert run.arm_spec.taking_part == ["correctness", "format"]
+    assert run.arm_spec.combine.parameters == {"format": {"0": 1, "5": 0}}
+
+
+@pytest.mark.parametrize(
+    ("combine", "changes", "message"),
+    [
+        ("upgrade", {}, r"unknown method 'upgrade'.*upgrad"),
+        ({"method": "gdpo", "gram": "previous"}, {}, "gdpo: unknown parameter 'gram'"),
+        ({"method": "dvao", "gram": "previous"}, {}, "gram: dvao goes by no gradients; leave it out"),
+        ({"method": "gd2po", "threshold": 2}, {}, "threshold: 2 is not a number from 0 to 1"),
+        ({"method": "gd2po", "treshold": 0.2}, {}, "treshold: unknown parameter of the method gd2po"),
+        ({"method": "lagrangian", "at_least": {"lenght": 1}}, {}, "unknown component 'lenght'"),
+        ({"method": "gate", "format": {"needs": "correctness", "at_most": 1}}, {}, "format.at_most: unknown key"),
+        ("upgrad", {"gradients": {"every": "off"}}, "nobody measures; set gradients.every: 1"),
+        ("dvao", {"training": {"scale_rewards": "none"}}, "takes the place of training.scale_rewards: none"),
+        ("dvao", {"training": {"num_generations": 1}}, "training.num_generations: 1 leaves nothing to compare"),
+        ({"method": "schedule", "format": {0: float("nan")}}, {}, "format.0"),
+        ("nowhere.py:mine", {}, "there is no file nowhere.py"),
+        ("../../etc/passwd", {}, "unknown method"),
+        ({}, {}, "combine.method"),
+        (3, {}, "combine"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_refused_in_one_line(study, combine, changes, message):
+    with pytest.raises(StudyError, match=message) as error:
+        study({"a": {"weights": BOTH}, "b": of(combine)}, **changes)
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith("config.yaml: arms.")
+
+
+def test_a_method_that_needs_ranges_asks_for_those_that_are_not_known(study, tmp_path):
+    (tmp_path / "own.py").write_text("def mine(completions, **columns):\n    return [0.0 for _ in completions]\n")
+    components = {**CONFIG["components"], "mine": {"function": "own.py:mine"}}
+    weights = {**BOTH, "mine": 1}
+    with pytest.raises(
+        StudyError, match=r"ranges: the range of 'mine' is not known.*ranges: \{mine: \[lowest, highest\]\}"
+    ):
+        study({"a": of("sa_mrpo", weights)}, components=components)
+    known = of({"method": "sa_mrpo", "ranges": {"mine": [0, 2]}}, weights)
+    [run, *_] = study({"a": known}, components=components).runs.values()
+    assert run.arm_spec.combine.bounds == {"correctness": [0, 1], "format": [0, 1]}
+
+
+def test_every_component_has_a_range_or_none_on_purpose(tmp_path):
+    assert {*component_names()} - {*RANGES} == {"constant", "reward_model"}
+    assert range_of("cosine_length", {"max_len": 5, "max_value_correct": 2}, tmp_path) == (-1, 2)
+    assert range_of("final_line", {"correct": -1}, tmp_path) == (-1, 0.1)
+
+
+def test_methods_are_those_of_the_documentation():
+    text = (Path(__file__).parents[2] / "docs" / "combinations.md").read_text()
+    assert all(f"`{name}`" in text for name in method_names())
