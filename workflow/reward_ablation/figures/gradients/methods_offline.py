@@ -26,6 +26,10 @@ from reward_ablation.figures.gradients.what_if import over_words
 MOST_ARMS, MOST_NAMES = 24, 12
 
 
+#: Characters of a line of an arm's name.
+NAME_WIDTH = 20
+
+
 def draw_methods(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
     """Draw estimates with their intervals, an arm a row from top to bottom."""
     by_arm, look = rows.set_index("method"), looks(study)
@@ -34,7 +38,7 @@ def draw_methods(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[st
             estimate, low, high = by_arm.loc[[arm], ["estimate", "low", "high"]].to_numpy(dtype=float)[0]
             draw_points(axes, look[arm], estimate, place, across=(low, high), linestyle="none", capsize=1.5)
     axes.set_ylim(len(arms) - 0.5, -0.5)
-    axes.set_yticks(range(len(arms)), [wrapped(arm, 20) for arm in arms])
+    axes.set_yticks(range(len(arms)), [wrapped(arm, NAME_WIDTH) for arm in arms])
     round_ticks(axes.xaxis, 4)
 
 
@@ -52,7 +56,9 @@ def methods_offline(methods_offline: pd.DataFrame, methods_apart: pd.DataFrame, 
     ]
     panels += [("gain", name, f"effect on {name} less the trained step's", 0.0) for name in gains]
     columns = min(len(panels), 3)
-    figure = Figure(figsize=(WIDTH, ceil(len(panels) / columns) * (0.75 + 0.17 * len(arms)) + 0.4))
+    lines = max(wrapped(arm, NAME_WIDTH).count("\n") + 1 for arm in arms)
+    height = 0.75 + (0.04 + 0.13 * lines) * len(arms)
+    figure = Figure(figsize=(WIDTH, ceil(len(panels) / columns) * height + 0.4))
     for place, (axes, (quantity, component, title, same)) in enumerate(
         zip(panel_grid(figure, len(panels), columns), panels, strict=True)
     ):
