@@ -12,7 +12,7 @@ first step.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -75,13 +75,14 @@ class Answers:
         - gain: effect less that of the run's own step.
         """
         own = len(self.methods)
+        gains = _differences(self.effects[:, :, :own], self.effects[:, :, own:])
         directions = _cosines(self.products, [(place, own) for place in range(own)], self.confidence)
         parts = [
             self._rows("cosine", directions, [None]),
             self._rows("length", _lengths(self.products, self.confidence), [None]),
-            self._rows("weight", self._means(self.weights), self.components),
-            self._rows("effect", self._means(self.effects[:, :, :own]), self.components),
-            self._rows("gain", self._means(_differences(self.effects, own)[:, :, :own]), self.components),
+            self._rows("weight", self._means(self.weights, self.confidence), self.components),
+            self._rows("effect", self._means(self.effects[:, :, :own], self.confidence), self.components),
+            self._rows("gain", self._means(gains, self.confidence), self.components),
         ]
         table = pd.concat(parts)
         return table.sort_values("place", kind="stable").drop(columns="place").reset_index(drop=True)
@@ -98,31 +99,30 @@ class Answers:
         places = [*combinations(range(len(self.methods)), 2)]
         found = _cosines(self.products, places, self.confidence)
         divided = 1 - (1 - self.confidence) / len(self.components)
-        rows = []
-        for row, (first, second) in enumerate(places):
-            differences = _differences(self.effects, second)[:, :, first]
-            of_pair = of_values(np.moveaxis(differences, -1, 0), divided)
-            clear = (of_pair.low > 0) | (of_pair.high < 0)
-            differing = [name for name, differs in zip(self.components, clear, strict=True) if differs]
-            values = {name: column[row] for name, column in found._asdict().items()}
-            known = ~np.isnan(self.products[:, :, first, second])
-            rows.append(
-                {
-                    "method": self.methods[first],
-                    "against": self.methods[second],
-                    **values,
-                    "effects": ", ".join(differing),
-                    "apart": _apart(differing, values["high"], bool(np.isnan(of_pair.low).all())),
-                    "seeds": int(known.any(axis=1).sum()),
-                    "steps": int(known.any(axis=0).sum()),
-                }
-            )
-        return pd.DataFrame(rows, columns=list(PAIR_COLUMNS))
+        first, second = (np.array([pair[side] for pair in places], dtype=int) for side in (0, 1))
+        effects = self._means(_differences(self.effects[:, :, first], self.effects[:, :, second]), divided)
+        shape = len(places), len(self.components)
+        clear = ((effects.low > 0) | (effects.high < 0)).reshape(shape)
+        known = ~np.isnan(effects.low).reshape(shape).all(axis=1) | ~np.isnan(found.high)
+        apart = np.where(known, clear.any(axis=1) | (found.high < 1 - ROUNDING), None)
+        measured = ~np.isnan(self.products[:, :, -1, -1])
+        names, columns = np.array(self.methods, dtype=object), np.array(self.components, dtype=object)
+        return pd.DataFrame(
+            {
+                "method": names[first],
+                "against": names[second],
+                **found._asdict(),
+                "effects": [", ".join(columns[differing]) for differing in clear],
+                "apart": apart,
+                "seeds": int(measured.any(axis=1).sum()),
+                "steps": int(measured.any(axis=0).sum()),
+            }
+        )
 
-    def _means(self, values: np.ndarray) -> Estimates:
+    def _means(self, values: np.ndarray, confidence: float) -> Estimates:
         """Estimates of (S, T, M, K) values, methods first."""
-        seeds, steps = values.shape[:2]
-        return of_values(np.moveaxis(values, (2, 3), (0, 1)).reshape(-1, seeds, steps), self.confidence)
+        seeds, steps, *kinds = values.shape
+        return of_values(np.moveaxis(values, (2, 3), (0, 1)).reshape(np.prod(kinds), seeds, steps), confidence)
 
     def _rows(self, quantity: str, found: Estimates, components: Sequence[str | None]) -> pd.DataFrame:
         known = ~np.isnan(self.products[:, :, -1, -1])
@@ -135,9 +135,6 @@ class Answers:
         )
         table = table.assign(seeds=int(known.any(axis=1).sum()), steps=int(known.any(axis=0).sum()))
         return table.dropna(subset="estimate") if quantity == "weight" else table
-
-
-PAIR_COLUMNS = ("method", "against", "estimate", "low", "high", "effects", "apart", "seeds", "steps", "interval")
 
 
 def methods_offline(
@@ -224,22 +221,32 @@ def _asked(
 ) -> AskedMethod:
     own = {"method": written} if isinstance(written, str) else dict(written)
     method, gram = str(own.pop("method", "")), own.pop("gram", None)
-    source = _source(method, gram, "gram" in arguments_of_method(method, root).context)
+    context = arguments_of_method(method, root).context
+    source = _source(method, gram, "gram" in context)
     given = history.spec.weights if weights is None else weights
     unknown = [name for name in given if name not in history.components]
     if unknown:
         raise StudyError(f"weights: unknown component {unknown[0]!r}; components here: {', '.join(history.components)}")
     named = named_components(own, history.components)
     taking_part = {name: float(given.get(name, 0.0)) for name in history.components if given.get(name) or name in named}
-    bounds = {}
-    for name in taking_part:
-        component = history.spec.components[name]
-        known = range_of(component.function, component.parameters, root)
-        if known:
-            bounds[name] = [*known]
+    bounds = _bounds(history, taking_part, root) if "bounds" in context else {}
     limits = np.array([bounds.get(name, (np.nan, np.nan)) for name in taking_part], dtype=float).reshape(-1, 2)
     check(method, own, list(taking_part), list(taking_part.values()), limits, root)
     return AskedMethod(method, taking_part, own, source, bounds)
+
+
+def _bounds(history: History, names: Iterable[str], root: Path) -> dict[str, tuple[float, float]]:
+    """Known ranges of some components of a run; a component that could not be trained with here has none."""
+    bounds = {}
+    for name in names:
+        component = history.spec.components[name]
+        try:
+            known = range_of(component.function, component.parameters, root)
+        except StudyError:
+            continue
+        if known:
+            bounds[name] = known
+    return bounds
 
 
 #: At a step: products (M + 1, M + 1), effects (M + 1, K) and weights (M, K).
@@ -297,12 +304,6 @@ def _stacked(
     return Answers(methods, components, steps, products, effects, weights, left_out, confidence)
 
 
-def _apart(differing: Sequence[str], highest_cosine: float, no_interval: bool) -> bool | None:
-    if np.isnan(highest_cosine) and no_interval:
-        return None
-    return bool(differing) or bool(highest_cosine < 1 - ROUNDING)
-
-
 def _cosines(products: np.ndarray, places: Sequence[tuple[int, int]], confidence: float) -> Estimates:
     """Cosines of pairs of steps: means of products over the root of the product of the means of squares, by seed."""
     first, second = (np.array([place[side] for place in places], dtype=int) for side in (0, 1))
@@ -328,8 +329,7 @@ def _lengths(products: np.ndarray, confidence: float) -> Estimates:
     return found.clipped(0, np.inf)
 
 
-def _differences(effects: np.ndarray, other: int) -> np.ndarray:
-    """Effects less those of one of the steps, (S, T, M + 1, K); what is rounding is 0."""
-    differences = effects - effects[:, :, [other]]
-    scale = np.abs(effects) + np.abs(effects[:, :, [other]])
-    return np.where(np.abs(differences) <= ROUNDING * scale, 0.0, differences)
+def _differences(effects: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Effects less those of other steps, (S, T, M, K); what is rounding is 0."""
+    differences = effects - others
+    return np.where(np.abs(differences) <= ROUNDING * (np.abs(effects) + np.abs(others)), 0.0, differences)
