@@ -8,7 +8,12 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from reward_ablation.analysis.registry import files_of
-from reward_ablation.figures.catalogue import FIGURES, PAGES, module_of, tables_of
+from reward_ablation.figures.catalogue import (
+    figures_of,
+    module_of,
+    pages_of,
+    tables_of,
+)
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.start.before_jobs import (
     check_before_training,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from reward_ablation.analysis.combination.tables import combination_tables
 from reward_ablation.analysis.evaluation.tables import evaluation_tables
 from reward_ablation.analysis.gradients.tables import gradient_tables
 from reward_ablation.analysis.provenance.tables import provenance
@@ -57,6 +58,7 @@ def all_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
         **gradient_tables(study, root, rewards, training["signals_by_step"]),
         **evaluation,
         "reward_hacking": joined(SCHEMAS["reward_hacking"], [signs]),
+        **combination_tables(study, root),
         "runs": runs,
         "cost": cost_by_arm(runs, study.arm_names),
     }

@@ -16,8 +16,11 @@ import pandas as pd
 import pyarrow as pa
 
 from reward_ablation.analysis.gradients.advantages import component_shares
+from reward_ablation.combination.load import load_method
+from reward_ablation.combination.of_run import CombinationOfRun
 from reward_ablation.gram.similarity import SCHEMA
 from reward_ablation.gram.store import GRAMS_FILE, ROWS_FILE, gram_table, row_table
+from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.files import sha256, write_json, write_parquet
 from specs import arm_spec
 
@@ -27,6 +30,27 @@ FOUR_ARMS = {
     "length_only": {"correctness": 0.0, "format": 0.0, "length": 1.0},
     "equal_weights": {"correctness": 0.34, "format": 0.33, "length": 0.33},
 }
+
+
+def read_spec(spec: dict[str, Any]) -> ArmSpec:
+    return ArmSpec.read(spec, "spec")
+
+
+def combined(rollouts: pd.DataFrame, gradients: pd.DataFrame, spec: ArmSpec) -> tuple[pd.DataFrame, pa.Table]:
+    """Rollouts with the advantages that a run's method gives, and the log of its weights."""
+    weights = {name: spec.weights[name] for name in spec.taking_part}
+    run = CombinationOfRun(load_method(spec.combine.method), spec.combine, weights)
+    advantages = [f"advantage_{name}" for name in weights]
+    rollouts, log = rollouts.assign(**{f"advantage_{name}": 0.0 for name in spec.weights}), []
+    for step, batch in rollouts.groupby("step"):
+        scores = batch[[f"score_{name}" for name in weights]].to_numpy(dtype=float)
+        groups = batch.groupby("problem_id").ngroup().to_numpy()
+        shares = run.shares(scores, groups, batch["tokens"].to_numpy(), step - 1, 1e-5)
+        rollouts.loc[batch.index, advantages] = shares
+        log.append(run.table(step))
+        if (gradients["step"] == step).any():
+            run.see(pa.Table.from_pandas(gradients[gradients["step"] == step]))
+    return rollouts.assign(advantage=rollouts[advantages].sum(axis=1)), pa.concat_tables(log)
 
 
 @dataclass
@@ -52,6 +76,7 @@ class MadeUpStudy:
     control: str | None = None
     where_trained: tuple[str, ...] = ()  # components that only arms with a weight on them score
     claims: list[dict[str, Any]] = field(default_factory=list)  # declared claims, as study.json has them
+    methods: dict[str, dict[str, Any]] = field(default_factory=dict)  # `combine` of the spec, by arm
     constant_from: int | None = None  # step from which the second component is constant: no gradient
 
     @property
@@ -74,6 +99,7 @@ class MadeUpStudy:
             components={name: of_all[name] for name in self.weights_in(arm)},
             gradients={"every": self.gradients_every} | ({"backward": self.backward} if self.backward else {}),
             training={"learning_rate": 1e-5, "max_steps": self.steps},
+            **({"combine": {"parameters": {}} | self.methods[arm]} if arm in self.methods else {}),
         )
 
     def plan(self) -> dict[str, Any]:
@@ -87,7 +113,11 @@ class MadeUpStudy:
         return {
             "name": "made_up",
             "components": self.components,
-            "arms": [{"name": name, "weights": weights} for name, weights in self.arms.items()],
+            "arms": [
+                {"name": name, "weights": weights}
+                | ({"combine": self.methods.get(name, {"method": "weighted_sum"})["method"]} if self.methods else {})
+                for name, weights in self.arms.items()
+            ],
             "runs": runs,
             "datasets": list(self.datasets),
             "answers": {dataset: f"evaluation/{{run}}/{dataset}.parquet" for dataset in self.datasets},
@@ -118,9 +148,12 @@ class MadeUpStudy:
             weights = self.weights_in(run["arm"])
             level = rng.normal(0, 0.03)
             rollouts = self._rollouts(rng, weights, level)
-            write_parquet(rollouts, folder / "rollouts.parquet")
             measured = run["arm"] not in self.unmeasured
             gradients = self._gradients(rng, weights)
+            if run["arm"] in self.methods:
+                rollouts, log = combined(rollouts, gradients, read_spec(run["spec"]))
+                write_parquet(log, folder / "weights.parquet")
+            write_parquet(rollouts, folder / "rollouts.parquet")
             write_parquet(gradients if measured else gradients.iloc[:0], folder / "gradients.parquet")
             if self.sample_grams and measured:
                 self._write_grams(np.random.default_rng([8, number]), rollouts, folder)
@@ -155,7 +188,11 @@ class MadeUpStudy:
             "wall_seconds": 61.5,
             "gpu_hours": 0.0,
             "steps": self.steps,
-            "files": {name: sha256(folder / name) for name in ("rollouts.parquet", "gradients.parquet")},
+            "files": {
+                name: sha256(folder / name)
+                for name in ("rollouts.parquet", "gradients.parquet", "weights.parquet")
+                if (folder / name).exists()
+            },
         }
 
     def _rollouts(self, rng: np.random.Generator, weights: dict[str, float], level: float) -> pd.DataFrame:

@@ -82,6 +82,8 @@ def test_rows_are_as_many_as_the_study_has(tables):
         "problem_curves": 4 * 6,  # the problem of training at each step
         "examples": 3 * 5,  # questions, the base model's answer and one of each arm
         "claims": 0,  # the study makes none
+        **dict.fromkeys(("method_weights", "methods_offline", "methods_apart"), 0),  # no methods, no Gram matrices
+        "advantage_size": 4,
         # Lengths and graders of each arm; two falls for each of four trained components but correctness, which two arms
         # train on: a gap; six steps are too few for a plateau.
         "reward_hacking": 4 * 2 + 4 * 2 + 2,

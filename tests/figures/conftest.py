@@ -63,6 +63,21 @@ STUDIES = {
         control="random_only",
         where_trained=("random",),
     ),
+    "methods": MadeUpStudy(
+        arms={
+            name: dict(zip(THREE, (1.0, 0.5, 0.5), strict=True))
+            for name in ("static", "gradients", "covariances", "no_weights")
+        },
+        methods={
+            "gradients": {"method": "upgrad", "gram": "previous"},
+            "covariances": {"method": "saw", "bounds": {name: [0, 1] for name in THREE}},
+            "no_weights": {"method": "minimum", "bounds": {name: [0, 1] for name in THREE}},
+        },
+        steps=12,
+        rollouts=16,
+        problems=4,
+        sample_grams=True,
+    ),
     "one component": MadeUpStudy(arms={"only": {"a": 1.0}}, steps=2),
 }
 

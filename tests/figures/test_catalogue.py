@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reward_ablation.analysis.registry import TABLES
-from reward_ablation.figures.catalogue import FIGURES, module_of, tables_of
+from reward_ablation.figures.catalogue import FIGURES, PAGES, figures_of, module_of, pages_of, tables_of
 
 CAPTIONS = Path(__file__).parents[2] / "workflow" / "report"
 
@@ -24,6 +24,14 @@ def test_a_figure_has_a_function_of_its_tables_and_a_caption(name):
 
 def test_titles_are_told_apart():
     assert len({entry.title for entry in FIGURES.values()}) == len(FIGURES)
+
+
+def test_figures_of_methods_are_in_studies_that_ask_for_their_tables_alone():
+    of_methods = ["method_weights", "methods_offline"]
+    assert [name for name in FIGURES if name not in figures_of(())] == of_methods
+    assert [name for name in PAGES if name not in pages_of(["claims"])] == of_methods
+    assert pages_of(["combination"]) == PAGES
+    assert figures_of(["combination", "claims"]) == FIGURES
 
 
 def test_times_are_read_from_csv():

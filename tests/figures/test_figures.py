@@ -76,7 +76,14 @@ def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(m
         assert drawn.get_suptitle() == FIGURES[figure].title
 
 
-@pytest.mark.parametrize(("name", "figure"), [("simplex", "arms"), ("many layers", "similarity_layers")])
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [
+        ("simplex", "arms"),
+        ("many layers", "similarity_layers"),
+        *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "what_if_check")),
+    ],
+)
 def test_no_text_is_cut_off_in_special_cases(made_up, name, figure):
     check_texts(draw(made_up, name, figure))
 

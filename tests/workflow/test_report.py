@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from reward_ablation.figures.catalogue import FIGURES
+from reward_ablation.figures.catalogue import figures_of
 
 from .browser import Browser, missing_programs
 
@@ -24,6 +24,9 @@ OTHERS = {
     "Study": ["Arms and runs", "Config", "Environment", "How to reproduce it"],
     "Summary": ["Summary in words and numbers"],
 }
+
+#: Figures of a study without methods of combination.
+FIGURES = figures_of(())
 
 #: Titles by category, as the report is to list them.
 TITLES = {

@@ -13,8 +13,7 @@ import pytest
 
 from reward_ablation.analysis.registry import ON_REQUEST, RULES
 from reward_ablation.analysis.registry import TABLES as TABLE_RULES
-from reward_ablation.figures.catalogue import FIGURES as CATALOGUE
-from reward_ablation.figures.catalogue import PAGES as IN_ALL
+from reward_ablation.figures.catalogue import figures_of, pages_of
 from reward_ablation.system.files import sha256
 
 from .conftest import TINY, Study
@@ -24,6 +23,8 @@ pytestmark = pytest.mark.slow
 
 
 CLAIM = {"says": "as short", "metric": "tokens", "arm": "mixed", "direction": "same", "margin": 5}
+#: Figures of a study without methods of combination, and those that its all.pdf holds.
+CATALOGUE, IN_ALL = figures_of(()), pages_of(())
 TABLES = {f"tables_{rule}": 1 for rule in RULES if rule not in ON_REQUEST} | {"summary": 1}
 #: Tables that need the answers of evaluated models.
 OF_ANSWERS = {f"tables_{rule}": 1 for rule in ("evaluation", "reward_hacking", "cost")} | {"summary": 1}

@@ -1,4 +1,4 @@
-for figure, entry in FIGURES.items():
+for figure, entry in figures_of(study.asked_tables).items():
 
     rule:
         """One figure from its tables, as PDF and PNG."""
@@ -42,7 +42,9 @@ rule all_figures:
     input:
         study="<results>/study.json",
         provenance="<results>/tables/provenance.parquet",
-        pages=expand("<results>/figures/{figure}.pdf", figure=PAGES),
+        pages=expand(
+            "<results>/figures/{figure}.pdf", figure=pages_of(study.asked_tables)
+        ),
     output:
         pdf=report(
             "<results>/figures/all.pdf",

@@ -7,6 +7,11 @@ SUMMARY_TABLES = [
     "provenance",
 ]
 CLAIMS = ["<results>/tables/claims.parquet"] if study.claims else []
+SIZES = (
+    ["<results>/tables/advantage_size.parquet"]
+    if "combination" in study.asked_tables
+    else []
+)
 
 
 rule report_pages:
@@ -54,6 +59,7 @@ rule summary:
         study="<results>/study.json",
         tables=expand("<results>/tables/{table}.parquet", table=SUMMARY_TABLES),
         claims=CLAIMS,
+        sizes=SIZES,
         cost="<results>/tables/cost.csv",
     output:
         markdown="<results>/tables/summary.md",

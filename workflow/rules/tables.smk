@@ -167,6 +167,27 @@ rule tables_reward_hacking:
         ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
 
 
+rule tables_combination:
+    """What methods of combination did; no file asks for this in a study without such a method."""
+    input:
+        study="<results>/study.json",
+        runs="<results>/tables/runs.sha256",
+    output:
+        tables=expand("<results>/tables/{file}", file=files_of("combination")),
+    log:
+        "<logs>/tables/combination.log",
+    benchmark:
+        "<benchmarks>/tables/combination.tsv"
+    localrule: True
+    params:
+        code=study.code_of("analysis.combination"),
+    message:
+        "make the tables of methods of combination"
+    shell:
+        "exec python -m reward_ablation.analysis.combination --study {input.study:q}"
+        ' --output "$(dirname {output.tables[0]:q})" > {log:q} 2>&1'
+
+
 rule tables_claims:
     """The study's claims, judged; no file asks for this in a study without claims."""
     input:

@@ -120,3 +120,21 @@ def test_many_steps_are_averaged():
     few = thinned(table, 3)
     assert list(few.index) == [2, 4, 7]
     assert list(few["score", "a"]) == [0.5, 2.5, 4.0]
+
+
+def test_signals_of_a_method_are_by_its_advantages_and_not_by_the_weighted_total():
+    # The totals of problem 1 differ, and the method gave it no advantage; of problem 2 it is the other way round.
+    table = rollouts([1, 1, 0, 0, 1, 1, 1, 1], [1, 0, 1, 0, 0, 0, 0, 0])
+    table["advantage"] = [1e-17, 0, 0, 0, 1.0, -1.0, 0, 0]
+    found = step_signals(table, WEIGHTS, fixed_weights=False).loc[1]
+    assert found["no_signal", ""] == 0.5
+    assert np.isnan([found["variance", ""], found["covariance", "right"], found["covariance", "form"]]).all()
+    # problem 1: 0 but for rounding; problem 2: the scores are alike
+    assert found["covariance_with_advantage", "right"] == pytest.approx(0.0, abs=1e-9)
+    assert found["alike", "right"] == 0.5
+    assert list(found.index) == list(step_signals(table, WEIGHTS).columns)
+
+
+def test_a_method_without_any_advantage_has_no_signal():
+    table = rollouts([1, 1, 0, 0], [1, 0, 1, 0]).assign(advantage=0.0)
+    assert step_signals(table, WEIGHTS, fixed_weights=False).loc[1, ("no_signal", "")] == 1.0

@@ -55,12 +55,15 @@ RULES = {
         ),
     ),
     "reward_hacking": TableRule("analysis.reward_hacking", ("reward_hacking",)),
+    "combination": TableRule(
+        "analysis.combination", ("method_weights", "advantage_size", "methods_offline", "methods_apart")
+    ),
     "claims": TableRule("analysis.claims", ("claims",)),
     "cost": TableRule("cost", ("runs", "cost")),
 }
 
 #: Rules that run only in a study which asks for their tables.
-ON_REQUEST = {"claims"}
+ON_REQUEST = {"claims", "combination"}
 
 #: Tables of times, which differ between equal studies. These tables have a CSV file and no Parquet file.
 OF_TIMES = {"cost"}

@@ -152,6 +152,11 @@ class StudyFile(Section):
         return {metric.name: metric for metric in self.own_metrics}
 
     @property
+    def arms_with_methods(self) -> list[str]:
+        """Names of the arms whose components a method combines that is not TRL's."""
+        return [arm.name for arm in self.arms if not arm.has_fixed_weights]
+
+    @property
     def main_metric(self) -> str:
         """The metric that figures and the summary lead with: that of the primary question if it is an own one."""
         if self.primary.metric in self.metrics:

@@ -8,7 +8,7 @@ than not. They are therefore averaged, and projected on the positive semi-defini
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,9 @@ from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: Which Gram matrix a method gets.
 Source = Literal["same_step", "previous", "averaged", "unbiased"]
+
+#: The words for them.
+SOURCES: tuple[str, ...] = get_args(Source)
 
 #: Those that are one step's matrix as it is.
 _OF_ONE_STEP = ("same_step", "previous")

@@ -7,9 +7,10 @@ this.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
-from reward_ablation.analysis.registry import OF_TIMES, file_of
+from reward_ablation.analysis.registry import OF_TIMES, ON_REQUEST, TABLES, file_of
 
 
 class Entry(NamedTuple):
@@ -31,6 +32,7 @@ FIGURES = {
     "length": Entry("Training", ("rewards_by_step",), "Completion length over training"),
     "signals": Entry("Training", ("signals_by_step",), "Training signal by step"),
     "predictors": Entry("Training", ("predictors",), "Predictors of later change in each component"),
+    "method_weights": Entry("Training", ("method_weights",), "Weights of methods of combination"),
     "evaluation": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation of the final models"),
     "arms": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against the weights of the arms"),
     "differences": Entry("Evaluation", ("paired_differences",), "Differences to the baseline"),
@@ -54,11 +56,25 @@ FIGURES = {
     "what_if_check": Entry(
         "Gradients", ("what_if_check", "what_if_agreement"), "Predicted and observed changes of the components"
     ),
+    "methods_offline": Entry(
+        "Gradients", ("methods_offline", "methods_apart"), "What the arms' combinations would have done in the baseline"
+    ),
     "cost": Entry("Cost", ("cost",), "Cost of training by arm"),
 }
 
 #: What all.pdf holds. A figure of times is in the report only, so that equal studies have equal files.
 PAGES = [name for name, entry in FIGURES.items() if not OF_TIMES & {*entry.tables}]
+
+
+def figures_of(asked: Collection[str]) -> dict[str, Entry]:
+    """Figures of a study that asks for these rules of `ON_REQUEST`: all whose tables it has."""
+    missing = ON_REQUEST.difference(asked)
+    return {name: entry for name, entry in FIGURES.items() if not missing & {TABLES[table] for table in entry.tables}}
+
+
+def pages_of(asked: Collection[str]) -> list[str]:
+    """Figures that all.pdf of such a study holds."""
+    return [name for name in figures_of(asked) if name in PAGES]
 
 
 def module_of(figure: str) -> str:

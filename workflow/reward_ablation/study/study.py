@@ -347,6 +347,12 @@ class Study:
         content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
+    @cached_property
+    def asked_tables(self) -> list[str]:
+        """Rules of tables that this study asks for, of those that not every study has: `registry.ON_REQUEST`."""
+        methods = any(run.arm_spec.combine for run in self.runs.values())
+        return [*(["combination"] if methods else []), *(["claims"] if self.claims else [])]
+
     @property
     def description(self) -> Path:
         """The path of `study.json`."""

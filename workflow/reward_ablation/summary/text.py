@@ -24,7 +24,7 @@ from reward_ablation.analysis.claims.words import (
 )
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.provenance.words import sentence as provenance_sentence
-from reward_ablation.analysis.statistics.limits import SHARE, Limits
+from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number, p_value
 from reward_ablation.cost.table import sentence as cost_sentence
@@ -42,6 +42,9 @@ TABLES = [
 
 #: The table that is read, too, in a study that makes claims.
 CLAIMS = "claims"
+
+#: The table that is read, too, in a study with methods of combination.
+SIZES = "advantage_size"
 
 #: Metrics of mathematics that are told of each arm.
 OF_MATHEMATICS = ("accuracy_strict", "accuracy_lenient", "format")
@@ -66,7 +69,7 @@ FEW_SEEDS = 5
 
 
 def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
-    """The summary as Markdown, from the tables `TABLES` by name, `claims` if there are any, and the table `cost`."""
+    """The summary as Markdown, from the tables `TABLES` by name, `CLAIMS` and `SIZES` if there are any, and `cost`."""
     parts = [
         f"# {study.name}",
         setting(study),
@@ -80,6 +83,7 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         "All that follows is exploratory: a p-value holds for the rows beside it, and not for the whole page.",
         "## Arms",
         weights(study),
+        *advantage_sizes(study, tables.get(SIZES)),
         *evaluation(study, tables["evaluation_by_arm"], tables["evaluation_by_run"]),
         *differences(study, tables["paired_differences"]),
         *effects(study, tables["component_effects"]),
@@ -214,6 +218,43 @@ def weights(study: StudyFile) -> str:
         ["arm", "combination", *study.components],
         [[name, method, *own] for (name, *own), method in zip(rows, methods, strict=True)],
     )
+
+
+def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
+    """How large the advantages of the arms are; nothing in a study without methods of combination."""
+    if table is None or table.empty:
+        return []
+    rows = numbered(table)
+    cells = [
+        [row["arm"], *known_interval(row, "estimate", "low", "high"), *ratio(row, study.baseline), row["row"]]
+        for _, row in rows.iterrows()
+    ]
+    low, high = (rows.iloc[int(place)] for place in (rows["estimate"].argmin(), rows["estimate"].argmax()))
+    factor = f", a factor of {high['estimate'] / low['estimate']:.1f}" if low["estimate"] > 0 else ""
+    ends = (
+        f"{number(low['estimate'], UNLIMITED)} ({low['arm']}) to {number(high['estimate'], UNLIMITED)} ({high['arm']})"
+    )
+    return [
+        "## Size of the advantages",
+        f"Root mean square of all completions' advantages (table `advantage_size`): from {ends}{factor}. Arms whose "
+        "advantages differ in size differ in the size of their steps, as arms with other learning rates do: a gain of "
+        "one over the other may be that. Adam takes out a constant factor, but not its change over training, nor what "
+        "the factor does to clipped gradients, a KL term and weight decay.",
+        markdown(["arm", "size", "interval", f"over {study.baseline}", "interval", "row"], cells),
+    ]
+
+
+def ratio(row: pd.Series, baseline: str) -> list[str]:
+    """The ratio of an arm's size to the baseline's, with its interval."""
+    if row["arm"] == baseline:
+        return ["1", "–"]
+    return known_interval(row, "ratio", "ratio_low", "ratio_high")
+
+
+def known_interval(row: pd.Series, estimate: str, low: str, high: str) -> list[str]:
+    """An estimate and its interval, which one seed of few steps has not."""
+    value, *ends = (number(row[name], UNLIMITED) for name in (estimate, low, high))
+    return [value, "not known" if pd.isna(row[low]) else f"[{ends[0]}, {ends[1]}]"]
 
 
 def kinds(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:

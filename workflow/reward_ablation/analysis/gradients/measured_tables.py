@@ -158,7 +158,12 @@ def measured_tables(
     for reason, steps in found.refused.items():
         print(f"{steps} measured steps left out of what_if, split_halves and harm: {reason}")
     predictions, covariances = (predictions_by_arm(study, by_arm) for by_arm in (found.effects, found.covariances))
+    if study.arms_with_methods:
+        print(
+            f"what_if_check: no prediction for {', '.join(study.arms_with_methods)}: a method combines the components"
+        )
     weights = {arm.name: arm.weights for arm in study.arms}
+    weights |= {run.arm: rewarded_weights(run) for run in study.runs if run.spec.combine}
     check = check_table(predictions, covariances, weights, rewards_by_step, study.components, confidence)
     harm = pd.concat(found.harm) if found.harm else pd.DataFrame({"arm": []})
     return {
@@ -172,6 +177,14 @@ def measured_tables(
         "what_if_points": [point_table(grid, mapped)] if found.base else [],
         "what_if_check": [check],
         "what_if_agreement": [agreement_table(check, confidence)] if len(check) else [],
+    }
+
+
+def rewarded_weights(run: StudyRun) -> dict[str, float]:
+    """Weights of a run with a method; NaN for a component without one that the method's parameters name."""
+    return {
+        name: np.nan if name in run.spec.taking_part and not weight else float(weight)
+        for name, weight in run.spec.weights.items()
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,12 +176,16 @@ def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
     return measured
 
 
-def read_rollouts(path: Path, generation_steps: list[int], components: list[str]) -> pd.DataFrame:
-    """Completions of some steps, group by group; refused unless all groups of a step have one size."""
+def read_rollouts(
+    path: Path, generation_steps: list[int] | None, components: list[str], more: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Completions of some steps, or of all, group by group; refused unless all groups of a step have one size.
+
+    `more` are further columns.
+    """
     names = [f"{column}_{name}" for column in ("score", "advantage") for name in components]
-    table = pq.read_table(
-        path, columns=["step", "problem_id", "rollout", *names], filters=[("step", "in", generation_steps)]
-    )
+    filters = None if generation_steps is None else [("step", "in", generation_steps)]
+    table = pq.read_table(path, columns=["step", "problem_id", "rollout", *names, *more], filters=filters)
     rollouts = table.to_pandas().rename(columns={"step": "generation_step"})
     rollouts = rollouts.sort_values(COMPLETION, kind="stable", ignore_index=True)
     sizes = rollouts.groupby(COMPLETION[:2])["rollout"].agg(["size", "nunique"])

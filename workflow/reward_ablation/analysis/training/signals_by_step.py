@@ -13,6 +13,9 @@ MOST_STEPS = 500
 #: Scores of a group that differ by less, relative to their size, are all alike.
 ALIKE = 1e-9
 
+#: Advantages of a method that are smaller, relative to the run's largest, are 0 but for rounding.
+NO_ADVANTAGE = 1e-6
+
 #: Values by step, of a quantity and component.
 Signals = dict[tuple[str, str], np.ndarray]
 
@@ -23,6 +26,7 @@ def step_signals(
     aggregation: str = "sum_then_normalize",
     correctness: tuple[str, float] | None = None,
     single: bool = False,
+    fixed_weights: bool = True,
 ) -> pd.DataFrame:
     """Signals of each step of one run, by quantity and component.
 
@@ -54,6 +58,9 @@ def step_signals(
         The component that tells right completions, and the lowest score of a right one.
     single : bool
         Whether the run has one rollout a problem.
+    fixed_weights : bool
+        Whether TRL combines the scores by the weights. Else the total is not what is trained on: its variance and the
+        covariances with it are NaN, and a group is without signal where all its advantages are 0 but for rounding.
 
     Returns
     -------
@@ -64,7 +71,12 @@ def step_signals(
     places = Places.of(rollouts, single)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in weights}
     alike = {name: all_alike(values, places.group, places.groups) for name, values in scores.items()}
-    columns = signals_of_all(rollouts, places, [alike[name] for name in weights if weights[name]], aggregation, single)
+    if fixed_weights:
+        weighted = [alike[name] for name in weights if weights[name]]
+        columns = signals_of_all(rollouts, places, weighted, aggregation, single)
+    else:
+        rollouts = rollouts.assign(total=np.nan)
+        columns = signals_of_method(rollouts, places)
     shares = advantage_shares(rollouts, places, list(weights))
     for name, values in scores.items():
         columns |= signals_of_component(rollouts, places, name, values, alike[name], shares[name])
@@ -93,6 +105,15 @@ def signals_of_all(
         without = np.logical_and.reduce(weighted).astype(float) if weighted else np.ones(places.groups)
         no_signal = places.over_groups(without)
     return {("no_signal", ""): no_signal, ("variance", ""): places.covariance(total, total)}
+
+
+def signals_of_method(rollouts: pd.DataFrame, places: Places) -> Signals:
+    """Signals of all components together where a method combines them, by the advantages that it gave."""
+    size = np.abs(rollouts["advantage"].to_numpy(dtype=float))
+    moved = np.zeros(places.groups, dtype=bool)
+    moved[places.group[size > NO_ADVANTAGE * size.max(initial=0.0)]] = True
+    no_signal = places.over_groups((~moved).astype(float))
+    return {("no_signal", ""): no_signal, ("variance", ""): np.full(len(places.steps), np.nan)}
 
 
 def advantage_shares(rollouts: pd.DataFrame, places: Places, components: list[str]) -> dict[str, np.ndarray]:

@@ -46,7 +46,7 @@ def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
         aggregation = run.spec.training.get("multi_objective_aggregation", "sum_then_normalize")
         single = run.spec.training.get("num_generations") == 1
         known = correctness if correctness and correctness[0] in names else None
-        signals = thinned(step_signals(rollouts, weights, aggregation, known, single))
+        signals = thinned(step_signals(rollouts, weights, aggregation, known, single, run.spec.combine is None))
         longest = run.spec.training.get("max_completion_length", COMPLETION_LENGTH)
         of_run = {
             "rewards_by_step": rewards_by_step(rollouts, names),
@@ -56,6 +56,9 @@ def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
         for name, rows in of_run.items():
             parts[name].append(rows.assign(arm=run.arm, seed=run.seed))
         sums.setdefault(run.arm, {})[run.seed] = pair_sums(rollouts, names, single)
+    if study.arms_with_methods:
+        arms = ", ".join(study.arms_with_methods)
+        print(f"signals_by_step: no covariance with the total in {arms}: they are trained on what a method makes of it")
     parts["component_correlations"] = [
         component_correlations(sums[arm], arm, study.bootstrap, study.confidence)
         for arm in study.arm_names

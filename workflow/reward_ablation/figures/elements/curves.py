@@ -182,6 +182,11 @@ def step_axis(axes: Axes, steps: pd.Series) -> None:
     axes.set_xlabel("optimizer step")
 
 
+def no_total(study: StudyFile) -> str:
+    """Say which arms are not trained on the weighted total, as a method combines their components."""
+    return f"No covariance with the total: {', '.join(study.arms_with_methods)}, whose components a method combines."
+
+
 def seeds_note(study: StudyFile, steps: pd.Series, most_points: int = MOST_POINTS) -> str:
     """Say what lines and bands are."""
     seeds, point = len(study.seeds), steps_per_point(steps, most_points)

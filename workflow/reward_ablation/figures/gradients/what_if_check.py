@@ -43,8 +43,13 @@ def what_if_check(what_if_check: pd.DataFrame, what_if_agreement: pd.DataFrame, 
         f"first. Bars, which may leave the panel: {level} intervals by Student's t over seeds. Faint: the arm rewards "
         f"the component, and a rise needs no prediction. {agreement(what_if_agreement)}"
     )
+    methods = study.arms_with_methods
+    if methods:
+        note += f" Without a prediction, as a method combines their components: {', '.join(methods)}."
     unpredicted = [
-        arm for arm in study.arm_names if what_if_check.loc[what_if_check["arm"] == arm, "predicted"].isna().all()
+        arm
+        for arm in study.arm_names
+        if arm not in methods and what_if_check.loc[what_if_check["arm"] == arm, "predicted"].isna().all()
     ]
     if unpredicted:
         note += f" Without a prediction: {', '.join(unpredicted)}; no other arm's runs say what these weights do."

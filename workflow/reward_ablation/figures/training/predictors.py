@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import curve_panels, finish
+from reward_ablation.figures.elements.curves import curve_panels, finish, no_total
 from reward_ablation.figures.elements.estimates import draw_side_by_side
 from reward_ablation.figures.elements.style import page_of_words, zero_line
 
@@ -42,5 +42,7 @@ def predictors(predictors: pd.DataFrame, study: StudyFile) -> Figure:
         f"component's mean score over the {window} steps after it. Bars: {level} block bootstrap interval over seeds "
         "and steps. Both drift as training goes on: a correlation is no proof of a cause."
     )
+    if study.arms_with_methods:
+        note += f" {no_total(study)}"
     finish(figure, study, note)
     return figure

@@ -21,5 +21,7 @@ def rewards(rewards_by_step: pd.DataFrame, study: StudyFile) -> Figure:
         f"{seeds_note(study, rewards_by_step['step'])} Raw scores are before weighting; the total is "
         "under each arm's own weights, so that its level cannot be compared between arms."
     )
+    if study.arms_with_methods:
+        note += f" It is not what a method trains on: {', '.join(study.arms_with_methods)}."
     finish(figure, study, note)
     return figure

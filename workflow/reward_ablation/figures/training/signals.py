@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import curve_panels, draw_steps, finish, seeds_note
+from reward_ablation.figures.elements.curves import curve_panels, draw_steps, finish, no_total, seeds_note
 from reward_ablation.figures.elements.style import zero_line
 
 #: Points of a curve: a step has few groups, and neighbours are averaged.
@@ -47,5 +47,7 @@ def signals(signals_by_step: pd.DataFrame, study: StudyFile) -> Figure:
         "with the weighted total within groups: above 0, training raises the component to first order. Its scale is "
         "that of each arm's own weights."
     )
+    if study.arms_with_methods:
+        note += f" {no_total(study)}"
     finish(figure, study, note)
     return figure

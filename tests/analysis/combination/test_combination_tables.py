@@ -1,0 +1,97 @@
+"""Tables of methods of combination of a study."""
+
+import pandas as pd
+import pytest
+
+from analysis.all_tables import command
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.combination.tables import combination_tables
+from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.training.tables import training_tables
+from reward_ablation.system.errors import StudyError
+
+ARMS = {name: {"a": 1.0, "b": 0.5} for name in ("static", "gradients", "limits")} | {"limits": {"a": 1.0, "b": 0.0}}
+METHODS = {
+    "gradients": {"method": "upgrad", "gram": "previous"},
+    "limits": {
+        "method": "schedule",
+        "parameters": {"b": {"0": 0.0, "5": 1.0}},
+        "components": ["b"],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    MadeUpStudy(arms=ARMS, methods=METHODS, steps=6, problems=2, sample_grams=True).write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(root):
+    return combination_tables(read_study(root / "study.json"), root)
+
+
+def test_weights_are_those_of_the_arms_with_a_method(tables):
+    weights = tables["method_weights"]
+    assert weights["arm"].unique().tolist() == ["gradients", "limits"]
+    of_b = weights[(weights["arm"] == "limits") & (weights["component"] == "b")].sort_values("step")
+    assert of_b["weight"].tolist()[:6] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+
+
+def test_sizes_are_of_all_arms(tables):
+    sizes = tables["advantage_size"].set_index("arm")
+    assert sizes.index.tolist() == list(ARMS)
+    assert sizes.loc["static", "ratio"] == pytest.approx(1.0)
+    assert (sizes["low"] <= sizes["estimate"]).all()
+
+
+def test_the_baseline_would_have_done_what_it_did(tables):
+    offline = tables["methods_offline"]
+    assert offline["arm"].unique().tolist() == ["static"]
+    own = offline[offline["method"] == "static"].set_index(["quantity", "component"])["estimate"]
+    assert own[("cosine", None)] == pytest.approx(1.0, abs=1e-6)
+    assert own[("length", None)] == pytest.approx(1.0, abs=1e-6)
+    assert own.loc["gain"].tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
+    other = offline[(offline["method"] == "gradients") & (offline["quantity"] == "cosine")]["estimate"].item()
+    assert -1 <= other < 0.9999
+    assert len(tables["methods_apart"]) == 3
+
+
+def test_an_arm_whose_components_do_not_score_the_baseline_is_named_in_the_log(tmp_path, capsys):
+    arms = {"static": {"a": 1.0, "b": 1.0, "c": 0.0}, "more": {"a": 1.0, "b": 1.0, "c": 1.0}}
+    study = MadeUpStudy(arms=arms, methods={"more": METHODS["gradients"]}, problems=2, where_trained=("c",))
+    tables = combination_tables(read_study(study.write(tmp_path)), tmp_path)
+    assert "methods_offline: more left out" in capsys.readouterr().out
+    assert tables["methods_offline"].empty  # no Gram matrices of single completions are stored
+
+
+def test_a_changed_log_of_weights_is_refused(tmp_path):
+    study = MadeUpStudy(arms=ARMS, methods=METHODS, steps=2, problems=2)
+    study.write(tmp_path)
+    changed = next(tmp_path.glob("runs/gradients-*/seed0/weights.parquet"))
+    changed.write_bytes(b"no Parquet")
+    with pytest.raises(StudyError, match=r"weights.parquet: truncated or changed"):
+        combination_tables(read_study(tmp_path / "study.json"), tmp_path)
+
+
+def test_the_command_writes_the_same_bytes_each_time(root, tmp_path):
+    for name in ("first", "second"):
+        command("combination", root, tmp_path / name)
+    for file in (tmp_path / "first").iterdir():
+        assert file.read_bytes() == (tmp_path / "second" / file.name).read_bytes()
+    assert pd.read_parquet(tmp_path / "first" / "methods_apart.parquet")["method"].tolist() == [
+        "static",
+        "static",
+        "gradients",
+    ]
+
+
+def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
+    signals = training_tables(read_study(root / "study.json"), root)["signals_by_step"]
+    assert "no covariance with the total in gradients, limits" in capsys.readouterr().out
+    known = signals.dropna(subset="value").groupby(["arm", "quantity"]).size().unstack(0)
+    assert known.loc["covariance"].dropna().index.tolist() == ["static"]
+    assert known.loc["covariance_with_advantage"].notna().all()
+    assert known.loc["no_signal"].notna().all()

@@ -1,0 +1,246 @@
+"""What methods would have done at a run's completions: against numbers by hand and explicit gradients."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.gradients.advantages import component_shares
+from reward_ablation.analysis.gradients.measured_steps import effects_on_other_prompts, read_products
+from reward_ablation.analysis.gradients.methods_offline import Answers, answers_at_step, methods_offline
+from reward_ablation.analysis.gradients.replay import (
+    AskedMethod,
+    Replayed,
+    method_of_arm,
+    read_history,
+    replay,
+)
+from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_json
+from specs import arm_spec
+
+#: Student's t of one degree of freedom at 97.5 %.
+T_OF_TWO_SEEDS = 12.706204736
+ARMS = {"static": {"a": 1.0, "b": 1.0, "c": 0.0}, "gradients": {"a": 1.0, "b": 1.0, "c": 0.0}}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    methods = {"gradients": {"method": "upgrad", "gram": "averaged"}}
+    MadeUpStudy(arms=ARMS, methods=methods, steps=8, rollouts=16, problems=4, sample_grams=True).write(folder)
+    return folder
+
+
+def folders(root, arm: str) -> list:
+    return sorted(root.glob(f"runs/{arm}-*/seed*"))
+
+
+def answers(products: list, effects: list) -> Answers:
+    """Answers of one method to steps of one component; `products` and `effects` by seed and step."""
+    shape = np.shape(effects)
+    return Answers(
+        ["m"], ["a"], [*range(shape[1])], np.array(products, dtype=float), np.array(effects, dtype=float)[..., None],
+        np.ones((*shape[:2], 1, 1)), Counter(), 0.95,
+    )  # fmt: skip
+
+
+def test_estimates_by_hand():
+    # cosines 0.6 and 0.8, lengths 1 and 2 of own steps of length 1; effects 3 and 5 against own 1 and 2
+    found = answers([[[[1, 0.6], [0.6, 1]]], [[[4, 1.6], [1.6, 1]]]], [[[3, 1]], [[5, 2]]]).estimates
+    table = found.set_index("quantity")
+    assert table["estimate"].to_dict() == pytest.approx(
+        {"cosine": 0.7, "length": 1.5, "weight": 1.0, "effect": 4.0, "gain": 2.5}
+    )
+    assert table.loc["cosine", ["low", "high"]].tolist() == pytest.approx([0.7 - 0.1 * T_OF_TWO_SEEDS, 1.0])
+    assert table.loc["length", ["low", "high"]].tolist() == pytest.approx([0.0, 1.5 + 0.5 * T_OF_TWO_SEEDS])
+    assert table.loc["gain", "high"] == pytest.approx(2.5 + 0.5 * T_OF_TWO_SEEDS)  # of 2 and 3
+    assert set(table["interval"]) == {"seeds"}
+
+
+def test_a_cosine_weighs_steps_by_their_size():
+    # a step of length 3 along the own one of length 3, and one of length 1 across: (9 + 0) / sqrt(10 * 10)
+    found = answers([[[[9, 9], [9, 9]], [[1, 0], [0, 1]]]], [[[1, 1], [1, 1]]]).estimates
+    assert found.set_index("quantity").loc["cosine", "estimate"] == pytest.approx(0.9)
+
+
+def test_a_method_that_makes_no_step_has_length_0_and_no_cosine():
+    found = answers([[[[0, 0], [0, 1]]]], [[[math.nan, 1]]]).estimates.set_index("quantity")["estimate"]
+    assert found["length"] == 0.0
+    assert np.isnan(found[["cosine", "effect", "gain"]].to_numpy(dtype=float)).all()
+
+
+def pair(products: np.ndarray, effects: np.ndarray) -> pd.Series:
+    """The one pair of two methods; (S, T, 3, 3) products and (S, T, 3) effects on one component."""
+    weights = np.ones((*effects.shape[:2], 2, 1))
+    found = Answers(["m", "n"], ["a"], [1], products, effects[..., None], weights, Counter(), 0.95).pairs
+    assert len(found) == 1
+    return found.loc[0]
+
+
+def test_pairs_that_can_be_told_apart_and_pairs_that_cannot():
+    same = np.ones((2, 1, 3, 3))
+    equal, differing = np.full((2, 1, 3), 0.5), np.array([[[0.5, 0.2, 0.5]], [[0.51, 0.2, 0.5]]])
+    assert not pair(same, equal)["apart"]
+    assert pair(same, equal)["effects"] == ""
+    assert pair(same, differing)["effects"] == "a"
+    assert pair(same, differing)["apart"]
+    across = same.copy()
+    across[:, :, 0, 1] = across[:, :, 1, 0] = 0.5
+    assert pair(across, equal)["apart"]
+    across[0, :, 0, 1] = across[0, :, 1, 0] = 1.0  # the interval of 1 and 0.5 reaches 1
+    assert not pair(across, equal)["apart"]
+    assert pair(same[:1], equal[:1])["apart"] is None  # one seed, one step: no interval
+
+
+def test_answers_at_a_step_are_those_of_explicit_gradients(tmp_path):
+    run = make_run(tmp_path, blocks=1)
+    products = read_products(tmp_path, 7, NAMES)
+    vectors = [np.array([weights.get(name, 0.0) for name in NAMES]) for weights in (OTHER, OWN)]
+    shares = [component_shares(run.scores, vector, *run.how) for vector in vectors]
+    asked = Replayed({7: shares[0]}, {7: vectors[0]})
+    inner, effects, weights = answers_at_step(products, [asked])
+    rows = np.concatenate(run.gradients, axis=1)
+    steps = [-of_method.sum(axis=1) @ rows for of_method in shares]
+    np.testing.assert_allclose(inner, [[a @ b for b in steps] for a in steps], rtol=5e-3)
+    np.testing.assert_allclose(effects, effects_on_other_prompts(products, shares))
+    np.testing.assert_array_equal(weights, [vectors[0]])
+
+
+def test_the_step_of_a_runs_own_method_is_its_own(root):
+    for arm in ARMS:
+        history = read_history(folders(root, arm)[0])
+        found = methods_offline(folders(root, arm), {"own": method_of_arm(history.spec)}).estimates
+        own = found.set_index("quantity")["estimate"]
+        assert own["cosine"] == pytest.approx(1.0, abs=1e-6)
+        assert own["length"] == pytest.approx(1.0, abs=1e-6)
+        assert own["gain"].to_numpy() == pytest.approx(np.zeros(3), abs=1e-6)
+
+
+def test_a_replay_gives_the_weights_and_advantages_that_the_run_logged(root):
+    folder = folders(root, "gradients")[0]
+    history = read_history(folder)
+    replayed = replay(history, method_of_arm(history.spec))
+    logged = pd.read_parquet(folder / "weights.parquet").pivot(index="step", columns="component", values="weight")
+    rollouts = pd.read_parquet(folder / "rollouts.parquet").sort_values(["step", "problem_id", "rollout"])
+    for step, weights in logged[["a", "b"]].iterrows():
+        np.testing.assert_allclose(replayed.weights[step][:2], weights, rtol=1e-6)
+        stored = rollouts.loc[rollouts["step"] == step, ["advantage_a", "advantage_b", "advantage_c"]]
+        np.testing.assert_allclose(replayed.shares[step], stored, atol=1e-9)
+    assert np.isnan(replayed.weights[1][2])
+    assert logged["a"].nunique() > 1
+
+
+def test_a_state_goes_from_step_to_step(root):
+    history = read_history(folders(root, "static")[0])
+    # the multiplier of a bound that is out of reach rises by step_size * (2 - mean score) a step
+    asked = AskedMethod("lagrangian", {"a": 1.0, "c": 0.0}, {"at_least": {"c": 0.999}, "step_size": 0.5})
+    replayed, expected = replay(history, asked), 0.0
+    for step, scores in history.scores.items():
+        expected = max(0.0, expected + 0.5 * (0.999 - scores[:, 2].mean()))
+        assert replayed.weights[step][2] == pytest.approx(expected)
+    assert expected > 1
+
+
+def test_the_gram_matrix_of_the_step_itself_can_be_asked_for(root):
+    folder = folders(root, "static")[0]
+    gradients = pd.read_parquet(folder / "gradients.parquet")
+    whole = gradients[(gradients["layer"] == "all") & (gradients["definition"] == "alone")]
+    dots = whole.set_index(["step", "component_a", "component_b"])["dot"]
+    history = read_history(folder)
+    lagged, same = (
+        replay(history, AskedMethod("upgrad", {"a": 1.0, "b": 1.0}, {"rescale": False}, source)).weights
+        for source in ("previous", "same_step")
+    )
+    for step in range(1, 9):
+        conflict = max(0.0, -dots[step, "a", "b"] / dots[step, "a", "a"])
+        assert same[step][0] == pytest.approx(1 + conflict, rel=1e-5)  # two gradients: w_1 + w_2 max(0, -G_12 / G_11)
+        if step < 8:
+            np.testing.assert_allclose(lagged[step + 1], same[step], rtol=1e-6)
+    assert lagged[1][0] == 1.0
+    assert max(same[step][0] for step in same) > 1.1
+
+
+def test_methods_by_name_are_those_without_parameters(root):
+    found = methods_offline(folders(root, "static"), most=2)
+    assert {"weighted_sum", "gdpo", "upgrad", "mgda", "pcgrad", "saw", "dvao"} <= {*found.methods}
+    assert not {"lagrangian", "gate", "schedule"} & {*found.methods}
+    assert found.steps == [1, 8]
+    table = found.estimates.set_index(["method", "quantity"])["estimate"]
+    assert table["weighted_sum", "cosine"] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_other_weights_and_parameters(root):
+    asked = {"late": {"method": "schedule", "c": {0: 0.0, 4: 2.0}}, "gdpo": "gdpo"}
+    found = methods_offline(folders(root, "static")[0], asked, weights={"a": 1.0})
+    weights = found.estimates.set_index(["method", "quantity", "component"])["estimate"]
+    assert weights["late", "weight", "c"] == pytest.approx(np.mean([0, 0.5, 1, 1.5, 2, 2, 2, 2]))
+    assert weights["gdpo", "weight", "a"] == 1.0
+    assert ("gdpo", "weight", "b") not in weights.index
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"x": "upgrda"}, "method: unknown method 'upgrda'"),
+        ({"x": {"method": "upgrad", "gram": "next"}}, "upgrad: gram: 'next' is unknown"),
+        ({"x": {"method": "gdpo", "gram": "same"}}, "gdpo: gram: the method goes by no gradients"),
+        ({"x": {"method": "upgrad", "power": 1}}, "power: unknown parameter of the method upgrad"),
+        ({"x": AskedMethod("gdpo", {"z": 1.0})}, "z does not score its completions"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused(root, asked, words):
+    with pytest.raises(StudyError, match=words):
+        methods_offline(folders(root, "static")[0], asked)
+
+
+def test_weights_of_unknown_components_are_refused(root):
+    with pytest.raises(StudyError, match="weights: unknown component 'z'; components here: a, b, c"):
+        methods_offline(folders(root, "static")[0], ["gdpo"], weights={"z": 1.0})
+
+
+def test_what_is_no_finished_run_is_refused(tmp_path):
+    with pytest.raises(StudyError, match=r"run.json: there is no such file"):
+        methods_offline(tmp_path, ["gdpo"])
+    with pytest.raises(StudyError, match="no runs"):
+        methods_offline([], ["gdpo"])
+
+
+def test_a_run_of_several_generations_a_step_is_refused(tmp_path):
+    MadeUpStudy(arms={"one": {"a": 1.0}}, steps=2).write(tmp_path)
+    record = next(tmp_path.glob("runs/*/seed0/run.json"))
+    content = json.loads(record.read_text())
+    content["spec"]["training"] |= {"gradient_accumulation_steps": 4, "steps_per_generation": 2}
+    write_json(content, record)
+    with pytest.raises(StudyError, match="several generations each"):
+        methods_offline(record.parent, ["gdpo"])
+
+
+def test_steps_without_gram_matrices_are_counted(tmp_path):
+    MadeUpStudy(arms={"one": {"a": 1.0, "b": 1.0}}, seeds=(0,), steps=3).write(tmp_path)
+    found = methods_offline(folders(tmp_path, "one"), ["gdpo"])
+    assert sum(found.left_out.values()) == 3
+    assert found.steps == []
+    assert found.estimates["estimate"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("training", "method", "parameters"),
+    [
+        ({}, "weighted_sum", {"scale_rewards": "group"}),
+        ({"scale_rewards": False}, "weighted_sum", {"scale_rewards": "none"}),
+        ({"scale_rewards": "batch"}, "weighted_sum", {"scale_rewards": "batch"}),
+        ({"multi_objective_aggregation": "normalize_then_sum"}, "gdpo", {}),
+    ],
+)
+def test_the_method_of_an_arm_of_trl(training, method, parameters):
+    spec = ArmSpec.read(arm_spec(weights={"a": 1, "b": 0}, training=training), "spec")
+    assert method_of_arm(spec) == AskedMethod(method, {"a": 1.0}, parameters)

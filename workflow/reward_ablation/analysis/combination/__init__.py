@@ -1,0 +1,1 @@
+"""What methods of combination did in their arms, and what they would have done elsewhere."""

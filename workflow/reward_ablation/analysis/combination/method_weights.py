@@ -1,0 +1,74 @@
+"""Weights that methods of combination gave the components, by step and over a whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from reward_ablation.analysis.gradients.seed_intervals import over_seeds
+
+#: Most steps of a run that the table keeps apart; beyond, neighbours are averaged.
+MOST_STEPS = 500
+
+#: Columns of `weights.parquet` (`combination.of_run.SCHEMA`) that the table has means of.
+QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms")
+
+#: What low and high are in rows of one step.
+RANGE = "range of seeds"
+
+
+def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: float) -> pd.DataFrame:
+    """Means over seeds of `QUANTITIES`: rows of single steps, then of the whole run (step null), by component.
+
+    In rows of one step low and high are the lowest and the highest seed, null with one seed. In those of the whole run
+    they are an interval of the mean over steps, by Student's t over seeds, with one seed over its steps. Neighbouring
+    steps are averaged beyond `MOST_STEPS`. `weights` are the runs' logs by seed.
+    """
+    seeds = sorted(weights)
+    components = list(dict.fromkeys(name for seed in seeds for name in weights[seed]["component"]))
+    steps = np.unique(np.concatenate([weights[seed]["step"].to_numpy() for seed in seeds]))
+    values = np.full((len(QUANTITIES), len(components), len(seeds), len(steps)), np.nan)
+    for place, seed in enumerate(seeds):
+        log = weights[seed]
+        rows = log["component"].map(components.index).to_numpy(), np.searchsorted(steps, log["step"])
+        for quantity, name in enumerate(QUANTITIES):
+            values[quantity, rows[0], place, rows[1]] = log[name].to_numpy(dtype=float)
+    of_steps = _by_step(values, steps, components)
+    return pd.concat([of_steps, _whole_run(values, components, confidence)]).assign(arm=arm, seeds=len(seeds))
+
+
+def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd.DataFrame:
+    width = -(-len(steps) // MOST_STEPS)
+    edges = range(0, len(steps), width)
+    points = np.stack([_mean(values[..., edge : edge + width]) for edge in edges], axis=-1)
+    last = [steps[min(edge + width, len(steps)) - 1] for edge in edges]
+    columns: dict[str, np.ndarray] = {
+        "step": np.repeat(last, len(components)),
+        "component": np.tile(components, len(last)),
+    }
+    for name, of_quantity in zip(QUANTITIES, points, strict=True):
+        by_step = np.moveaxis(of_quantity, -1, 0)  # (T, K, S)
+        unknown = np.isnan(by_step)
+        ranged = (~unknown).sum(axis=-1) > 1
+        columns[name] = _mean(by_step).ravel()
+        columns[f"{name}_low"] = np.where(ranged, np.where(unknown, np.inf, by_step).min(axis=-1), np.nan).ravel()
+        columns[f"{name}_high"] = np.where(ranged, np.where(unknown, -np.inf, by_step).max(axis=-1), np.nan).ravel()
+    interval = RANGE if values.shape[2] > 1 else None
+    return pd.DataFrame(columns).astype({"step": "Int64"}).assign(interval=interval)
+
+
+def _whole_run(values: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
+    columns: dict[str, object] = {"component": components}
+    for name, of_quantity in zip(QUANTITIES, values, strict=True):
+        found = over_seeds(_mean(of_quantity), of_quantity, confidence)
+        columns |= {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high}
+    return pd.DataFrame(columns).assign(step=pd.array([None] * len(components), dtype="Int64"), interval=found.interval)
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Mean over the last axis of what is known; NaN where nothing is."""
+    known = ~np.isnan(values)
+    counts = known.sum(axis=-1)
+    return np.where(known, values, 0).sum(axis=-1) / np.where(counts, counts, np.nan)

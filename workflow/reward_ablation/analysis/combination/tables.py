@@ -1,0 +1,109 @@
+"""Tables of methods of combination, from what all runs of a study logged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from reward_ablation.analysis.combination.advantage_size import advantage_size, mean_squares
+from reward_ablation.analysis.combination.method_weights import QUANTITIES, method_weights
+from reward_ablation.analysis.gradients.methods_offline import Answers, methods_offline
+from reward_ablation.analysis.gradients.replay import method_of_arm
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.runs import read_runs, rerun_of
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, all_joined, columns
+from reward_ablation.study.run_folder import RECORD
+from reward_ablation.system.digests import check_files
+from reward_ablation.system.errors import StudyError
+
+#: Most measured steps of a run that are asked about.
+MOST_STEPS = 40
+
+SCHEMAS = {
+    # step: null in rows of the whole run; interval: what low and high are, the range of the seeds or an interval.
+    "method_weights": columns(
+        (TEXT, "arm"),
+        (COUNT, "step"),
+        (TEXT, "component"),
+        *((NUMBER, f"{name} {name}_low {name}_high") for name in QUANTITIES),
+        (COUNT, "seeds"),
+        (TEXT, "interval"),
+    ),
+    # ratio: of the estimate to that of the study's baseline.
+    "advantage_size": columns(
+        (TEXT, "arm"),
+        (NUMBER, "estimate low high ratio ratio_low ratio_high"),
+        (COUNT, "seeds steps"),
+        (TEXT, "interval"),
+    ),
+    # arm: whose runs were asked; method: the arm whose combination was asked about.
+    "methods_offline": columns(
+        (TEXT, "arm method quantity component"),
+        (NUMBER, "estimate low high"),
+        (COUNT, "seeds steps"),
+        (TEXT, "interval"),
+    ),
+    "methods_apart": columns(
+        (TEXT, "arm method against"),
+        (NUMBER, "estimate low high"),
+        (TEXT, "effects"),
+        (FLAG, "apart"),
+        (COUNT, "seeds steps"),
+        (TEXT, "interval"),
+    ),
+}
+
+
+def combination_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
+    """Tables of `SCHEMAS`. The runs' records and the files that are read are checked first."""
+    files = ["rollouts.parquet", "gradients.parquet"]
+    records = read_runs(study, root, files)
+    weights: dict[str, dict[int, pd.DataFrame]] = {}
+    squares: dict[str, dict[int, pd.Series]] = {}
+    for run in study.runs:
+        folder = root / run.folder
+        rollouts = read_parquet(folder / "rollouts.parquet", ["step", "advantage"])
+        squares.setdefault(run.arm, {})[run.seed] = mean_squares(rollouts)
+        if run.spec.combine:
+            check_files(folder, records[run.folder].files, ["weights.parquet"], RECORD, rerun_of(folder))
+            weights.setdefault(run.arm, {})[run.seed] = read_parquet(folder / "weights.parquet")
+    parts = {
+        "method_weights": [method_weights(weights[arm], arm, study.confidence) for arm in weights],
+        "advantage_size": [advantage_size(squares, study.baseline, study.confidence)],
+    }
+    answers = offline(study, root)
+    if answers is not None:
+        parts["methods_offline"] = [answers.estimates.assign(arm=study.baseline)]
+        parts["methods_apart"] = [answers.pairs.assign(arm=study.baseline)]
+    return all_joined(SCHEMAS, {name: parts.get(name, []) for name in SCHEMAS})
+
+
+def offline(study: StudyFile, root: Path) -> Answers | None:
+    """What the arms' combinations would have done at the baseline's completions; None where that is not known.
+
+    An arm that a component takes part in which does not score the baseline's runs is left out; the log names such arms.
+    """
+    asked = {}
+    runs = study.runs_of(study.baseline)
+    scored = set(runs[0].spec.components) if runs else set()
+    for arm in study.arm_names:
+        of_arm = study.runs_of(arm)
+        method = method_of_arm(of_arm[0].spec) if of_arm else None
+        if method is None or not method.weights or not scored.issuperset(method.weights):
+            print(
+                f"methods_offline: {arm} left out: it takes components that do not score the runs of {study.baseline}"
+            )
+        else:
+            asked[arm] = method
+    try:
+        answers = methods_offline(
+            [root / run.folder for run in runs], asked, confidence=study.confidence, most=MOST_STEPS
+        )
+    except StudyError as error:
+        print(f"methods_offline: nothing to ask: {error}")
+        return None
+    for reason, steps in answers.left_out.items():
+        print(f"methods_offline: {steps} measured steps left out: {reason}")
+    return answers if answers.steps else None

@@ -1,0 +1,197 @@
+"""What a method of combination would have made of a run's completions, generation by generation.
+
+The method sees what it would have seen in training: the scores of all generations in their order, its own state, and
+the Gram matrices of the steps that were measured before. The completions are those of the run's own policy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reward_ablation.analysis.gradients.what_if import read_rollouts
+from reward_ablation.combination.grams import Source
+from reward_ablation.combination.load import load_method
+from reward_ablation.combination.of_run import CombinationOfRun
+from reward_ablation.config.sections.combine import AGGREGATION
+from reward_ablation.gram.similarity import ALL_LAYERS
+from reward_ablation.study.run_spec import ArmSpec
+from reward_ablation.system.errors import StudyError
+
+#: TRL's default learning rate, of runs whose config and metrics have none.
+LEARNING_RATE = 1e-6
+
+#: The Gram matrix of the step itself.
+SAME: Source = "same_step"
+
+
+@dataclass(frozen=True)
+class AskedMethod:
+    """A method as an arm would have it; the settings of `CombinationOfRun`.
+
+    Parameters
+    ----------
+    weights : dict of str to float
+        By component, of all that take part.
+    gram : {"same_step", "previous", "averaged", "unbiased"}, optional
+        Gram matrix that the method goes by; None where it asks for none.
+    bounds : dict of str to (float, float)
+        Known ranges of the components' scores.
+    """
+
+    method: str
+    weights: Mapping[str, float]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    gram: Source | None = None
+    bounds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+
+def method_of_arm(spec: ArmSpec) -> AskedMethod:
+    """How an arm combines its components: by its method, or by TRL's settings."""
+    weights = {name: float(weight) for name, weight in spec.weights.items() if name in spec.taking_part}
+    if spec.combine:
+        own = spec.combine
+        return AskedMethod(own.method, weights, own.parameters, own.gram, own.bounds)
+    if spec.training.get(AGGREGATION) == "normalize_then_sum":
+        return AskedMethod("gdpo", weights)
+    scale = spec.training.get("scale_rewards", "group")
+    scale = {True: "group", False: "none"}.get(scale, scale)
+    return AskedMethod("weighted_sum", weights, {"scale_rewards": scale})
+
+
+@dataclass(frozen=True)
+class History:
+    """What a run's generations were.
+
+    Parameters
+    ----------
+    scores : dict of int to (N, K) array
+        Raw scores by the step that a generation is for, group by group; NaN where a component gave none.
+    groups, tokens : dict of int to (N,) int array
+        Numbers of the completions' groups, and lengths.
+    gradients : dict of int to Table
+        Rows of `gradients.parquet` by measured step: inner products of the components' gradients over all layers.
+    rates : dict of int to float
+        Learning rate by step, where it is known.
+    """
+
+    folder: Path
+    spec: ArmSpec
+    scores: dict[int, np.ndarray]
+    groups: dict[int, np.ndarray]
+    tokens: dict[int, np.ndarray]
+    gradients: dict[int, pa.Table]
+    rates: dict[int, float]
+
+    @property
+    def components(self) -> list[str]:
+        """Names of the K components, in the run's order."""
+        return list(self.spec.weights)
+
+    @property
+    def learning_rate(self) -> float:
+        """That of the config."""
+        return float(self.spec.training.get("learning_rate", LEARNING_RATE))
+
+
+def read_history(folder: str | Path) -> History:
+    """Read a finished run.
+
+    Raises
+    ------
+    StudyError
+        The record is missing, or a step has several generations, which the log of rollouts does not tell apart.
+    """
+    folder = Path(folder)
+    record = folder / "run.json"
+    if not record.is_file():
+        raise StudyError(f"{record}: there is no such file; name the folder of a finished run")
+    spec = ArmSpec.read(json.loads(record.read_text())["spec"], f"{record}: spec")
+    rollouts = read_rollouts(folder / "rollouts.parquet", None, list(spec.weights), ["tokens"])
+    steps = rollouts["generation_step"].to_numpy()
+    generations = {int(step): rollouts[steps == step] for step in np.unique(steps)}
+    _check_generations(spec, generations, folder)
+    columns = [f"score_{name}" for name in spec.weights]
+    return History(
+        folder,
+        spec,
+        {step: batch[columns].to_numpy(dtype=float) for step, batch in generations.items()},
+        {step: batch.groupby("problem_id").ngroup().to_numpy() for step, batch in generations.items()},
+        {step: batch["tokens"].to_numpy() for step, batch in generations.items()},
+        _gradients(folder / "gradients.parquet"),
+        _rates(folder / "metrics.parquet"),
+    )
+
+
+def _check_generations(spec: ArmSpec, generations: Mapping[int, pd.DataFrame], folder: Path) -> None:
+    training = spec.training
+    accumulated = training.get("gradient_accumulation_steps", 1)
+    together = training.get("steps_per_generation") or accumulated
+    most = training.get("generation_batch_size") or np.inf
+    if together < accumulated or any(len(batch) > most for batch in generations.values()):
+        raise StudyError(f"{folder}: its steps have several generations each; methods cannot be asked about such a run")
+
+
+def _gradients(path: Path) -> dict[int, pa.Table]:
+    if not path.is_file():
+        return {}
+    table = pq.read_table(path, filters=[("layer", "=", ALL_LAYERS), ("definition", "=", "alone")])
+    steps = np.asarray(table["step"])
+    return {int(step): table.filter(pa.array(steps == step)) for step in np.unique(steps)}
+
+
+def _rates(path: Path) -> dict[int, float]:
+    if not path.is_file() or not {"step", "learning_rate"} <= {*pq.read_schema(path).names}:
+        return {}
+    logged = pq.read_table(path, columns=["step", "learning_rate"]).to_pandas().dropna()
+    return {int(step): float(rate) for step, rate in zip(logged["step"], logged["learning_rate"], strict=True)}
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a method gave each generation, by step.
+
+    `shares` are (N, K) parts of the advantages, rows as in `History.scores`; `weights` are (K,), NaN where the method
+    has none.
+    """
+
+    shares: dict[int, np.ndarray]
+    weights: dict[int, np.ndarray]
+
+
+def replay(history: History, asked: AskedMethod, root: Path = Path()) -> Replayed:
+    """Let a method combine all generations of a run, in their order.
+
+    Raises
+    ------
+    StudyError
+        A component does not score the run's completions, or what `call.call_method` refuses.
+    """
+    unknown = [name for name in asked.weights if name not in history.components]
+    if unknown:
+        raise StudyError(f"{history.folder}: {unknown[0]} does not score its completions; leave {asked.method} out")
+    combination = CombinationOfRun(load_method(asked.method, root), asked, asked.weights)
+    places = [history.components.index(name) for name in combination.names]
+    replayed, rate = Replayed({}, {}), history.learning_rate
+    for step in sorted({*history.scores, *history.gradients}):
+        rate = history.rates.get(step, rate)
+        if asked.gram == SAME and step in history.gradients:
+            combination.see(history.gradients[step])
+        if step in history.scores:
+            scores, shares = history.scores[step], np.zeros(history.scores[step].shape)
+            context = history.groups[step], history.tokens[step], step - 1, rate
+            shares[:, places] = combination.shares(scores[:, places], *context)
+            found = np.full(len(history.components), np.nan)
+            found[places] = combination.table(step)["weight"].to_pandas()
+            replayed.shares[step], replayed.weights[step] = shares, found
+        if asked.gram != SAME and step in history.gradients:
+            combination.see(history.gradients[step])
+    return replayed

@@ -1,0 +1,97 @@
+"""Figure: what the arms' combinations would have done at the baseline's completions."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.style import (
+    WIDTH,
+    draw_points,
+    legend_below,
+    looks,
+    page_of_words,
+    panel_grid,
+    round_ticks,
+    wrapped,
+)
+from reward_ablation.figures.gradients.similarity_steps import switched_off
+from reward_ablation.figures.gradients.what_if import over_words
+
+#: Most arms of the figure, and most names in its note.
+MOST_ARMS, MOST_NAMES = 24, 12
+
+
+#: Characters of a line of an arm's name.
+NAME_WIDTH = 20
+
+
+def draw_methods(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
+    """Draw estimates with their intervals, an arm a row from top to bottom."""
+    by_arm, look = rows.set_index("method"), looks(study)
+    for place, arm in enumerate(arms):
+        if arm in by_arm.index:
+            estimate, low, high = by_arm.loc[[arm], ["estimate", "low", "high"]].to_numpy(dtype=float)[0]
+            draw_points(axes, look[arm], estimate, place, across=(low, high), linestyle="none", capsize=1.5)
+    axes.set_ylim(len(arms) - 0.5, -0.5)
+    axes.set_yticks(range(len(arms)), [wrapped(arm, NAME_WIDTH) for arm in arms])
+    round_ticks(axes.xaxis, 4)
+
+
+def methods_offline(methods_offline: pd.DataFrame, methods_apart: pd.DataFrame, study: StudyFile) -> Figure:
+    """Panels: cosine to the baseline's own step, length of the step, and effects on components beside its own."""
+    if methods_offline["estimate"].notna().sum() == 0:
+        words = "the baseline's stored Gram matrices do not say what other combinations would have done"
+        return page_of_words(switched_off(study) or words)
+    known = [name for name in study.arm_names if (methods_offline["method"] == name).any()]
+    arms = known[:MOST_ARMS]
+    gains = [name for name in study.components if (methods_offline["component"] == name).any()]
+    panels: list[tuple[str, str | None, str, float]] = [
+        ("cosine", None, "cosine to the trained step", 1.0),
+        ("length", None, "length over the trained step's", 1.0),
+    ]
+    panels += [("gain", name, f"effect on {name} less the trained step's", 0.0) for name in gains]
+    columns = min(len(panels), 3)
+    lines = max(wrapped(arm, NAME_WIDTH).count("\n") + 1 for arm in arms)
+    height = 0.75 + (0.04 + 0.13 * lines) * len(arms)
+    figure = Figure(figsize=(WIDTH, ceil(len(panels) / columns) * height + 0.4))
+    for place, (axes, (quantity, component, title, same)) in enumerate(
+        zip(panel_grid(figure, len(panels), columns), panels, strict=True)
+    ):
+        rows = methods_offline[methods_offline["quantity"] == quantity]
+        rows = rows[rows["component"].isna() if component is None else rows["component"] == component]
+        axes.axvline(same, color="black", linewidth=0.8, zorder=1)
+        draw_methods(axes, rows, study, arms)
+        axes.set_title(wrapped(title, 30), loc="left")
+        if place % columns:
+            axes.set_yticklabels([])
+    legend_below(figure, [], note(methods_offline, methods_apart, study, len(known)))
+    return figure
+
+
+def note(table: pd.DataFrame, pairs: pd.DataFrame, study: StudyFile, known: int) -> str:
+    """What is drawn, and which arms cannot be told apart."""
+    seeds, steps, level = int(table["seeds"].max()), int(table["steps"].max()), f"{100 * study.confidence:g}\u00a0%"
+    words = [
+        f"Completions and policy: {study.baseline}, {seeds} seed{'s' * (seeds > 1)}, up to {steps} measured steps of "
+        "each; another policy would have sampled others. Effects: to first order, per unit of a step's length, on "
+        f"other prompts. Bars: intervals ({level}, {over_words(table['interval'])}).",
+        *not_apart(pairs, study.baseline),
+    ]
+    if known > MOST_ARMS:
+        words.append(f"The first {MOST_ARMS} of {known} arms.")
+    return " ".join(words)
+
+
+def not_apart(pairs: pd.DataFrame, baseline: str) -> list[str]:
+    """Which arms cannot be told from the baseline, and how many pairs cannot be told apart."""
+    told = pairs["apart"].fillna(False).astype(bool)
+    beside = pairs[~told & ((pairs["method"] == baseline) | (pairs["against"] == baseline))]
+    names = [*beside["method"].where(beside["method"] != baseline, beside["against"])]
+    some = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    words = [f"Not told from {baseline}: {some}."] if names else []
+    return [*words, f"{int((~told).sum())} of {len(pairs)} pairs of arms are not told apart."] if len(pairs) else words

@@ -1,0 +1,103 @@
+"""Figure: weights that methods of combination gave the components."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.curves import TITLE_WIDTH, seeds_note, step_axis, steps_per_point
+from reward_ablation.figures.elements.style import (
+    BASE_COLOUR,
+    COLOURS,
+    DASHES,
+    MARKERS,
+    WIDTH,
+    legend_below,
+    page_of_words,
+    panel_grid,
+    wrapped,
+)
+
+#: Points of a curve, and panels of the figure.
+MOST_POINTS, MOST_PANELS = 60, 24
+
+
+def component_look(place: int) -> dict[str, Any]:
+    """How a component is drawn, by its place among those of the study."""
+    look = {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
+    return {**look, "marker": MARKERS[place % len(MARKERS)]}
+
+
+def panels_of(table: pd.DataFrame, study: StudyFile) -> list[tuple[str, str]]:
+    """Arm and quantity of each panel: weights of each arm, then the conflicts of those whose methods know some."""
+    arms = [name for name in study.arm_names if (table["arm"] == name).any()]
+    known = {
+        (arm, quantity)
+        for arm in arms
+        for quantity in ("weight", "conflicts")
+        if table.loc[table["arm"] == arm, quantity].notna().any()
+    }
+    return [(arm, quantity) for quantity in ("weight", "conflicts") for arm in arms if (arm, quantity) in known]
+
+
+def draw_curve(axes: Axes, rows: pd.DataFrame, quantity: str, steps: pd.Series, look: dict[str, Any]) -> None:
+    """Draw a line with its band; neighbouring steps are averaged beyond `MOST_POINTS`."""
+    width = steps_per_point(steps, MOST_POINTS)
+    ordered = rows.sort_values("step").reset_index(drop=True)
+    names = [quantity, f"{quantity}_low", f"{quantity}_high"]
+    curve = ordered[["step", *names]].astype(float).groupby(ordered.index // width).mean()
+    axes.fill_between(curve["step"], curve[names[1]], curve[names[2]], color=look["color"], alpha=0.2, linewidth=0)
+    axes.plot(curve["step"], curve[quantity], markevery=max(1, len(curve) // 8), **look)
+
+
+def method_weights(method_weights: pd.DataFrame, study: StudyFile) -> Figure:
+    """A panel for each arm with a method: the weight of each component over steps; then shares in conflict."""
+    table = method_weights[method_weights["step"].notna()]
+    panels = panels_of(table, study)
+    if not panels:
+        return page_of_words("no arm has a method of combination that reports weights")
+    shown, columns = panels[:MOST_PANELS], min(len(panels), 3)
+    figure = Figure(figsize=(WIDTH, ceil(len(shown) / columns) * 1.9 + 0.4))
+    looks = {name: component_look(place) for place, name in enumerate(study.components)}
+    for axes, (arm, quantity) in zip(panel_grid(figure, len(shown), columns), shown, strict=True):
+        of_arm = table[table["arm"] == arm]
+        axes.set_title(wrapped(arm if quantity == "weight" else f"{arm}: conflicts", TITLE_WIDTH), loc="left")
+        step_axis(axes, table["step"].astype(int))
+        if quantity == "weight":
+            axes.set_ylabel("weight")
+            for name in study.components:
+                rows = of_arm[of_arm["component"] == name]
+                if len(rows):
+                    draw_curve(axes, rows, quantity, table["step"], looks[name])
+        else:
+            axes.set_ylabel("share in conflict")
+            axes.set_ylim(-0.03, 1.03)
+            first = of_arm[of_arm["component"] == of_arm["component"].iloc[0]]
+            draw_curve(axes, first, quantity, table["step"], {"color": BASE_COLOUR, "marker": "o"})
+    handles: list[Artist] = [Line2D([], [], label=name, **look) for name, look in looks.items()]
+    legend_below(figure, handles, note(table, study, panels))
+    return figure
+
+
+def note(table: pd.DataFrame, study: StudyFile, panels: list[tuple[str, str]]) -> str:
+    """What is drawn, and what is not."""
+    silent = [name for name in table["arm"].unique() if (name, "weight") not in panels]
+    words = [
+        seeds_note(study, table["step"], MOST_POINTS),
+        "Weights are as each method has them: multipliers of scores, of z-scores or of gradients. Their sizes compare "
+        "within a panel only.",
+    ]
+    if any(quantity == "conflicts" for _, quantity in panels):
+        words.append("Conflicts: of completions, or of pairs of components, as the method counts them.")
+    if silent:
+        words.append(f"Without weights: {', '.join(silent)}.")
+    if len(panels) > MOST_PANELS:
+        words.append(f"The first {MOST_PANELS} of {len(panels)} panels.")
+    return " ".join(words)
