@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from configs import CONFIG
+from reward_ablation.analysis.registry import ON_REQUEST
 from reward_ablation.combination.load import method_names
 from reward_ablation.rewards.load import component_names
 from reward_ablation.study.component_ranges import RANGES, range_of
@@ -128,3 +129,9 @@ def test_every_component_has_a_range_or_none_on_purpose(tmp_path):
 def test_methods_are_those_of_the_documentation():
     text = (Path(__file__).parents[2] / "docs" / "combinations.md").read_text()
     assert all(f"`{name}`" in text for name in method_names())
+
+
+def test_tables_of_methods_are_asked_for_where_an_arm_has_a_method_that_is_not_trls(study):
+    assert study({"a": {"weights": BOTH}, "gdpo": of("gdpo")}).asked_tables == []
+    assert study({"a": {"weights": BOTH}, "saw": of("saw")}).asked_tables == ["combination"]
+    assert set(study({"a": {"weights": BOTH}, "saw": of("saw")}).asked_tables) <= ON_REQUEST

@@ -266,3 +266,21 @@ def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cos
 
 def columns_of(name: str) -> list[str]:
     return SCHEMAS[name].names
+
+
+def test_a_study_with_methods_has_the_size_of_its_advantages(study, tables, cost):
+    sizes = {
+        "arm": study.arm_names,
+        "estimate": [0.5, 0.9, 0.6, 0.7],
+        "low": [0.4, 0.8, np.nan, 0.6],
+        "high": [0.6, 1.0, np.nan, 0.8],
+        "ratio": [1.0, 1.8, 1.2, 1.4],
+        "ratio_low": [1.0, 1.5, np.nan, 1.2],
+        "ratio_high": [1.0, 2.2, np.nan, 1.6],
+    }
+    assert "Size of the advantages" not in summary(study, tables, cost)
+    words = summary(study, {**tables, "advantage_size": pd.DataFrame(sizes)}, cost)
+    assert "from 0.500 (correctness_only) to 0.900 (format_only), a factor of 1.8." in words
+    assert "| format_only | 0.900 | [0.800, 1.000] | 1.800 | [1.500, 2.200] | 2 |" in words
+    assert "| correctness_only | 0.500 | [0.400, 0.600] | 1 | – | 1 |" in words
+    assert "| length_only | 0.600 | not known | 1.200 | not known | 3 |" in words

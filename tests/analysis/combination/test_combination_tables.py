@@ -1,13 +1,17 @@
 """Tables of methods of combination of a study."""
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from analysis.all_tables import command
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.combination.tables import combination_tables
+from reward_ablation.analysis.gradients.tables import gradient_tables
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.training.tables import training_tables
+from reward_ablation.figures.gradients.what_if_check import what_if_check
 from reward_ablation.system.errors import StudyError
 
 ARMS = {name: {"a": 1.0, "b": 0.5} for name in ("static", "gradients", "limits")} | {"limits": {"a": 1.0, "b": 0.0}}
@@ -24,7 +28,7 @@ METHODS = {
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    MadeUpStudy(arms=ARMS, methods=METHODS, steps=6, problems=2, sample_grams=True).write(folder)
+    MadeUpStudy(arms=ARMS, methods=METHODS, steps=6, rollouts=16, problems=4, sample_grams=True).write(folder)
     return folder
 
 
@@ -95,3 +99,24 @@ def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
     assert known.loc["covariance"].dropna().index.tolist() == ["static"]
     assert known.loc["covariance_with_advantage"].notna().all()
     assert known.loc["no_signal"].notna().all()
+
+
+def test_predictions_leave_arms_with_a_method_out_and_say_so(root, capsys):
+    study = read_study(root / "study.json")
+    training = training_tables(study, root)
+    tables = gradient_tables(study, root, training["rewards_by_step"], training["signals_by_step"])
+    assert "what_if_check: no prediction for gradients, limits" in capsys.readouterr().out
+    check = tables["what_if_check"].set_index(["arm", "component"])
+    assert check["predicted"].notna().groupby("arm").any().to_dict() == {
+        "gradients": False,
+        "limits": False,
+        "static": True,
+    }
+    assert np.isnan(check.loc[("limits", "b"), "rewarded"])  # without a weight, and named by the method's parameters
+    assert check.loc[("gradients", "b"), "rewarded"] == 1.0
+    figure = what_if_check(check.reset_index(), tables["what_if_agreement"], study)
+    words = "".join(text.get_text() for text in figure.findobj(Text))
+    assert "as a method combines" in words.replace("\n", " ")
+    assert "no other arm's runs" not in words
+    assert set(tables["alignment_by_step"]["arm"]) == set(tables["harm_by_arm"]["arm"]) == set(ARMS)
+    assert not (tables["predictors"].query("arm != 'static'")["predictor"] == "covariance").any()

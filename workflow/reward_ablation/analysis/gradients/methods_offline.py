@@ -104,7 +104,8 @@ class Answers:
         shape = len(places), len(self.components)
         clear = ((effects.low > 0) | (effects.high < 0)).reshape(shape)
         known = ~np.isnan(effects.low).reshape(shape).all(axis=1) | ~np.isnan(found.high)
-        apart = np.where(known, clear.any(axis=1) | (found.high < 1 - ROUNDING), None)
+        told = clear.any(axis=1) | (found.high < 1 - ROUNDING)
+        apart = [bool(differs) if there else None for differs, there in zip(told, known, strict=True)]
         measured = ~np.isnan(self.products[:, :, -1, -1])
         names, columns = np.array(self.methods, dtype=object), np.array(self.components, dtype=object)
         return pd.DataFrame(
