@@ -390,15 +390,8 @@ class Study:
     @property
     def training_settings(self) -> list[str]:
         """Canonical JSON of each distinct set of settings, for `reward_ablation.start.ask_trl`."""
-        settings = {
-            canonical(
-                {
-                    "training": {**run.arm_spec.training, **self._tracking(run)},
-                    "layout": layout_of(run.launch).content(),
-                }
-            )
-            for run in self.runs.values()
-        }
+        asked = [({**run.arm_spec.training, **self._tracking(run)}, run.launch) for run in self.runs.values()]
+        settings = {canonical({"training": own, "layout": layout_of(launch).content()}) for own, launch in asked}
         if self.config.sft:
             settings.add(canonical({"sft": self.config.sft.training, "gpus": self.config.launch.gpus}))
         return sorted(settings)
