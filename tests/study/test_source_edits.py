@@ -136,9 +136,10 @@ SAMPLES = "train|evaluation|sft"
         ("models/demo.py", constant, "demo_model"),
         ("evaluation/generate.py", function, "evaluation"),
         # Tables and figures: each rule by its own code.
-        ("analysis/gradients/what_if.py", function, "tables_gradients"),
-        ("analysis/evaluation/effects.py", function, "tables_evaluation"),
+        ("analysis/gradients/what_if.py", function, "tables_(gradients|combination)"),
+        ("analysis/evaluation/effects.py", function, "tables_(evaluation|claims)"),
         ("analysis/training/tables.py", function, "tables_training"),
+        ("combination/methods/upgrad.py", function, NOTHING),  # not in use
         ("cost/tables.py", function, "tables_cost"),
         ("figures/evaluation/pareto.py", function, "figure_pareto"),
         ("figures/elements/style.py", function, r"figure_\w+"),
