@@ -63,6 +63,7 @@ STAGES = {
     "word_problems": (f"{PACKAGE}.data.word_problems",),
 }
 _COMPONENTS = f"{PACKAGE}.rewards.components"
+_COMBINATION = f"{PACKAGE}.combination"
 #: Modules that decide a component's scores, and that the component does not import itself: `rewards` knows no torch.
 _BEHIND = {f"{_COMPONENTS}.reward_model": (f"{PACKAGE}.models.reward_model",)}
 _FILE = "equivalent_code.json"
@@ -115,8 +116,13 @@ def training_modules(functions: Iterable[str]) -> dict[str, str]:
 
 
 def command_modules(functions: Iterable[str]) -> dict[str, str]:
-    """Digest of each module of the training command, also of those that only surround what decides numbers."""
-    return module_digests(f"{PACKAGE}.training", *scoring_modules(functions))
+    """Digest of each module of the training command, also of those that only surround what decides numbers.
+
+    The package of methods of combination counts only where the run has such a method.
+    """
+    every = module_digests(f"{PACKAGE}.training", *_with_behind(component_modules(functions)))
+    used = training_modules(functions)
+    return {name: digest for name, digest in every.items() if name in used or not _is_in(name, (_COMBINATION,))}
 
 
 def component_modules(functions: Iterable[str]) -> list[str]:
