@@ -120,7 +120,7 @@ def command_modules(functions: Iterable[str]) -> dict[str, str]:
 
     The package of methods of combination counts only where the run has such a method.
     """
-    every = module_digests(f"{PACKAGE}.training", *_with_behind(component_modules(functions)))
+    every = module_digests(f"{PACKAGE}.training", *scoring_modules(functions))
     used = training_modules(functions)
     return {name: digest for name, digest in every.items() if name in used or not _is_in(name, (_COMBINATION,))}
 
