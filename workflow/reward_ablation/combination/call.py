@@ -88,7 +88,8 @@ def call_method(
         "epsilon": epsilon,
         "learning_rate": learning_rate,
     }
-    given = {key: value for key, value in context.items() if key in _asked(method)}
+    asked = _asked(method)
+    given = {key: value for key, value in context.items() if key in asked}
     if "tokens" in given and tokens is None:
         raise StudyError(f"{label}: the method needs the lengths of the completions, which are not known here")
     inside = np.abs(weights[involved])

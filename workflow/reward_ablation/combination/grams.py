@@ -21,7 +21,7 @@ Source = Literal["same_step", "previous", "averaged", "unbiased"]
 #: The words for them.
 SOURCES: tuple[str, ...] = get_args(Source)
 
-#: Those that are one step's matrix as it is.
+#: Sources that take the matrix of one step without an average.
 _OF_ONE_STEP = ("same_step", "previous")
 
 #: Share of the average that a step leaves in place: about ten steps count.

@@ -11,6 +11,7 @@ import pyarrow as pa
 from reward_ablation.combination.call import call_method
 from reward_ablation.combination.grams import Source, gram_of, products, with_step
 from reward_ablation.combination.interface import Combined, Method
+from reward_ablation.combination.normalisation import by_group
 
 #: Columns of `weights.parquet`, a row for each component and generation.
 #:
@@ -123,11 +124,6 @@ def columns_of(combined: Combined, scores: np.ndarray, groups: np.ndarray) -> di
         "advantage_rms": np.sqrt(np.square(combined.advantages).mean(axis=0)).tolist(),
         "total_rms": float(np.sqrt(np.square(combined.advantages.sum(axis=1)).mean())),
     }
-
-
-def by_group(scores: np.ndarray, groups: np.ndarray) -> list[np.ndarray]:
-    """Scores of each group, as (G, K) arrays."""
-    return [scores[groups == group] for group in np.unique(groups)]
 
 
 def _alike(scores: np.ndarray) -> bool:

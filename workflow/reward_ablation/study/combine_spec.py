@@ -10,16 +10,13 @@ import numpy as np
 from reward_ablation.combination.apply import check
 from reward_ablation.combination.load import arguments_of_method
 from reward_ablation.config.designs import Arm
-from reward_ablation.config.sections.combine import AGGREGATION, OF_TRL, CombineMethod
+from reward_ablation.config.sections.combine import AGGREGATION, DEFAULT_GRAM, OF_TRL, CombineMethod
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.study.canonical import normalised
 from reward_ablation.study.component_ranges import range_of
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.system.errors import StudyError
-
-#: Which Gram matrix a gradient method goes by where the arm does not say.
-DEFAULT_GRAM = "averaged"
 
 
 def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:

@@ -196,7 +196,6 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
         except StudyError as error:
             raise ValueError(f"components.{name}: {str(error).removeprefix('components: ')}") from None
     check_helpers(study, root)
-    check_metrics(study, root)
     check_answers(study, root)
     return arms
 

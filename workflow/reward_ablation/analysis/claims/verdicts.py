@@ -24,13 +24,17 @@ def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: fl
     p_holm : float
         Holm's p-value of `p_of_ends`.
     """
-    level = round(1 - confidence, 9)  # 1 − 0.95 is a little more than 0.05 to a computer
-    if not p_holm < level:
+    if not p_holm < level_of(confidence):
         return "undecided"
     claimed_low, claimed_high = claimed(claim)
     if claimed_low < low and high < claimed_high:
         return "supported"
     return "contradicted" if high < claimed_low or claimed_high < low else "undecided"
+
+
+def level_of(confidence: float) -> float:
+    """The level of the tests; 1 − 0.95 is a little more than 0.05 to a computer."""
+    return round(1 - confidence, 9)
 
 
 def claimed(claim: Claim) -> tuple[float, float]:

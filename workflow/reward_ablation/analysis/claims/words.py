@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from reward_ablation.analysis.claims.verdicts import level_of
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number, p_value
@@ -15,12 +16,9 @@ def verdicts(table: pd.DataFrame, study: StudyFile) -> str:
     """How many claims are supported, contradicted and undecided, and by what."""
     kinds = ("supported", "contradicted", "undecided")
     found = ", ".join(f"{(table['verdict'] == kind).sum()} {kind}" for kind in kinds)
-    return f"{counted(len(table), 'claim')}: {found}; Holm p over all claims must be below {level_of(study):g}"
-
-
-def level_of(study: StudyFile) -> float:
-    """The level of the tests; 1 − 0.95 is a little more than 0.05 to a computer."""
-    return round(1 - study.confidence, 9)
+    return (
+        f"{counted(len(table), 'claim')}: {found}; Holm p over all claims must be below {level_of(study.confidence):g}"
+    )
 
 
 def claimed_difference(row: Any) -> str:
@@ -56,7 +54,7 @@ def cautions(row: Any, study: StudyFile) -> str:
     """What else to know of a verdict: what the correction changed, provenance, and arms whose seeds differ much."""
     provenance, flagged = known(row.provenance), known(row.flagged_arms)
     words = []
-    if row.p < level_of(study) <= row.p_holm:
+    if row.p < level_of(study.confidence) <= row.p_holm:
         words.append("The interval alone decides it, but not after the correction for the number of claims.")
     if provenance not in ("", "same"):
         words.append(f"The training of the two {provenance}.")

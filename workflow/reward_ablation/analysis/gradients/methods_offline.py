@@ -29,11 +29,10 @@ from reward_ablation.combination.apply import check
 from reward_ablation.combination.grams import SOURCES, Source
 from reward_ablation.combination.load import arguments_of_method, method_names
 from reward_ablation.combination.named import named_components
+from reward_ablation.config.sections.combine import DEFAULT_GRAM
 from reward_ablation.study.component_ranges import range_of
 from reward_ablation.system.errors import StudyError
 
-#: The Gram matrix that a gradient method goes by where nothing else is asked, as in an arm.
-DEFAULT_GRAM = "averaged"
 #: Cosines that are nearer to 1, and differences of effects that are smaller against the effects, are rounding.
 ROUNDING = 1e-9
 

@@ -11,6 +11,8 @@ from reward_ablation.config.base import Line, Section
 
 #: TRL's two aggregations, by the names that methods have here. Training takes TRL's own path for them.
 OF_TRL = {"weighted_sum": "sum_then_normalize", "gdpo": "normalize_then_sum"}
+#: Which Gram matrix a gradient method goes by where nothing says so.
+DEFAULT_GRAM = "averaged"
 #: TRL's setting of its aggregation.
 AGGREGATION = "multi_objective_aggregation"
 
