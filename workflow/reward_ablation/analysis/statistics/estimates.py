@@ -100,23 +100,49 @@ def spread(values: np.ndarray) -> Spread:
     a (metrics, seeds, questions) array of questions' means over their samples.
     """
     _, seeds, questions = values.shape
-    cells = seeds * questions
+    centred = _centred(values)
+    third = (centred.mean(axis=1) ** 3).mean(axis=1) / questions**2
+    return spread_of(_mean_squares(centred), seeds, questions, third)
+
+
+class MeanSquares(NamedTuple):
+    """Mean squares of a two-way analysis of variance of seeds and questions: (metrics,) arrays."""
+
+    seed: np.ndarray
+    question: np.ndarray
+    residual: np.ndarray
+
+
+def mean_squares(values: np.ndarray) -> MeanSquares:
+    """Mean squares of a (metrics, seeds, questions) array of questions' means over their samples."""
+    return _mean_squares(_centred(values))
+
+
+def _centred(values: np.ndarray) -> np.ndarray:
     mean = values.mean(axis=(1, 2), keepdims=True)
     centred = values - mean
     centred[(np.abs(centred) < 1e-9 * (1 + np.abs(mean))).all(axis=(1, 2))] = 0.0  # rounding of equal values
+    return np.asarray(centred)
+
+
+def _mean_squares(centred: np.ndarray) -> MeanSquares:
+    _, seeds, questions = centred.shape
     by_question, by_seed = centred.mean(axis=1), centred.mean(axis=2)
     total = np.einsum("msq,msq->m", centred, centred)
     seed_sum, question_sum = questions * (by_seed**2).sum(axis=1), seeds * (by_question**2).sum(axis=1)
-    of_seed, of_question = seed_sum / max(seeds - 1, 1), question_sum / max(questions - 1, 1)
     rest = np.maximum(total - seed_sum - question_sum, 0.0) / max((seeds - 1) * (questions - 1), 1)
+    return MeanSquares(seed_sum / max(seeds - 1, 1), question_sum / max(questions - 1, 1), rest)
 
-    from_seeds, from_questions = of_seed / cells, np.maximum(of_question - rest, 0.0) / cells
+
+def spread_of(squares: MeanSquares, seeds: int, questions: int, third: np.ndarray | float = 0.0) -> Spread:
+    """Standard errors from mean squares; `third` is the third central moment of the mean that questions make."""
+    cells = seeds * questions
+    from_seeds, from_questions = squares.seed / cells, np.maximum(squares.question - squares.residual, 0.0) / cells
     # Means of few seeds can be all but equal by chance; questions and samples then leave more doubt than that.
-    alone = np.sqrt(np.maximum(of_question, rest) / cells)
+    alone = np.sqrt(np.maximum(squares.question, squares.residual) / cells)
     error = np.maximum(np.sqrt(from_seeds + from_questions), alone)
-    third = (by_question**3).mean(axis=1) / questions**2
-    skewness = np.divide(third, error**3, out=np.zeros_like(third), where=error > 0)
-    degrees = np.full(len(values), max(seeds - 1.0, 1.0))
+    skewness = np.divide(third, error**3, out=np.zeros_like(error), where=error > 0)
+    degrees = np.full(len(error), max(seeds - 1.0, 1.0))
     return Spread(np.sqrt(from_seeds), np.sqrt(from_questions), degrees, SHORTEST * alone, np.clip(skewness, -1.0, 1.0))
 
 
