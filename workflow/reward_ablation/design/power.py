@@ -8,6 +8,7 @@ by MOVER. The bootstrap's shape is taken to be normal.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -156,7 +157,7 @@ def simulate(
 
 
 def seed_means(components: Components, design: Design, variances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Means of the arms' seeds: (studies, arms, seeds) array; `variances` are (studies, arms), on the comparable scale."""
+    """Seed means of arms: (studies, arms, seeds) array; `variances`, on the comparable scale, is (studies, arms)."""
     arms = list(components.means)
     size = (len(variances), len(arms), design.seeds)
     slopes = np.array([components.slope(arm) for arm in arms])[:, None]
@@ -170,7 +171,7 @@ def seed_means(components: Components, design: Design, variances: np.ndarray, rn
 def mean_squares_of(
     components: Components, pair: Pair, design: Design, of_seeds: np.ndarray, rng: np.random.Generator
 ) -> MeanSquares:
-    """Mean squares of a contrast's seeds, questions and the rest in simulated studies; `of_seeds` is (studies, seeds)."""
+    """Mean squares of a contrast in simulated studies; `of_seeds` has its (studies, seeds) means."""
     seeds, questions, samples = design
     answers = sum(components.answer_variance(arm, questions, samples) for arm in pair) * questions
     rest_degrees, degrees = max((seeds - 1) * (questions - 1), 1), max(questions - 1, 1)
@@ -205,13 +206,12 @@ class Plan:
             self.simulated(design, of).lengths(place, truth) for of in (Variance.ESTIMATED, Variance.PROBABLE)
         )
         low, high = np.quantile(probable, RANGE)
+        powers = [self.power(design, pair, effect, of) for of in (Variance.ESTIMATED, Variance.LOW, Variance.HIGH)]
         return {
             **{"arm": pair[0], "against": pair[1], "effect": effect, **design._asdict()},
             **{"length": usual.mean(), "length_low": low, "length_high": high},
             "detectable": self.simulated(design, Variance.ESTIMATED).detectable(place),
-            "power": self.power(design, pair, effect),
-            "power_low": self.power(design, pair, effect, Variance.HIGH),
-            "power_high": self.power(design, pair, effect, Variance.LOW),
+            **{"power": powers[0], "power_low": min(powers), "power_high": max(powers)},
         }
 
     def table(self, designs: Sequence[Design], effects: Sequence[float]) -> pd.DataFrame:
@@ -224,7 +224,8 @@ class Plan:
         length_low, length_high : 80 % of lengths lie between, the variance being as probable as the pilot says
         detectable : smallest effect with a power of 80 %
         power : chance that Holm's test finds the effect
-        power_low, power_high : with the ends of the 80 % interval of the variance between seeds
+        power_low, power_high : lowest and highest power within the 80 % interval of the variance between seeds, by its
+            ends and the estimate
         """
         pairs = self.tests.pairs
         return pd.DataFrame(
@@ -233,10 +234,10 @@ class Plan:
 
     def fewest_seeds(self, design: Design, pair: Pair, effect: float, variance: Variance) -> int | None:
         """Fewest of `SEEDS` with which an effect is found with a power of `TARGET`; None where all are too few."""
-        enough = [
-            seeds for seeds in SEEDS if self.power(design._replace(seeds=seeds), pair, effect, variance) >= TARGET
-        ]
-        return min(enough, default=None)
+        place = bisect_left(
+            SEEDS, TARGET, key=lambda seeds: self.power(design._replace(seeds=seeds), pair, effect, variance)
+        )
+        return SEEDS[place] if place < len(SEEDS) else None
 
 
 def _drawn(components: Components, variance: Variance, studies: int, rng: np.random.Generator) -> np.ndarray:

@@ -13,7 +13,7 @@ STATED = ("seed_sd", "question_sd", "answer_sd", "mean")
 
 #: Keys by command.
 KEYS: dict[str, tuple[str, ...]] = {
-    "power": ("pilot", "effect", *STATED),
+    "power": ("pilot", "effect", "questions", *STATED),
 }
 
 
