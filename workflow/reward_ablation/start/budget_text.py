@@ -47,7 +47,8 @@ def heading(problem: Budget, choice: Choice, unit: str) -> list[str]:
     aim = "the sum of squared margins is smallest" if problem.weights else "the widest is narrowest"
     return [
         *wrapped(
-            f"{problem.limit:g} {unit} for {contrasts}, so that {aim}: {question.metric} on {question.dataset} ({question.mode}), {in_words(problem, size)}{cut}"
+            f"{problem.limit:g} {unit} for {contrasts}, so that {aim}: {question.metric} on {question.dataset} "
+            f"({question.mode}), {in_words(problem, size)}{cut}"
         ),
         "",
         *variance_lines(problem.components),

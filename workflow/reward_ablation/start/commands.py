@@ -1,4 +1,4 @@
-"""`snakemake plan`, `status`, `power`, `budget`, `verify`, `prune`: targets that print and end Snakemake before any job.
+"""`snakemake plan`, `status`, `power`, `budget`, `verify`, `prune`: targets that print and end Snakemake before a job.
 
 They are input functions, which Snakemake calls while it makes the jobs of its targets: before it takes its lock, so
 that they can be asked while a study runs, and before it asks for any machine. `plan` prints after Snakemake has made
