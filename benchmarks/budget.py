@@ -91,9 +91,10 @@ def table(result: dict[str, Any]) -> str:
         mean, tenth, worst = np.mean(row["ratios"]), np.quantile(row["ratios"], 0.1), max(row["ratios"])
         lines.append(f"| {row['kind']} | {mean:.2f} | {tenth:.2f} | {worst:.2f} |")
     slowest = max(row["seconds"] for row in result["rows"])
+    studies = sum(len(row["ratios"]) for row in result["rows"])
     note = (
-        "Half the expected length of the widest primary interval, over that of equal seeds for all arms within the same "
-        f"limit, in {sum(len(row['ratios']) for row in result['rows'])} random studies of 3 to 12 arms. A choice took "
+        "Half the expected length of the widest primary interval, over that of equal seeds for all arms within the "
+        f"same limit, in {studies} random studies of 3 to 12 arms. A choice took "
         f"at most {slowest:.1f} s, the program for 30 arms and at most 10 seeds {result['large']:.1f} s."
     )
     return "\n".join([*lines, "", note])
