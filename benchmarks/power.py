@@ -72,7 +72,7 @@ def mean_components(scenario: Scenario) -> Components:
 
 
 def analysed(scenario: Scenario, design: Design, studies: int) -> tuple[np.ndarray, np.ndarray]:
-    """What Holm's tests find, and the lengths of intervals, by the code of the tables: two (contrasts, studies) arrays."""
+    """What Holm's tests of the tables find, and the lengths of their intervals: two (contrasts, studies) arrays."""
     rng = generator("power", *map(str, scenario), *map(str, design))
     identity, found, lengths = np.eye(len(ARMS)), [], []
     for batch in range(studies // BATCH):
@@ -141,7 +141,7 @@ def table(result: dict[str, Any]) -> str:
             parts.append(" ".join(f"{value:.{digits}f}" for value in row[name]))
         lines.append(f"| {' | '.join(parts)} |")
     note = (
-        f"Of {result['studies']:,} simulated studies; the largest distance of a power foreseen from the simulated one is "
+        f"Of {result['studies']:,} simulated studies; the largest distance of a foreseen from a simulated power is "
         f"{100 * worst(result):.1f} points. The third row of numbers in a cell belongs to the third difference."
     )
     lines += ["", note, "", "| seeds of the pilot | range holds the power | holds the length | upper over lower end |"]
