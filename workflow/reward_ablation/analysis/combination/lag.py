@@ -38,10 +38,10 @@ def lag_cosine(folder: Path, spec: ArmSpec, log: pd.DataFrame) -> pd.Series:
         return unknown
     present = replay(history, replace(asked, gram=SAME)).weights
     places = [history.components.index(name) for name in asked.weights]
+    weights = log["weight"].to_numpy(dtype=float)
     cosines = {
-        int(step): _cosine(of_step["weight"].to_numpy(dtype=float), present[step][places])
-        for step, of_step in log.groupby("step")
-        if step in present and step in history.gradients
+        step: _cosine(weights[(log["step"] == step).to_numpy()], present[step][places])
+        for step in sorted(present.keys() & history.gradients.keys())
     }
     return log["step"].map(cosines).astype(float)
 
