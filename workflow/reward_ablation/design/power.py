@@ -122,9 +122,7 @@ class Simulated:
         return float(np.quantile((self.critical(len(self.errors)) - self.errors)[contrast], TARGET))
 
 
-def simulate(
-    components: Components, tests: Tests, design: Design, variances: Variances, studies: int = STUDIES
-) -> Simulated:
+def simulate(components: Components, tests: Tests, design: Design, variances: Variances, studies: int) -> Simulated:
     """Simulate studies of a design, the same for equal arguments.
 
     Seed means are normal. An arm's own part of a question is independent of the other arms' parts, so that two
@@ -184,14 +182,15 @@ def mean_squares_of(
 class Plan:
     """What studies of several designs would find, each design simulated once for each assumption on the variances."""
 
-    def __init__(self, components: Components, tests: Tests) -> None:
+    def __init__(self, components: Components, tests: Tests, studies: int = STUDIES) -> None:
         self.components = components
         self.tests = tests
+        self.studies = studies
         self.simulated = cache(self._simulated)
 
     def _simulated(self, design: Design, variance: Variance) -> Simulated:
         drawn = partial(_drawn, self.components, variance)
-        return simulate(self.components, self.tests, design, drawn)
+        return simulate(self.components, self.tests, design, drawn, self.studies)
 
     def power(self, design: Design, pair: Pair, effect: float, variance: Variance = Variance.ESTIMATED) -> float:
         """Chance that Holm's test finds the effect of a contrast's arm, where all other arms are alike."""
