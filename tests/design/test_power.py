@@ -8,7 +8,7 @@ import pytest
 
 from reward_ablation.analysis.statistics.estimates import Distribution, holm, intervals, p_values
 from reward_ablation.analysis.statistics.limits import SHARE
-from reward_ablation.design.power import SEEDS, TARGET, Design, Plan, Tests, Variance, shifts
+from reward_ablation.design.power import SEEDS, TARGET, Analysis, Design, Plan, Variance, shifts
 from reward_ablation.design.variances import Stated, stated
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -20,7 +20,7 @@ DESIGN = Design(3, 200, 4)
 @pytest.fixture(scope="module")
 def plan():
     values = Stated(seed_sd=0.03, question_sd=0.1)
-    return Plan(stated(values, SHARE, 200, 4, False, ARMS, PAIRS), Tests(PAIRS, 0.95, True))
+    return Plan(stated(values, SHARE, 200, 4, False, ARMS, PAIRS), Analysis(PAIRS, 0.95, True))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_the_fewest_seeds_have_the_power_and_one_fewer_has_not(plan):
 
 
 def test_equal_arguments_have_equal_numbers(plan):
-    again = Plan(plan.components, plan.tests)
+    again = Plan(plan.components, plan.analysis)
     assert again.table([DESIGN], [0.1]).equals(plan.table([DESIGN], [0.1]))
 
 

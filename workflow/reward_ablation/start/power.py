@@ -15,7 +15,7 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.design.pilot import finished_runs, pilot_of, read_pilot
-from reward_ablation.design.power import STUDIES, Design, Plan, Tests
+from reward_ablation.design.power import STUDIES, Analysis, Design, Plan
 from reward_ablation.design.variances import Components, Pair, Stated, overridden, stated
 from reward_ablation.figures.design.power import power as power_figure
 from reward_ablation.figures.elements.style import save_pdf, save_png
@@ -64,7 +64,7 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     effects = effects_of(keys.get("effect"), limits, file.equivalence_margin)
     samples = study.config.evaluation.samples if study.question.mode == "sampled" else 1
     design = Design(max(len(study.config.seeds), 2), questions_of(study, keys) or components.questions, samples)
-    plan = Plan(components, Tests(pairs, file.confidence, file.seed_variance == "moderated"), studies)
+    plan = Plan(components, Analysis(pairs, file.confidence, file.seed_variance == "moderated"), studies)
     table = plan.table(designs(design, components), effects)
     written = write(table, design, study.root / study.config.root / FOLDER, file)
     return power_text(study.question, plan, design, effects, table, [path.relative_to(study.root) for path in written])
