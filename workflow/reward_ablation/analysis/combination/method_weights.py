@@ -12,8 +12,8 @@ from reward_ablation.analysis.gradients.seed_intervals import over_seeds
 #: Most steps of a run that the table keeps apart; beyond, neighbours are averaged.
 MOST_STEPS = 500
 
-#: Columns of `weights.parquet` (`combination.of_run.SCHEMA`) that the table has means of.
-QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms")
+#: What the table has means of: columns of `weights.parquet` (`combination.of_run.SCHEMA`), and `lag.lag_cosine`.
+QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms", "lag_cosine")
 
 #: What low and high are in rows of one step.
 RANGE = "range of seeds"
@@ -24,7 +24,7 @@ def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: fl
 
     In rows of one step low and high are the lowest and the highest seed, null with one seed. In those of the whole run
     they are an interval of the mean over steps, by Student's t over seeds, with one seed over its steps. Neighbouring
-    steps are averaged beyond `MOST_STEPS`. `weights` are the runs' logs by seed.
+    steps are averaged beyond `MOST_STEPS`. `weights` are the runs' logs by seed, with the column `lag_cosine`.
     """
     seeds = sorted(weights)
     components = list(dict.fromkeys(name for seed in seeds for name in weights[seed]["component"]))
