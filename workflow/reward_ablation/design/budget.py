@@ -228,7 +228,7 @@ def program(problem: Problem, limit: float) -> dict[str, int] | None:
 
     None where the solver finds none in time.
     """
-    import pulp  # a third of a second, for this command alone
+    import pulp  # no other target needs it
 
     options = {arm: problem.options(arm) for arm in problem.hours}
     chosen = {
