@@ -230,9 +230,10 @@ def program(problem: Problem, limit: float) -> dict[str, int] | None:
     """
     import pulp  # no other target needs it
 
+    model = pulp.LpProblem("budget", pulp.LpMinimize)
     options = {arm: problem.options(arm) for arm in problem.hours}
     chosen = {
-        arm: {number: pulp.LpVariable(f"x{place}_{number}", cat=pulp.LpBinary) for number in numbers}
+        arm: {number: model.add_variable(f"x{place}_{number}", cat=pulp.LpBinary) for number in numbers}
         for place, (arm, numbers) in enumerate(options.items())
     }
     squares, questions = coefficients(problem, options)
@@ -241,13 +242,12 @@ def program(problem: Problem, limit: float) -> dict[str, int] | None:
         + pulp.lpSum(squares[arm][number] * chosen[arm][number] for arm in pair for number in options[arm] if number)
         for pair in problem.pairs
     }
-    widest = pulp.LpVariable("widest", lowBound=0)
+    widest = model.add_variable("widest", lowBound=0)
     weights = problem.weights or dict.fromkeys(problem.pairs, TO_OTHERS / len(problem.pairs))
     lost = [chosen[arm][0] for pair in problem.pairs for arm in pair if 0 in chosen[arm]]
     # No gain in any margin makes up for a contrast that is left out: squared margins are at most 1 here.
     total = pulp.lpSum(weights[pair] * square for pair, square in of_pairs.items())
     total += widest * (problem.weights is None) + 2 * (1 + sum(weights.values())) * pulp.lpSum(lost)
-    model = pulp.LpProblem("budget", pulp.LpMinimize)
     model += total
     for of_arm in chosen.values():
         model += pulp.lpSum(of_arm.values()) == 1
