@@ -32,6 +32,9 @@ USUAL_SEED_SD = 0.02
 #: Parts of the questions and samples that an evaluation may be cut to, and the fewest questions that are left.
 PARTS, FEWEST_QUESTIONS = (1, 2, 4), 50
 
+#: How many times larger the squared margin must be with the config's evaluation before the evaluation is cut.
+WORTH = 1.05
+
 #: First line of a file that the command writes: only such a file is replaced.
 HEADER = "# Written by `snakemake budget`."
 
@@ -179,7 +182,10 @@ class Budget:
                 f"{unit}: {limit:g} hours do not pay for two seeds of each arm that is needed; the least is "
                 f"{min(least):.3g}"
             )
-        return min(choices, key=lambda choice: choice.value)
+        best, own = min(choices, key=lambda choice: choice.value), choices[0]
+        lost, square, *_ = own.value
+        worth_it = lost > best.value[0] or square > WORTH * best.value[1]
+        return best if worth_it or own.size != self.size else own
 
     def seeds(self, choice: Choice) -> dict[str, list[int]]:
         """Seeds of each arm of the study: finished ones, then the arm's own, then the lowest that are free."""
@@ -296,10 +302,10 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
                 "evaluations, such as --config run_hours=1.5"
             )
         training[arm] = estimate.device_hours if study.config.launch.gpus else estimate.hours
-    run, rules = run_of(study, arms[0]).name, (FINAL, KEPT) if study.config.keep_models else (FINAL,)
+    name, rules = run_of(study, arms[0]).name, (FINAL, KEPT) if study.config.keep_models else (FINAL,)
 
     def hours_of(dataset: str, *kinds: str) -> float:
-        jobs = [Evaluation(rule, "" if rule == BASE else run, dataset, "") for rule in kinds]
+        jobs = [Evaluation(rule, "" if rule == BASE else name, dataset, "") for rule in kinds]
         devices = 1 if study.config.launch.gpus else study.config.launch.threads
         return estimated(study, jobs, pace).device_hours / devices
 
@@ -328,4 +334,4 @@ def write_overlay(text: str, written: Any, root: Path) -> Path:
 
 def overlay_text(content: Mapping[str, Any], limit: str) -> str:
     """The YAML of an overlay, with its header."""
-    return f"{HEADER}\n# {limit}\n" + yaml.safe_dump(content, default_flow_style=None, sort_keys=False)
+    return f"{HEADER}\n# {limit}\n" + yaml.safe_dump(content, default_flow_style=None, sort_keys=False, width=1000)

@@ -44,11 +44,12 @@ def heading(problem: Budget, choice: Choice, unit: str) -> list[str]:
     question, size = problem.study.question, choice.size
     cut = "" if size == problem.size else f", cut from {in_words(problem, problem.size)}"
     contrasts = f"{len(problem.pairs)} primary contrast{'s' if len(problem.pairs) > 1 else ''}"
+    hours = f"{problem.limit:g} {unit.removesuffix('s') if problem.limit == 1 else unit}"
     aim = "the sum of squared margins is smallest" if problem.weights else "the widest is narrowest"
     return [
         *wrapped(
-            f"{problem.limit:g} {unit} for {contrasts}, so that {aim}: {question.metric} on {question.dataset} "
-            f"({question.mode}), {in_words(problem, size)}{cut}"
+            f"{hours} for {contrasts}, so that {aim}: {question.metric} on {question.dataset} ({question.mode}), "
+            f"{in_words(problem, size)}{cut}"
         ),
         "",
         *variance_lines(problem.components),
