@@ -15,6 +15,9 @@ MOST_STEPS = 500
 #: What the table has means of: columns of `weights.parquet` (`combination.of_run.SCHEMA`), and `lag.lag_cosine`.
 QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms", "lag_cosine")
 
+#: Ranges of these quantities, which their intervals stay in.
+RANGES = {"conflicts": (0.0, 1.0), "dead": (0.0, 1.0), "advantage_rms": (0.0, np.inf), "lag_cosine": (-1.0, 1.0)}
+
 #: What low and high are in rows of one step.
 RANGE = "range of seeds"
 
@@ -62,7 +65,7 @@ def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd
 def _whole_run(values: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
     columns: dict[str, object] = {"component": components}
     for name, of_quantity in zip(QUANTITIES, values, strict=True):
-        found = over_seeds(_mean(of_quantity), of_quantity, confidence)
+        found = over_seeds(_mean(of_quantity), of_quantity, confidence).clipped(*RANGES.get(name, (-np.inf, np.inf)))
         columns |= {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high}
     return pd.DataFrame(columns).assign(step=pd.array([None] * len(components), dtype="Int64"), interval=found.interval)
 
