@@ -101,6 +101,7 @@ report: "workflow/report/workflow.rst"
 localrules:
     all,
     all_figures,
+    budget,
     delete,
     describe,
     fetch,

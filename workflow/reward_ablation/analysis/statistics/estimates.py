@@ -34,9 +34,10 @@ class Spread(NamedTuple):
     Attributes
     ----------
     of_seeds, of_questions : array
-        Standard errors from the choice of seeds, and from that of questions; independent of each other.
+        Standard errors from the choice of seeds, and from that of questions; independent of each other. Of two arms
+        with seeds of their own, `of_seeds` is a (2, metrics) array.
     degrees : array
-        Degrees of freedom of `of_seeds`.
+        Degrees of freedom of `of_seeds`, of the same shape.
     least : array
         Smallest standard error that is assumed, whatever the seeds.
     skewness : array
@@ -73,7 +74,8 @@ class Distribution(NamedTuple):
     @property
     def all_equal(self) -> np.ndarray:
         """Whether all values of a metric are equal, so that they give no standard error."""
-        return (self.spread.of_seeds == 0) & (self.spread.of_questions == 0) & (self.spread.least == 0)
+        seeds = np.atleast_2d(self.spread.of_seeds == 0).all(axis=0)
+        return np.asarray(seeds & (self.spread.of_questions == 0) & (self.spread.least == 0))
 
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
         """Distance from the mean to an end of its interval.
@@ -84,7 +86,8 @@ class Distribution(NamedTuple):
         `factor` gives margin over standard error by degrees of freedom.
         """
         seeds, questions = factor(self.spread.degrees), factor(max(self.questions - 1.0, 1.0))
-        of_both = np.hypot(self.spread.of_seeds * seeds, self.spread.of_questions * questions)
+        of_seeds = np.hypot.reduce(np.atleast_2d(self.spread.of_seeds * seeds), axis=0)
+        of_both = np.hypot(of_seeds, self.spread.of_questions * questions)
         return np.maximum(of_both, self.spread.least * questions)
 
 
@@ -181,6 +184,15 @@ def resampled_seeds(values: np.ndarray, label: str, resamples: int) -> np.ndarra
     return (_shares(resamples, questions, "questions", label) @ flat.T).reshape(resamples, metrics, seeds)
 
 
+def resampled_means(by_seed: np.ndarray, *labels: str) -> np.ndarray:
+    """(resamples, metrics) means of `resampled_seeds` over seeds that are drawn with replacement.
+
+    `labels` decide the random numbers.
+    """
+    drawn = _shares(len(by_seed), by_seed.shape[2], "seeds", *labels)
+    return np.einsum("bms,bs->bm", by_seed, drawn).astype(float)
+
+
 def distribution(
     values: np.ndarray,
     by_seed: np.ndarray,
@@ -201,8 +213,7 @@ def distribution(
         Variance between seeds; by default that of the values alone.
     """
     _, seeds, questions = values.shape
-    drawn = _shares(len(by_seed), seeds, "seeds", label)
-    means = np.einsum("bms,bs->bm", by_seed, drawn).astype(float)
+    means = resampled_means(by_seed, label)
     of_mean = spread(values) if seed_variance is None else moderated(spread(values), seeds, seed_variance)
     return Distribution(values.mean(axis=(1, 2)), of_mean, standardised(means), *limits, seeds, questions)
 
