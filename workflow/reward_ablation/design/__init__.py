@@ -1,0 +1,1 @@
+"""The design of a study while it runs: which arms need further seeds."""
