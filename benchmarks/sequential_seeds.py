@@ -94,7 +94,7 @@ def followed(values: np.ndarray, truths: np.ndarray, plan: Plan, label: str) -> 
                 holds = (low <= truths[contrast]) & (truths[contrast] <= high)
                 held[chosen, contrast] = holds
                 held_always[chosen, contrast] &= holds
-            found = np.apply_along_axis(corrected, 0, p, look, plan, 0) <= plan.level
+            found = np.apply_along_axis(corrected, 0, p, look, plan, 0) < plan.level
             different[np.ix_(chosen, still)] = found.T
     return {"different": different, "held": held, "held_always": held_always, "runs": seeds.sum(axis=1)}
 
@@ -104,7 +104,7 @@ def fixed(values: np.ndarray, label: str) -> np.ndarray:
     studies, arms, now = values.shape[:3]
     seeds = np.full(arms, now)
     p = np.array([p_values(of_contrast(values, seeds, arm, now, label)) for arm in range(1, arms)])
-    return np.asarray((np.apply_along_axis(holm, 0, p) <= LEVEL).T).reshape(studies, arms - 1)
+    return np.asarray((np.apply_along_axis(holm, 0, p) < LEVEL).T).reshape(studies, arms - 1)
 
 
 def measure(scenario: Scenario, studies: int) -> dict[str, Any]:

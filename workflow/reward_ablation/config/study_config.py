@@ -15,6 +15,7 @@ from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import Model
 from reward_ablation.config.sections.primary import PrimaryQuestion
+from reward_ablation.config.sections.seeds import Seeds, SequentialSeeds
 from reward_ablation.config.sections.sft import Sft
 from reward_ablation.config.sections.statistics import Statistics
 from reward_ablation.config.sections.training import Component, Gradients, Lora
@@ -25,7 +26,7 @@ class StudyConfig(Section):
 
     name: Name
     results: Folder | None = Field(None, description="Folder of all outputs; default results/<name>.")
-    seeds: list[NonNegativeInt] = Field(min_length=1)
+    seeds: Seeds
     model: Model
     data: Data
     prompt: Prompt = Prompt()
@@ -61,10 +62,15 @@ class StudyConfig(Section):
 
     @field_validator("seeds")
     @classmethod
-    def _distinct(cls, seeds: list[int]) -> list[int]:
-        if len(set(seeds)) < len(seeds):
+    def _distinct(cls, seeds: list[int] | SequentialSeeds) -> list[int] | SequentialSeeds:
+        if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
             raise ValueError("a seed occurs twice; each seed is one run")
         return seeds
+
+    @property
+    def sequential(self) -> SequentialSeeds | None:
+        """When a sequential study looks; None where each arm has the same seeds."""
+        return self.seeds if isinstance(self.seeds, SequentialSeeds) else None
 
     @property
     def root(self) -> str:

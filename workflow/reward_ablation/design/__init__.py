@@ -1,1 +1,1 @@
-"""The design of a study while it runs: which arms need further seeds."""
+"""Designs of studies: how many seeds, questions and samples show an effect, and what they cost."""

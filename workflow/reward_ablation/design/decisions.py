@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reward_ablation.analysis.statistics.estimates import holm
-from reward_ablation.design.group_sequential import Spending, boundaries, information_fractions, level_reached
+from reward_ablation.config.sections.seeds import Spending
+from reward_ablation.design.group_sequential import boundaries, information_fractions, level_reached
 
 
 class Plan(NamedTuple):
@@ -54,7 +55,7 @@ class Plan(NamedTuple):
 def corrected(p: np.ndarray, look: int, plan: Plan, equivalent: int) -> np.ndarray:
     """p-values of the open contrasts at a look, corrected for all looks and for the contrasts that are not different.
 
-    A contrast is different where its corrected p-value is at most `plan.level`.
+    A contrast is different where its corrected p-value is below `plan.level`.
 
     Parameters
     ----------

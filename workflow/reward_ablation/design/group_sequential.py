@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Literal
-
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-Spending = Literal["pocock", "obrien_fleming"]
+from reward_ablation.config.sections.seeds import Spending
 
 #: Nodes and weights of the numerical integration over the scores at one look; 101 give eight digits.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(101)
