@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
@@ -74,6 +74,16 @@ class StudyConfig(Section):
         return self.seeds if isinstance(self.seeds, SequentialSeeds) else None
 
     @property
+    def listed_seeds(self) -> list[int]:
+        """The study's seeds; of a sequential study those of the last look."""
+        return self.seeds if isinstance(self.seeds, list) else list(range(self.seeds.looks[-1]))
+
+    def with_seeds(self, of_arms: Mapping[str, list[int]]) -> StudyConfig:
+        """This config with a list of seeds for each arm."""
+        arms = self.arms.model_copy(update={"seeds": {**self.arms.seeds, **of_arms}})
+        return self.model_copy(update={"seeds": self.listed_seeds, "arms": arms})
+
+    @property
     def root(self) -> str:
         """Folder of all outputs of this study."""
         return self.results or f"results/{self.name}"
@@ -85,12 +95,12 @@ class StudyConfig(Section):
 
     def seeds_of(self, arm: str) -> list[int]:
         """Seeds of an arm: its own, or the study's."""
-        return self.arms.seeds.get(arm, self.seeds)
+        return self.arms.seeds.get(arm, self.listed_seeds)
 
     def seeds_in_order(self, arms: Iterable[str]) -> list[int]:
         """Seeds that one of these arms has: the study's in their order, then the others in ascending order."""
         own = {seed for arm in arms for seed in self.seeds_of(arm)}
-        return [seed for seed in self.seeds if seed in own] + sorted(own - set(self.seeds))
+        return [seed for seed in self.listed_seeds if seed in own] + sorted(own - set(self.listed_seeds))
 
     def refuse_left_out(self) -> None:
         """Refuse an arm without seeds that other keys name; ValueError `key: ...`."""

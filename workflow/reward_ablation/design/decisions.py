@@ -14,7 +14,7 @@ import numpy as np
 
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.config.sections.seeds import Spending
-from reward_ablation.design.group_sequential import boundaries, information_fractions, level_reached
+from reward_ablation.design.group_sequential import SPENDING, boundaries, information_fractions, level_reached
 
 
 class Plan(NamedTuple):
@@ -66,6 +66,11 @@ def corrected(p: np.ndarray, look: int, plan: Plan, equivalent: int) -> np.ndarr
     """
     over_looks = level_reached(p, look, plan.fractions, plan.stop)
     return holm(np.append(over_looks, np.ones(equivalent)))[: len(p)]
+
+
+def error_left(plan: Plan, look: int) -> float:
+    """The part of the error that later looks may still spend, per contrast at the whole level."""
+    return plan.level - SPENDING[plan.stop](plan.level, plan.fractions[look])
 
 
 def is_equivalent(low: float, high: float, margin: float | None) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri

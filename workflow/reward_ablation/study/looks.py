@@ -1,4 +1,4 @@
-"""The record of a sequential study's looks, in `study.json`: which contrasts are decided, and so which seeds each arm has.
+"""The record of a sequential study's looks, in `study.json`: which contrasts are decided, which seeds each arm has.
 
 A look is on record as a whole, after all its evaluations, and stays as it is: neither another start nor other code
 judges it again. Which seeds a start runs follows from the record alone. Whoever changes the looks, the question or an
@@ -15,8 +15,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reward_ablation.config.sections.seeds import Spending
+from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.study.canonical import key_of
-from reward_ablation.study.primary import Contrast, finished_runs, utc_now
+from reward_ablation.study.primary import Contrast, Question, finished_runs, utc_now
 
 #: `different`: by the corrected test; `equivalent`: the repeated interval lies within the margin; `open`: further seeds
 #: follow; `undecided`: open after the last look.
@@ -132,6 +133,42 @@ class Sequential(Declared):
         return len(self.taken) if len(self.taken) < len(self.looks) else None
 
 
+def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], evaluation: str) -> LooksPlan | None:
+    """The plan of a config with looks; None for a list of seeds.
+
+    Parameters
+    ----------
+    study : StudyConfig
+    question : Question
+        The primary question.
+    keys : mapping of str to str
+        Key of each arm's spec.
+    evaluation : str
+        Key of the settings of evaluation.
+
+    Raises
+    ------
+    ValueError
+        No contrast to decide, or seeds of single arms beside the looks.
+    """
+    if study.sequential is None:
+        return None
+    if not question.contrasts:
+        raise ValueError("seeds.looks: there is no contrast to decide, as the study has one arm; write a list of seeds")
+    if own := [arm for arm, seeds in study.arms.seeds.items() if seeds]:
+        raise ValueError(f"arms.seeds.{own[0]}: seeds.looks decide the seeds of each arm; take one of both out")
+    compared = {arm for contrast in question.contrasts for arm in (contrast.arm, contrast.against)}
+    return LooksPlan(
+        looks=study.sequential.looks,
+        stop=study.sequential.stop,
+        margin=study.statistics.equivalence_margin,
+        level=round(1 - study.confidence, 9),
+        question=question.key,
+        evaluation=evaluation,
+        arms={arm: key for arm, key in keys.items() if arm in compared},
+    )
+
+
 def recorded_looks(written: Any) -> Sequential | None:
     """The record in the content of a `study.json`; None where it has none that can be read."""
     try:
@@ -185,14 +222,6 @@ def seeds_of_arms(arms: Iterable[str], contrasts: Sequence[Contrast], record: Se
             if contrast.decision == "open":
                 numbers |= {contrast.arm: following, contrast.against: following}
     return {arm: list(range(number)) for arm, number in numbers.items()}
-
-
-def seeds_of_keys(keys: Mapping[str, str], of_arms: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """Seeds of each key: arms with the same spec share their runs."""
-    seeds: dict[str, list[int]] = {}
-    for arm, key in keys.items():
-        seeds[key] = max(seeds.get(key, []), list(of_arms[arm]), key=len)
-    return seeds
 
 
 def looks_text(record: Sequential | None, contrasts: Sequence[Contrast], coming: bool = False) -> str:
