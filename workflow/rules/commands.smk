@@ -10,6 +10,12 @@ rule status:
         commands.status,
 
 
+rule power:
+    """Print which effects a study of more seeds, questions or samples would show; start nothing."""
+    input:
+        commands.power,
+
+
 rule verify:
     """Read every file that is on record again, and print which are damaged; start nothing."""
     input:

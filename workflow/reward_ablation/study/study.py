@@ -46,7 +46,7 @@ from reward_ablation.system.files import write_json
 
 #: Folders of a study below its results folder.
 FOLDERS = (
-    *("benchmarks", "data", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "scores"),
+    *("benchmarks", "data", "design", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "scores"),
     "tables",
 )
 
