@@ -12,7 +12,6 @@ import pandas as pd
 from reward_ablation.analysis.evaluation.answers import (
     Answered,
     answered,
-    difference,
     distribution_of_difference,
 )
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
@@ -88,9 +87,9 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
 
     found = []
     for contrast in contrasts:
-        paired = difference(answers(contrast.arm), answers(contrast.against))
-        of, _ = distribution_of_difference(paired, contrast.arm, contrast.against, primary.dataset, means)
-        place = paired.metrics.index(primary.metric)
+        own, other = answers(contrast.arm), answers(contrast.against)
+        of, _ = distribution_of_difference(own, other, contrast.arm, contrast.against, primary.dataset, means)
+        place = own.metrics.index(primary.metric)
         low, high = intervals(of, confidence)
         values = (of.estimate[place], low[place], high[place], p_values(of)[place])
         found.append(Measured(*map(float, values)))
