@@ -85,15 +85,15 @@ class Precision:
             number = seeds[pair[0]]
             together = sum(self.variances[arm] for arm in pair) / number
             return [(together, self.degrees(pair[0], seeds)), of_questions]
-        of_arms = [((self.variances[arm] + self.common[arm]) / seeds[arm], self.degrees(arm, seeds)) for arm in pair]
+        of_arms = [
+            ((self.variances[arm] + self.common[arm]) / seeds[arm], self.degrees(arm, seeds)) for arm in pair
+        ]
         return [*of_arms, of_questions]
 
     def margin(self, pair: Pair, seeds: Mapping[str, int]) -> float:
         """Half the length that the interval of a contrast is expected to have."""
         level = (1 + self.confidence) / 2
-        return math.sqrt(
-            sum(variance * _quantile(degrees, level) ** 2 for variance, degrees in self.terms(pair, seeds))
-        )
+        return math.sqrt(sum(variance * _quantile(degrees, level) ** 2 for variance, degrees in self.terms(pair, seeds)))
 
     def detectable(self, pair: Pair, seeds: Mapping[str, int], tests: int) -> float:
         """Smallest difference that a test at Holm's first level over so many tests finds with a power of 80 %."""
@@ -111,7 +111,9 @@ def _quantile(degrees: float, level: float) -> float:
     return float(stdtrit(degrees, level))
 
 
-def precision_of(components: Components, questions: int, samples: int, confidence: float, lends: bool) -> Precision:
+def precision_of(
+    components: Components, questions: int, samples: int, confidence: float, lends: bool
+) -> Precision:
     """What a study's intervals are made of with so many questions and samples."""
     return Precision(
         variances={arm: components.seed_variance(arm, questions, samples) for arm in components.means},
@@ -256,14 +258,10 @@ def program(problem: Problem, limit: float) -> dict[str, int] | None:
         model += pulp.lpSum(chosen[numbers[0], number] for number in numbers[1]) == 1
     for pair, square in of_pairs.items():
         model += square <= widest
-    model += (
-        problem.fixed
-        + pulp.lpSum(
-            max(number - problem.finished.get(arm, 0), 0) * problem.hours[arm] * variable
-            for (arm, number), variable in chosen.items()
-        )
-        <= limit
-    )
+    model += problem.fixed + pulp.lpSum(
+        max(number - problem.finished.get(arm, 0), 0) * problem.hours[arm] * variable
+        for (arm, number), variable in chosen.items()
+    ) <= limit
     model.solve(_solver())
     if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return None
