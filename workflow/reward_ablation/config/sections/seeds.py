@@ -29,10 +29,10 @@ class SequentialSeeds(Section):
 
 
 def _kind(written: Any) -> str:
-    return "looks" if isinstance(written, dict | SequentialSeeds) else "list"
+    return "sequential" if isinstance(written, dict | SequentialSeeds) else "list"
 
 
 Seeds = Annotated[
-    Annotated[list[NonNegativeInt], Field(min_length=1), Tag("list")] | Annotated[SequentialSeeds, Tag("looks")],
+    Annotated[list[NonNegativeInt], Field(min_length=1), Tag("list")] | Annotated[SequentialSeeds, Tag("sequential")],
     Discriminator(_kind),
 ]
