@@ -128,10 +128,11 @@ class Reruns:
         """Input function: none; a `study.json` of another config is forced, also where Snakemake knows nothing of it.
 
         A start that trains writes the file before its first job, for the primary question. The file of a sequential
-        study has a look, too, which is taken once all answers are there.
+        study has looks, too: the next one is taken once all answers are there, whatever the file's time.
         """
         there = self.study.described
-        if is_main(self.workflow) and self.code_counts and there and there.get("digest") != self.study.digest:
+        other = bool(self.code_counts and there and there.get("digest") != self.study.digest)
+        if is_main(self.workflow) and (other or self.study.look_is_due):
             force(self.workflow, f"{self.study.config.root}/{DESCRIPTION}")
         return [] if self.study.looks is None else self._inputs_of_look()
 

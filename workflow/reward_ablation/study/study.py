@@ -385,6 +385,11 @@ class Study:
         there = recorded_looks(self.described)
         return self.looks is not None and (there is None or there.key != self.looks.key)
 
+    @property
+    def look_is_due(self) -> bool:
+        """Whether this study looks, and a look is left to take."""
+        return self.looks is not None and self.sequential is not None and self.sequential.next_look is not None
+
     def describe(self, path: str | Path, log: str | Path) -> None:
         """Write `study.json` as in `write_description`, and to the log what to expect."""
         self.write_description(Path(path))
