@@ -52,6 +52,7 @@ def take(study, **decisions):
 def test_seeds_follow_from_the_record_alone(looking, tmp_path):
     study, _ = start(looking, tmp_path)
     assert seeds_by_arm(study) == {arm: [0, 1] for arm in "abcd"}
+    assert study.look_is_due
     assert "next is look 1 of 3, with 2 seeds; open: b against a, c against a" in looks_line(study)
     take(study, b="different", c="open")
     study, _ = start(looking, tmp_path)
@@ -62,6 +63,7 @@ def test_seeds_follow_from_the_record_alone(looking, tmp_path):
     before = seeds_by_arm(study)
     study, _ = start(looking, tmp_path)
     assert seeds_by_arm(study) == before
+    assert not study.look_is_due
     assert "finished with look 2" in looks_line(study)
 
 
