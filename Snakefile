@@ -25,6 +25,7 @@ from reward_ablation.start.commands import Commands
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.start.internals import per_job, watch_failures
+from reward_ablation.start.looks import describe
 from reward_ablation.start.overrides import settle
 from reward_ablation.start.primary_question import record_question
 from reward_ablation.start.report_pages import ReportPages

@@ -16,7 +16,8 @@ SCORES = expand("<results>/{file}", file=study.scores)
 rule describe:
     """What the study consists of, for the stages that look at all runs, and since when it asks its primary question.
 
-    The file that is there is updated: it has the time of that question.
+    The file that is there is updated: it has the time of that question. Of a sequential study it also has the looks:
+    the next one is taken here, once all answers are there.
     """
     input:
         reruns.inputs_of_description,
@@ -29,7 +30,7 @@ rule describe:
     message:
         "describe the study"
     run:
-        study.describe(output.study, log[0])
+        describe(study, output.study, log[0])
 
 
 rule tables_provenance:

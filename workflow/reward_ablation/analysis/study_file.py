@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from reward_ablation.config.sections.combine import OF_TRL
 from reward_ablation.study.claims import DeclaredClaim
+from reward_ablation.study.looks import Sequential
 from reward_ablation.study.primary import Contrast, Primary, Question
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
@@ -96,6 +97,8 @@ class StudyFile(Section):
     claims: list[DeclaredClaim] = []
     #: Claims that were taken out after there were runs.
     withdrawn_claims: list[DeclaredClaim] = []
+    #: The looks of a sequential study.
+    sequential: Sequential | None = None
     bootstrap: int
     confidence: float
     seed_variance: Literal["moderated", "per_arm"] = "moderated"

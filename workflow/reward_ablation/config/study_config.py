@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
@@ -16,6 +16,7 @@ from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.model import Model
 from reward_ablation.config.sections.primary import PrimaryQuestion
+from reward_ablation.config.sections.seeds import Seeds, SequentialSeeds
 from reward_ablation.config.sections.sft import Sft
 from reward_ablation.config.sections.statistics import Statistics
 from reward_ablation.config.sections.training import Component, Gradients, Lora
@@ -26,7 +27,7 @@ class StudyConfig(Section):
 
     name: Name
     results: Folder | None = Field(None, description="Folder of all outputs; default results/<name>.")
-    seeds: list[NonNegativeInt] = Field(min_length=1)
+    seeds: Seeds
     model: Model
     data: Data
     prompt: Prompt = Prompt()
@@ -62,10 +63,25 @@ class StudyConfig(Section):
 
     @field_validator("seeds")
     @classmethod
-    def _distinct(cls, seeds: list[int]) -> list[int]:
-        if len(set(seeds)) < len(seeds):
+    def _distinct(cls, seeds: list[int] | SequentialSeeds) -> list[int] | SequentialSeeds:
+        if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
             raise ValueError("a seed occurs twice; each seed is one run")
         return seeds
+
+    @property
+    def sequential(self) -> SequentialSeeds | None:
+        """When a sequential study looks; None where each arm has the same seeds."""
+        return self.seeds if isinstance(self.seeds, SequentialSeeds) else None
+
+    @property
+    def listed_seeds(self) -> list[int]:
+        """The study's seeds; of a sequential study those of the last look."""
+        return self.seeds if isinstance(self.seeds, list) else list(range(self.seeds.looks[-1]))
+
+    def with_seeds(self, of_arms: Mapping[str, list[int]]) -> StudyConfig:
+        """This config with a list of seeds for each arm."""
+        arms = self.arms.model_copy(update={"seeds": {**self.arms.seeds, **of_arms}})
+        return self.model_copy(update={"seeds": self.listed_seeds, "arms": arms})
 
     @property
     def root(self) -> str:
@@ -79,12 +95,12 @@ class StudyConfig(Section):
 
     def seeds_of(self, arm: str) -> list[int]:
         """Seeds of an arm: its own, or the study's."""
-        return self.arms.seeds.get(arm, self.seeds)
+        return self.arms.seeds.get(arm, self.listed_seeds)
 
     def seeds_in_order(self, arms: Iterable[str]) -> list[int]:
         """Seeds that one of these arms has: the study's in their order, then the others in ascending order."""
         own = {seed for arm in arms for seed in self.seeds_of(arm)}
-        return [seed for seed in self.seeds if seed in own] + sorted(own - set(self.seeds))
+        return [seed for seed in self.listed_seeds if seed in own] + sorted(own - set(self.listed_seeds))
 
     def refuse_left_out(self) -> None:
         """Refuse an arm without seeds that other keys name; ValueError `key: ...`."""

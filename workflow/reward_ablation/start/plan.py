@@ -11,6 +11,7 @@ from reward_ablation.start.damage import Damage
 from reward_ablation.start.estimates import Estimate, Pace
 from reward_ablation.start.evaluations import Evaluation, Evaluations, estimated
 from reward_ablation.start.history import History, Interrupted, arm_of
+from reward_ablation.start.looks import looks_line
 from reward_ablation.start.primary_question import claims_line, primary_line
 from reward_ablation.start.stale import Present, stale_because
 from reward_ablation.study.core_digest import of_checkpoints
@@ -70,6 +71,8 @@ class Plan:
     metrics: tuple[str, ...] = ()
     #: The study's claims, and since when they are declared.
     claims: str = ""
+    #: Which look of a sequential study is next, and which contrasts are open.
+    looks: str = ""
 
     @property
     def training(self) -> list[PlannedRun]:
@@ -120,6 +123,7 @@ def plan_of(
         scorings=scorings,
         metrics=(*study.config.evaluation.metrics,),
         claims=claims_line(study),
+        looks=looks_line(study),
     )
 
 

@@ -34,6 +34,8 @@ def plan_text(plan: Plan, memory: Sequence[str] = ()) -> str:
         lines += ["", *textwrap.wrap(plan.primary, WIDTH, subsequent_indent="    ")]
     if plan.claims:
         lines += ["", *textwrap.wrap(plan.claims, WIDTH, subsequent_indent="    ")]
+    if plan.looks:
+        lines += ["", *textwrap.wrap(plan.looks, WIDTH, subsequent_indent="    ")]
     if plan.notes:
         lines += ["", *first_lines(plan.notes, REASONS, "more arms like these")]
     if plan.unneeded:

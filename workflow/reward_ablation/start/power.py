@@ -63,7 +63,7 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     components = components_of(study, file, keys, limits, pairs)
     effects = effects_of(keys.get("effect"), limits, file.equivalence_margin)
     samples = study.config.evaluation.samples if study.question.mode == "sampled" else 1
-    design = Design(max(len(study.config.seeds), 2), questions_of(study, keys) or components.questions, samples)
+    design = Design(max(len(study.config.listed_seeds), 2), questions_of(study, keys) or components.questions, samples)
     plan = Plan(components, Analysis(pairs, file.confidence, file.seed_variance == "moderated"), studies)
     table = plan.table(designs(design, components), effects)
     written = write(table, design, study.root / study.config.root / FOLDER, file)

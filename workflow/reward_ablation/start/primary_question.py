@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reward_ablation.study.claims import declared_claims, read_recorded_claims, recorded_claims, since_words
+from reward_ablation.study.looks import changed_text
 from reward_ablation.study.primary import told
 from reward_ablation.study.study import Study
 
@@ -28,7 +29,7 @@ def declares_claims(study: Study) -> bool:
 
 
 def record_question(study: Study, trains: bool, describes: bool, tell: Callable[[str], None]) -> None:
-    """Write `study.json` before the first job where the question or a claim is not on record; called in `onstart`.
+    """Write `study.json` before the first job where the question, a claim or looks are not on record, in `onstart`.
 
     Parameters
     ----------
@@ -38,9 +39,11 @@ def record_question(study: Study, trains: bool, describes: bool, tell: Callable[
     tell : callable
         Gets a line where the question is declared after there were runs, and one where claims are.
     """
-    if not (study.declares or declares_claims(study)) or not (trains or describes):
+    if not (study.declares or declares_claims(study) or study.declares_looks) or not (trains or describes):
         return
     primary = study.write_description(study.description)
+    if changed := changed_text(study.sequential) if study.declares_looks and study.sequential else "":
+        tell(f"sequential seeds: {changed}")
     if study.declares and primary.runs_then:
         tell(f"primary question: {study.question}; {told(primary)}")
     record = read_recorded_claims(study.description)

@@ -127,12 +127,22 @@ class Reruns:
     def inputs_of_description(self, wildcards: Any) -> list[str]:
         """Input function: none; a `study.json` of another config is forced, also where Snakemake knows nothing of it.
 
-        A start that trains writes the file before its first job, for the primary question.
+        A start that trains writes the file before its first job, for the primary question. The file of a sequential
+        study has looks, too: the next one is taken once all answers are there, whatever the file's time.
         """
         there = self.study.described
-        if is_main(self.workflow) and self.code_counts and there and there.get("digest") != self.study.digest:
+        other = bool(self.code_counts and there and there.get("digest") != self.study.digest)
+        if is_main(self.workflow) and (other or self.study.look_is_due):
             force(self.workflow, f"{self.study.config.root}/{DESCRIPTION}")
-        return []
+        return [] if self.study.looks is None else self._inputs_of_look()
+
+    def _inputs_of_look(self) -> list[str]:
+        """Records and answers of all runs, the scores of these answers, and the questions."""
+        study, models = self.study, ("base", *self.study.runs)
+        files = [f"runs/{run}/{RECORD}" for run in study.runs]
+        files += [f"{study.answers_folder}/{model}/{dataset}.parquet" for model in models for dataset in study.datasets]
+        files += [f"data/evaluation/{dataset}.parquet" for dataset in study.datasets]
+        return [f"{study.config.root}/{file}" for file in [*files, *study.scores]]
 
     @one_line_errors()
     def inputs_of_start(self, wildcards: Any) -> dict[str, str]:

@@ -6,6 +6,7 @@ import textwrap
 import time
 from collections import Counter
 
+from reward_ablation.start.looks import looks_line
 from reward_ablation.start.plan_text import damaged_answers_lines, first_lines, hours_text, plural
 from reward_ablation.start.status import SILENT, RunStatus, State, Status
 from reward_ablation.study.heartbeat import STARTING, TRAINING, Heartbeat
@@ -27,6 +28,8 @@ def status_text(status: Status, slurm_silent: str = "") -> str:
     `slurm_silent`: why Slurm's jobs are not known, where there are some.
     """
     lines = [f"study {status.study.config.name}, {plural(len(status.runs), 'run')}: {_counts(status.runs)}", ""]
+    if looks := looks_line(status.study):
+        lines += [*textwrap.wrap(looks, WIDTH, subsequent_indent="    "), ""]
     many = len(status.runs) > ROWS
     name = max(len(each.run.name) for each in status.runs)
     for each in status.runs:

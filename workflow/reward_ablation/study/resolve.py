@@ -34,11 +34,12 @@ from reward_ablation.study.combine_spec import combine_spec, with_trl_methods
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
 from reward_ablation.study.golds import check_answers
+from reward_ablation.study.looks import declared_looks, looks_plan, recorded_looks, seeds_of_arms
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.run import Run, folders_of, run_code
 from reward_ablation.study.same_arms import same_arms
-from reward_ablation.study.spec import arm_spec, contents_of, study_spec
+from reward_ablation.study.spec import arm_spec, contents_of, evaluation_spec, study_spec
 from reward_ablation.study.spec_parts import CombineSpec
 from reward_ablation.study.study import DESCRIPTION, FOLDERS, Study
 from reward_ablation.system.errors import StudyError
@@ -100,6 +101,9 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     }
     contents = contents_of(shared, specs)
     keys = {name: key_of(content) for name, content in contents.items()}
+    looks = looks_plan(study, question, keys, evaluation_spec(study).key)
+    if sequential := declared_looks(looks, recorded_looks(described), root / study.root / "runs"):
+        study = study.with_seeds(seeds_of_arms(arms, question.contrasts, sequential)) if looks else study
     folders = folders_of(keys, _names_in(root / study.root / "runs"))
     codes = {arm: run_code(tuple(spec.functions)) for arm, spec in specs.items()}
     sharing: dict[str, list[str]] = {}
@@ -118,6 +122,7 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
         folders=folders,
         runs={run.name: run for run in runs},
         question=question,
+        looks=looks,
         claims=claims_of(study, list(arms), question),
         described=described,
         warnings=[

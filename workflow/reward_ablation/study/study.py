@@ -18,6 +18,7 @@ from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.core_digest import STAGES, deciding_digest
 from reward_ablation.study.description import described_runs, summary_of
 from reward_ablation.study.exported_files import exported_files
+from reward_ablation.study.looks import LooksPlan, Sequential, declared_looks, read_recorded_looks, recorded_looks
 from reward_ablation.study.options import (
     other_parameters,
     parameter_options,
@@ -78,6 +79,8 @@ class Study:
         Runs by name, each once: arms with the same spec share theirs.
     question : Question
         What the study was made to find out.
+    looks : LooksPlan or None
+        When a sequential study looks; None where the config has a list of seeds.
     claims : list of Claim
         What the finished study judges; often none.
     described : dict
@@ -93,6 +96,7 @@ class Study:
     folders: dict[str, str]
     runs: dict[str, Run]
     question: Question
+    looks: LooksPlan | None
     claims: list[Claim]
     described: dict[str, Any]
     warnings: list[str]
@@ -344,7 +348,8 @@ class Study:
     def digest(self) -> str:
         """Digest of what `describe` writes, but for times; a key stands for its spec."""
         claims = [[claim.model_dump() for claim in self.claims]] if self.claims else []
-        content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims]
+        looks = [self.looks.model_dump(), self.config.arms.seeds] if self.looks else []
+        content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims, *looks]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     @cached_property
@@ -369,21 +374,39 @@ class Study:
         there = recorded(self.described)
         return there is None or there.digest != self.question.key
 
-    def describe(self, path: str | Path, log: str) -> None:
+    @cached_property
+    def sequential(self) -> Sequential | None:
+        """The record of looks, or the one that is to come; None where the study never was sequential."""
+        return declared_looks(self.looks, recorded_looks(self.described), self.description.with_name("runs"))
+
+    @property
+    def declares_looks(self) -> bool:
+        """Whether the looks are not on record yet."""
+        there = recorded_looks(self.described)
+        return self.looks is not None and (there is None or there.key != self.looks.key)
+
+    @property
+    def look_is_due(self) -> bool:
+        """Whether this study looks, and a look is left to take."""
+        return self.looks is not None and self.sequential is not None and self.sequential.next_look is not None
+
+    def describe(self, path: str | Path, log: str | Path) -> None:
         """Write `study.json` as in `write_description`, and to the log what to expect."""
         self.write_description(Path(path))
         lines = [f"arms: {len(self.arms)}, runs: {len(self.runs)}", *self.warnings]
         Path(log).write_text("\n".join(lines) + "\n")
 
     def write_description(self, path: Path) -> Primary:
-        """Write `study.json`: the summary, the primary question, claims, and each run of each arm.
+        """Write `study.json`: the summary, the primary question, claims, looks, and each run of each arm.
 
-        A question or claim that the present file declares keeps its time, so that a study that stays has the same
-        bytes. Returns the question that the file now declares.
+        A question, claim or plan of looks that the present file declares keeps its time, so that a study that stays has
+        the same bytes. Returns the question that the file now declares.
         """
         primary = declared(self.question, read_recorded(path), path.with_name("runs"))
         claims = declared_claims(self.claims, read_recorded_claims(path), path.with_name("runs"))
-        declarations = {"primary": primary.model_dump(), **claims.content(), "digest": self.digest}
+        sequential = declared_looks(self.looks, read_recorded_looks(path), path.with_name("runs"))
+        looks = {} if sequential is None else {"sequential": sequential.model_dump()}
+        declarations = {"primary": primary.model_dump(), **claims.content(), **looks, "digest": self.digest}
         write_json({**self.summary, **declarations, "runs": described_runs(self)}, path)
         return primary
 

@@ -28,6 +28,7 @@ from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number, p_value
 from reward_ablation.cost.table import sentence as cost_sentence
+from reward_ablation.study.looks import looks_text
 from reward_ablation.system.plain_values import printable
 
 #: Tables that it is made of, beside cost.csv.
@@ -160,8 +161,32 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     return [
         "## Primary question",
         f"{'Changed' if primary.earlier else 'Declared'} {when}." if primary.declared else "Never declared.",
+        *sequential(study),
         f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {told}",
-        compared(study, rows, ["arm", "baseline"], "difference", study.equivalence_margin),
+        compared(study, rows, ["arm", "baseline"], "difference", study.equivalence_margin)
+        if not is_sequential(study)
+        else compared(study, rows, ["arm", "baseline"], "difference", more=["seeds", "decision"]),
+    ]
+
+
+def is_sequential(study: StudyFile) -> bool:
+    """Whether the primary differences are those of looks."""
+    return study.sequential is not None and study.sequential.in_force
+
+
+def sequential(study: StudyFile) -> list[str]:
+    """Where a sequential study is, and what its intervals are; nothing in a study that was never sequential."""
+    record = study.sequential
+    if record is None:
+        return []
+    words = looks_text(record, study.primary.contrasts)
+    if not record.in_force:
+        return [f"**{words[0].upper()}{words[1:]}**, and this is a list of seeds: {', '.join(map(str, study.seeds))}."]
+    still = "" if record.next_look is None else " **Not finished:** the next start runs the next look."
+    return [
+        f"Sequential seeds: {words}.{still}",
+        "Each row is of its contrast's last look. Its interval holds for all looks together (a repeated confidence "
+        "interval), and Holm p is corrected for looks and contrasts. All other numbers take the seeds as they are.",
     ]
 
 

@@ -20,6 +20,7 @@ from reward_ablation.analysis.evaluation.answers import (
     evaluation_rows,
     question_means,
 )
+from reward_ablation.analysis.evaluation.decided import with_decisions
 from reward_ablation.analysis.evaluation.effects import Sums, add, effect_tables, effects_of, seeds_of
 from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
@@ -49,12 +50,13 @@ SCHEMAS = {
     # flagged_arms: those whose seeds differ more than chance allows.
     "evaluation_by_arm": columns((TEXT, "arm dataset mode metric"), *ESTIMATE, (TEXT, "flagged_arms")),
     # baseline: the arm that is compared with; family: primary or exploratory; p_equivalent: of a difference as large as
-    # the study's equivalence margin, or larger.
+    # the study's equivalence margin, or larger; decision: of a sequential study on a primary difference: different,
+    # equivalent, open or undecided; its interval is then a repeated one, and p_holm is corrected for all looks.
     "paired_differences": columns(
         (TEXT, "arm baseline dataset mode metric"),
         *ESTIMATE,
         (NUMBER, "p p_holm p_equivalent"),
-        (TEXT, "family flagged_arms provenance"),
+        (TEXT, "family decision flagged_arms provenance"),
     ),
     # method: main_effect, interaction, shapley, leave_one_out, one_at_a_time, over_control, regression or
     # quadratic_regression; component: "a:b" for an interaction of two components; note: why there is no estimate.
@@ -183,7 +185,9 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
             for dataset, table in zip(study.datasets, in_order(by_run, study), strict=True)
         ],
         "evaluation_by_arm": in_order(by_arm, study),
-        "paired_differences": [with_holm(table, study) for table in in_order(differences, study)],
+        "paired_differences": [
+            with_decisions(with_holm(table, study), study) for table in in_order(differences, study)
+        ],
         "component_effects": effect_tables(sums, effects, study, means),
         "across_datasets": across,
     }

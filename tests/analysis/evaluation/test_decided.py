@@ -1,0 +1,85 @@
+"""The answers of a sequential study in its table of differences, summary and figure."""
+
+import pandas as pd
+import pytest
+
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.evaluation.decided import with_decisions
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.evaluation.differences import at_look
+from reward_ablation.study.primary import Contrast
+from reward_ablation.summary.text import sequential
+
+ROW = {"estimate": 0.5, "low": 0.4, "high": 0.6, "p": 0.01, "p_holm": 0.02, "p_equivalent": 0.3, "seeds": 3}
+
+
+def at(arm, decision, estimate):
+    numbers = {"estimate": estimate, "low": estimate - 0.1, "high": estimate + 0.1, "p": 0.001, "p_holm": 0.04}
+    return {"arm": arm, "against": "correctness_only", "decision": decision, "boundary": 0.01, **numbers}
+
+
+@pytest.fixture
+def given():
+    """A study of which one contrast closed at the first look, and one is open after the second."""
+    content = MadeUpStudy(seeds=(0, 1, 2)).plan()
+    baseline, one, other, *_ = [arm["name"] for arm in content["arms"]]
+    first = [at(one, "different", 0.2) | {"against": baseline}, at(other, "open", 0.1) | {"against": baseline}]
+    second = [at(other, "open", 0.15) | {"against": baseline}]
+    taken = [
+        {"seeds": seeds, "date": "2026-01-31T12:00:00Z", "contrasts": contrasts, "error_left": 0.03}
+        for seeds, contrasts in ((2, first), (3, second))
+    ]
+    plan = {"looks": [2, 3, 5], "stop": "pocock", "margin": None, "level": 0.05, "question": "q", "evaluation": "e"}
+    record = {**plan, "arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0, "taken": taken}
+    question = {"dataset": "gsm8k_test", "mode": "greedy", "metric": "accuracy_strict"}
+    question["contrasts"] = [{"arm": arm, "against": baseline} for arm in (one, other)]
+    return StudyFile.model_validate({**content, "sequential": record, "primary": question}), baseline, one, other
+
+
+def table(baseline, *arms):
+    rows = [
+        {"arm": arm, "baseline": baseline, "family": family} for arm in arms for family in ("primary", "exploratory")
+    ]
+    return pd.DataFrame(rows).assign(**ROW)
+
+
+def test_the_answer_of_a_contrast_is_that_of_its_last_look(given):
+    study, baseline, one, other = given
+    decided = with_decisions(table(baseline, one, other), study).set_index(["arm", "family"])
+    assert decided.loc[(one, "primary"), ["estimate", "seeds", "decision"]].tolist() == [0.2, 2, "different"]
+    assert decided.loc[(other, "primary"), ["estimate", "seeds", "decision"]].tolist() == [0.15, 3, "open"]
+    assert decided.loc[(one, "primary"), ["low", "high", "p", "p_holm"]].tolist() == pytest.approx(
+        [0.1, 0.3, 0.001, 0.04]
+    )
+    assert pd.isna(decided.loc[(one, "primary"), "p_equivalent"])
+    untouched = decided.loc[(one, "exploratory")]
+    assert untouched[[*ROW]].tolist() == [*ROW.values()]
+    assert pd.isna(untouched["decision"])
+
+
+def test_a_list_of_seeds_has_no_decisions(given):
+    study, baseline, one, other = given
+    for record in (None, study.sequential.model_copy(update={"in_force": False})):
+        listed = study.model_copy(update={"sequential": record})
+        found = with_decisions(table(baseline, one, other), listed)
+        assert found["decision"].isna().all()
+        pd.testing.assert_frame_equal(found.drop(columns="decision"), table(baseline, one, other))
+
+
+def test_the_summary_says_which_look_is_next_and_what_these_answers_are_not(given):
+    study, baseline, one, other = given
+    words = " ".join(sequential(study))
+    assert f"next is look 3 of 3, with 5 seeds; open: {other} against {baseline}" in words
+    assert f"{one} against {baseline}: different with 2 seeds" in words
+    assert "**Not finished:** the next start runs the next look." in words
+    listed = study.model_copy(update={"sequential": study.sequential.model_copy(update={"in_force": False})})
+    assert sequential(listed)[0].startswith("**Not the sequential answers: the study declared looks at 2, 3, 5 seeds")
+    assert sequential(study.model_copy(update={"sequential": None})) == []
+
+
+def test_the_figure_names_seeds_and_decision(given):
+    study, baseline, one, other = given
+    assert at_look(study, one, baseline) == "\n2 seeds, different"
+    assert at_look(study, other, baseline) == "\n3 seeds, open"
+    assert at_look(study, baseline, one) == ""
+    assert study.sequential.decision(Contrast(arm=baseline, against=one)) is None

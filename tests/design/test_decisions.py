@@ -1,0 +1,95 @@
+"""Decisions at looks: Holm's correction over contrasts and looks, equivalence, and what a look records."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from reward_ablation.design.decisions import Plan, corrected, error_left
+from reward_ablation.design.group_sequential import boundaries
+from reward_ablation.design.judging import Measured, judged
+from reward_ablation.study.looks import Sequential
+from reward_ablation.study.primary import Contrast
+
+LOOKS = (2, 3, 5, 8)
+A, B, C = (Contrast(arm=arm, against="base_arm") for arm in "abc")
+
+
+def plan(stop="pocock", level=0.05):
+    return Plan(LOOKS, stop, level)
+
+
+def record(margin=None, **more):
+    written = {"looks": [*LOOKS], "stop": "pocock", "margin": margin, "level": 0.05, "question": "q", "evaluation": "e"}
+    return Sequential(**written, arms={}, declared="2026-01-31T12:00:00Z", runs_then=0, **more)
+
+
+def measured(p, low=-1.0, high=1.0):
+    return Measured((low + high) / 2, low, high, p)
+
+
+def test_a_decided_contrast_leaves_its_error_to_the_others():
+    first, second = plan().boundary(0, 2), plan().boundary(0, 1)
+    assert first == pytest.approx(boundaries(0.025, plan().fractions, "pocock")[0])
+    between = (first + second) / 2
+    alone = corrected(np.array([between, 0.9]), 0, plan(), 0) < 0.05
+    assert alone.tolist() == [False, False]
+    together = corrected(np.array([between, first * 0.9]), 0, plan(), 0) < 0.05
+    assert together.tolist() == [True, True]
+
+
+def test_an_equivalent_contrast_leaves_nothing():
+    between = (plan().boundary(0, 2) + plan().boundary(0, 1)) / 2
+    assert corrected(np.array([between]), 0, plan(), 0)[0] < 0.05
+    assert corrected(np.array([between]), 0, plan(), 1)[0] > 0.05
+
+
+@pytest.mark.parametrize("stop", ["pocock", "obrien_fleming"])
+def test_the_familywise_error_of_all_looks_and_contrasts(stop):
+    rng = np.random.default_rng(2)
+    steps = np.sqrt(np.diff([0.0, *plan().fractions]))
+    scores = np.cumsum(rng.normal(size=(20_000, 3, 4)) * steps, axis=2) / np.sqrt(plan().fractions)
+    wrong = np.zeros(len(scores), bool)
+    for look in range(4):
+        wrong |= (corrected_rows(2 * ndtr(-np.abs(scores[:, :, look])), look, stop) < 0.05).any(axis=1)
+    # Where a contrast is decided, the study counts already: those that follow cannot make a second error of it.
+    assert 0.04 < wrong.mean() < 0.055
+
+
+def corrected_rows(p, look, stop):
+    return np.apply_along_axis(corrected, 1, p, look, plan(stop), 0)
+
+
+def test_a_look_closes_what_is_different_or_equivalent_and_leaves_the_rest_open():
+    found = judged([A, B, C], [measured(1e-6), measured(0.5, -0.1, 0.2), measured(0.5)], plan(), record(0.3), True)
+    assert [each.decision for each in found.contrasts] == ["different", "equivalent", "open"]
+    assert [each.arm for each in found.contrasts] == ["a", "b", "c"]
+    assert found.seeds == 2
+    assert found.contrasts[0].boundary == pytest.approx(plan().boundary(0, 3))
+    assert found.error_left == pytest.approx(0.05 * (1 - np.log1p((np.e - 1) / 4)))
+
+    later = record(0.3, taken=[found])
+    assert [later.is_open(contrast) for contrast in (A, B, C)] == [False, False, True]
+    second = judged([C], [measured(0.5)], plan(), later, True)
+    assert second.contrasts[0].boundary == pytest.approx(plan().boundary(1, 2))  # b is not different
+
+
+def test_the_interval_of_what_is_not_a_share_is_not_compared_with_the_margin():
+    found = judged([A], [measured(0.5, -0.1, 0.2)], plan(), record(0.3), False)
+    assert found.contrasts[0].decision == "open"
+
+
+def test_after_the_last_look_nothing_is_open():
+    looks = [judged([A], [measured(0.5)], plan(), record(), False)]
+    for _ in LOOKS[1:]:
+        looks.append(judged([A], [measured(0.5)], plan(), record(taken=looks), False))
+    assert [look.contrasts[0].decision for look in looks] == ["open", "open", "open", "undecided"]
+    assert [look.seeds for look in looks] == [*LOOKS]
+    assert looks[-1].error_left == pytest.approx(0.0, abs=1e-12)
+    assert record(taken=looks).next_look is None
+
+
+def test_repeated_intervals_are_wider_than_those_of_one_look():
+    confidences = [plan().confidence(look) for look in range(4)]
+    assert min(confidences) > 0.95
+    assert plan("obrien_fleming").confidence(3) < plan().confidence(3)
+    assert error_left(plan(), 3) == pytest.approx(0.0, abs=1e-12)

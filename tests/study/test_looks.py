@@ -1,0 +1,169 @@
+"""The record of looks: which seeds follow from it, and what becomes of it where the config changes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.start.looks import looks_line
+from reward_ablation.start.primary_question import record_question
+from reward_ablation.study.looks import ContrastAtLook, Look, read_recorded_looks
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import write_json
+
+NUMBERS = {"estimate": 0.1, "low": -0.2, "high": 0.4, "p": 0.3, "p_holm": 0.6, "boundary": 0.01}
+
+
+@pytest.fixture
+def looking(config):
+    """A config with looks and three arms, of which b and c are compared with a, and d with no other."""
+    config["seeds"] = {"looks": [2, 3, 5], "stop": "obrien_fleming"}
+    for name, weight in (("c", 0.25), ("d", 0.125)):
+        config["arms"]["arms"][name] = {"weights": {"correctness": 1, "format": weight}}
+    config["primary"] = {"contrasts": [{"arm": "b"}, {"arm": "c"}]}
+    return config
+
+
+def seeds_by_arm(study):
+    seeds = {}
+    for run in study.runs.values():
+        seeds.setdefault(run.arm, []).append(run.seed)
+    return seeds
+
+
+def start(config, root, trains=True):
+    """Start a study: its lines, and the study after `study.json` is written."""
+    lines = []
+    record_question(resolve(config, "study.yaml", root), trains, True, lines.append)
+    return resolve(config, "study.yaml", root), lines
+
+
+def take(study, **decisions):
+    """Put a look with these decisions on record."""
+    record = read_recorded_looks(study.description)
+    at_look = [ContrastAtLook(arm=arm, against="a", decision=of, **NUMBERS) for arm, of in decisions.items()]
+    look = Look(seeds=record.looks[len(record.taken)], date="2026-01-31T12:00:00Z", contrasts=at_look, error_left=0.04)
+    content = json.loads(study.description.read_text())
+    record = record.model_copy(update={"taken": [*record.taken, look]})
+    write_json({**content, "sequential": record.model_dump()}, study.description)
+
+
+def test_seeds_follow_from_the_record_alone(looking, tmp_path):
+    study, _ = start(looking, tmp_path)
+    assert seeds_by_arm(study) == {arm: [0, 1] for arm in "abcd"}
+    assert study.look_is_due
+    assert "next is look 1 of 3, with 2 seeds; open: b against a, c against a" in looks_line(study)
+    take(study, b="different", c="open")
+    study, _ = start(looking, tmp_path)
+    assert seeds_by_arm(study) == {"a": [0, 1, 2], "b": [0, 1], "c": [0, 1, 2], "d": [0, 1]}
+    line = looks_line(study)
+    assert "next is look 2 of 3, with 3 seeds; open: c against a; b against a: different with 2 seeds" in line
+    take(study, c="equivalent")
+    before = seeds_by_arm(study)
+    study, _ = start(looking, tmp_path)
+    assert seeds_by_arm(study) == before
+    assert not study.look_is_due
+    assert "finished with look 2" in looks_line(study)
+
+
+def test_no_key_of_a_run_depends_on_looks(looking, tmp_path):
+    sequential = resolve(looking, "s", tmp_path)
+    listed = resolve(looking | {"seeds": [0, 1]}, "s", tmp_path)
+    assert sequential.runs == listed.runs
+    assert sequential.digest != listed.digest  # study.json is written again
+
+
+def test_the_plan_is_declared_before_the_first_run_and_a_decision_stays(looking, tmp_path):
+    study, lines = start(looking, tmp_path)
+    assert lines == []
+    take(study, b="different", c="open")
+    text = study.description.read_bytes()
+    looking["bootstrap"] = 10
+    study, lines = start(looking, tmp_path)
+    study.write_description(study.description)
+    assert lines == []
+    record = read_recorded_looks(study.description)
+    assert record.model_dump() == json.loads(text)["sequential"]
+    assert (record.runs_then, len(record.taken), record.earlier) == (0, 1, [])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seeds": {"looks": [2, 4, 5], "stop": "obrien_fleming"}},
+        {"seeds": {"looks": [2, 3, 5], "stop": "pocock"}},
+        {"statistics": {"equivalence_margin": 0.1}},
+        {"primary": {"contrasts": [{"arm": "b"}]}},
+        {"training": {"max_steps": 11}},  # other runs
+    ],
+)
+def test_a_change_after_the_first_look_begins_anew_and_is_told(looking, tmp_path, change):
+    study, _ = start(looking, tmp_path)
+    take(study, b="different", c="open")
+    changed, lines = start(looking | change, tmp_path)
+    assert len(lines) >= 1
+    assert "changed after 1 of the looks at 2, 3, 5 seeds (obrien_fleming)" in " ".join(lines)
+    record = read_recorded_looks(changed.description)
+    assert (record.taken, len(record.earlier)) == ([], 1)
+    assert set(map(tuple, seeds_by_arm(changed).values())) == {(0, 1)}
+    assert "changed after 1 of the looks" in looks_line(changed)
+
+    back, _ = start(looking, tmp_path)
+    assert seeds_by_arm(back)["b"] == [0, 1]
+    assert seeds_by_arm(back)["c"] == [0, 1, 2]
+
+
+def test_a_change_before_the_first_look_is_nothing_to_tell(looking, tmp_path):
+    start(looking, tmp_path)
+    study, lines = start(looking | {"seeds": {"looks": [2, 4]}}, tmp_path)
+    assert lines == []
+    assert read_recorded_looks(study.description).earlier == []
+
+
+def test_a_list_of_seeds_leaves_the_record_and_says_what_it_is_not(looking, tmp_path):
+    study, _ = start(looking, tmp_path)
+    take(study, b="different", c="open")
+    listed, _ = start(looking | {"seeds": [0, 1, 7]}, tmp_path)
+    listed.write_description(listed.description)
+    assert seeds_by_arm(listed) == {arm: [0, 1, 7] for arm in "abcd"}
+    assert looks_line(listed).startswith("sequential seeds: not the sequential answers: the study declared looks at 2")
+    assert read_recorded_looks(listed.description).in_force is False
+    study, lines = start(looking, tmp_path)
+    assert (seeds_by_arm(study)["c"], lines) == ([0, 1, 2], [])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"seeds": {"looks": [1, 3]}},
+            "seeds.looks: the first look has one seed, which says nothing about other seeds",
+        ),
+        ({"seeds": {"looks": [3, 2]}}, "seeds.looks: not ascending; a look has more seeds than the one before"),
+        ({"seeds": {"looks": [2]}}, "seeds.looks: has 1 entry; at least 2 needed"),
+        ({"seeds": {"looks": [2, 3], "stop": "haybittle"}}, "seeds.stop: 'haybittle' is not allowed; input should be"),
+        ({"seeds": {"look": [2, 3]}}, "seeds: unknown key 'look'; did you mean looks? allowed: looks, stop"),
+        ({"seeds": []}, "seeds: has 0 entries; at least 1 needed"),
+        ({"seeds": [0, -1]}, "seeds.1: -1 is not allowed; input should be greater than or equal to 0"),
+        ({"seeds": [1, 1]}, "seeds: a seed occurs twice; each seed is one run"),
+        ({"seeds": "0"}, "seeds: '0' is not allowed; input should be a valid list"),
+        (
+            {"arms": {"design": "list", "arms": {"a": {"weights": {"correctness": 1}}}}, "primary": {}},
+            "seeds.looks: there is no contrast to decide, as the study has one arm; write a list of seeds",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(looking, change, message):
+    with pytest.raises(StudyError) as error:
+        resolve(looking | change, "study.yaml", Path())
+    assert str(error.value).startswith(f"study.yaml: {message}")
+    assert "\n" not in str(error.value)
+
+
+def test_seeds_of_single_arms_do_not_go_with_looks(looking):
+    looking["arms"]["seeds"] = {"b": [0]}
+    with pytest.raises(StudyError, match=r"arms\.seeds\.b: seeds\.looks decide the seeds of each arm"):
+        resolve(looking, "s", Path())
+    looking["arms"]["seeds"] = {"d": []}
+    assert set(seeds_by_arm(resolve(looking, "s", Path()))) == {"a", "b", "c"}

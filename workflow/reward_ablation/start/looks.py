@@ -1,0 +1,37 @@
+"""The looks of a sequential study: taken by the rule `describe`, and told by `plan` and `status`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from reward_ablation.study.looks import looks_text, read_recorded_looks
+from reward_ablation.study.study import Study
+from reward_ablation.system.files import write_json
+
+
+def describe(study: Study, path: str | Path, log: str | Path) -> None:
+    """Write `study.json`, and in a sequential study the next look into it: all answers of the look are there.
+
+    A look that is on record stays: where the rule runs again, it judges nothing anew.
+    """
+    file = Path(path)
+    study.describe(file, log)
+    if study.looks is None:
+        return
+    record = read_recorded_looks(file)
+    if record is not None and record.next_look is not None:
+        # Planning stays quick: what reads answers is imported where a look is taken.
+        from reward_ablation.analysis.study_file import read_study
+        from reward_ablation.design.judging import with_next_look
+
+        record = with_next_look(read_study(file), file.parent, study.config.mixed_provenance == "refuse")
+        write_json({**json.loads(file.read_bytes()), "sequential": record.model_dump()}, file)
+    with Path(log).open("a") as lines:
+        lines.write(f"sequential seeds: {looks_text(record, study.question.contrasts)}\n")
+
+
+def looks_line(study: Study) -> str:
+    """Which look is next and which contrasts are open, as it will be after the next start; empty without looks."""
+    words = looks_text(study.sequential, study.question.contrasts, coming=study.declares_looks)
+    return f"sequential seeds: {words}" if words else ""
