@@ -109,6 +109,7 @@ localrules:
     prune,
     report_pages,
     status,
+    suggest,
     summary,
     verify,
 

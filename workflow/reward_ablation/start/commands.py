@@ -1,4 +1,4 @@
-"""`snakemake plan`, `status`, `verify` and `prune`: targets that print and end Snakemake before it starts any job.
+"""`snakemake plan`, `status`, `suggest`, `verify`, `prune`: targets that print and end Snakemake before any job starts.
 
 They are input functions, which Snakemake calls while it makes the jobs of its targets: before it takes its lock, so
 that they can be asked while a study runs, and before it asks for any machine. `plan` prints after Snakemake has made
@@ -55,6 +55,14 @@ class Commands:
         self._asked_beside("status")
         jobs, silent = ask_slurm()
         _end(status_text(read_status(self.study, self.reruns.present, jobs, self.reruns.code_counts), silent))
+
+    @one_line_errors()
+    def suggest(self, wildcards: Any) -> NoReturn:
+        """Print the arm to train next, and end."""
+        from reward_ablation.start.suggest import suggestion  # pandas and scipy, which no other start needs
+
+        self._asked_beside("suggest")
+        _end(suggestion(self.study))
 
     @one_line_errors()
     def verify(self, wildcards: Any) -> NoReturn:
