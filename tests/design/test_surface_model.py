@@ -32,12 +32,12 @@ def test_a_prediction_is_the_normal_distribution_given_the_arms(one_model):
     arms, new = np.array(PLACES), np.array([0.1, 0.6])
     both = np.concatenate([arms, new])
     # An unknown mean is a mean with a very wide prior.
-    joint = covariance(both, both, *one_model) + 1e7
+    joint = covariance(both, both, *one_model) + 1e5
     joint[range(5), range(5)] += SPREAD**2
     gain = joint[5:, :5] @ np.linalg.inv(joint[:5, :5])
     found = Surface(plain(VALUES, PLACES, SPREAD)).predict(np.column_stack([new, 1 - new]))
-    np.testing.assert_allclose(found.mean, gain @ VALUES, atol=1e-4)
-    np.testing.assert_allclose(found.variance, np.diag(joint[5:, 5:] - gain @ joint[:5, 5:]), atol=1e-4)
+    np.testing.assert_allclose(found.mean, gain @ VALUES, atol=1e-3)
+    np.testing.assert_allclose(found.variance, np.diag(joint[5:, 5:] - gain @ joint[:5, 5:]), atol=1e-3)
 
 
 def test_models_of_the_grid_weigh_by_the_likelihood_of_the_contrasts_of_arms(monkeypatch):
@@ -65,8 +65,10 @@ def test_equal_arms_make_a_flat_surface_that_is_known_as_their_mean_is():
 
 
 def test_a_hill_between_the_arms_is_found():
-    found = Surface(measured(hill(FIFTEEN), FIFTEEN, spread=0.01)).predict(np.array([[0.55, 0.3, 0.15], [0, 0, 1]]))
-    np.testing.assert_allclose(found.estimate, [0.82, 0.40], atol=0.02)
+    points = np.array([[0.55, 0.3, 0.15], [0.0, 0.1, 0.9]])
+    found = Surface(measured(hill(FIFTEEN), FIFTEEN, spread=0.01)).predict(points)
+    np.testing.assert_allclose(found.estimate, hill(points), atol=0.02)
+    assert hill(points)[0] > hill(FIFTEEN).max() + 0.01
 
 
 def test_an_arm_that_is_not_trained_yet_has_the_noise_of_its_seeds_too():

@@ -17,7 +17,6 @@ from reward_ablation.analysis.tables import write_csv, write_tables
 
 THREE = ["correctness", "format", "length"]
 GRID = [(a / 2, b / 2, (2 - a - b) / 2) for a in range(3) for b in range(3 - a)]
-FINE = [(a / 4, b / 4, (4 - a - b) / 4) for a in range(5) for b in range(5 - a)]
 LONG = "with_a_name_as_long_as_names_may_be_" + "x" * 40
 
 STUDIES = {
@@ -37,19 +36,6 @@ STUDIES = {
         steps=2,
         rollouts=4,
         design="simplex",
-    ),
-    "a fine simplex": MadeUpStudy(
-        arms={f"w{n}": dict(zip(THREE, weights, strict=True)) for n, weights in enumerate(FINE)},
-        steps=1,
-        rollouts=2,
-        design="simplex",
-        datasets={"gsm8k_test": 200},
-    ),
-    "nine arms of two components": MadeUpStudy(
-        arms={f"w{n}": {"correctness": n / 8, "format": 1 - n / 8} for n in range(9)},
-        steps=1,
-        rollouts=2,
-        datasets={"gsm8k_test": 200},
     ),
     "many layers": MadeUpStudy(steps=1, rollouts=2, seeds=(0,), layers=40),
     "many steps": MadeUpStudy(steps=250, rollouts=2, gradients_every=1, layers=0),

@@ -80,8 +80,6 @@ def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(m
     ("name", "figure"),
     [
         ("simplex", "arms"),
-        ("a fine simplex", "weight_surface"),
-        ("nine arms of two components", "weight_surface"),
         ("many layers", "similarity_layers"),
         *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "what_if_check")),
     ],
