@@ -69,10 +69,9 @@ def suggestion_text(study: StudyFile, surface: pd.DataFrame, points: pd.DataFram
 def picks(study: StudyFile, check: pd.DataFrame) -> list[str]:
     """Which arm each rule would have picked, and how far that arm is behind the best one."""
     limits, told = limits_of_primary(study), []
-    for row in check.itertuples():
-        if pd.notna(row.regret):
-            arm = row.picked if pd.notna(row.picked) else "any arm"
-            told.append(f"{NAMES[str(row.rule)]} {arm} ({number(float(row.regret), limits)})")
+    for _, row in check[check["regret"].notna()].iterrows():
+        arm = row["picked"] if isinstance(row["picked"], str) else "any arm"
+        told.append(f"{NAMES[row['rule']]} {arm} ({number(row['regret'], limits)})")
     return [f"Arm picked from the others' results, and how far it is behind the best: {'; '.join(told)}."]
 
 

@@ -352,8 +352,13 @@ def surface(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
     limits = metrics_of_study(study).limits(study.primary.metric)
     rows = numbered(table)
     cells = [
-        [NAMES[row.rule], row.arms, number(row.error, limits), number(row.surface_error, limits), row.row]
-        for row in rows.itertuples()
+        [
+            NAMES[row["rule"]],
+            row["arms"],
+            *(number(row[name], limits) for name in ("error", "surface_error")),
+            row["row"],
+        ]
+        for _, row in rows.iterrows()
     ]
     return [
         "## Surface over the weights",

@@ -45,6 +45,7 @@ def choices(surface: pd.DataFrame, points: pd.DataFrame) -> tuple[Choice, Choice
 
 def choice_of(row: pd.Series, points: pd.DataFrame) -> Choice:
     """A row of `weight_surface` with its shares."""
-    shares = points[points["point"] == row["point"]].set_index("component")["share"]
+    of_point = points[points["point"] == row["point"]]
+    shares = dict(zip(of_point["component"].astype(str), of_point["share"].astype(float), strict=True))
     estimate, low, high, improvement = row[["estimate", "new_low", "new_high", "improvement"]].to_numpy(dtype=float)
-    return Choice(shares.to_dict(), estimate, low, high, improvement, int(row["seeds"]))
+    return Choice(shares, estimate, low, high, improvement, int(row["seeds"]))

@@ -139,7 +139,7 @@ def map_rows(arms: MeasuredArms, grid: np.ndarray, confidence: float, better_hig
     surface = Surface(arms)
     of_arms, of_map = surface.predict(arms.shares).estimate, surface.predict(grid)
     improvement = of_map.improvement(float(of_arms.max() if better_high else of_arms.min()), better_high)
-    trained = np.isclose(grid[:, None], arms.shares, atol=1e-6).all(axis=2).any(axis=1)
+    trained = np.any(np.all(np.isclose(grid[:, None], arms.shares, atol=1e-6), axis=2), axis=1)
     seeds = int(arms.seeds.max())
     values = predicted_columns(of_map, of_map.of_new_arms(arms.spread, seeds), confidence)
     return pd.DataFrame({"point": range(len(grid)), **values, "seeds": seeds}).assign(

@@ -88,7 +88,7 @@ def draw_maps(
         filled = panel.tripcolor(shapes, values, shading="gouraud", cmap=colours, zorder=0, **limits)
         draw_triangle(panel, components)
         face: dict[str, Any] = {"color": "white"} if number else {"c": arms.rows["observed"], "cmap": colours, **limits}
-        panel.scatter(*places.T, 28, edgecolor="black", linewidth=0.7, zorder=3, clip_on=False, **face)
+        panel.scatter(places[:, 0], places[:, 1], 28, edgecolor="black", linewidth=0.7, zorder=3, clip_on=False, **face)
         panel.set_title(titles[number], loc="left", pad=18)
         figure.colorbar(filled, ax=panel, shrink=0.7, aspect=18, location="bottom").outline.set_visible(False)
 
