@@ -1,1 +1,1 @@
-"""What to run next, and what it would show: pure functions of tables and stated values."""
+"""Designs of studies: how many seeds, questions and samples show an effect, and what they cost."""
