@@ -9,7 +9,14 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.design.surface.choice import choices
-from reward_ablation.design.surface.tables import SCHEMAS, arms_of_file, map_points, measured_arms, surface_tables
+from reward_ablation.design.surface.tables import (
+    SCHEMAS,
+    arms_of_file,
+    between,
+    map_points,
+    measured_arms,
+    surface_tables,
+)
 
 from .surfaces import FIFTEEN, hill
 
@@ -100,6 +107,20 @@ def test_a_metric_that_is_better_low_has_its_best_arm_low():
     tables = surface_tables(study, by_run(study, 100 - 50 * hill(FIFTEEN)))
     improving, _ = choices(tables["weight_surface"], tables["weight_surface_points"])
     assert np.abs(np.array(list(improving.shares.values())) - [0.55, 0.3, 0.15]).max() <= 0.15
+
+
+def test_no_arm_is_suggested_beyond_the_arms():
+    """The metric rises towards the third component, which no arm rewards by more than half."""
+    inner = np.concatenate([FIFTEEN * 0.25 + [0.5, 0.125, 0.125], [[0.25, 0.25, 0.5]]])
+    study = study_of(inner)
+    tables = surface_tables(study, by_run(study, 0.3 + 0.8 * inner[:, 2]))
+    for choice in choices(tables["weight_surface"], tables["weight_surface_points"]):
+        assert between(np.array([[*choice.shares.values()]]), inner).all()
+    assert between(np.array([[0.4, 0.2, 0.4], [0.2, 0.2, 0.6], [0.5, 0.5, 0.0]]), inner).tolist() == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(("components", "points"), [(2, 101), (3, 231), (4, 455), (5, 495), (12, 364)])

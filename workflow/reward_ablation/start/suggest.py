@@ -58,7 +58,9 @@ def suggestion_text(study: StudyFile, surface: pd.DataFrame, points: pd.DataFram
         *left_out,
         verdict(check),
     ]
-    if is_ahead(check):
+    if is_ahead(check) and surface["improvement"].isna().all():
+        lines.append("The arms lie too close together: no point of the map is between them.")
+    elif is_ahead(check):
         improving, unknown = choices(surface, points)
         gain = number(improving.improvement, limits)
         lines += ["", f"Next arm by expected improvement ({gain} over the best arm):", *arm_lines(improving, study)]

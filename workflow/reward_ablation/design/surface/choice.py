@@ -36,11 +36,12 @@ class Choice:
 def choices(surface: pd.DataFrame, points: pd.DataFrame) -> tuple[Choice, Choice]:
     """The best points of the tables `weight_surface` and `weight_surface_points`: by improvement, and by uncertainty.
 
-    Points of arms that are trained are left out.
+    Points without an expected improvement are left out.
     """
     free = surface[surface["improvement"].notna()]
     width = free["high"] - free["low"]
-    return choice_of(free.loc[free["improvement"].idxmax()], points), choice_of(free.loc[width.idxmax()], points)
+    best, widest = (free.iloc[int(values.argmax())] for values in (free["improvement"], width))
+    return choice_of(best, points), choice_of(widest, points)
 
 
 def choice_of(row: pd.Series, points: pd.DataFrame) -> Choice:

@@ -6,6 +6,7 @@ from math import comb
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import nnls
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.seed_means import seed_means
@@ -19,7 +20,8 @@ from reward_ablation.study.weight_surface import SurfaceArms
 
 SCHEMAS = {
     # Of a point of the map, or of an arm. low, high: of the expected metric; new_low, new_high: of what the seeds of an
-    # arm with these weights would show; improvement: expected, over the best arm; left_out: predicted without the arm.
+    # arm with these weights would show; improvement: expected, over the best arm, between the arms; left_out: predicted
+    # without the arm.
     "weight_surface": columns(
         (COUNT, "point"),
         (TEXT, "arm"),
@@ -135,7 +137,10 @@ def compositions(total: int, parts: int) -> np.ndarray:
 
 
 def map_rows(arms: MeasuredArms, grid: np.ndarray, confidence: float, better_high: bool) -> pd.DataFrame:
-    """Points of the map; those where an arm is have no expected improvement, as no arm is to be trained there again."""
+    """Points of the map; those where an arm is, or that do not lie between the arms, have no expected improvement.
+
+    Beyond the arms nothing checks the surface: a component that every arm rewards may be one that no arm can spare.
+    """
     surface = Surface(arms)
     of_arms, of_map = surface.predict(arms.shares).estimate, surface.predict(grid)
     improvement = of_map.improvement(float(of_arms.max() if better_high else of_arms.min()), better_high)
@@ -143,8 +148,13 @@ def map_rows(arms: MeasuredArms, grid: np.ndarray, confidence: float, better_hig
     seeds = int(arms.seeds.max())
     values = predicted_columns(of_map, of_map.of_new_arms(arms.spread, seeds), confidence)
     return pd.DataFrame({"point": range(len(grid)), **values, "seeds": seeds}).assign(
-        improvement=np.where(trained, np.nan, improvement)
+        improvement=np.where(trained | ~between(grid, arms.shares), np.nan, improvement)
     )
+
+
+def between(points: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """(P,) array of bool: points that are a mixture of the arms' shares, that is, lie in their convex hull."""
+    return np.array([nnls(shares.T, point)[1] < 1e-6 for point in points])
 
 
 def arm_rows(arms: MeasuredArms, of_others: LeftOut, confidence: float) -> pd.DataFrame:

@@ -39,7 +39,7 @@ def errors(check: pd.DataFrame, study: StudyFile) -> str:
             if row["arms"] < rows.loc["surface", "arms"]:
                 same = number(row["surface_error"], limits)
                 told[-1] += f" on {row['arms']} arms, where the surface has {same}"
-    surface = rows.loc["surface"]
+    surface = rows.iloc[0]
     level = f"{100 * study.confidence:g}\u00a0%"
     return (
         f"Error where each arm is predicted from the others (root mean square): the surface "
