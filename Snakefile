@@ -114,6 +114,7 @@ localrules:
     prune,
     report_pages,
     status,
+    suggest,
     summary,
     verify,
 

@@ -22,6 +22,12 @@ rule budget:
         commands.budget,
 
 
+rule suggest:
+    """Print the arm to train next, from the surface over the weights; start nothing."""
+    input:
+        commands.suggest,
+
+
 rule verify:
     """Read every file that is on record again, and print which are damaged; start nothing."""
     input:

@@ -12,6 +12,11 @@ SIZES = (
     if "combination" in study.asked_tables
     else []
 )
+SURFACE = (
+    ["<results>/tables/weight_surface_check.parquet"]
+    if "weight_surface" in study.asked_tables
+    else []
+)
 
 
 rule report_pages:
@@ -60,6 +65,7 @@ rule summary:
         tables=expand("<results>/tables/{table}.parquet", table=SUMMARY_TABLES),
         claims=CLAIMS,
         sizes=SIZES,
+        surface=SURFACE,
         cost="<results>/tables/cost.csv",
     output:
         markdown="<results>/tables/summary.md",

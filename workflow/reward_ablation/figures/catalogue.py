@@ -35,6 +35,11 @@ FIGURES = {
     "method_weights": Entry("Training", ("method_weights",), "Weights of methods of combination"),
     "evaluation": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation of the final models"),
     "arms": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against the weights of the arms"),
+    "weight_surface": Entry(
+        "Evaluation",
+        ("weight_surface", "weight_surface_points", "weight_surface_check"),
+        "Surface over the weights",
+    ),
     "differences": Entry("Evaluation", ("paired_differences",), "Differences to the baseline"),
     "effects": Entry("Evaluation", ("component_effects",), "Effects of the components"),
     "pareto": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against completion length"),

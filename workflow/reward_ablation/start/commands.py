@@ -1,4 +1,4 @@
-"""`snakemake plan`, `status`, `power`, `budget`, `verify`, `prune`: targets that print and end Snakemake before a job.
+"""`snakemake plan`, `status`, `power`, `budget`, `suggest`, `verify`, `prune`: targets that print and end Snakemake.
 
 They are input functions, which Snakemake calls while it makes the jobs of its targets: before it takes its lock, so
 that they can be asked while a study runs, and before it asks for any machine. `plan` prints after Snakemake has made
@@ -75,6 +75,14 @@ class Commands:
         from reward_ablation.start.budget_text import budget  # loads Matplotlib
 
         _end(budget(self.study, self.reruns.present, self.keys.of("budget")))
+
+    @one_line_errors()
+    def suggest(self, wildcards: Any) -> NoReturn:
+        """Print the arm to train next, and end."""
+        from reward_ablation.start.suggest import suggestion  # pandas and scipy, which no other start needs
+
+        self._asked_beside("suggest")
+        _end(suggestion(self.study))
 
     @one_line_errors()
     def verify(self, wildcards: Any) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -41,6 +42,7 @@ from reward_ablation.study.spec import (
     train_data_spec,
 )
 from reward_ablation.study.spec_parts import TrainDataSpec
+from reward_ablation.study.weight_surface import SurfaceArms, surface_arms
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
@@ -356,7 +358,16 @@ class Study:
     def asked_tables(self) -> list[str]:
         """Rules of tables that this study asks for, of those that not every study has: `registry.ON_REQUEST`."""
         methods = any(run.arm_spec.combine for run in self.runs.values())
-        return [*(["combination"] if methods else []), *(["claims"] if self.claims else [])]
+        surface = self.surface_arms is not None
+        asked = {"combination": methods, "claims": bool(self.claims), "weight_surface": surface}
+        return [rule for rule, is_asked in asked.items() if is_asked]
+
+    @cached_property
+    def surface_arms(self) -> SurfaceArms | None:
+        """The arms that a surface over the weights is fitted to; None where they are too few."""
+        specs = {run.arm: run.arm_spec for run in self.runs.values()}
+        seeds = Counter(run.arm for run in self.runs.values())
+        return surface_arms(self.config.arms.design, specs, seeds, self.config.components, self.config.control)
 
     @property
     def description(self) -> Path:

@@ -9,7 +9,8 @@ from pathlib import Path
 from reward_ablation.analysis.reading import read_table
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.cost.table import read_cost
-from reward_ablation.summary.text import CLAIMS, SIZES, TABLES, summary
+from reward_ablation.design.surface.arms import arms_of_file
+from reward_ablation.summary.text import CLAIMS, SIZES, SURFACE, TABLES, summary
 from reward_ablation.system.errors import one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, text
@@ -24,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     study = read_study(options.study)
     with storage_errors(options.output):
-        names = [*TABLES, *([CLAIMS] if study.claims else []), *([SIZES] if study.arms_with_methods else [])]
+        asked = {CLAIMS: study.claims, SIZES: study.arms_with_methods, SURFACE: arms_of_file(study)}
+        names = [*TABLES, *(name for name, is_there in asked.items() if is_there)]
         tables = {name: read_table(options.tables / f"{name}.parquet") for name in names}
         words = summary(study, tables, read_cost(options.tables / "cost.csv"))
         with atomic_path(options.output) as temporary:

@@ -28,6 +28,7 @@ from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number, p_value
 from reward_ablation.cost.table import sentence as cost_sentence
+from reward_ablation.design.surface.words import NAMES, errors, verdict
 from reward_ablation.study.looks import looks_text
 from reward_ablation.system.plain_values import printable
 
@@ -46,6 +47,9 @@ CLAIMS = "claims"
 
 #: The table that is read, too, in a study with methods of combination.
 SIZES = "advantage_size"
+
+#: The table that is read, too, in a study with a surface over the weights.
+SURFACE = "weight_surface_check"
 
 #: Metrics of mathematics that are told of each arm.
 OF_MATHEMATICS = ("accuracy_strict", "accuracy_lenient", "format")
@@ -70,7 +74,7 @@ FEW_SEEDS = 5
 
 
 def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
-    """The summary as Markdown, from the tables `TABLES` by name, `CLAIMS` and `SIZES` if there are any, and `cost`."""
+    """The summary as Markdown, from `cost` and the tables `TABLES` by name; `CLAIMS`, `SIZES`, `SURFACE` if any."""
     parts = [
         f"# {study.name}",
         setting(study),
@@ -88,6 +92,7 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         *evaluation(study, tables["evaluation_by_arm"], tables["evaluation_by_run"]),
         *differences(study, tables["paired_differences"]),
         *effects(study, tables["component_effects"]),
+        *surface(study, tables.get(SURFACE)),
         *reward_hacking(tables["reward_hacking"]),
         "## Provenance and cost",
         f"Trained by (table `provenance`): {plain(provenance_sentence(tables['provenance']))}.",
@@ -366,6 +371,28 @@ def main_method(design: str, rows: pd.DataFrame) -> str:
     present = list(rows.loc[rows["estimate"].notna(), "method"].unique()) or list(rows["method"].unique())
     order = [*METHODS_OF_DESIGNS.get(design, []), *METHODS, *present]
     return next(method for method in order if method in present)
+
+
+def surface(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
+    """Whether a surface over the weights predicts arms; nothing in a study without it."""
+    if table is None or table.empty:
+        return []
+    limits = metrics_of_study(study).limits(study.primary.metric)
+    rows = numbered(table)
+    cells = [
+        [
+            NAMES[row["rule"]],
+            row["arms"],
+            *(number(row[name], limits) for name in ("error", "surface_error")),
+            row["row"],
+        ]
+        for _, row in rows.iterrows()
+    ]
+    return [
+        "## Surface over the weights",
+        f"{errors(table, study)} {verdict(table)} (table `weight_surface_check`).",
+        markdown(["rule", "arms", "error", "error of the surface", "row"], cells),
+    ]
 
 
 def reward_hacking(table: pd.DataFrame) -> list[str]:

@@ -99,7 +99,7 @@ class SeedMeans:
         That of a share is taken half an answer inside of 0 and 1, where it would be 0. NaN for an arm without seeds.
         """
         means = mean_of_known(self.values, -1)[..., 0]
-        return np.array([_slope(of, mean, self.questions) for of, mean in zip(self.limits, means, strict=True)])
+        return np.array([slope_at(of, mean, self.questions) for of, mean in zip(self.limits, means, strict=True)])
 
     @cached_property
     def flagged(self) -> np.ndarray:
@@ -173,7 +173,7 @@ def _scaled(limits: Limits, values: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(values, 1e-9)) if limits.low == 0 else values
 
 
-def _slope(limits: Limits, means: np.ndarray, questions: int) -> np.ndarray:
+def slope_at(limits: Limits, means: np.ndarray, questions: int) -> np.ndarray:
     """Units of the metric per unit of the scale of comparison, at means over so many questions."""
     if limits.finite:
         width = limits.high - limits.low

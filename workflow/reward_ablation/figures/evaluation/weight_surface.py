@@ -1,0 +1,126 @@
+"""Figure: the primary metric over the shares of the weights, how well it is known, and the check of the surface."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.tri import Triangulation
+
+from reward_ablation.analysis.evaluation.metrics import name_of
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.design.surface.words import errors, is_ahead, verdict
+from reward_ablation.figures.elements.style import (
+    COLOURS,
+    ONE_COLUMN,
+    WIDTH,
+    legend_below,
+    page_of_words,
+    round_ticks,
+    wrapped,
+)
+from reward_ablation.figures.elements.weights import draw_triangle, positions
+
+#: Inches of the panels.
+HEIGHT = 2.6
+
+
+class Part(NamedTuple):
+    """Rows of the table of the surface, and their (rows, components) shares."""
+
+    rows: pd.DataFrame
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, points: pd.DataFrame) -> Part:
+        """Rows with their shares from the table of the points."""
+        by_point = points.pivot(index="point", columns="component", values="share")[list(points["component"].unique())]
+        return cls(rows, by_point.loc[rows["point"]].to_numpy(dtype=float))
+
+
+def weight_surface(surface: pd.DataFrame, points: pd.DataFrame, check: pd.DataFrame, study: StudyFile) -> Figure:
+    """A map of two or three components and its check; the check alone of more, or where the surface is not ahead."""
+    if surface.empty:
+        return page_of_words("too few arms that differ in their weights alone")
+    arms, grid = (Part.of(surface[surface["arm"].notna() == known], points) for known in (True, False))
+    components = list(points["component"].unique())
+    maps = {2: 1, 3: 2}.get(len(components), 0) if is_ahead(check) else 0
+    figure = Figure(figsize=(WIDTH if maps else ONE_COLUMN * 1.5, HEIGHT))
+    *panels, last = figure.subplots(1, maps + 1, squeeze=False)[0]
+    if maps == 2:
+        draw_maps(figure, panels, grid, arms, components, study)
+    elif maps == 1:
+        draw_line(panels[0], grid, arms, components, study)
+    draw_check(last, arms.rows, study)
+    level = f"{100 * study.confidence:g}\u00a0%"
+    drawn = [
+        "No map is drawn.",
+        f"Line and band: the surface with its {level} interval; points: the arms.",
+        f"Points: the arms, by what they showed. Uncertainty: half the {level} interval of the expected metric.",
+    ]
+    why = ["More than three components have no map."] if len(components) > 3 else []
+    legend_below(figure, [], " ".join([drawn[maps], errors(check, study), verdict(check), *why]))
+    return figure
+
+
+def draw_maps(
+    figure: Figure,
+    panels: list[Axes],
+    grid: Part,
+    arms: Part,
+    components: list[str],
+    study: StudyFile,
+) -> None:
+    """Draw the expected metric and half its interval as colours over the triangle, with the arms as points."""
+    rows, shares = grid.rows, grid.shares
+    half = (rows["high"] - rows["low"]).to_numpy() / 2
+    of_metric = np.concatenate([rows["estimate"], arms.rows["observed"]])
+    looks: list[tuple[np.ndarray, str, Any]] = [
+        (rows["estimate"].to_numpy(), "viridis", {"vmin": of_metric.min(), "vmax": of_metric.max()}),
+        (half, "Greys", {"vmin": 0.0, "vmax": half.max() or 1.0}),
+    ]
+    titles = [name_of(study.primary.metric), "uncertainty"]
+    shapes, places = Triangulation(*positions(shares).T), positions(arms.shares)
+    for number, (panel, (values, colours, limits)) in enumerate(zip(panels, looks, strict=True)):
+        filled = panel.tripcolor(shapes, values, shading="gouraud", cmap=colours, zorder=0, **limits)
+        draw_triangle(panel, components)
+        face: dict[str, Any] = {"color": "white"} if number else {"c": arms.rows["observed"], "cmap": colours, **limits}
+        panel.scatter(places[:, 0], places[:, 1], 28, edgecolor="black", linewidth=0.7, zorder=3, clip_on=False, **face)
+        panel.set_title(titles[number], loc="left", pad=18)
+        figure.colorbar(filled, ax=panel, shrink=0.7, aspect=18, location="bottom").outline.set_visible(False)
+
+
+def draw_line(
+    axes: Axes,
+    grid: Part,
+    arms: Part,
+    components: list[str],
+    study: StudyFile,
+) -> None:
+    """Draw the expected metric with its band along the share of the second component, and the arms."""
+    rows, shares = grid.rows, grid.shares
+    order = np.argsort(shares[:, 1])
+    low, estimate, high = (rows[name].to_numpy()[order] for name in ("low", "estimate", "high"))
+    axes.fill_between(shares[order, 1], low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
+    axes.plot(shares[order, 1], estimate, color=COLOURS[0])
+    axes.plot(arms.shares[:, 1], arms.rows["observed"], "o", color="black", zorder=3)
+    axes.set_xlabel(f"share of the weight on {wrapped(components[1], 24)}")
+    axes.set_ylabel(name_of(study.primary.metric))
+
+
+def draw_check(axes: Axes, arms: pd.DataFrame, study: StudyFile) -> None:
+    """Draw what each arm showed against what the surface of the other arms says, with its interval."""
+    x, low, high = (arms[f"left_out{end}"].to_numpy() for end in ("", "_low", "_high"))
+    observed = arms["observed"].to_numpy()
+    ends = [min(low.min(), observed.min()), max(high.max(), observed.max())]
+    axes.plot(ends, ends, color="black", linewidth=0.8, zorder=1)
+    bars = np.maximum([x - low, high - x], 0)
+    axes.errorbar(observed, x, yerr=bars, fmt="o", color=COLOURS[0], elinewidth=0.9)
+    axes.set_xlabel(f"{name_of(study.primary.metric)} of an arm")
+    axes.set_ylabel("predicted from the other arms")
+    for axis in (axes.xaxis, axes.yaxis):
+        round_ticks(axis, 5)
+    axes.set_title("check", loc="left")
