@@ -30,6 +30,7 @@ from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.study.resolve import check_variables, resolve
 from reward_ablation.study.canonical import KEY_DIGITS
+from reward_ablation.study.order import Order
 from reward_ablation.start.results_folder import ResultsFolder, check_working_folder
 
 min_version("9.27")
@@ -55,6 +56,7 @@ for warning in study.warnings:
 reruns = Reruns(workflow, study)
 with one_line_errors():
     watch_failures(reruns.failed)
+order = Order(study)
 commands = Commands(workflow, study, reruns, results_folder)
 pages = ReportPages(config, study, Path(workflow.basedir))
 

@@ -10,6 +10,7 @@ import pytest
 from snakemake.executors import local
 
 from reward_ablation.start.internals import (
+    by_priority,
     counts_params,
     force,
     given_config,
@@ -104,6 +105,63 @@ def test_snakemake_has_what_the_workflow_uses(tmp_path):
     assert "about to run: ['3']" in printed
     assert printed.count("Forced execution") == 1  # 3.txt: no target is added, and 2.txt is not forced
     assert "would run: ['1', '3']" in snakemake(tmp_path, "ask")
+
+
+ORDERED = """
+def of_run(wildcards):
+    return int(wildcards.run)
+
+
+def of_answers(wildcards):
+    return 10 + int(wildcards.get("run", wildcards.get("model", 5)))
+
+
+rule all:
+    input:
+        "base.answers",
+        expand("{run}.answers", run=[1, 3, 2]),
+
+
+rule train:
+    output:
+        "{run}.model",
+    priority: of_run
+    shell:
+        "echo train {wildcards.run} >> order; touch {output}"
+
+
+rule evaluate:
+    input:
+        "{run}.model",
+    output:
+        "{run,[0-9]}.answers",
+    priority: of_answers
+    shell:
+        "echo evaluate {wildcards.run} >> order; touch {output}"
+
+
+rule evaluate_base:
+    output:
+        "base.answers",
+    priority: of_answers
+    shell:
+        "echo evaluate base >> order; touch {output}"
+"""
+
+
+@pytest.mark.parametrize("scheduler", ["greedy", "ilp"])
+def test_ready_jobs_start_by_priority_functions_of_their_wildcards(tmp_path, scheduler):
+    (tmp_path / "Snakefile").write_text(ORDERED)
+    snakemake(tmp_path, "--scheduler", scheduler)
+    of_runs = [f"{what} {run}" for run in "321" for what in ("train", "evaluate")]
+    assert (tmp_path / "order").read_text().splitlines() == ["evaluate base", *of_runs]
+
+
+def test_jobs_of_the_highest_priority_are_submitted_first():
+    jobs = [SimpleNamespace(priority=priority) for priority in (0, 7, 3)]
+    assert [job.priority for job in by_priority(jobs)] == [7, 3, 0]
+    with pytest.raises(StudyError, match=r"this version of Snakemake has no job.priority; install snakemake 9.27"):
+        by_priority([SimpleNamespace()])
 
 
 LIMITED = """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,11 @@ def jobs_to_submit(workflow: Any) -> list[Any]:
     """Jobs that this start would submit, also in a dry run, where all jobs count as local."""
     local = _part(workflow, "_localrules")
     return [job for job in needed_jobs(workflow) if job.rule.name not in local and not job.rule.norun]
+
+
+def by_priority(jobs: Iterable[Any]) -> list[Any]:
+    """Jobs of the highest priority first; a StudyError where this version of Snakemake's jobs have none."""
+    return sorted(jobs, key=lambda job: -_part(job, "priority", of="job"))
 
 
 def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
@@ -186,11 +191,11 @@ def variable(workflow: Any, name: str) -> Any:
     return _part(workflow, "globals")[name]
 
 
-def _part(workflow: Any, *names: str) -> Any:
-    """An attribute's attribute of Snakemake's workflow; a StudyError where this version of Snakemake has none."""
+def _part(workflow: Any, *names: str, of: str = "workflow") -> Any:
+    """An attribute's attribute of Snakemake's workflow, or of a job; a StudyError where there is none."""
     part = workflow
     for name in names:
         part = getattr(part, name, None)
     if part is None:
-        raise StudyError(f"this version of Snakemake has no workflow.{'.'.join(names)}; install snakemake 9.27")
+        raise StudyError(f"this version of Snakemake has no {of}.{'.'.join(names)}; install snakemake 9.27")
     return part
