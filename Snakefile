@@ -108,6 +108,7 @@ localrules:
     plan,
     prepare_evaluation,
     prepare_train,
+    preview,
     prune,
     report_pages,
     status,
@@ -133,8 +134,10 @@ if study.scores_folder:
     include: "workflow/rules/score.smk"
 
 
+include: "workflow/rules/describe.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/report_pages.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/commands.smk"
 

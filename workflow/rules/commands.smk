@@ -10,6 +10,12 @@ rule status:
         commands.status,
 
 
+rule preview:
+    """Make the tables, figures and summary of what is finished in a folder of their own; start no other job."""
+    input:
+        commands.preview,
+
+
 rule verify:
     """Read every file that is on record again, and print which are damaged; start nothing."""
     input:

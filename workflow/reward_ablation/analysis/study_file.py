@@ -66,6 +66,15 @@ class OwnMetric(Section):
     higher_is_better: bool = True
 
 
+class Preview(Section):
+    """That the file has the finished part of a study: runs of how many that are planned, and what is missing."""
+
+    runs: int
+    planned: int
+    missing: list[str]
+    caution: str
+
+
 class StudyFile(Section):
     """What was planned: arms, runs and how they are to be compared."""
 
@@ -94,6 +103,8 @@ class StudyFile(Section):
     claims: list[DeclaredClaim] = []
     #: Claims that were taken out after there were runs.
     withdrawn_claims: list[DeclaredClaim] = []
+    #: None for the whole study.
+    preview: Preview | None = None
     bootstrap: int
     confidence: float
     seed_variance: Literal["moderated", "per_arm"] = "moderated"

@@ -124,6 +124,18 @@ def submits_jobs(workflow: Any) -> bool:
     return not _part(workflow, "local_exec")
 
 
+def is_dry_run(workflow: Any) -> bool:
+    """Whether this start makes no file."""
+    return bool(_part(workflow, "dryrun"))
+
+
+def local_cores(workflow: Any) -> int:
+    """Number of cores that may be used on this machine, also where jobs are submitted to others."""
+    settings = _part(workflow, "resource_settings")
+    given = [getattr(settings, name, None) for name in ("cores", "local_cores")]
+    return min((cores for cores in given if cores), default=1)
+
+
 def limit(workflow: Any, resource: str) -> int | None:
     """How much of a resource all jobs together may use, as given with --resources; None where that is not given."""
     given = _part(workflow, "global_resources").get(resource)

@@ -72,6 +72,7 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
     """The summary as Markdown, from the tables `TABLES` by name, `CLAIMS` and `SIZES` if there are any, and `cost`."""
     parts = [
         f"# {study.name}",
+        *of_preview(study),
         setting(study),
         *nothing_measured(study, tables["evaluation_by_run"]),
         *primary_question(study, tables["paired_differences"]),
@@ -93,6 +94,15 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         f"Cost (table `cost`, row {len(cost)}): {cost_sentence(cost.iloc[-1])}.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def of_preview(study: StudyFile) -> list[str]:
+    """That this is a preview, how far it carries and what is missing; nothing for the whole study."""
+    preview = study.preview
+    if preview is None:
+        return []
+    missing = "\n".join(f"- {plain(printable(line))}" for line in preview.missing)
+    return [f"**Preview of {preview.runs} of {preview.planned} runs.** {preview.caution}", *([missing] if missing else [])]
 
 
 def setting(study: StudyFile) -> str:
