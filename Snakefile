@@ -20,6 +20,7 @@ from reward_ablation.start.before_jobs import (
     check_training_settings,
     share_gpus,
 )
+from reward_ablation.start.command_keys import take_command_keys
 from reward_ablation.start.commands import Commands
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
@@ -48,6 +49,7 @@ if not workflow.configfiles:
 with one_line_errors():
     check_working_folder(Path.cwd())
     settled = settle(config, workflow, os.environ, logger.info)
+    command_keys = take_command_keys(config, workflow)
     study = resolve(config, settled.source, Path.cwd())
 results_folder = ResultsFolder(Path(study.config.root))
 for warning in study.warnings:
@@ -57,7 +59,7 @@ reruns = Reruns(workflow, study)
 with one_line_errors():
     watch_failures(reruns.failed)
 order = Order(study)
-commands = Commands(workflow, study, reruns, results_folder)
+commands = Commands(workflow, study, reruns, results_folder, command_keys)
 pages = ReportPages(config, study, Path(workflow.basedir))
 
 
@@ -106,6 +108,7 @@ localrules:
     fetch,
     fetch_reward_model,
     plan,
+    power,
     prepare_evaluation,
     prepare_train,
     preview,
@@ -174,6 +177,7 @@ onstart:
     # TRL itself checks the training settings before any job is submitted; where nothing is trained, nobody waits for it.
     with one_line_errors():
         settled.check(workflow)
+        command_keys.check_start()
         if reruns.trains:
             check_variables(study.config, os.environ)
             check_training_settings(study, results_folder.folder)

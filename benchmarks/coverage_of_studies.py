@@ -79,9 +79,11 @@ def centre(accuracy: float, spread: float, collapsing: bool) -> float:
     return float(brentq(missed, -20, 20))
 
 
-def simulated(scenario: Scenario, seeds: int, rng: np.random.Generator) -> np.ndarray:
+def simulated(
+    scenario: Scenario, seeds: int, rng: np.random.Generator, questions: int = QUESTIONS, samples: int = SAMPLES
+) -> np.ndarray:
     """Question means of `BATCH` studies: (studies, arms, seeds, questions) array."""
-    difficulty = rng.normal(0, DIFFICULTY, (BATCH, 1, QUESTIONS))
+    difficulty = rng.normal(0, DIFFICULTY, (BATCH, 1, questions))
     common = rng.normal(0, 1, (BATCH, seeds, 1))
     arms = []
     for accuracy, spread in zip(scenario.accuracies, scenario.spreads, strict=True):
@@ -89,9 +91,9 @@ def simulated(scenario: Scenario, seeds: int, rng: np.random.Generator) -> np.nd
         level = spread * (np.sqrt(scenario.correlation) * common + np.sqrt(1 - scenario.correlation) * own)
         if scenario.collapsing:
             level = level - COLLAPSE * (rng.random((BATCH, seeds, 1)) < COLLAPSING)
-        interaction = rng.normal(0, INTERACTION, (BATCH, seeds, QUESTIONS))
+        interaction = rng.normal(0, INTERACTION, (BATCH, seeds, questions))
         chance = expit(centre(accuracy, spread, scenario.collapsing) + difficulty + level + interaction)
-        arms.append(rng.binomial(SAMPLES, chance) / SAMPLES)
+        arms.append(rng.binomial(samples, chance) / samples)
     return np.stack(arms, axis=1)
 
 

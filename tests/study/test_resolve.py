@@ -7,6 +7,7 @@ import pytest
 
 from configs import changed
 from reward_ablation.config.checks import second_pass
+from reward_ablation.study.description import described_runs
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -80,6 +81,72 @@ def test_arms_of_one_spec_are_launched_as_the_first_of_them(config):
     study = resolve(config, "study.yaml", Path())
     assert len(study.runs) == 4
     assert all(run.launch.resources == {} for run in study.runs.values())
+
+
+def runs_of(study, arm):
+    return [run.seed for run in study.runs.values() if run.key == study.keys[arm]]
+
+
+def described_seeds(study, arm):
+    return [run["seed"] for run in described_runs(study) if run["arm"] == arm]
+
+
+def test_arms_may_have_seeds_of_their_own(config):
+    before = resolve(config, "study.yaml", Path())
+    config["arms"]["seeds"] = {"b": [7, 0, 1]}
+    study = resolve(config, "study.yaml", Path())
+    assert study.keys == before.keys
+    assert runs_of(study, "a") == described_seeds(study, "a") == [0, 1]
+    assert runs_of(study, "b") == [0, 1, 7]
+    assert described_seeds(study, "b") == [7, 0, 1]
+    assert study.summary["seeds"] == [0, 1, 7]
+    assert {name: value for name, value in study.summary.items() if name != "seeds"} == {
+        name: value for name, value in before.summary.items() if name != "seeds"
+    }
+
+
+def test_arms_of_one_spec_train_the_seeds_of_both(config):
+    config["arms"]["arms"]["again"] = config["arms"]["arms"]["a"]
+    config["arms"]["seeds"] = {"a": [0, 3], "again": [1, 2]}
+    study = resolve(config, "study.yaml", Path())
+    assert runs_of(study, "a") == [0, 1, 2, 3]
+    assert described_seeds(study, "a") == [0, 3]
+    assert described_seeds(study, "again") == [1, 2]
+
+
+def test_an_arm_without_seeds_is_no_arm_of_the_study(config):
+    config["arms"]["arms"]["c"] = {"weights": {"format": 1}}
+    config["arms"]["seeds"] = {"a": []}
+    study = resolve(config, "study.yaml", Path())
+    assert [arm["name"] for arm in study.summary["arms"]] == list(study.keys) == ["b", "c"]
+    assert study.summary["baseline"] == "b"
+    assert [str(contrast) for contrast in study.question.contrasts] == ["c against b"]
+
+
+CLAIM = {"says": "a is better", "metric": "accuracy_strict", "arm": "b", "against": "a", "direction": "higher"}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "others", "words"),
+    [
+        ({"d": [0]}, {}, "arms.seeds.d: unknown arm; arms here: a, b, c"),
+        ({"a": [0, 0]}, {}, "arm 'a' has a seed twice"),
+        ({"a": [-1]}, {}, "arms.seeds.a.0: "),
+        ({"a": [], "b": [], "c": []}, {}, "arms.seeds: leaves out all arms; give one of them seeds"),
+        ({"a": []}, {"baseline": "a"}, "baseline: arm 'a' is left out of the study, as arms.seeds.a is empty"),
+        ({"c": []}, {"control": "c"}, "control: arm 'c' is left out"),
+        ({"a": []}, {"primary": {"contrasts": [{"arm": "a"}]}}, "primary.contrasts.0.arm: arm 'a' is left out"),
+        ({"a": []}, {"primary": {"contrasts": [{"arm": "b", "against": "a"}]}}, "primary.contrasts.0.against: arm 'a'"),
+        ({"a": []}, {"claims": {"first": CLAIM}}, "claims.first.against: arm 'a' is left out"),
+    ],
+)
+def test_seeds_of_arms_that_are_refused(config, seeds, others, words):
+    config["arms"]["arms"]["c"] = {"weights": {"format": 1}}
+    config["arms"]["seeds"] = seeds
+    with pytest.raises(StudyError) as error:
+        resolve(config | others, "study.yaml", Path())
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_dropping_overlap_makes_the_evaluation_sets_part_of_the_key(config):

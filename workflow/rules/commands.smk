@@ -16,6 +16,12 @@ rule preview:
         commands.preview,
 
 
+rule power:
+    """Print which effects a study of more seeds, questions or samples would show; start nothing."""
+    input:
+        commands.power,
+
+
 rule verify:
     """Read every file that is on record again, and print which are damaged; start nothing."""
     input:

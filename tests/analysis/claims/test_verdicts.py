@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reward_ablation.analysis.claims.verdicts import p_of_ends, verdict
-from reward_ablation.analysis.evaluation.answers import Answered, difference, distribution_of_difference
+from reward_ablation.analysis.evaluation.answers import Answered, distribution_of_difference
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
     distribution,
@@ -128,7 +128,7 @@ def decided_claims(rng: np.random.Generator, seeds: int, questions: int) -> int:
     means = SeedMeans(names, [*range(seeds)], values.mean(axis=2)[None], [SHARE], questions)
     made, ends, p = [], [], []
     for arm, against, direction, margin in ON_EQUAL_ARMS:
-        found, _ = distribution_of_difference(difference(arms[arm], arms[against]), arm, against, "sim", means)
+        found, _ = distribution_of_difference(arms[arm], arms[against], arm, against, "sim", means)
         made.append(claim(direction, margin))
         ends.append([float(end[0]) for end in intervals(found, 0.95)])
         p.append(p_of_ends(made[-1], found, 0))

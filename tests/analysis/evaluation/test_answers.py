@@ -109,8 +109,8 @@ def test_arm_is_the_mean_over_its_seeds():
 def test_difference_is_paired_by_seed_and_question():
     better = question_means(ONE_SEED.assign(correct_strict=True))
     baseline = question_means(ONE_SEED)
-    # Seed 9 has no partner; seeds come in another order than the baseline's.
-    arms = {"arm": {1: better, 0: better, 9: baseline}, "baseline": {0: baseline, 1: baseline}}
+    # Seeds come in another order than the baseline's.
+    arms = {"arm": {1: better, 0: better}, "baseline": {0: baseline, 1: baseline}}
     both = {arm: answered(of_arm, "gsm8k", 200) for arm, of_arm in arms.items()}
     study = StudyFile.model_construct(confidence=0.95, equivalence_margin=0.9)
     table = difference_rows("arm", "baseline", both, "gsm8k", study, {})
@@ -134,3 +134,23 @@ def test_more_confidence_is_a_wider_interval(confidence):
     # Normal approximation: 1.96 or .674 standard errors of sqrt(p (1 - p) / 600) to each side.
     expected = {0.5: 0.674, 0.95: 1.96}[confidence] * (1 / 3 * 2 / 3 / 600) ** 0.5
     assert (row["high"] - row["low"]) / 2 == pytest.approx(expected, rel=0.15)
+
+
+def test_arms_with_different_seeds_are_compared_by_all_seeds_of_each():
+    better, baseline = question_means(ONE_SEED.assign(correct_strict=True)), question_means(ONE_SEED)
+    arms = {"arm": {0: better, 1: baseline}, "baseline": {0: baseline, 1: baseline, 9: better, 8: better, 7: better}}
+    both = {arm: answered(of_arm, "gsm8k", 200) for arm, of_arm in arms.items()}
+    study = StudyFile.model_construct(confidence=0.95, equivalence_margin=None)
+    row = difference_rows("arm", "baseline", both, "gsm8k", study, {}).set_index(["mode", "metric"])
+    row = row.loc[("sampled", "accuracy_strict")]
+    assert row["estimate"] == pytest.approx((1 + 0.75) / 2 - (3 * 1 + 2 * 0.75) / 5)
+    assert row["seeds"] == 2
+
+
+def test_an_arm_with_one_seed_is_compared_with_the_same_seed():
+    better, baseline = question_means(ONE_SEED.assign(correct_strict=True)), question_means(ONE_SEED)
+    both = {"arm": answered({1: better}, "gsm8k", 200), "baseline": answered({0: better, 1: baseline}, "gsm8k", 200)}
+    study = StudyFile.model_construct(confidence=0.95, equivalence_margin=None)
+    row = difference_rows("arm", "baseline", both, "gsm8k", study, {}).set_index(["mode", "metric"])
+    row = row.loc[("sampled", "accuracy_strict")]
+    assert (row["estimate"], row["seeds"]) == (0.25, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
@@ -92,6 +93,7 @@ class StudyFile(Section):
     questions: dict[str, str]
     keep_models: int = 0
     inputs: dict[str, str]
+    #: Seeds that some arm has; those of an arm are in `runs`.
     seeds: list[int]
     design: str
     baseline: str
@@ -156,6 +158,20 @@ class StudyFile(Section):
             return bool(control and control.weights[name]) and not any(arm.weights[name] for arm in others)
 
         return [name for name in self.components if not of_the_control(name)]
+
+    @property
+    def seed_counts(self) -> tuple[int, int]:
+        """Fewest and most seeds of an arm."""
+        counts = Counter(run.arm for run in self.runs).values() or [len(self.seeds)]
+        return min(counts), max(counts)
+
+    @property
+    def counted_seeds(self) -> str:
+        """Number of seeds of each arm in words: `1 seed`, `3 seeds`, `2 to 5 seeds`."""
+        fewest, most = self.seed_counts
+        if fewest < most:
+            return f"{fewest} to {most} seeds"
+        return "1 seed" if most == 1 else f"{most} seeds"
 
     @property
     def metrics(self) -> dict[str, OwnMetric]:

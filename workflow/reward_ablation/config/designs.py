@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Annotated, Literal
 
-from pydantic import Field, FiniteFloat, PositiveInt
+from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, field_validator
 
 from reward_ablation.config.base import Name, Section
 from reward_ablation.config.grpo_settings import GrpoSettings
@@ -32,7 +32,24 @@ class Arm(Section):
     )
 
 
-class ListDesign(Section):
+class AnyDesign(Section):
+    """What every design has beside its arms."""
+
+    seeds: dict[Name, list[NonNegativeInt]] = Field(
+        default_factory=dict,
+        description="Seeds of single arms; default the study's. An arm with an empty list is left out of the study.",
+    )
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: dict[str, list[int]]) -> dict[str, list[int]]:
+        for arm, of_arm in seeds.items():
+            if len(set(of_arm)) < len(of_arm):
+                raise ValueError(f"arm '{arm}' has a seed twice; each seed is one run")
+        return seeds
+
+
+class ListDesign(AnyDesign):
     """The arms as they are written down."""
 
     design: Literal["list"]
@@ -42,7 +59,7 @@ class ListDesign(Section):
         return dict(self.arms)
 
 
-class GeneratedDesign(Section):
+class GeneratedDesign(AnyDesign):
     """A design whose arms follow from its weights, and arms beside it, such as a control."""
 
     extra: dict[Name, Arm] = Field(default_factory=dict, description="Arms beside those that the design makes.")
@@ -140,6 +157,23 @@ def expand(design: Design, components: list[str], generated: list[str] | None = 
         weights = {component: float(arm.weights.get(component, 0.0)) for component in components}
         arms[name] = arm.model_copy(update={"weights": weights})
     return arms
+
+
+def without_left_out(design: Design, arms: dict[str, Arm]) -> dict[str, Arm]:
+    """The arms that have seeds.
+
+    Raises
+    ------
+    ValueError
+        `arms.seeds` names an unknown arm, or leaves out all arms.
+    """
+    for name in design.seeds:
+        if name not in arms:
+            raise ValueError(f"arms.seeds.{name}: unknown arm; arms here: {', '.join(arms)}")
+    kept = {name: arm for name, arm in arms.items() if design.seeds.get(name) != []}
+    if not kept:
+        raise ValueError("arms.seeds: leaves out all arms; give one of them seeds")
+    return kept
 
 
 def place_of(design: Design, arm: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from reward_ablation.config.base import Folder, Name, Section
-from reward_ablation.config.designs import Arm, Design, expand
+from reward_ablation.config.designs import Arm, Design, expand, without_left_out
 from reward_ablation.config.grpo_settings import GrpoSettings
 from reward_ablation.config.sections.claims import ClaimOnArms
 from reward_ablation.config.sections.data import Data, Prompt
@@ -72,9 +73,33 @@ class StudyConfig(Section):
         return self.results or f"results/{self.name}"
 
     def expanded_arms(self) -> dict[str, Arm]:
-        """Arms by name, with one weight per component, in the design's order."""
+        """Arms by name, with one weight per component, in the design's order, without those that have no seeds."""
         everywhere = [name for name, component in self.components.items() if component.scored == "everywhere"]
-        return expand(self.arms, list(self.components), everywhere)
+        return without_left_out(self.arms, expand(self.arms, list(self.components), everywhere))
+
+    def seeds_of(self, arm: str) -> list[int]:
+        """Seeds of an arm: its own, or the study's."""
+        return self.arms.seeds.get(arm, self.seeds)
+
+    def seeds_in_order(self, arms: Iterable[str]) -> list[int]:
+        """Seeds that one of these arms has: the study's in their order, then the others in ascending order."""
+        own = {seed for arm in arms for seed in self.seeds_of(arm)}
+        return [seed for seed in self.seeds if seed in own] + sorted(own - set(self.seeds))
+
+    def refuse_left_out(self) -> None:
+        """Refuse an arm without seeds that other keys name; ValueError `key: ...`."""
+        named = {"baseline": self.baseline, "control": self.control}
+        for place, contrast in enumerate(self.primary.contrasts or []):
+            named |= {f"primary.contrasts.{place}.arm": contrast.arm}
+            named |= {f"primary.contrasts.{place}.against": contrast.against}
+        for name, claim in self.claims.items():
+            named |= {f"claims.{name}.arm": claim.arm, f"claims.{name}.against": claim.against}
+        for where, arm in named.items():
+            if arm is not None and self.arms.seeds.get(arm) == []:
+                raise ValueError(
+                    f"{where}: arm '{arm}' is left out of the study, as arms.seeds.{arm} is empty; give the arm seeds, "
+                    "or name another arm"
+                )
 
     def scored_in(self, arm: Arm) -> dict[str, Component]:
         """The components that score the completions of an arm's runs, by name."""

@@ -36,7 +36,7 @@ def facts(study: StudyFile, provenance: pd.DataFrame) -> dict[str, str]:
         "components": ", ".join(study.components),
         "arms": f"{len(study.arms)}, design {study.design}; baseline {study.baseline}"
         + (f"; control {study.control}" if study.control else ""),
-        "seeds": f"{len(study.seeds)}: {seeds}",
+        "seeds": f"{study.counted_seeds.partition(' seed')[0]}: {seeds}",
         "runs": f"{len({run.folder for run in study.runs})}",
         "intervals": f"{100 * study.confidence:g} % from {study.bootstrap:,} bootstrap resamples",
         "trained by": sentence(provenance),

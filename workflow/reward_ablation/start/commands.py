@@ -1,4 +1,4 @@
-"""`snakemake plan`, `status`, `preview`, `verify` and `prune`: targets that end Snakemake before it starts any job.
+"""`snakemake plan`, `status`, `preview`, `power`, `verify`, `prune`: targets that end Snakemake before any job.
 
 They are input functions, which Snakemake calls while it makes the jobs of its targets: before it takes its lock, so
 that they can be asked while a study runs, and before it asks for any machine. `plan` prints after Snakemake has made
@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from reward_ablation.cluster.site import read_site
+from reward_ablation.start.command_keys import CommandKeys
 from reward_ablation.start.finished import finished_part
 from reward_ablation.start.internals import inputs_of, once_planned, runs_here, site_file, targets
 from reward_ablation.start.memory import memory_lines
@@ -29,13 +30,16 @@ from reward_ablation.system.errors import StudyError, one_line_errors
 
 
 class Commands:
-    """The targets that make no file. The results folder is claimed before anything is deleted."""
+    """The targets that start no job. The results folder is claimed before anything is deleted."""
 
-    def __init__(self, workflow: Any, study: Study, reruns: Reruns, results_folder: ResultsFolder):
+    def __init__(
+        self, workflow: Any, study: Study, reruns: Reruns, results_folder: ResultsFolder, keys: CommandKeys
+    ) -> None:
         self.workflow = workflow
         self.study = study
         self.reruns = reruns
         self.results_folder = results_folder
+        self.keys = keys
 
     @one_line_errors()
     def plan(self, wildcards: Any) -> list[str]:
@@ -64,6 +68,14 @@ class Commands:
         self._asked_beside("preview")
         preview = Preview(self.study, finished_part(self.study, self.reruns), self.workflow)
         sys.exit(preview.make(partial(print, flush=True)))
+
+    @one_line_errors()
+    def power(self, wildcards: Any) -> NoReturn:
+        """Print what effects a study of this design would show, write it to the folder `design`, and end."""
+        self._asked_beside("power")
+        from reward_ablation.start.power import power  # loads Matplotlib
+
+        _end(power(self.study, self.keys.of("power")))
 
     @one_line_errors()
     def verify(self, wildcards: Any) -> NoReturn:
@@ -112,6 +124,7 @@ class Commands:
         asked = targets(self.workflow)
         if others := sorted(asked - {command, *allowed}):
             raise StudyError(f"{command}: makes nothing, and {others[0]} does; start one after the other")
+        self.keys.of(command)
         return asked
 
 

@@ -122,7 +122,8 @@ def arms_page(study: Study, declaration: str = "") -> str:
         [name, each.function, canonical(without_secrets(each.parameters)), each.placement, each.scored]
         for name, each in config.components.items()
     ]
-    seeds = ", ".join(map(str, config.seeds))
+    seeds = ", ".join(map(str, study.summary["seeds"]))
+    seeds += "".join(f"; of {arm}: {', '.join(map(str, its))}" for arm, its in config.arms.seeds.items() if its)
     return page(
         f"Arms and runs of {config.name}",
         f"Arms: {len(study.arms)}, by design {config.arms.design}; seeds: {seeds}; runs: {len(study.runs)}; baseline: "

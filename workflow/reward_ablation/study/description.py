@@ -22,7 +22,7 @@ def summary_of(study: Study) -> dict[str, Any]:
         "arms": [{"name": name, "weights": arm.weights, **methods.get(name, {})} for name, arm in study.arms.items()],
         "baseline": config.baseline or next(iter(study.arms)),
         "control": config.control,
-        "seeds": config.seeds,
+        "seeds": config.seeds_in_order(study.arms),
         "datasets": list(config.data.evaluation),
         "answers": {name: f"{study.answers_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets},
         "scores": {name: f"{study.scores_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets}
@@ -53,7 +53,7 @@ def methods_of(study: Study) -> dict[str, dict[str, str]]:
     methods = {}
     for name, arm in study.arms.items():
         aggregation = {**study.config.training, **arm.training}.get(AGGREGATION, OF_TRL["weighted_sum"])
-        spec = study.runs[f"{study.folders[study.keys[name]]}/seed{study.config.seeds[0]}"].arm_spec.combine
+        spec = study.runs[f"{study.folders[study.keys[name]]}/seed{study.config.seeds_of(name)[0]}"].arm_spec.combine
         methods[name] = {"combine": spec.title if spec else trl[aggregation]}
     return methods
 
@@ -62,8 +62,9 @@ def described_runs(study: Study) -> list[dict[str, Any]]:
     """Each run of each arm, with its spec; arms with the same spec share their runs."""
     runs = []
     for arm, key in study.keys.items():
-        spec = study.runs[f"{study.folders[key]}/seed{study.config.seeds[0]}"].arm_spec.content()
-        for seed in study.config.seeds:
+        seeds = study.config.seeds_of(arm)
+        spec = study.runs[f"{study.folders[key]}/seed{seeds[0]}"].arm_spec.content()
+        for seed in seeds:
             run = study.runs[f"{study.folders[key]}/seed{seed}"]
             runs.append({"arm": arm, "key": key, "seed": seed, "folder": f"runs/{run.name}", "spec": spec})
     return runs

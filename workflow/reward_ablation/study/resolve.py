@@ -101,13 +101,14 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     contents = contents_of(shared, specs)
     keys = {name: key_of(content) for name, content in contents.items()}
     folders = folders_of(keys, _names_in(root / study.root / "runs"))
-    first_arms = {key: arm for arm, key in reversed(keys.items())}
     codes = {arm: run_code(tuple(spec.functions)) for arm, spec in specs.items()}
+    sharing: dict[str, list[str]] = {}
+    for arm, key in keys.items():
+        sharing.setdefault(key, []).append(arm)
     runs = [
         Run(arm, key, seed, dump({**contents[arm], "seed": seed}), specs[arm], folders[key], launches[arm], codes[arm])
-        for arm, key in keys.items()
-        if first_arms[key] == arm
-        for seed in study.seeds
+        for key, (arm, *others) in sharing.items()
+        for seed in study.seeds_in_order([arm, *others])
     ]
     resolved = Study(
         config=study,
@@ -133,10 +134,9 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
 
 def check_lengths(study: Study, written: dict[str, Any]) -> None:
     """Refuse specs that are too long for the commands of the jobs; `written` is the config as the user wrote it."""
-    longest_seed = max(study.config.seeds)
-    for run in study.runs.values():
-        if run.seed == longest_seed:
-            check_length(run.spec + study.options(run), f"the spec of arm {run.arm}", written)
+    longest = {run.arm: run for run in sorted(study.runs.values(), key=lambda run: run.seed)}
+    for run in longest.values():
+        check_length(run.spec + study.options(run), f"the spec of arm {run.arm}", written)
     check_length(study.evaluation_spec(None), "the spec of an evaluation", written)
     check_length(study.scoring.spec.text + study.scoring.options, "the spec of the metrics", written)
     for dataset, spec in study.datasets.items():
@@ -169,6 +169,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     Refused are names that the workflow uses itself, unknown baselines and components, reward functions that cannot be
     loaded, and settings under which gradients cannot be measured or advantages cannot be placed.
     """
+    study.refuse_left_out()
     arms = trl_methods(study)
     for place, names in (("name", [study.name]), ("arms", arms), ("components", study.components)):
         for name in names:

@@ -48,7 +48,8 @@ PREVIEW = "preview"
 
 #: Folders of a study below its results folder.
 FOLDERS = (
-    *("benchmarks", "data", "evaluation", "exports", "figures", "logs", "models", PREVIEW, "report", "runs", "scores"),
+    *("benchmarks", "data", "design", "evaluation", "exports", "figures", "logs", "models", PREVIEW, "report", "runs"),
+    "scores",
     "tables",
 )
 

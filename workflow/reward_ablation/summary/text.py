@@ -102,17 +102,18 @@ def of_preview(study: StudyFile) -> list[str]:
     if preview is None:
         return []
     missing = "\n".join(f"- {plain(printable(line))}" for line in preview.missing)
-    return [f"**Preview of {preview.runs} of {preview.planned} runs.** {preview.caution}", *([missing] if missing else [])]
+    parts = [f"**Preview of {preview.runs} of {preview.planned} runs.** {preview.caution}", missing]
+    return [part for part in parts if part]
 
 
 def setting(study: StudyFile) -> str:
     """What was trained on what."""
-    seeds = ", ".join(map(str, study.seeds))
+    seeds = ("" if len(set(study.seed_counts)) == 1 else "of ") + ", ".join(map(str, study.seeds))
     components = ", ".join(study.components)
     return (
         f"{plain(study.model)}, trained with GRPO on {plain(study.training_data)} under "
         f"{counted(len(study.arms), 'weighting')} (arms, design {study.design}) of the reward components {components}, "
-        f"each with {counted(len(study.seeds), 'seed')} ({seeds}). Evaluated on {', '.join(study.datasets)}. Baseline: "
+        f"each with {study.counted_seeds} ({seeds}). Evaluated on {', '.join(study.datasets)}. Baseline: "
         f"{study.baseline}."
     )
 
@@ -199,19 +200,22 @@ def claim_card(row: Any, study: StudyFile) -> str:
 
 def about_seeds(study: StudyFile) -> str:
     """How far the number of seeds carries."""
-    seeds = len(study.seeds)
-    if seeds == 1:
+    (fewest, most), seeds = study.seed_counts, study.counted_seeds
+    if most == 1:
         return "One seed: the intervals are over questions only, and nothing here is known of other seeds."
-    if seeds >= FEW_SEEDS:
-        return f"Intervals and tests take the {seeds} seeds and the questions as drawn from all that there could be."
+    if fewest == 1:
+        return (
+            "Some arms have one seed: intervals of these arms, and of differences from them, are over questions only, "
+            "and nothing is known of other seeds of these arms."
+        )
+    if fewest >= FEW_SEEDS:
+        return f"Intervals and tests take the {seeds} and the questions as drawn from all that there could be."
     borrowed = (
         "intervals and tests also rest on how much seeds differ in the other arms, but for arms whose seeds clearly "
         "differ more (table `evaluation_by_arm`, column `flagged_arms`)"
     )
     own = "intervals and tests rest on that in part, and another set of seeds may say otherwise"
-    return (
-        f"{seeds} seeds say little of how much seeds differ: {borrowed if study.seed_variance == 'moderated' else own}."
-    )
+    return f"{seeds} say little of how much seeds differ: {borrowed if study.seed_variance == 'moderated' else own}."
 
 
 def weights(study: StudyFile) -> str:

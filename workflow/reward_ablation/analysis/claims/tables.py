@@ -12,7 +12,6 @@ from reward_ablation.analysis.claims.verdicts import p_of_ends, verdict
 from reward_ablation.analysis.evaluation.answers import (
     Answered,
     answered,
-    difference,
     distribution_of_difference,
     estimate_rows,
 )
@@ -48,7 +47,8 @@ ARMS_HELD = 64
 def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataFrame:
     """All claims of a study, in its order; Holm's p-values are over all of them.
 
-    Differences, intervals and variances are those of `paired_differences`: arms are paired by seed and question.
+    Differences, intervals and variances are those of `paired_differences`: arms are paired by question, and by
+    seed where they have the same seeds.
 
     Parameters
     ----------
@@ -69,28 +69,30 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
     for claim in study.claims:
         one, other = (answers(claim.dataset, arm)[claim.mode] for arm in (claim.arm, claim.against))
         means = seed_means(by_run[by_run["dataset"] == claim.dataset], study)[claim.mode]
-        paired = difference(one, for_seeds(other, one.seeds) if claim.against == BASE else other)
+        other = for_seeds(other, one.seeds) if claim.against == BASE else other
         runs, runs_against = study.runs_of(claim.arm), study.runs_of(claim.against)
         provenance = difference_in_provenance(runs, runs_against, values) if runs_against else None
-        rows.append(claim_row(claim, paired, means, study.confidence).assign(provenance=provenance))
+        rows.append(claim_row(claim, one, other, means, study.confidence).assign(provenance=provenance))
     table = joined(SCHEMAS["claims"], rows)
     return judged(table, study) if rows else table
 
 
-def claim_row(claim: DeclaredClaim, paired: Answered, means: SeedMeans, confidence: float) -> pd.DataFrame:
+def claim_row(
+    claim: DeclaredClaim, own: Answered, other: Answered, means: SeedMeans, confidence: float
+) -> pd.DataFrame:
     """One claim with its difference and the test, without Holm's correction and verdict.
 
     Parameters
     ----------
-    paired : Answered
-        The arm's answers minus the other's.
+    own, other : Answered
+        Answers of the arm, and of the other.
     means : SeedMeans
         Of all arms, in the claim's data set and mode.
     """
-    of, flags = distribution_of_difference(paired, claim.arm, claim.against, claim.dataset, means)
-    place = paired.metrics.index(claim.metric)
+    of, flags = distribution_of_difference(own, other, claim.arm, claim.against, claim.dataset, means)
+    place = own.metrics.index(claim.metric)
     written = {"claim": claim.name, **claim.model_dump(exclude={"name"})}
-    measured = estimate_rows(of, paired.metrics, confidence).iloc[[place]]
+    measured = estimate_rows(of, own.metrics, confidence).iloc[[place]]
     tested = {"p": p_of_ends(claim, of, place), "p_holm": np.nan, "verdict": None, "flagged_arms": flags[place]}
     return measured.assign(**written, **tested)
 

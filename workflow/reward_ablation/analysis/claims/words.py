@@ -33,7 +33,11 @@ def measured_difference(row: Any, study: StudyFile) -> str:
     """The estimate with its interval, Holm's p-value, and what they are over."""
     limits = metrics_of_study(study).limits(row.metric)
     estimate, low, high = (number(value, limits) for value in (row.estimate, row.low, row.high))
-    over = f"{counted(row.seeds, 'seed')}, {counted(row.questions, 'question')}"
+    seeds = counted(row.seeds, "seed")
+    own, other = (len(study.runs_of(arm)) for arm in (row.arm, row.against))
+    if own != other and min(own, other) > 1:
+        seeds = f"{own} seeds against {other}"
+    over = f"{seeds}, {counted(row.questions, 'question')}"
     return f"{estimate} [{low}, {high}], Holm p {p_value(row.p_holm)} ({over})"
 
 

@@ -35,6 +35,7 @@ def rows_of_mode(
     metrics = [metric for metric in parts[0].metrics if all(metric in part.metrics for part in parts)]
     limits = [parts[0].limits[parts[0].metrics.index(metric)] for metric in metrics]
     seeds, datasets = len(parts[0].seeds), len(parts)
+    fewest = min(seeds, len(baseline_parts[0].seeds))
     scores, resampled = stacked(parts, metrics)
     resampled = redrawn(resampled, generator("across", arm))
     values = [part.values[[part.metrics.index(metric) for metric in metrics]] for part in parts]
@@ -46,7 +47,7 @@ def rows_of_mode(
         resampled_others = redrawn(resampled_others, generator("across", baseline))
         low, high = percentile_interval(probability_of_improvement(resampled, resampled_others), confidence)
         # Where every seed is better, so is each resampled one: the doubt that few seeds leave is Clopper and Pearson's.
-        other = proportion_confint(0, seeds, 1 - confidence, method="beta")[1]
+        other = proportion_confint(0, fewest, 1 - confidence, method="beta")[1]
         low, high = np.where(improved == 1, 1 - other, low), np.where(improved == 0, other, high)
         rows = {"metric": metrics, "estimate": improved, "low": np.minimum(low, improved)}
         improvement = pd.DataFrame({**rows, "high": np.maximum(high, improved)})

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import gammaln
 
 from reward_ablation.analysis.evaluation.metrics import Metrics
+from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
     distribution,
@@ -194,6 +195,15 @@ def answered(
     return of_modes
 
 
+def paired_by_seed(arm: Answered, baseline: Answered) -> bool:
+    """Whether two arms are subtracted seed by seed: their seeds are equal, or one of them has but one, a common one.
+
+    A single seed says nothing of how much seeds differ. The same seed of the other arm is then all there is to compare.
+    """
+    own, other = set(arm.seeds), set(baseline.seeds)
+    return own == other or (min(len(own), len(other)) == 1 and bool(own & other))
+
+
 def difference(arm: Answered, baseline: Answered) -> Answered:
     """Arm minus baseline for the seeds that both have.
 
@@ -267,28 +277,38 @@ def difference_rows(
     study: StudyFile,
     means: Mapping[str, SeedMeans],
 ) -> pd.DataFrame:
-    """One arm minus another for each mode and metric, paired by seed and question, with tests against 0.
+    """One arm minus another for each mode and metric, with tests against 0.
 
-    `answers` has those of both arms, by arm and mode; `means` the seed means of all arms by mode.
+    Arms are paired by question, and by seed where they have the same seeds. `answers` has those of both arms, by arm
+    and mode; `means` the seed means of all arms by mode.
     """
     parts = []
     for mode, of_arm in answers[arm].items():
-        paired = difference(of_arm, answers[against][mode])
-        of, flags = distribution_of_difference(paired, arm, against, dataset, means.get(mode))
-        rows = tested_rows(of, paired, study.confidence, study.equivalence_margin)
+        other = answers[against][mode]
+        of, flags = distribution_of_difference(of_arm, other, arm, against, dataset, means.get(mode))
+        rows = tested_rows(of, of_arm, study.confidence, study.equivalence_margin)
         parts.append(rows.assign(mode=mode, flagged_arms=flags))
     return pd.concat(parts).assign(arm=arm, baseline=against, dataset=dataset)
 
 
 def distribution_of_difference(
-    paired: Answered, arm: str, against: str, dataset: str, means: SeedMeans | None
+    own: Answered, other: Answered, arm: str, against: str, dataset: str, means: SeedMeans | None
 ) -> tuple[Distribution, np.ndarray]:
     """How the metrics' means of one arm minus another are distributed, and the flagged arms by metric.
 
-    `means` has the seed means of all arms in this mode.
+    Arms with the same seeds are paired by seed; of arms with different seeds, all seeds of each count. `means` has the
+    seed means of all arms in this mode.
     """
-    variance, flags = seed_part(means, {arm: 1.0, against: -1.0}, paired)
-    return distribution_of(paired, dataset, (-1.0, 1.0), variance), flags
+    if paired_by_seed(own, other):
+        paired = difference(own, other)
+        variance, flags = seed_part(means, {arm: 1.0, against: -1.0}, paired)
+        return distribution_of(paired, dataset, (-1.0, 1.0), variance), flags
+    samples = [
+        Sample(answers.values, answers.by_seed, seed_part(means, {name: 1.0}, answers)[0])
+        for name, answers in ((arm, own), (against, other))
+    ]
+    flags = np.full(len(own.metrics), None) if means is None else means.flagged_in({arm: 1.0, against: -1.0})
+    return distribution_of_two(*samples, dataset, limits_of(own.limits, (-1.0, 1.0))), flags
 
 
 def seed_part(

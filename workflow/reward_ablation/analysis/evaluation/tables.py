@@ -261,9 +261,14 @@ def with_holm(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
 
 
 def difference_in_provenance(arm: list[StudyRun], baseline: list[StudyRun], values: dict[str, Quantities]) -> str:
-    """`same`, or `differs in ...`: quantities in which an arm's and the baseline's runs of one seed differ."""
+    """`same`, or `differs in ...`: quantities in which an arm's and the baseline's runs of one seed differ.
+
+    Of arms with different seeds, each run of one is held against each run of the other.
+    """
     of_seed = {run.seed: values[run.folder] for run in baseline}
     pairs = [(values[run.folder], of_seed[run.seed]) for run in arm if run.seed in of_seed]
+    if {run.seed for run in arm} != of_seed.keys():
+        pairs = [(values[run.folder], other) for run in arm for other in of_seed.values()]
     names = dict.fromkeys(name for one, other in pairs for name in [*one, *other])
     differing = [
         name for name in names if any(set(one.get(name, [])) != set(other.get(name, [])) for one, other in pairs)

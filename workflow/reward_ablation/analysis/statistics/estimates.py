@@ -34,9 +34,10 @@ class Spread(NamedTuple):
     Attributes
     ----------
     of_seeds, of_questions : array
-        Standard errors from the choice of seeds, and from that of questions; independent of each other.
+        Standard errors from the choice of seeds, and from that of questions; independent of each other. Of two arms
+        with seeds of their own, `of_seeds` is a (2, metrics) array.
     degrees : array
-        Degrees of freedom of `of_seeds`.
+        Degrees of freedom of `of_seeds`, of the same shape.
     least : array
         Smallest standard error that is assumed, whatever the seeds.
     skewness : array
@@ -73,7 +74,8 @@ class Distribution(NamedTuple):
     @property
     def all_equal(self) -> np.ndarray:
         """Whether all values of a metric are equal, so that they give no standard error."""
-        return (self.spread.of_seeds == 0) & (self.spread.of_questions == 0) & (self.spread.least == 0)
+        seeds = np.atleast_2d(self.spread.of_seeds == 0).all(axis=0)
+        return np.asarray(seeds & (self.spread.of_questions == 0) & (self.spread.least == 0))
 
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
         """Distance from the mean to an end of its interval.
@@ -84,7 +86,8 @@ class Distribution(NamedTuple):
         `factor` gives margin over standard error by degrees of freedom.
         """
         seeds, questions = factor(self.spread.degrees), factor(max(self.questions - 1.0, 1.0))
-        of_both = np.hypot(self.spread.of_seeds * seeds, self.spread.of_questions * questions)
+        of_seeds = np.hypot.reduce(np.atleast_2d(self.spread.of_seeds * seeds), axis=0)
+        of_both = np.hypot(of_seeds, self.spread.of_questions * questions)
         return np.maximum(of_both, self.spread.least * questions)
 
 
@@ -100,23 +103,49 @@ def spread(values: np.ndarray) -> Spread:
     a (metrics, seeds, questions) array of questions' means over their samples.
     """
     _, seeds, questions = values.shape
-    cells = seeds * questions
+    centred = _centred(values)
+    third = (centred.mean(axis=1) ** 3).mean(axis=1) / questions**2
+    return spread_of(_mean_squares(centred), seeds, questions, third)
+
+
+class MeanSquares(NamedTuple):
+    """Mean squares of a two-way analysis of variance of seeds and questions: (metrics,) arrays."""
+
+    seed: np.ndarray
+    question: np.ndarray
+    residual: np.ndarray
+
+
+def mean_squares(values: np.ndarray) -> MeanSquares:
+    """Mean squares of a (metrics, seeds, questions) array of questions' means over their samples."""
+    return _mean_squares(_centred(values))
+
+
+def _centred(values: np.ndarray) -> np.ndarray:
     mean = values.mean(axis=(1, 2), keepdims=True)
     centred = values - mean
     centred[(np.abs(centred) < 1e-9 * (1 + np.abs(mean))).all(axis=(1, 2))] = 0.0  # rounding of equal values
+    return np.asarray(centred)
+
+
+def _mean_squares(centred: np.ndarray) -> MeanSquares:
+    _, seeds, questions = centred.shape
     by_question, by_seed = centred.mean(axis=1), centred.mean(axis=2)
     total = np.einsum("msq,msq->m", centred, centred)
     seed_sum, question_sum = questions * (by_seed**2).sum(axis=1), seeds * (by_question**2).sum(axis=1)
-    of_seed, of_question = seed_sum / max(seeds - 1, 1), question_sum / max(questions - 1, 1)
     rest = np.maximum(total - seed_sum - question_sum, 0.0) / max((seeds - 1) * (questions - 1), 1)
+    return MeanSquares(seed_sum / max(seeds - 1, 1), question_sum / max(questions - 1, 1), rest)
 
-    from_seeds, from_questions = of_seed / cells, np.maximum(of_question - rest, 0.0) / cells
+
+def spread_of(squares: MeanSquares, seeds: int, questions: int, third: np.ndarray | float = 0.0) -> Spread:
+    """Standard errors from mean squares; `third` is the third central moment of the mean that questions make."""
+    cells = seeds * questions
+    from_seeds, from_questions = squares.seed / cells, np.maximum(squares.question - squares.residual, 0.0) / cells
     # Means of few seeds can be all but equal by chance; questions and samples then leave more doubt than that.
-    alone = np.sqrt(np.maximum(of_question, rest) / cells)
+    alone = np.sqrt(np.maximum(squares.question, squares.residual) / cells)
     error = np.maximum(np.sqrt(from_seeds + from_questions), alone)
-    third = (by_question**3).mean(axis=1) / questions**2
-    skewness = np.divide(third, error**3, out=np.zeros_like(third), where=error > 0)
-    degrees = np.full(len(values), max(seeds - 1.0, 1.0))
+    skewness = np.divide(third, error**3, out=np.zeros_like(error), where=error > 0)
+    degrees = np.full(len(error), max(seeds - 1.0, 1.0))
     return Spread(np.sqrt(from_seeds), np.sqrt(from_questions), degrees, SHORTEST * alone, np.clip(skewness, -1.0, 1.0))
 
 
@@ -155,6 +184,15 @@ def resampled_seeds(values: np.ndarray, label: str, resamples: int) -> np.ndarra
     return (_shares(resamples, questions, "questions", label) @ flat.T).reshape(resamples, metrics, seeds)
 
 
+def resampled_means(by_seed: np.ndarray, *labels: str) -> np.ndarray:
+    """(resamples, metrics) means of `resampled_seeds` over seeds that are drawn with replacement.
+
+    `labels` decide the random numbers.
+    """
+    drawn = _shares(len(by_seed), by_seed.shape[2], "seeds", *labels)
+    return np.einsum("bms,bs->bm", by_seed, drawn).astype(float)
+
+
 def distribution(
     values: np.ndarray,
     by_seed: np.ndarray,
@@ -175,8 +213,7 @@ def distribution(
         Variance between seeds; by default that of the values alone.
     """
     _, seeds, questions = values.shape
-    drawn = _shares(len(by_seed), seeds, "seeds", label)
-    means = np.einsum("bms,bs->bm", by_seed, drawn).astype(float)
+    means = resampled_means(by_seed, label)
     of_mean = spread(values) if seed_variance is None else moderated(spread(values), seeds, seed_variance)
     return Distribution(values.mean(axis=(1, 2)), of_mean, standardised(means), *limits, seeds, questions)
 

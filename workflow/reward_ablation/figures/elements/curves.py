@@ -189,8 +189,8 @@ def no_total(study: StudyFile) -> str:
 
 def seeds_note(study: StudyFile, steps: pd.Series, most_points: int = MOST_POINTS) -> str:
     """Say what lines and bands are."""
-    seeds, point = len(study.seeds), steps_per_point(steps, most_points)
+    point = steps_per_point(steps, most_points)
     band = "Line: the one seed, so there is no band."
-    if seeds > 1:
-        band = f"Line: mean over {seeds} seeds. Band: from the lowest seed to the highest."
+    if study.seed_counts[1] > 1:
+        band = f"Line: mean over {study.counted_seeds}. Band: from the lowest seed to the highest."
     return band if point == 1 else f"{band} Each point: mean over {point} neighbouring steps."

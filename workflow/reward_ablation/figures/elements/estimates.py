@@ -166,11 +166,13 @@ def interval_note(
     study: StudyFile, means: str = "Points", intervals: str = "Bars", of_all: str = "", detail: str = ""
 ) -> str:
     """Say what shows means and what intervals; several seeds: more of means (`of_all`) and of intervals (`detail`)."""
-    seeds = len(study.seeds)
+    fewest, most = study.seed_counts
     level = f"{100 * study.confidence:g} % intervals"
-    if seeds == 1:
+    if most == 1:
         return f"{means}: the one seed. {intervals}: {level} over questions only; nothing is known of other seeds."
-    return f"{means}: mean over {seeds} seeds{of_all}. {intervals}: {level} over seeds and questions{detail}."
+    alone = "; of an arm with one seed: over questions only" if fewest == 1 else ""
+    over = f"over seeds and questions{alone}{detail}"
+    return f"{means}: mean over {study.counted_seeds}{of_all}. {intervals}: {level} {over}."
 
 
 def base_note(study: StudyFile) -> str:

@@ -118,7 +118,7 @@ def similarity_heatmap(similarity_by_step: pd.DataFrame, study: StudyFile) -> Fi
         bottom.set_xlabel("optimizer step")
     bar = figure.colorbar(mesh, ax=panels, shrink=min(1.0, 2.0 / (len(pairs) * height) + 0.3), aspect=25)
     bar.set_label(LABEL)
-    seeds = "the one seed" if len(study.seeds) == 1 else f"{len(study.seeds)} seeds"
+    seeds = "the one seed" if study.seed_counts[1] == 1 else study.counted_seeds
     note = (
         f"Part of the cosine from completions of different prompts. Mean over {seeds}, and over neighbouring steps "
         "and layers where they share a cell. Input on top. Dot: the 95\u00a0% interval (Student's t over the cell's "

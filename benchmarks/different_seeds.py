@@ -1,0 +1,128 @@
+"""Simulated differences of arms with different seeds: how often intervals hold the truth, and how long they are.
+
+    python benchmarks/different_seeds.py --json FILE [--studies 1000]
+
+Studies of four arms as in benchmarks/coverage_of_studies.py. The first arm, with which the others are compared, has
+more seeds than they have. `all` takes all seeds of each arm, as the tables do. `shared` pairs the arms by the seeds that
+both have, and leaves the other seeds unused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from coverage_of_studies import BATCH, CONFIDENCE, QUESTIONS, RESAMPLES, Scenario, simulated
+
+from reward_ablation.analysis.evaluation.answers import Answered, difference, distribution_of, seed_part
+from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two
+from reward_ablation.analysis.statistics.estimates import Distribution, intervals, resampled_seeds
+from reward_ablation.analysis.statistics.intervals import generator
+from reward_ablation.analysis.statistics.limits import SHARE
+from reward_ablation.analysis.statistics.seed_variance import SeedMeans
+
+DOCUMENT = "design-budget.md"
+
+#: Seeds of each other arm, and of the first.
+SEEDS = [(2, 5), (3, 8)]
+METHODS = ["all", "shared"]
+
+SCENARIOS = [
+    Scenario("spread .1"),
+    Scenario("spread .4", spreads=(0.4, 0.4, 0.4, 0.4)),
+    Scenario("spread .4, correlation .7", spreads=(0.4, 0.4, 0.4, 0.4), correlation=0.7),
+    Scenario("accuracies .02 to .98, spread .4", (0.02, 0.3, 0.7, 0.98), (0.4, 0.4, 0.4, 0.4)),
+    Scenario("first arm 8 times .1", spreads=(0.8, 0.1, 0.1, 0.1)),
+    Scenario("last arm 4 times .1", spreads=(0.1, 0.1, 0.1, 0.4)),
+]
+
+
+def answers_of(values: np.ndarray, fewer: int, label: str) -> tuple[list[Answered], SeedMeans]:
+    """Answers of each arm, one metric a study, and the means of all seeds; only the first arm has all seeds."""
+    studies, arms, seeds, _ = values.shape
+    means = values.mean(axis=3)
+    means[:, 1:, fewer:] = np.nan
+    counts = [seeds, *[fewer] * (arms - 1)]
+    names = [str(study) for study in range(studies)]
+    answers = []
+    for arm, count in enumerate(counts):
+        own = values[:, arm, :count]
+        answers.append(
+            Answered(names, list(range(count)), own, resampled_seeds(own, label, RESAMPLES), [SHARE] * studies)
+        )
+    arm_names = [str(arm) for arm in range(arms)]
+    return answers, SeedMeans(arm_names, list(range(seeds)), means, [SHARE] * studies, QUESTIONS)
+
+
+def by_all(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> Distribution:
+    """The arm less the first, by all seeds of each."""
+    samples = [
+        Sample(answers[place].values, answers[place].by_seed, seed_part(means, {str(place): 1.0}, answers[place])[0])
+        for place in (arm, 0)
+    ]
+    return distribution_of_two(*samples, label, (np.full(BATCH, -1.0), np.ones(BATCH)))
+
+
+def by_shared(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> Distribution:
+    """The arm less the first, paired by the seeds that both have."""
+    paired = difference(answers[arm], answers[0])
+    return distribution_of(paired, label, (-1.0, 1.0), seed_part(means, {str(arm): 1.0, "0": -1.0}, paired)[0])
+
+
+def measure(scenario: Scenario, fewer: int, more: int, studies: int) -> dict[str, Any]:
+    """Coverage and mean length of each difference, by method."""
+    rng = generator("different seeds", *map(str, scenario), str(fewer), str(more))
+    held: dict[str, dict[str, list[np.ndarray]]] = {
+        method: {f"{what} {arm}": [] for what in ("holds", "length") for arm in (1, 2, 3)} for method in METHODS
+    }
+    for batch in range(studies // BATCH):
+        label = f"batch {batch}"
+        answers, means = answers_of(simulated(scenario, more, rng), fewer, label)
+        for arm in (1, 2, 3):
+            truth = scenario.accuracies[arm] - scenario.accuracies[0]
+            for method, made in zip(METHODS, (by_all, by_shared), strict=True):
+                low, high = intervals(made(arm, answers, means, label), CONFIDENCE)
+                held[method][f"holds {arm}"].append((low <= truth) & (truth <= high))
+                held[method][f"length {arm}"].append(high - low)
+    of_methods = {
+        method: {name: float(np.mean(values)) for name, values in of_method.items()}
+        for method, of_method in held.items()
+    }
+    return {"scenario": scenario.name, "fewer": fewer, "more": more, **of_methods}
+
+
+def table(result: dict[str, Any]) -> str:
+    """Markdown: a row a scenario and pair of numbers of seeds."""
+    lines = ["| arms | seeds | all: holds | length | shared: holds | length | all / shared |", "| --- " * 7 + "|"]
+    for row in result["rows"]:
+        cells, lengths = [], []
+        for method in METHODS:
+            holds, of_method = ([row[method][f"{what} {arm}"] for arm in (1, 2, 3)] for what in ("holds", "length"))
+            lengths.append(np.mean(of_method))
+            cells += [f"{100 * np.mean(holds):.1f} ({100 * min(holds):.1f})", f"{lengths[-1]:.3f}"]
+        seeds = f"{row['fewer']} against {row['more']}"
+        lines.append(f"| {row['scenario']} | {seeds} | {' | '.join(cells)} | {lengths[0] / lengths[1]:.2f} |")
+    note = (
+        f"Percent of {result['studies']:,} simulated studies whose 95 % interval of a difference holds the truth: mean "
+        "over three differences, and in brackets the worst of them. Length: mean length of the intervals."
+    )
+    return "\n".join([*lines, "", note])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--studies", type=int, default=1000)
+    options = parser.parse_args()
+    rows = [measure(scenario, *seeds, options.studies) for scenario in SCENARIOS for seeds in SEEDS]
+    result = {"studies": options.studies, "rows": rows}
+    if options.json:
+        options.json.write_text(json.dumps(result))
+    print(table(result))
+
+
+if __name__ == "__main__":
+    main()

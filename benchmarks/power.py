@@ -1,0 +1,174 @@
+"""Power and interval lengths as `snakemake power` foresees them, beside those of simulated studies.
+
+    python benchmarks/power.py --json FILE [--studies 2000]
+
+Studies of four arms are simulated and analysed as in benchmarks/coverage_of_studies.py, by the code that makes the
+tables. The forecast has the mean variance components of many pilots of 200 questions with 4 samples, and is made for
+designs of other sizes too. The second table has forecasts from single pilots of two or three seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from coverage_of_studies import BATCH, CONFIDENCE, POWER, QUESTIONS, SAMPLES, Scenario, estimated, simulated
+
+from reward_ablation.analysis.statistics.estimates import holm
+from reward_ablation.analysis.statistics.intervals import generator
+from reward_ablation.analysis.statistics.limits import SHARE
+from reward_ablation.analysis.statistics.seed_variance import SeedMeans
+from reward_ablation.design import variances
+from reward_ablation.design.power import RANGE, Design, Plan, Tests, Variance
+from reward_ablation.design.variances import Components, SeedPart
+
+DOCUMENT = "design-power.md"
+ARMS = ["0", "1", "2", "3"]
+PAIRS = [(arm, "0") for arm in ARMS[1:]]
+TESTS = Tests(PAIRS, CONFIDENCE, True)
+
+#: Seeds of each pilot that the mean components are from.
+PILOT_SEEDS = 20
+
+#: Pilots and new studies of the second table.
+PILOTS = 200
+
+ONE_ARM = Scenario("one arm 10 points higher", (0.6, 0.6, 0.6, 0.7), (0.2, 0.2, 0.2, 0.2))
+CORRELATED = Scenario("spread .4, correlation .7", (0.5, 0.55, 0.6, 0.7), (0.4, 0.4, 0.4, 0.4), 0.7)
+HIGH = Scenario("accuracies .90 to .97", (0.9, 0.92, 0.95, 0.97), (0.2, 0.2, 0.2, 0.2))
+CASES = [
+    *((POWER, Design(seeds, QUESTIONS, SAMPLES)) for seeds in (2, 3, 4, 5, 8)),
+    *((POWER, Design(3, *size)) for size in ((QUESTIONS, 1), (2 * QUESTIONS, SAMPLES))),
+    *((scenario, Design(seeds, QUESTIONS, SAMPLES)) for scenario in (ONE_ARM, CORRELATED, HIGH) for seeds in (3, 5)),
+]
+
+
+def pilot(values: np.ndarray, samples: int) -> Components:
+    """Components of one study's question means: (arms, seeds, questions) array."""
+    by_arm = {arm: dict(enumerate(of_arm)) for arm, of_arm in zip(ARMS, values, strict=True)}
+    sample = {
+        arm: float((of_arm * (1 - of_arm)).mean() * samples / (samples - 1))
+        for arm, of_arm in zip(ARMS, values, strict=True)
+    }
+    return variances.estimated(by_arm, samples, sample, SHARE, PAIRS, "pilot")
+
+
+def mean_components(scenario: Scenario) -> Components:
+    """Mean components of `BATCH` large pilots, whose errors cancel."""
+    rng = generator("mean components", *map(str, scenario))
+    pilots = [pilot(values, SAMPLES) for values in simulated(scenario, PILOT_SEEDS, rng)]
+
+    def mean(name: str) -> dict[Any, float]:
+        return {key: float(np.mean([getattr(of, name)[key] for of in pilots])) for key in getattr(pilots[0], name)}
+
+    parts = np.array([of.seed for of in pilots]).mean(axis=0)
+    names = ("means", "interaction", "sample", "question")
+    seed = SeedPart(parts[0], parts[1], np.inf, parts[3])
+    return replace(pilots[0], seed=seed, flagged=(), **{name: mean(name) for name in names})
+
+
+def analysed(scenario: Scenario, design: Design, studies: int) -> tuple[np.ndarray, np.ndarray]:
+    """What Holm's tests find, and the lengths of intervals, by the code of the tables: two (contrasts, studies) arrays."""
+    rng = generator("power", *map(str, scenario), *map(str, design))
+    identity, found, lengths = np.eye(len(ARMS)), [], []
+    for batch in range(studies // BATCH):
+        values = simulated(scenario, design.seeds, rng, design.questions, design.samples)
+        means = SeedMeans(ARMS, list(range(design.seeds)), values.mean(axis=3), [SHARE] * BATCH, design.questions)
+        ends = [
+            estimated(values, identity[arm] - identity[0], "moderated", means, f"batch {batch}")
+            for arm in range(1, len(ARMS))
+        ]
+        found.append(np.apply_along_axis(holm, 0, np.array([p for _, _, p in ends])) < 1 - CONFIDENCE)
+        lengths.append(np.array([high - low for low, high, _ in ends]))
+    return np.concatenate(found, axis=1), np.concatenate(lengths, axis=1)
+
+
+def compare(scenario: Scenario, design: Design, components: Components, studies: int) -> dict[str, Any]:
+    """Powers and mean lengths of the contrasts, simulated in full and foreseen."""
+    found, lengths = analysed(scenario, design, studies)
+    forecast = Plan(components, TESTS).simulated(design, Variance.ESTIMATED)
+    truths = np.array(scenario.accuracies[1:]) - scenario.accuracies[0]
+    return {
+        **{"scenario": scenario.name, "design": design, "truths": truths.tolist()},
+        **{"power": found.mean(axis=1).tolist(), "length": lengths.mean(axis=1).tolist()},
+        "power_foreseen": forecast.found(truths).mean(axis=1).tolist(),
+        "length_foreseen": [forecast.lengths(n, truth).mean() for n, truth in enumerate(truths)],
+    }
+
+
+def from_single_pilots(scenario: Scenario, seeds: int) -> dict[str, Any]:
+    """How often the ranges of single pilots hold the power and the length of a study of four seeds."""
+    rng = generator("single pilots", str(seeds))
+    design = Design(4, QUESTIONS, SAMPLES)
+    found, lengths = analysed(scenario, design, 10 * BATCH)
+    held_power, held_length, widths = [], [], []
+    pilots = [values for _ in range(PILOTS // BATCH) for values in simulated(scenario, seeds, rng)]
+    for number, values in enumerate(pilots):
+        components = pilot(values, SAMPLES)
+        plan = Plan(replace(components, means=dict(zip(ARMS, scenario.accuracies, strict=True))), TESTS)
+        low, high = np.quantile(plan.simulated(design, Variance.PROBABLE).lengths(0, 0.0), RANGE)
+        held_length.append(low <= lengths[0, number] <= high)
+        truths = np.array(scenario.accuracies[1:]) - scenario.accuracies[0]
+        ends = [plan.simulated(design, of).found(truths)[1].mean() for of in (Variance.HIGH, Variance.LOW)]
+        held_power.append(ends[0] <= found[1].mean() <= ends[1])
+        widths.append(high / low)
+    return {
+        **{"seeds": seeds, "power": np.mean(held_power), "length": np.mean(held_length)},
+        "ratio": float(np.median(widths)),
+    }
+
+
+def worst(result: dict[str, Any]) -> float:
+    """Largest distance of a power that was foreseen from the simulated one."""
+    return max(float(np.abs(np.subtract(row["power"], row["power_foreseen"])).max()) for row in result["cases"])
+
+
+def table(result: dict[str, Any]) -> str:
+    """Both tables with what their numbers are."""
+    lines = [
+        "| arms | seeds | questions × samples | differences | power | foreseen | length | foreseen |",
+        "| --- " * 8 + "|",
+    ]
+    for row in result["cases"]:
+        seeds, questions, samples = row["design"]
+        parts = [row["scenario"], str(seeds), f"{questions} × {samples}"]
+        parts.append(" ".join(f"{truth:.2f}" for truth in row["truths"]))
+        for name, digits in (("power", 2), ("power_foreseen", 2), ("length", 3), ("length_foreseen", 3)):
+            parts.append(" ".join(f"{value:.{digits}f}" for value in row[name]))
+        lines.append(f"| {' | '.join(parts)} |")
+    note = (
+        f"Of {result['studies']:,} simulated studies; the largest distance of a power foreseen from the simulated one is "
+        f"{100 * worst(result):.1f} points. The third row of numbers in a cell belongs to the third difference."
+    )
+    lines += ["", note, "", "| seeds of the pilot | range holds the power | holds the length | upper over lower end |"]
+    lines.append("| --- " * 4 + "|")
+    for row in result["pilots"]:
+        lines.append(
+            f"| {row['seeds']} | {100 * row['power']:.0f} % | {100 * row['length']:.0f} % | {row['ratio']:.1f} |"
+        )
+    return "\n".join([*lines, "", f"80 % ranges for a study of four seeds, from each of {PILOTS} pilots of four arms."])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--studies", type=int, default=2000)
+    options = parser.parse_args()
+    components = {scenario.name: mean_components(scenario) for scenario in (POWER, ONE_ARM, CORRELATED, HIGH)}
+    cases = []
+    for scenario, design in CASES:
+        cases.append(compare(scenario, design, components[scenario.name], options.studies))
+        print(json.dumps(cases[-1]), flush=True)
+    pilots = [from_single_pilots(POWER, seeds) for seeds in (2, 3)]
+    result = {"studies": options.studies, "cases": cases, "pilots": pilots}
+    if options.json:
+        options.json.write_text(json.dumps(result))
+    print(table(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Difference of two arms that were trained with different seeds.
+
+Two arms with the same seeds are subtracted seed by seed. Of arms with different seeds, each arm has the mean over all
+of its own seeds. The seeds of the two arms are then two samples, each with a variance and degrees of freedom of its
+own, and their margins add up by their squares (MOVER, as in `estimates`). Questions stay paired, since both arms
+answered the same ones.
+
+What a seed does to both arms alike does not cancel here. Where seeds that both arms have are correlated, intervals are
+longer than they need be, and hold the truth all the more often.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from reward_ablation.analysis.statistics.estimates import (
+    Distribution,
+    MeanSquares,
+    Spread,
+    mean_squares,
+    moderated,
+    resampled_means,
+    spread,
+    spread_of,
+    standardised,
+)
+from reward_ablation.analysis.statistics.seed_variance import SeedVariance
+
+
+class Sample(NamedTuple):
+    """One arm's answers.
+
+    Attributes
+    ----------
+    values : (metrics, seeds, questions) array
+        Means of questions over their samples.
+    by_seed : (resamples, metrics, seeds) array
+        `resampled_seeds` of the values, with the label of the questions.
+    seed_variance : SeedVariance or None
+        Variance between the arm's seeds; None for that of the values alone.
+    """
+
+    values: np.ndarray
+    by_seed: np.ndarray
+    seed_variance: SeedVariance | None = None
+
+
+def distribution_of_two(own: Sample, other: Sample, label: str, limits: tuple[np.ndarray, np.ndarray]) -> Distribution:
+    """How the means of one arm minus those of another are distributed, each over all of its seeds.
+
+    Parameters
+    ----------
+    own, other : Sample
+        The questions are the same, and so are their resamples.
+    label : str
+        Whose questions these are.
+    limits : two (metrics,) arrays
+        Lowest and highest value that each metric's difference can have.
+
+    Returns
+    -------
+    Distribution
+        `seeds` is the smaller of the two numbers of seeds.
+    """
+    estimate = own.values.mean(axis=(1, 2)) - other.values.mean(axis=(1, 2))
+    means = resampled_means(own.by_seed, label) - resampled_means(other.by_seed, label, "other arm")
+    seeds, questions = min(own.values.shape[1], other.values.shape[1]), own.values.shape[2]
+    return Distribution(estimate, spread_of_two(own, other), standardised(means), *limits, seeds, questions)
+
+
+def spread_of_two(own: Sample, other: Sample) -> Spread:
+    """Standard errors of the difference: `of_seeds` and `degrees` are (2, metrics) arrays, a row an arm.
+
+    With Q questions, S and T seeds and the residual mean squares of both arms, the variance that comes of questions is
+    (variance between questions of the difference - residual / S - residual / T) / Q, never below 0. With S = T and
+    independent seeds this is what `spread` has for the paired difference.
+    """
+    samples, questions = (own, other), own.values.shape[2]
+    alone = [spread(sample.values) for sample in samples]
+    residual = np.sum([mean_squares(each.values).residual / each.values.shape[1] for each in samples], axis=0)
+    by_question = own.values.mean(axis=1) - other.values.mean(axis=1)
+    third = ((by_question - by_question.mean(axis=1, keepdims=True)) ** 3).mean(axis=1) / questions**2
+    from_seeds = np.sum([each.of_seeds**2 for each in alone], axis=0)
+    squares = MeanSquares(questions * from_seeds, mean_squares(by_question[:, None]).question, residual)
+    of_seeds = [
+        each if sample.seed_variance is None else moderated(each, sample.values.shape[1], sample.seed_variance)
+        for each, sample in zip(alone, samples, strict=True)
+    ]
+    return spread_of(squares, 1, questions, third)._replace(
+        of_seeds=np.stack([each.of_seeds for each in of_seeds]), degrees=np.stack([each.degrees for each in of_seeds])
+    )

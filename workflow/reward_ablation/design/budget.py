@@ -1,0 +1,272 @@
+"""Seeds of each arm under a limit of hours, such that the primary contrasts are as sharp as they can be.
+
+The squared margin of a difference of two arms is a sum: of each arm, the squared quantile of Student's t times the
+variance of its mean over seeds, and of the questions, which both arms answer. So an integer program chooses the seeds:
+a binary variable for each arm and number of seeds, with squared margins and hours as linear coefficients (optimal
+allocation, as in Cochran, "Sampling Techniques", 1977, section 5.5, for intervals in place of variances). The margins
+are those of `analysis.statistics.different_seeds`. Where all arms have the same seeds, differences are paired by seed;
+this choice is compared with that of the program, and the better one is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import numpy as np
+from scipy.special import stdtrit
+
+from reward_ablation.analysis.statistics.intervals import generator
+from reward_ablation.analysis.statistics.seed_variance import MOST_BORROWED
+from reward_ablation.design.variances import Components, Pair
+from reward_ablation.system.errors import StudyError
+
+#: Fewest seeds of an arm: one seed says nothing of how much seeds differ.
+FEWEST = 2
+
+#: Most seeds of an arm that are considered, unless more are finished.
+MOST = 20
+
+#: Share of the mean squared margin in what is minimised beside the largest: hours that do not help the widest contrast
+#: go to the others.
+TO_OTHERS = 1e-3
+
+#: Seconds after which the best choice so far is taken, and the relative gap at which a choice is good enough.
+TIME_LIMIT, GAP = 60, 1e-4
+
+#: Power of the smallest effect that is told, and simulated tests behind it.
+POWER, DRAWS = 0.8, 20_000
+
+
+class TooFewHours(StudyError):
+    """The limit does not pay for the least study; `least` are the hours that do."""
+
+    def __init__(self, least: float) -> None:
+        super().__init__(f"{least:g} hours is the least")
+        self.least = least
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What the intervals of primary contrasts are made of, for one size of the evaluation.
+
+    Attributes
+    ----------
+    variances : dict of str to float
+        Variance between the seeds of each arm of what is not common to all arms, in squared units of the metric.
+    common : dict of str to float
+        Variance that comes of what a seed does to all arms.
+    questions : dict of Pair to float
+        Variance of each primary contrast that comes of the choice of questions.
+    question_count : int
+    confidence : float
+    lends : bool
+        Whether arms borrow variances from others.
+    """
+
+    variances: Mapping[str, float]
+    common: Mapping[str, float]
+    questions: Mapping[Pair, float]
+    question_count: int
+    confidence: float
+    lends: bool
+
+    def degrees(self, arm: str, seeds: Mapping[str, int]) -> float:
+        """Degrees of freedom of an arm's variance: an arm borrows from two or more others that have all its seeds."""
+        lending = sum(number >= seeds[arm] for number in seeds.values())
+        return seeds[arm] - 1 + (MOST_BORROWED if self.lends and lending > 2 else 0.0)
+
+    def terms(self, pair: Pair, seeds: Mapping[str, int]) -> list[tuple[float, float]]:
+        """Variances of a contrast with their degrees of freedom: of both arms together or of each, and of questions."""
+        of_questions = (self.questions[pair], max(self.question_count - 1.0, 1.0))
+        if seeds[pair[0]] == seeds[pair[1]]:
+            number = seeds[pair[0]]
+            together = sum(self.variances[arm] for arm in pair) / number
+            return [(together, self.degrees(pair[0], seeds)), of_questions]
+        of_arms = [((self.variances[arm] + self.common[arm]) / seeds[arm], self.degrees(arm, seeds)) for arm in pair]
+        return [*of_arms, of_questions]
+
+    def margin(self, pair: Pair, seeds: Mapping[str, int]) -> float:
+        """Half the length that the interval of a contrast is expected to have."""
+        level = (1 + self.confidence) / 2
+        return math.sqrt(
+            sum(variance * _quantile(degrees, level) ** 2 for variance, degrees in self.terms(pair, seeds))
+        )
+
+    def detectable(self, pair: Pair, seeds: Mapping[str, int], tests: int) -> float:
+        """Smallest difference that a test at Holm's first level over so many tests finds with a power of 80 %."""
+        terms, rng = self.terms(pair, seeds), generator("budget")
+        level = 1 - (1 - self.confidence) / tests / 2
+        squares = np.zeros(DRAWS)
+        for variance, degrees in terms:
+            squares += variance * _quantile(degrees, level) ** 2 * rng.chisquare(degrees, DRAWS) / degrees
+        error = math.sqrt(sum(variance for variance, _ in terms)) * rng.normal(size=DRAWS)
+        return float(np.quantile(np.sqrt(squares) - error, POWER))
+
+
+@cache
+def _quantile(degrees: float, level: float) -> float:
+    return float(stdtrit(degrees, level))
+
+
+def precision_of(components: Components, questions: int, samples: int, confidence: float, lends: bool) -> Precision:
+    """What a study's intervals are made of with so many questions and samples."""
+    return Precision(
+        variances={arm: components.seed_variance(arm, questions, samples) for arm in components.means},
+        common={arm: components.slope(arm) ** 2 * components.seed.common for arm in components.means},
+        questions={pair: variance / questions for pair, variance in components.question.items()},
+        question_count=questions,
+        confidence=confidence,
+        lends=lends,
+    )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What seeds to choose.
+
+    Attributes
+    ----------
+    precision : Precision
+    hours : dict of str to float
+        Of one more run of each arm, with its evaluations.
+    finished : dict of str to int
+        Finished runs of each arm, which cost nothing and are kept.
+    fixed : float
+        Hours that are spent whatever is chosen, such as evaluations of finished runs at another size.
+    needed : frozenset of str
+        Arms that cannot be left out.
+    weights : dict of Pair to float, optional
+        Minimise the sum of squared margins with these weights; default the largest squared margin.
+    most : int
+        Most seeds of an arm.
+    """
+
+    precision: Precision
+    hours: Mapping[str, float]
+    finished: Mapping[str, int] = field(default_factory=dict)
+    fixed: float = 0.0
+    needed: frozenset[str] = frozenset()
+    weights: Mapping[Pair, float] | None = None
+    most: int = MOST
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The primary contrasts."""
+        return list(self.precision.questions)
+
+    @property
+    def contrasted(self) -> set[str]:
+        """Arms of the primary contrasts."""
+        return {arm for pair in self.pairs for arm in pair}
+
+    def options(self, arm: str) -> list[int]:
+        """Numbers of seeds that an arm may have; 0 leaves it out. An arm in no contrast gets no further seeds."""
+        there = self.finished.get(arm, 0)
+        if arm not in self.contrasted:
+            return [max(there, FEWEST) if arm in self.needed else there]
+        least = max(there, FEWEST)
+        numbers = list(range(least, max(self.most, least) + 1))
+        return numbers if there or arm in self.needed else [0, *numbers]
+
+    def cost(self, seeds: Mapping[str, int]) -> float:
+        """Hours of a choice that are still to be spent."""
+        more = {arm: max(number - self.finished.get(arm, 0), 0) for arm, number in seeds.items()}
+        return self.fixed + sum(number * self.hours[arm] for arm, number in more.items())
+
+    def kept(self, seeds: Mapping[str, int]) -> list[Pair]:
+        """The contrasts whose arms are both in the study."""
+        return [pair for pair in self.pairs if all(seeds[arm] for arm in pair)]
+
+    def value(self, seeds: Mapping[str, int]) -> tuple[float, ...]:
+        """What is minimised: contrasts that are left out first, then squared margins."""
+        present = {arm: number for arm, number in seeds.items() if number}
+        squares = {pair: self.precision.margin(pair, present) ** 2 for pair in self.kept(seeds)}
+        lost = float(len(self.pairs) - len(squares))
+        if self.weights is not None:
+            return lost, sum(self.weights[pair] * square for pair, square in squares.items())
+        return lost, max(squares.values(), default=0.0), sum(squares.values())
+
+
+def choose(problem: Problem, limit: float) -> dict[str, int]:
+    """Number of seeds of each arm, 0 for one that is left out, within a limit of hours.
+
+    Raises
+    ------
+    TooFewHours
+        The limit does not pay for the fewest seeds of the arms that are needed.
+    """
+    least = {arm: problem.options(arm)[0] for arm in problem.hours}
+    if problem.cost(least) > limit + 1e-9:
+        raise TooFewHours(problem.cost(least))
+    choices = [least, program(problem, limit), equal_seeds(problem, limit)]
+    return min((choice for choice in choices if choice is not None), key=problem.value)
+
+
+def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
+    """The most seeds that all arms of the contrasts can have alike; None where the limit does not pay for two."""
+    chosen = None
+    for number in range(FEWEST, problem.most + 1):
+        seeds = {
+            arm: max(number, problem.finished.get(arm, 0)) if arm in problem.contrasted else problem.options(arm)[0]
+            for arm in problem.hours
+        }
+        if problem.cost(seeds) <= limit + 1e-9:
+            chosen = seeds
+    return chosen
+
+
+def program(problem: Problem, limit: float) -> dict[str, int] | None:
+    """The choice of the integer program, whose margins take all arms' seeds as independent; None without a solver."""
+    import pulp  # a third of a second, for this command alone
+
+    options = {arm: problem.options(arm) for arm in problem.hours}
+    squares = {arm: _squares(problem.precision, arm, options[arm]) for arm in problem.contrasted}
+    questions = {
+        pair: variance * _quantile(max(problem.precision.question_count - 1.0, 1.0), _level(problem)) ** 2
+        for pair, variance in problem.precision.questions.items()
+    }
+    usual = max((value for of_arm in squares.values() for value in of_arm.values()), default=0.0) or 1.0
+    usual += max(questions.values(), default=0.0)
+    # Enough that no gain in any margin makes up for a contrast that is left out.
+    left_out = 4.0 * (1 + len(problem.pairs) * max((problem.weights or {}).values(), default=1.0))
+    model = pulp.LpProblem("budget", pulp.LpMinimize)
+    chosen = {
+        (arm, number): pulp.LpVariable(f"x{place}_{number}", cat=pulp.LpBinary)
+        for place, (arm, numbers) in enumerate(options.items())
+        for number in numbers
+    }
+    of_pairs = {
+        pair: pulp.lpSum(
+            squares[arm][number] / usual * chosen[arm, number] for arm in pair for number in options[arm] if number
+        )
+        + questions[pair] / usual
+        for pair in problem.pairs
+    }
+    widest = pulp.LpVariable("widest", lowBound=0)
+    lost = [chosen[arm, 0] for pair in problem.pairs for arm in pair if 0 in options[arm]]
+    if problem.weights is None:
+        total = widest + TO_OTHERS / max(len(of_pairs), 1) * pulp.lpSum(of_pairs.values())
+    else:
+        total = pulp.lpSum(problem.weights[pair] * square for pair, square in of_pairs.items())
+    model += total + left_out * pulp.lpSum(lost)
+    for numbers in options.items():
+        model += pulp.lpSum(chosen[numbers[0], number] for number in numbers[1]) == 1
+    for pair, square in of_pairs.items():
+        model += square <= widest
+    model += (
+        problem.fixed
+        + pulp.lpSum(
+            max(number - problem.finished.get(arm, 0), 0) * problem.hours[arm] * variable
+            for (arm, number), variable in chosen.items()
+        )
+        <= limit
+    )
+    model.solve(_solver())
+    if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
+        return None
+    return {
+        arm: next(number for number in numbers if chosen[arm, number].value() > 0.5) for arm, numbers in options.items()
+    }

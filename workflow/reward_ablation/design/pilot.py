@@ -1,0 +1,104 @@
+"""Answers of finished runs as a pilot: the study's own runs, or those of another study's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from reward_ablation.analysis.evaluation.answers import is_of_samples, measured, metrics_of, question_means
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.stored_answers import read_answers
+from reward_ablation.analysis.study_file import StudyFile, StudyRun, read_study
+from reward_ablation.design.variances import Components, Pair, estimated
+from reward_ablation.study.primary import Question
+from reward_ablation.study.run_folder import RECORD
+from reward_ablation.system.errors import StudyError
+
+
+def finished_runs(study: StudyFile, root: Path, dataset: str) -> list[StudyRun]:
+    """Runs of a study whose record and answers to a data set are there, and whose answers have scores."""
+    finished = []
+    for run in study.runs:
+        files = [f"{run.folder}/{RECORD}", study.answers_file(dataset, run.name), study.scores_file(dataset, run.name)]
+        if all((root / file).is_file() for file in files if file):
+            finished.append(run)
+    return finished
+
+
+def pilot_of(study: StudyFile, root: Path, question: Question, source: str) -> Components:
+    """Variance components of the metric of a question, from the finished runs in a study's folder.
+
+    Parameters
+    ----------
+    study : StudyFile
+        The pilot.
+    root : Path
+        Its folder.
+    question : Question
+        Data set, mode and metric that are asked for, and the contrasts.
+    source : str
+        What messages call the pilot.
+
+    Raises
+    ------
+    StudyError
+        The pilot lacks the data set or the metric, no arm has two finished seeds, or seeds answered other questions.
+    """
+    runs = finished_runs(study, root, question.dataset) if question.dataset in study.datasets else []
+    if question.dataset not in study.datasets:
+        raise StudyError(f"{source}: has no data set {question.dataset}; its data sets: {', '.join(study.datasets)}")
+    values: dict[str, dict[int, np.ndarray]] = {}
+    noise: dict[str, list[float]] = {}
+    asked, samples = None, 1
+    for run in runs:
+        one = _answers_of(study, root, question, run, source)
+        asked = one.questions if asked is None else asked
+        if one.questions != asked:
+            raise StudyError(f"{source}: its runs answered different questions; run the workflow there again")
+        values.setdefault(run.arm, {})[run.seed] = one.values
+        noise.setdefault(run.arm, []).append(one.sample)
+        samples = one.samples
+    sample = {arm: float(np.mean(of_arm)) for arm, of_arm in noise.items()}
+    limits = metrics_of_study(study).limits(question.metric)
+    return estimated(values, samples, sample, limits, _pairs(study, question, values), source)
+
+
+def read_pilot(folder: Path, question: Question, source: str) -> Components:
+    """Variance components from the folder of another study."""
+    if not (folder / "study.json").is_file():
+        raise StudyError(f"pilot: {source}: no results folder of a study; it has no study.json")
+    return pilot_of(read_study(folder / "study.json"), folder, question, source)
+
+
+def _pairs(study: StudyFile, question: Question, arms: Iterable[str]) -> list[Pair]:
+    """The question's pairs where the pilot has their arms, else the pilot's own."""
+    known = set(arms)
+    asked = [(contrast.arm, contrast.against) for contrast in question.contrasts]
+    own = [(contrast.arm, contrast.against) for contrast in study.primary.contrasts]
+    return [pair for pair in asked if known.issuperset(pair)] or [pair for pair in own if known.issuperset(pair)]
+
+
+class _RunAnswers(NamedTuple):
+    """Question means of a run, and the variance of a single sample about them."""
+
+    questions: list[str]
+    values: np.ndarray
+    sample: float
+    samples: int
+
+
+def _answers_of(study: StudyFile, root: Path, question: Question, run: StudyRun, source: str) -> _RunAnswers:
+    metrics = metrics_of_study(study)
+    answers = read_answers(study, root, question.dataset, run.name, metrics.columns)
+    answers = answers[answers["mode"] == question.mode]
+    means = question_means(answers, metrics) if len(answers) else None
+    if means is None or question.metric not in (of_mode := metrics_of(means, question.mode)):
+        raise StudyError(f"{source}: has no metric {question.metric} in mode {question.mode}; name another pilot")
+    samples, sample = int(means["answers"].iloc[0]), 0.0
+    if samples > 1 and not is_of_samples(question.metric):
+        column = metrics.sources[question.metric]
+        sample = float(measured(answers, metrics)[column].groupby(answers["problem_id"]).var().mean())
+    return _RunAnswers(list(of_mode.index), of_mode[question.metric].to_numpy(dtype=float), sample, samples)

@@ -1,0 +1,1 @@
+"""Figures of designs: what `snakemake power` draws; no part of all.pdf."""

@@ -1,0 +1,164 @@
+"""`snakemake power`: what effects a study of this design would show, before its first run and after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from reward_ablation.analysis.evaluation.answers import is_of_samples
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.statistics.limits import Limits
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.design.pilot import finished_runs, pilot_of, read_pilot
+from reward_ablation.design.power import Design, Plan, Tests
+from reward_ablation.design.variances import Components, Pair, Stated, overridden, stated
+from reward_ablation.figures.design.power import power as power_figure
+from reward_ablation.figures.elements.style import save_pdf, save_png
+from reward_ablation.start.command_keys import STATED
+from reward_ablation.start.power_text import power_text
+from reward_ablation.study.description import described_runs
+from reward_ablation.study.study import Study
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import atomic_path
+
+#: Folder of the command's files, below the study's results.
+FOLDER = "design"
+
+#: Seeds of the designs in the table, beside those of the study and one more.
+SEEDS = (2, 3, 4, 5, 6, 8, 10)
+
+#: Effects on a share that are looked at where none are stated.
+EFFECTS = (0.05, 0.1)
+
+#: How to say how much seeds differ.
+ADVICE = "add --config pilot=FOLDER for the results folder of another study, or --config seed_sd=NUMBER"
+
+
+def power(study: Study, keys: Mapping[str, Any]) -> str:
+    """Write the table and the figure of a study's power, and say in words what they show.
+
+    Parameters
+    ----------
+    study : Study
+    keys : dict
+        The command's own keys of --config.
+
+    Raises
+    ------
+    StudyError
+        A key has a value that it cannot have, how much seeds differ is not known, or there is nothing to compare.
+    """
+    file = described(study)
+    pairs = [(contrast.arm, contrast.against) for contrast in study.question.contrasts]
+    if not pairs:
+        raise StudyError("power: the study has one arm and no primary contrast; add an arm")
+    limits = metrics_of_study(file).limits(study.question.metric)
+    components = components_of(study, file, keys, limits, pairs)
+    effects = effects_of(keys.get("effect"), limits, file.equivalence_margin)
+    samples = study.config.evaluation.samples if study.question.mode == "sampled" else 1
+    design = Design(max(len(study.config.seeds), 2), questions_of(study, keys) or components.questions, samples)
+    plan = Plan(components, Tests(pairs, file.confidence, file.seed_variance == "moderated"))
+    table = plan.table(designs(design, components), effects)
+    written = write(table, design, study.root / study.config.root / FOLDER, file)
+    return power_text(study.question, plan, design, effects, table, [path.relative_to(study.root) for path in written])
+
+
+def described(study: Study) -> StudyFile:
+    """The study as `study.json` says it at the next start; no file is read or written."""
+    content = {**study.summary, "primary": study.primary.model_dump(), "runs": described_runs(study)}
+    return StudyFile.model_validate(content)
+
+
+def components_of(
+    study: Study, file: StudyFile, keys: Mapping[str, Any], limits: Limits, pairs: list[Pair]
+) -> Components:
+    """Variance components of the stated pilot, of the study's own finished runs, or as stated."""
+    values = Stated(**{name: positive(name, keys[name]) for name in STATED if name in keys})
+    folder, question = study.root / study.config.root, study.question
+    runs = finished_runs(file, folder, question.dataset)
+    repeated = len(runs) > len({run.arm for run in runs})
+    if "pilot" in keys:
+        if not isinstance(keys["pilot"], str):
+            raise StudyError(f"pilot: {keys['pilot']!r} is no folder; name the results folder of a study")
+        found = read_pilot(study.root / keys["pilot"], question, keys["pilot"])
+        if found.limits != limits:
+            raise StudyError(f"pilot: {keys['pilot']}: its metric {question.metric} has another range; state seed_sd")
+    elif repeated:
+        found = pilot_of(file, folder, question, f"{len(runs)} finished runs in {study.config.root}")
+    elif values.seed_sd is None:
+        raise StudyError(f"power: no arm has two finished seeds, which say how much seeds differ; {ADVICE}")
+    else:
+        all_from_seeds = question.mode == "greedy" or is_of_samples(question.metric)
+        questions, samples = questions_of(study, keys), max(study.config.evaluation.samples, 1)
+        if questions is None:
+            raise StudyError("questions: the data set is not prepared, so that its size is not known; state questions")
+        return stated(values, limits, questions, samples, all_from_seeds, [*study.arms], pairs)
+    return overridden(found.for_arms(study.arms, pairs), values)
+
+
+def questions_of(study: Study, keys: Mapping[str, Any]) -> int | None:
+    """Number of questions: as stated, of the prepared data set, or of the config; None where it is not known yet."""
+    if "questions" in keys:
+        number = positive("questions", keys["questions"])
+        if number < 2 or number != int(number):
+            raise StudyError(f"questions: {number:g} is no number of questions; state a whole number above 1")
+        return int(number)
+    name = study.question.dataset
+    keyed = next(keyed for short, keyed in zip(study.dataset_names, study.datasets, strict=True) if short == name)
+    prepared = study.root / study.config.root / "data" / "evaluation" / f"{keyed}.parquet"
+    try:
+        return int(pq.read_metadata(prepared).num_rows)
+    except (OSError, ValueError):  # not prepared yet, or damaged, which is told by the evaluation
+        source = study.config.data.evaluation[name]
+        known = [number for number in (getattr(source, "count", None), source.limit) if number is not None]
+        return min(known, default=None)
+
+
+def effects_of(written: Any, limits: Limits, margin: float | None) -> list[float]:
+    """The effects to look for: as stated, the equivalence margin, or usual ones for a metric with limits."""
+    if written is not None:
+        effects = [positive("effect", value) for value in (written if isinstance(written, list) else [written])]
+    elif not limits.finite:
+        raise StudyError("effect: this metric has no limits; state the effect to look for, such as --config effect=5")
+    else:
+        effects = [margin] if margin is not None else [(limits.high - limits.low) * each for each in EFFECTS]
+    if not effects or len(effects) > 3 or max(effects) >= limits.high - limits.low:
+        raise StudyError(f"effect: state one to three effects, each below {limits.high - limits.low:g}")
+    return effects
+
+
+def positive(name: str, value: Any) -> float:
+    """A stated value as a number above 0; YAML takes 1e-3 for text."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise StudyError(f"{name}: {value!r} is no number above 0; state a number, such as --config {name}=0.02")
+    return number
+
+
+def designs(own: Design, components: Components) -> list[Design]:
+    """Designs of the table: several numbers of seeds, and with each twice the questions, and twice the samples."""
+    seeds = sorted({*SEEDS, own.seeds, own.seeds + 1})
+    sizes = [own, own._replace(questions=2 * own.questions)]
+    if any(components.sample.values()):
+        sizes.append(own._replace(samples=2 * own.samples))
+    return [size._replace(seeds=number) for size in sizes for number in seeds]
+
+
+def write(table: pd.DataFrame, own: Design, folder: Path, file: StudyFile) -> list[Path]:
+    """Write the table and the figure; their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"power.{kind}" for kind in ("csv", "pdf", "png")]
+    with atomic_path(paths[0]) as temporary:
+        table.to_csv(temporary, index=False)
+    figure = power_figure(table, own, file)
+    save_pdf(figure, paths[1], "power")
+    save_png(figure, paths[2])
+    return paths
