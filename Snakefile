@@ -178,8 +178,10 @@ onstart:
     with one_line_errors():
         settled.check(workflow)
         command_keys.check_start()
+        check_variables(
+            study.config, os.environ, reruns.trains, reruns.scorings() > 0
+        )
         if reruns.trains:
-            check_variables(study.config, os.environ)
             check_training_settings(study, results_folder.folder)
         check_before_training(study, reruns.code_counts)
         share_gpus(workflow, logger.info)

@@ -23,7 +23,7 @@ study = RulesKnow.read(Path(RULES))
 pathvars:
     results="..",
     logs="../logs",
-    benchmarks="../benchmarks",
+    benchmarks="../logs/benchmarks",
 
 
 shell.prefix(shell_prefix(Path(sys.executable).parent))

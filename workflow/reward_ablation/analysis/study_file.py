@@ -87,6 +87,8 @@ class StudyFile(Section):
     answers: dict[str, str]
     #: Files of scores by the study's own metrics, as `answers`; none without such metrics.
     scores: dict[str, str] = {}
+    #: GPUs of a job that scores answers.
+    scoring_gpus: int = 0
     #: Whether answers are judged as mathematics.
     mathematics: bool = True
     own_metrics: list[OwnMetric] = Field([], alias="metrics")

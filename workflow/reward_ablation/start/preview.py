@@ -37,7 +37,7 @@ from reward_ablation.system.plain_values import printable
 WORK, RULES = ".work", "rules.json"
 
 #: Folders of the study that the tables' commands read.
-READ = ("data", "evaluation", "models", "runs", "scores")
+READ = ("benchmarks", "data", "evaluation", "models", "runs", "scores")
 
 #: What is printed and written above the summary: how far a preview carries.
 CAUTION = (
@@ -122,7 +122,12 @@ class Preview:
         log.parent.mkdir(exist_ok=True)
         with log.open("wb") as file:
             environment = {name: value for name, value in os.environ.items() if name != "SNAKEMAKE_PROFILE"}
-            given = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": subprocess.STDOUT, "env": environment}
+            given: dict[str, Any] = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": file,
+                "stderr": subprocess.STDOUT,
+                "env": environment,
+            }
             status = subprocess.run(self._command(work), **given, preexec_fn=partial(os.nice, 10)).returncode
         if not status:
             tell(f"{self._shown()}/tables/summary.md, {self._shown()}/figures/all.pdf")
