@@ -16,6 +16,7 @@ from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.study.canonical import canonical
 from reward_ablation.study.core_digest import training_digest
+from reward_ablation.study.run_spec import RunSpec
 from specs import arm_spec
 
 from . import given
@@ -49,8 +50,7 @@ def spec_with(**changes) -> dict:
 
 def training_command(spec: dict, run: Path, model: Path, problems: Path) -> list[str]:
     """The command that trains a run, as the workflow gives it."""
-    functions = [component["function"] for component in spec["components"].values()]
-    code = training_digest(functions)
+    code = training_digest(RunSpec.read(spec, "spec").functions)
     command = [sys.executable, "-m", "reward_ablation.training", "--spec", canonical(spec), "--code", code]
     return [*command, "--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
 

@@ -176,6 +176,16 @@ def test_adapters_reach_the_engine_and_leave_their_base_alone(train):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("gram", ["averaged", "same_step"])
+def test_a_method_of_combination_goes_by_what_the_engine_sampled(train, gram):
+    run = train("run", **COLOCATE, combine={"method": "upgrad", "parameters": {}, "gram": gram})
+    assert_synchronised(run)
+    weights = pd.read_parquet(run / "weights.parquet")
+    assert weights.groupby("component")["weight"].nunique().max() > 1
+    assert (weights["gram_step"].dropna() == weights["step"] - (gram == "averaged")).any()
+
+
+@pytest.mark.long
 def test_older_rollouts_and_a_kl_term(train):
     run = train("run", **COLOCATE, training={"beta": 0.1, "num_iterations": 2})
     assert len(pd.read_parquet(run / "metrics.parquet")) == STEPS

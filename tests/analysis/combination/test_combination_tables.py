@@ -7,10 +7,14 @@ from matplotlib.text import Text
 
 from analysis.all_tables import command
 from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis.combination.lag import lag_cosine
 from reward_ablation.analysis.combination.tables import combination_tables
+from reward_ablation.analysis.gradients.replay import read_history
 from reward_ablation.analysis.gradients.tables import gradient_tables
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.training.tables import training_tables
+from reward_ablation.combination.grams import products
+from reward_ablation.combination.methods.upgrad import upgrad
 from reward_ablation.figures.gradients.what_if_check import what_if_check
 from reward_ablation.system.errors import StudyError
 
@@ -42,6 +46,22 @@ def test_weights_are_those_of_the_arms_with_a_method(tables):
     assert weights["arm"].unique().tolist() == ["gradients", "limits"]
     of_b = weights[(weights["arm"] == "limits") & (weights["component"] == "b")].sort_values("step")
     assert of_b["weight"].tolist()[:6] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+
+
+def test_the_lag_is_that_to_the_weights_of_the_same_step(root, tables):
+    weights = tables["method_weights"]
+    known = weights.dropna(subset="lag_cosine")
+    assert known["arm"].unique().tolist() == ["gradients"]
+    [run] = [run for run in read_study(root / "study.json").runs if run.arm == "gradients" and run.seed == 0]
+    log, history = pd.read_parquet(root / run.folder / "weights.parquet"), read_history(root / run.folder)
+    found = lag_cosine(root / run.folder, run.spec, log)
+    names, preferences = list(ARMS["gradients"]), np.array([*ARMS["gradients"].values()])
+    for step, rows in log.groupby("step"):
+        gram, _ = products(history.gradients[step], tuple(names))
+        present = upgrad(np.zeros((8, 2)), np.arange(8) // 4, preferences, {}, gram=gram).weights
+        own = rows["weight"].to_numpy()
+        expected = own @ present / np.linalg.norm(own) / np.linalg.norm(present)
+        assert found[rows.index].tolist() == pytest.approx([expected] * 2, abs=1e-6)
 
 
 def test_sizes_are_of_all_arms(tables):

@@ -10,8 +10,15 @@ from reward_ablation.analysis.combination.method_weights import MOST_STEPS, RANG
 def log(weights: list[float], conflicts: float = np.nan) -> pd.DataFrame:
     """A run's log of one component."""
     steps = range(1, len(weights) + 1)
-    columns = {"step": steps, "component": "a", "weight": weights, "conflicts": conflicts, "dead": 0.25}
-    return pd.DataFrame(columns).assign(advantage_rms=0.5)
+    columns = {
+        "step": steps,
+        "component": "a",
+        "weight": weights,
+        "conflicts": conflicts,
+        "dead": 0.25,
+        "lag_cosine": 0.5,
+    }
+    return pd.DataFrame(columns).assign(advantage_rms=0.5, lag_cosine=0.5)
 
 
 def test_steps_have_the_range_of_the_seeds_and_the_run_an_interval():

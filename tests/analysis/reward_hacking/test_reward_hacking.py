@@ -91,6 +91,16 @@ def test_a_component_of_negative_weight_is_pressed_down():
     assert "form fell, as its weight asks, ." in row["sentence"]
 
 
+def test_a_component_that_only_the_method_of_combination_names_is_looked_at():
+    budget = {"method": "lagrangian", "parameters": {"at_least": {"form": 0.9}}, "components": ["form"]}
+    plan = MadeUpStudy(arms={"right_only": ARMS["right_only"]}, methods={"right_only": budget}, steps=STEPS).plan()
+    of_study = StudyFile.model_validate(plan)
+    found = reward_hacking(of_study, rewards({"right_only": UP}), answers({"right_only": TURN}), {})
+    row = rows_of(found, "fall", "right_only").iloc[0]
+    assert row["sign"]
+    assert row["component"] == "form"
+
+
 def test_a_fall_without_a_rise_is_no_sign():
     found = reward_hacking(study("form_only"), rewards({"form_only": FLAT}), answers({"form_only": TURN}), {})
     row = rows_of(found, "fall").iloc[0]

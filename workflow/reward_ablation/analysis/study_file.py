@@ -218,6 +218,12 @@ class StudyFile(Section):
         """Runs of one arm, one a seed."""
         return [run for run in self.runs if run.arm == arm]
 
+    def trained_on(self, arm: StudyArm) -> list[str]:
+        """Components that an arm's advantages are made of: weighted, or named by its method of combination."""
+        runs = self.runs_of(arm.name)
+        taking_part = runs[0].spec.taking_part if runs else [name for name, weight in arm.weights.items() if weight]
+        return [name for name in self.components if name in taking_part]
+
 
 def read_study(path: str | Path) -> StudyFile:
     """Read and validate `study.json`."""

@@ -12,8 +12,11 @@ from reward_ablation.analysis.gradients.seed_intervals import over_seeds
 #: Most steps of a run that the table keeps apart; beyond, neighbours are averaged.
 MOST_STEPS = 500
 
-#: Columns of `weights.parquet` (`combination.of_run.SCHEMA`) that the table has means of.
-QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms")
+#: What the table has means of: columns of `weights.parquet` (`combination.of_run.SCHEMA`), and `lag.lag_cosine`.
+QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms", "lag_cosine")
+
+#: Ranges of these quantities, which their intervals stay in.
+RANGES = {"conflicts": (0.0, 1.0), "dead": (0.0, 1.0), "advantage_rms": (0.0, np.inf), "lag_cosine": (-1.0, 1.0)}
 
 #: What low and high are in rows of one step.
 RANGE = "range of seeds"
@@ -24,7 +27,7 @@ def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: fl
 
     In rows of one step low and high are the lowest and the highest seed, null with one seed. In those of the whole run
     they are an interval of the mean over steps, by Student's t over seeds, with one seed over its steps. Neighbouring
-    steps are averaged beyond `MOST_STEPS`. `weights` are the runs' logs by seed.
+    steps are averaged beyond `MOST_STEPS`. `weights` are the runs' logs by seed, with the column `lag_cosine`.
     """
     seeds = sorted(weights)
     components = list(dict.fromkeys(name for seed in seeds for name in weights[seed]["component"]))
@@ -62,7 +65,7 @@ def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd
 def _whole_run(values: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
     columns: dict[str, object] = {"component": components}
     for name, of_quantity in zip(QUANTITIES, values, strict=True):
-        found = over_seeds(_mean(of_quantity), of_quantity, confidence)
+        found = over_seeds(_mean(of_quantity), of_quantity, confidence).clipped(*RANGES.get(name, (-np.inf, np.inf)))
         columns |= {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high}
     return pd.DataFrame(columns).assign(step=pd.array([None] * len(components), dtype="Int64"), interval=found.interval)
 

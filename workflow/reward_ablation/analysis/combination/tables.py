@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from reward_ablation.analysis.combination.advantage_size import advantage_size, mean_squares
+from reward_ablation.analysis.combination.lag import lag_cosine
 from reward_ablation.analysis.combination.method_weights import QUANTITIES, method_weights
 from reward_ablation.analysis.gradients.methods_offline import Answers, methods_offline
 from reward_ablation.analysis.gradients.replay import method_of_arm
@@ -68,7 +69,9 @@ def combination_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
         squares.setdefault(run.arm, {})[run.seed] = mean_squares(rollouts)
         if run.spec.combine:
             check_files(folder, records[run.folder].files, ["weights.parquet"], RECORD, rerun_of(folder))
-            weights.setdefault(run.arm, {})[run.seed] = read_parquet(folder / "weights.parquet")
+            log = read_parquet(folder / "weights.parquet")
+            lag = lag_cosine(folder, run.spec, log)
+            weights.setdefault(run.arm, {})[run.seed] = log.assign(lag_cosine=lag)
     parts = {
         "method_weights": [method_weights(weights[arm], arm, study.confidence) for arm in weights],
         "advantage_size": [advantage_size(squares, study.baseline, study.confidence)],

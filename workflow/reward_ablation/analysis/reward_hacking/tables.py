@@ -96,7 +96,7 @@ def curves_of(
     """Curves of one arm; components are those that it trains on, but correctness."""
     correctness = correctness_component(study)
     scores = rewards_by_step[rewards_by_step["arm"] == arm.name]
-    trained = [name for name in study.components if arm.weights[name] and name != (correctness or ("",))[0]]
+    trained = [name for name in study.trained_on(arm) if name != (correctness or ("",))[0]]
     components = {
         name: float(np.copysign(1.0, arm.weights[name])) * table(scores[scores["quantity"] == name], "mean")
         for name in trained
@@ -227,7 +227,7 @@ def reward_hacking(
     rows = []
     for name, own in of_arms.items():
         control = of_arms.get(study.control) if study.control not in (None, name) else None
-        trains_correctness = correctness is not None and bool(own.arm.weights[correctness[0]])
+        trains_correctness = correctness is not None and correctness[0] in study.trained_on(own.arm)
         measures = [*of_training(own, control), *of_held_out(own, control, trains_correctness)]
         for measure in sorted(measures, key=lambda measure: KINDS.index(measure.kind)):
             rows += rows_of(study, own, measure, len(measures))
