@@ -185,7 +185,8 @@ class Preview:
 
     def _shown(self, path: Path | None = None) -> str:
         """A path as the user may type it."""
-        return (path or self.folder).relative_to(self.study.root).as_posix()
+        below = path.relative_to(self.folder) if path else ""
+        return Path(self.study.config.root, PREVIEW, below).as_posix()
 
 
 def write_if_changed(value: Any, path: Path) -> None:
