@@ -32,12 +32,12 @@ demo: $(READY) ## The whole study on a laptop CPU, offline: results/demo/figures
 	$(BIN)/snakemake --configfile config/demo.yaml --report results/demo/report.html
 	@echo "figures: results/demo/figures/all.pdf   report: results/demo/report.html   tables: results/demo/tables/"
 
-EXTRAS = $(VENV)/deepspeed $(VENV)/vllm $(VENV)/wandb
+EXTRAS = $(VENV)/deepspeed $(VENV)/vllm
 
 test: $(READY) $(EXTRAS) ## What each commit is tested with, the fast tests first
 	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadfile -m "not long"
 
-test-all: $(READY) $(EXTRAS) ## All tests, also those that take long
+test-all: $(READY) $(EXTRAS) $(VENV)/wandb ## All tests, also those that take long
 	$(BIN)/pytest --numprocesses $(TEST_JOBS) --dist loadfile
 
 # For the tests of ZeRO alone.
@@ -45,7 +45,7 @@ $(VENV)/deepspeed: envs/deepspeed.txt $(READY)
 	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/deepspeed.txt
 	touch $@
 
-# For the test of W&B's offline mode alone.
+# For the test of W&B's offline mode alone, which takes long.
 $(VENV)/wandb: envs/wandb.txt $(READY)
 	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/wandb.txt
 	touch $@

@@ -173,6 +173,7 @@ class Small:
             text = self.status()
             if re.search(expected, text):
                 return text
+            time.sleep(2)  # an answer takes as much CPU time
         pytest.fail(f"{expected!r} was never told")
 
     @contextmanager
@@ -203,7 +204,7 @@ def test_a_study_is_asked_before_while_and_after_it_is_trained(tmp_path):
         snakemake.wait()
         deadline = time.monotonic() + 60  # the trainer saves its checkpoint and may outlive Snakemake
         while "running" in (text := small.status()) and time.monotonic() < deadline:
-            pass
+            time.sleep(1)
     assert text.startswith("study small, 2 runs: 1 interrupted, 1 not started\n")
     [step] = re.findall(r"stopped at step (\d+) of 12: SIGINT, goes on from step \1\n", text)
     assert int(step) > 0

@@ -45,8 +45,15 @@ def weights_of(run) -> pd.DataFrame:
 TWICE = {"num_iterations": 2, "gradient_accumulation_steps": 2}
 
 
+#: A method's own state with a Gram matrix, one beside buffered batches, and the state of the same step.
+SHORT = [("drw", {}), ("lagrangian", TWICE), ("pcgrad", {})]
+LONG = [*((method, {}) for method in STATES if method not in ("drw", "pcgrad")), ("mgda", TWICE)]
+
+
 @pytest.mark.parametrize(
-    ("method", "training"), [*((method, {}) for method in STATES), ("lagrangian", TWICE), ("mgda", TWICE)], ids=str
+    ("method", "training"),
+    [*SHORT, *(pytest.param(*case, marks=[pytest.mark.slow, pytest.mark.long]) for case in LONG)],
+    ids=str,
 )
 def test_an_interrupted_run_ends_in_the_same_bytes(train, method, training):
     changes = {**combine(method, **STATES[method]), "training": {**SAVING, **training}}

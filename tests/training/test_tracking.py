@@ -105,6 +105,7 @@ def offline_runs(run: Path) -> list[tuple[dict, list[dict]]]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_interrupted_run_goes_on_in_the_same_wandb_run(start, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path, str(PACKAGES)])
     pytest.importorskip("wandb", reason="W&B is not installed; `make test` does")
