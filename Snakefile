@@ -103,6 +103,7 @@ report: "workflow/report/workflow.rst"
 localrules:
     all,
     all_figures,
+    budget,
     delete,
     describe,
     fetch,

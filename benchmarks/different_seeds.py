@@ -3,8 +3,8 @@
     python benchmarks/different_seeds.py --json FILE [--studies 1000]
 
 Studies of four arms as in benchmarks/coverage_of_studies.py. The first arm, with which the others are compared, has
-more seeds than they have. `all` takes all seeds of each arm, as the tables do. `shared` pairs the arms by the seeds that
-both have, and leaves the other seeds unused.
+more seeds than they have. `all` takes all seeds of each arm, as the tables do. `shared` pairs the arms by the seeds
+that both have, and leaves the other seeds unused.
 """
 
 from __future__ import annotations

@@ -23,13 +23,13 @@ from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.design import variances
-from reward_ablation.design.power import RANGE, Design, Plan, Tests, Variance
+from reward_ablation.design.power import RANGE, Analysis, Design, Plan, Variance
 from reward_ablation.design.variances import Components, SeedPart
 
 DOCUMENT = "design-power.md"
 ARMS = ["0", "1", "2", "3"]
 PAIRS = [(arm, "0") for arm in ARMS[1:]]
-TESTS = Tests(PAIRS, CONFIDENCE, True)
+ANALYSIS = Analysis(PAIRS, CONFIDENCE, True)
 
 #: Seeds of each pilot that the mean components are from.
 PILOT_SEEDS = 20
@@ -72,7 +72,7 @@ def mean_components(scenario: Scenario) -> Components:
 
 
 def analysed(scenario: Scenario, design: Design, studies: int) -> tuple[np.ndarray, np.ndarray]:
-    """What Holm's tests find, and the lengths of intervals, by the code of the tables: two (contrasts, studies) arrays."""
+    """What Holm's tests of the tables find, and the lengths of their intervals: two (contrasts, studies) arrays."""
     rng = generator("power", *map(str, scenario), *map(str, design))
     identity, found, lengths = np.eye(len(ARMS)), [], []
     for batch in range(studies // BATCH):
@@ -90,7 +90,7 @@ def analysed(scenario: Scenario, design: Design, studies: int) -> tuple[np.ndarr
 def compare(scenario: Scenario, design: Design, components: Components, studies: int) -> dict[str, Any]:
     """Powers and mean lengths of the contrasts, simulated in full and foreseen."""
     found, lengths = analysed(scenario, design, studies)
-    forecast = Plan(components, TESTS).simulated(design, Variance.ESTIMATED)
+    forecast = Plan(components, ANALYSIS).simulated(design, Variance.ESTIMATED)
     truths = np.array(scenario.accuracies[1:]) - scenario.accuracies[0]
     return {
         **{"scenario": scenario.name, "design": design, "truths": truths.tolist()},
@@ -109,7 +109,7 @@ def from_single_pilots(scenario: Scenario, seeds: int) -> dict[str, Any]:
     pilots = [values for _ in range(PILOTS // BATCH) for values in simulated(scenario, seeds, rng)]
     for number, values in enumerate(pilots):
         components = pilot(values, SAMPLES)
-        plan = Plan(replace(components, means=dict(zip(ARMS, scenario.accuracies, strict=True))), TESTS)
+        plan = Plan(replace(components, means=dict(zip(ARMS, scenario.accuracies, strict=True))), ANALYSIS)
         low, high = np.quantile(plan.simulated(design, Variance.PROBABLE).lengths(0, 0.0), RANGE)
         held_length.append(low <= lengths[0, number] <= high)
         truths = np.array(scenario.accuracies[1:]) - scenario.accuracies[0]
@@ -141,7 +141,7 @@ def table(result: dict[str, Any]) -> str:
             parts.append(" ".join(f"{value:.{digits}f}" for value in row[name]))
         lines.append(f"| {' | '.join(parts)} |")
     note = (
-        f"Of {result['studies']:,} simulated studies; the largest distance of a power foreseen from the simulated one is "
+        f"Of {result['studies']:,} simulated studies; the largest distance of a foreseen from a simulated power is "
         f"{100 * worst(result):.1f} points. The third row of numbers in a cell belongs to the third difference."
     )
     lines += ["", note, "", "| seeds of the pilot | range holds the power | holds the length | upper over lower end |"]

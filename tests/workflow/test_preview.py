@@ -38,7 +38,9 @@ def tables_of(study: Study) -> dict[str, str]:
     return {path.name: sha256(path) for path in (study.results / "tables").glob("*.parquet")}
 
 
-def test_a_preview_shows_what_is_finished_and_changes_nothing(finished, tmp_path):
+@pytest.fixture
+def unfinished(finished, tmp_path):
+    """A copy of the finished study, less one run, and less the answers of another; Snakemake's records included."""
     study = Study(tmp_path / finished.folder.name, TINY)
     shutil.copytree(finished.folder, study.folder, copy_function=shutil.copy2)
     runs = resolve(TINY, "config.yaml", tmp_path).runs
@@ -47,6 +49,21 @@ def test_a_preview_shows_what_is_finished_and_changes_nothing(finished, tmp_path
     )
     shutil.rmtree(study.results / "runs" / untrained)
     shutil.rmtree(next(study.results.glob(f"evaluation/*/{unevaluated}")))
+    return study, unevaluated
+
+
+def test_what_is_finished_is_found_and_a_dry_run_writes_nothing(unfinished):
+    study, unevaluated = unfinished
+    told = study.snakemake("--dry-run", "--", "preview")
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "study tiny: preview of 2 of 4 runs\n" in told.stdout
+    assert f"- Trained, and not evaluated on all evaluation sets shown: {unevaluated}.\n" in told.stdout
+    assert not (study.results / "preview").exists()
+
+
+@pytest.mark.long
+def test_a_preview_shows_what_is_finished_and_changes_nothing(finished, unfinished):
+    study, unevaluated = unfinished
     missing, before = study.planned(), outside(study)
 
     told = study.snakemake("--", "preview")

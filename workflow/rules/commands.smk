@@ -22,6 +22,12 @@ rule power:
         commands.power,
 
 
+rule budget:
+    """Print which seeds make the primary contrasts sharpest in so many hours; start nothing."""
+    input:
+        commands.budget,
+
+
 rule verify:
     """Read every file that is on record again, and print which are damaged; start nothing."""
     input:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -35,6 +35,9 @@ TO_OTHERS = 1e-3
 
 #: Seconds after which the best choice so far is taken, and the relative gap at which a choice is good enough.
 TIME_LIMIT, GAP = 60, 1e-4
+
+#: Hours by which a sum may be above the limit.
+ROUNDING = 1e-9
 
 #: Power of the smallest effect that is told, and simulated tests behind it.
 POWER, DRAWS = 0.8, 20_000
@@ -91,9 +94,7 @@ class Precision:
     def margin(self, pair: Pair, seeds: Mapping[str, int]) -> float:
         """Half the length that the interval of a contrast is expected to have."""
         level = (1 + self.confidence) / 2
-        return math.sqrt(
-            sum(variance * _quantile(degrees, level) ** 2 for variance, degrees in self.terms(pair, seeds))
-        )
+        return math.sqrt(sum(variance * quantile(degrees, level) ** 2 for variance, degrees in self.terms(pair, seeds)))
 
     def detectable(self, pair: Pair, seeds: Mapping[str, int], tests: int) -> float:
         """Smallest difference that a test at Holm's first level over so many tests finds with a power of 80 %."""
@@ -101,13 +102,14 @@ class Precision:
         level = 1 - (1 - self.confidence) / tests / 2
         squares = np.zeros(DRAWS)
         for variance, degrees in terms:
-            squares += variance * _quantile(degrees, level) ** 2 * rng.chisquare(degrees, DRAWS) / degrees
+            squares += variance * quantile(degrees, level) ** 2 * rng.chisquare(degrees, DRAWS) / degrees
         error = math.sqrt(sum(variance for variance, _ in terms)) * rng.normal(size=DRAWS)
         return float(np.quantile(np.sqrt(squares) - error, POWER))
 
 
 @cache
-def _quantile(degrees: float, level: float) -> float:
+def quantile(degrees: float, level: float) -> float:
+    """Quantile of Student's t; of few degrees it is asked for often."""
     return float(stdtrit(degrees, level))
 
 
@@ -196,13 +198,16 @@ def choose(problem: Problem, limit: float) -> dict[str, int]:
     Raises
     ------
     TooFewHours
-        The limit does not pay for the fewest seeds of the arms that are needed.
+        The limit does not pay for one contrast, or not for the fewest seeds of all arms that are needed.
     """
     least = {arm: problem.options(arm)[0] for arm in problem.hours}
-    if problem.cost(least) > limit + 1e-9:
-        raise TooFewHours(problem.cost(least))
-    choices = [least, program(problem, limit), equal_seeds(problem, limit)]
-    return min((choice for choice in choices if choice is not None), key=problem.value)
+    first = [{**least, **{arm: max(least[arm], FEWEST) for arm in pair}} for pair in problem.pairs]
+    hours = min(problem.cost(seeds) for seeds in first)
+    if hours > limit + ROUNDING:
+        raise TooFewHours(hours)
+    choices = [*first, program(problem, limit), equal_seeds(problem, limit)]
+    possible = [seeds for seeds in choices if seeds is not None and problem.cost(seeds) <= limit + ROUNDING]
+    return min(possible, key=problem.value)
 
 
 def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
@@ -213,60 +218,74 @@ def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
             arm: max(number, problem.finished.get(arm, 0)) if arm in problem.contrasted else problem.options(arm)[0]
             for arm in problem.hours
         }
-        if problem.cost(seeds) <= limit + 1e-9:
+        if problem.cost(seeds) <= limit + ROUNDING:
             chosen = seeds
     return chosen
 
 
 def program(problem: Problem, limit: float) -> dict[str, int] | None:
-    """The choice of the integer program, whose margins take all arms' seeds as independent; None without a solver."""
-    import pulp  # a third of a second, for this command alone
+    """The choice of the integer program, whose margins take all arms' seeds as independent.
 
-    options = {arm: problem.options(arm) for arm in problem.hours}
-    squares = {arm: _squares(problem.precision, arm, options[arm]) for arm in problem.contrasted}
-    questions = {
-        pair: variance * _quantile(max(problem.precision.question_count - 1.0, 1.0), _level(problem)) ** 2
-        for pair, variance in problem.precision.questions.items()
-    }
-    usual = max((value for of_arm in squares.values() for value in of_arm.values()), default=0.0) or 1.0
-    usual += max(questions.values(), default=0.0)
-    # Enough that no gain in any margin makes up for a contrast that is left out.
-    left_out = 4.0 * (1 + len(problem.pairs) * max((problem.weights or {}).values(), default=1.0))
+    None where the solver finds none in time.
+    """
+    import pulp  # no other target needs it
+
     model = pulp.LpProblem("budget", pulp.LpMinimize)
+    options = {arm: problem.options(arm) for arm in problem.hours}
     chosen = {
-        (arm, number): pulp.LpVariable(f"x{place}_{number}", cat=pulp.LpBinary)
+        arm: {number: model.add_variable(f"x{place}_{number}", cat=pulp.LpBinary) for number in numbers}
         for place, (arm, numbers) in enumerate(options.items())
-        for number in numbers
     }
+    squares, questions = coefficients(problem, options)
     of_pairs = {
-        pair: pulp.lpSum(
-            squares[arm][number] / usual * chosen[arm, number] for arm in pair for number in options[arm] if number
-        )
-        + questions[pair] / usual
+        pair: questions[pair]
+        + pulp.lpSum(squares[arm][number] * chosen[arm][number] for arm in pair for number in options[arm] if number)
         for pair in problem.pairs
     }
-    widest = pulp.LpVariable("widest", lowBound=0)
-    lost = [chosen[arm, 0] for pair in problem.pairs for arm in pair if 0 in options[arm]]
-    if problem.weights is None:
-        total = widest + TO_OTHERS / max(len(of_pairs), 1) * pulp.lpSum(of_pairs.values())
-    else:
-        total = pulp.lpSum(problem.weights[pair] * square for pair, square in of_pairs.items())
-    model += total + left_out * pulp.lpSum(lost)
-    for numbers in options.items():
-        model += pulp.lpSum(chosen[numbers[0], number] for number in numbers[1]) == 1
-    for pair, square in of_pairs.items():
+    widest = model.add_variable("widest", lowBound=0)
+    weights = problem.weights or dict.fromkeys(problem.pairs, TO_OTHERS / len(problem.pairs))
+    lost = [chosen[arm][0] for pair in problem.pairs for arm in pair if 0 in chosen[arm]]
+    # No gain in any margin makes up for a contrast that is left out: squared margins are at most 1 here.
+    total = pulp.lpSum(weights[pair] * square for pair, square in of_pairs.items())
+    total += widest * (problem.weights is None) + 2 * (1 + sum(weights.values())) * pulp.lpSum(lost)
+    model += total
+    for of_arm in chosen.values():
+        model += pulp.lpSum(of_arm.values()) == 1
+    for square in of_pairs.values():
         model += square <= widest
-    model += (
-        problem.fixed
-        + pulp.lpSum(
-            max(number - problem.finished.get(arm, 0), 0) * problem.hours[arm] * variable
-            for (arm, number), variable in chosen.items()
-        )
-        <= limit
-    )
-    model.solve(_solver())
+    more = [
+        max(number - problem.finished.get(arm, 0), 0) * problem.hours[arm] * variable
+        for arm, of_arm in chosen.items()
+        for number, variable in of_arm.items()
+    ]
+    model += pulp.lpSum(more) <= limit - problem.fixed
+    model.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=TIME_LIMIT, gapRel=GAP))
     if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return None
-    return {
-        arm: next(number for number in numbers if chosen[arm, number].value() > 0.5) for arm, numbers in options.items()
+    return {arm: max(of_arm, key=lambda number: of_arm[number].value()) for arm, of_arm in chosen.items()}
+
+
+def coefficients(
+    problem: Problem, options: Mapping[str, list[int]]
+) -> tuple[dict[str, dict[int, float]], dict[Pair, float]]:
+    """Squared margins by arm and number of seeds, and those of each contrast's questions, over the largest of all.
+
+    An arm borrows where the contrasts have three arms, as it does where two others have all of its seeds.
+    """
+    of, level = problem.precision, (1 + problem.precision.confidence) / 2
+    borrowed = MOST_BORROWED if of.lends and len(problem.contrasted) > 2 else 0.0
+    squares = {
+        arm: {
+            number: (of.variances[arm] + of.common[arm]) / number * quantile(number - 1 + borrowed, level) ** 2
+            for number in options[arm]
+            if number
+        }
+        for arm in problem.contrasted
     }
+    of_questions = quantile(max(of.question_count - 1.0, 1.0), level) ** 2
+    questions = {pair: variance * of_questions for pair, variance in of.questions.items()}
+    largest = max(sum(max(squares[arm].values()) for arm in pair) + questions[pair] for pair in problem.pairs) or 1.0
+    return (
+        {arm: {number: value / largest for number, value in of_arm.items()} for arm, of_arm in squares.items()},
+        {pair: value / largest for pair, value in questions.items()},
+    )

@@ -59,7 +59,7 @@ class Design(NamedTuple):
     samples: int
 
 
-class Tests(NamedTuple):
+class Analysis(NamedTuple):
     """How a study is analysed."""
 
     pairs: list[Pair]
@@ -123,7 +123,7 @@ class Simulated:
 
 
 def simulate(
-    components: Components, tests: Tests, design: Design, variances: Variances, studies: int = STUDIES
+    components: Components, analysis: Analysis, design: Design, variances: Variances, studies: int
 ) -> Simulated:
     """Simulate studies of a design, the same for equal arguments.
 
@@ -138,7 +138,7 @@ def simulate(
     limits = limits_of([components.limits], (-1.0, 1.0))
     truths = [components.means[arm] for arm in arms]
     errors, distributions = [], []
-    for one, other in tests.pairs:
+    for one, other in analysis.pairs:
         places = arms.index(one), arms.index(other)
         of_seeds = means[:, places[0]] - means[:, places[1]]
         question = components.question[one, other]
@@ -147,13 +147,13 @@ def simulate(
         error = of_seeds.mean(axis=1) - true + apart * np.sqrt(question / design.questions)
         squares = mean_squares_of(components, (one, other), design, of_seeds, rng)
         spread = spread_of(squares, design.seeds, design.questions)
-        if tests.lends:
+        if analysis.lends:
             spread = moderated(spread, design.seeds, values.of_contrast({one: 1.0, other: -1.0}, values.seeds))
         errors.append(error)
         distributions.append(
             Distribution(error, spread, np.empty((0, studies)), *limits, design.seeds, design.questions)
         )
-    return Simulated(np.array(errors), distributions, 1 - tests.confidence)
+    return Simulated(np.array(errors), distributions, 1 - analysis.confidence)
 
 
 def seed_means(components: Components, design: Design, variances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -184,24 +184,25 @@ def mean_squares_of(
 class Plan:
     """What studies of several designs would find, each design simulated once for each assumption on the variances."""
 
-    def __init__(self, components: Components, tests: Tests) -> None:
+    def __init__(self, components: Components, analysis: Analysis, studies: int = STUDIES) -> None:
         self.components = components
-        self.tests = tests
+        self.analysis = analysis
+        self.studies = studies
         self.simulated = cache(self._simulated)
 
     def _simulated(self, design: Design, variance: Variance) -> Simulated:
         drawn = partial(_drawn, self.components, variance)
-        return simulate(self.components, self.tests, design, drawn)
+        return simulate(self.components, self.analysis, design, drawn, self.studies)
 
     def power(self, design: Design, pair: Pair, effect: float, variance: Variance = Variance.ESTIMATED) -> float:
         """Chance that Holm's test finds the effect of a contrast's arm, where all other arms are alike."""
-        found = self.simulated(design, variance).found(shifts(self.tests.pairs, pair[0], effect))
-        return float(found[self.tests.pairs.index(pair)].mean())
+        found = self.simulated(design, variance).found(shifts(self.analysis.pairs, pair[0], effect))
+        return float(found[self.analysis.pairs.index(pair)].mean())
 
     def row(self, design: Design, pair: Pair, effect: float) -> dict[str, Any]:
         """A row of the table of `table`."""
         truth = self.components.means[pair[0]] - self.components.means[pair[1]]
-        place = self.tests.pairs.index(pair)
+        place = self.analysis.pairs.index(pair)
         usual, probable = (
             self.simulated(design, of).lengths(place, truth) for of in (Variance.ESTIMATED, Variance.PROBABLE)
         )
@@ -227,7 +228,7 @@ class Plan:
         power_low, power_high : lowest and highest power within the 80 % interval of the variance between seeds, by its
             ends and the estimate
         """
-        pairs = self.tests.pairs
+        pairs = self.analysis.pairs
         return pd.DataFrame(
             [self.row(design, pair, effect) for pair in pairs for design in designs for effect in effects]
         )

@@ -323,7 +323,9 @@ def stated(
         raise StudyError(f"mean: state a mean of the metric between {limits.low:g} and {limits.high:g}")
     if answer_sd is None and not share:
         raise StudyError("answer_sd: a metric without limits needs the standard deviation of an answer; state it")
-    width = limits.high - limits.low if share else 1.0
+    if values.question_sd is None and not share:
+        raise StudyError("question_sd: a metric without limits needs that of a difference between questions; state it")
+    width = limits.high - limits.low
     if answer_sd is None:
         answer_sd = float(np.sqrt(USUAL_SHARE_OF_SAMPLING * (mean - limits.low) * (limits.high - mean)))
     question_sd = USUAL_QUESTION_SD * width if values.question_sd is None else values.question_sd

@@ -13,6 +13,7 @@ STATED = ("seed_sd", "question_sd", "answer_sd", "mean")
 
 #: Keys by command.
 KEYS: dict[str, tuple[str, ...]] = {
+    "budget": ("gpu_hours", "hours", "run_hours", "weights", "write", "pilot", "questions", *STATED),
     "power": ("pilot", "effect", "questions", *STATED),
 }
 

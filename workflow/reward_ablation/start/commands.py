@@ -1,4 +1,4 @@
-"""`snakemake plan`, `status`, `preview`, `power`, `verify`, `prune`: targets that end Snakemake before any job.
+"""`snakemake plan`, `status`, `preview`, `power`, `budget`, `verify`, `prune`: targets that end before any job.
 
 They are input functions, which Snakemake calls while it makes the jobs of its targets: before it takes its lock, so
 that they can be asked while a study runs, and before it asks for any machine. `plan` prints after Snakemake has made
@@ -76,6 +76,14 @@ class Commands:
         from reward_ablation.start.power import power  # loads Matplotlib
 
         _end(power(self.study, self.keys.of("power")))
+
+    @one_line_errors()
+    def budget(self, wildcards: Any) -> NoReturn:
+        """Print which seeds make the primary contrasts sharpest in the stated hours, and end."""
+        self._asked_beside("budget")
+        from reward_ablation.start.budget_text import budget  # loads Matplotlib
+
+        _end(budget(self.study, self.reruns.present, self.keys.of("budget")))
 
     @one_line_errors()
     def verify(self, wildcards: Any) -> NoReturn:

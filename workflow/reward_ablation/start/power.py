@@ -15,7 +15,7 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.design.pilot import finished_runs, pilot_of, read_pilot
-from reward_ablation.design.power import Design, Plan, Tests
+from reward_ablation.design.power import STUDIES, Analysis, Design, Plan
 from reward_ablation.design.variances import Components, Pair, Stated, overridden, stated
 from reward_ablation.figures.design.power import power as power_figure
 from reward_ablation.figures.elements.style import save_pdf, save_png
@@ -39,7 +39,7 @@ EFFECTS = (0.05, 0.1)
 ADVICE = "add --config pilot=FOLDER for the results folder of another study, or --config seed_sd=NUMBER"
 
 
-def power(study: Study, keys: Mapping[str, Any]) -> str:
+def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     """Write the table and the figure of a study's power, and say in words what they show.
 
     Parameters
@@ -47,6 +47,8 @@ def power(study: Study, keys: Mapping[str, Any]) -> str:
     study : Study
     keys : dict
         The command's own keys of --config.
+    studies : int
+        Simulated studies of each design.
 
     Raises
     ------
@@ -62,7 +64,7 @@ def power(study: Study, keys: Mapping[str, Any]) -> str:
     effects = effects_of(keys.get("effect"), limits, file.equivalence_margin)
     samples = study.config.evaluation.samples if study.question.mode == "sampled" else 1
     design = Design(max(len(study.config.seeds), 2), questions_of(study, keys) or components.questions, samples)
-    plan = Plan(components, Tests(pairs, file.confidence, file.seed_variance == "moderated"))
+    plan = Plan(components, Analysis(pairs, file.confidence, file.seed_variance == "moderated"), studies)
     table = plan.table(designs(design, components), effects)
     written = write(table, design, study.root / study.config.root / FOLDER, file)
     return power_text(study.question, plan, design, effects, table, [path.relative_to(study.root) for path in written])

@@ -24,12 +24,12 @@ def power_text(
     question: Question, plan: Plan, own: Design, effects: Sequence[float], table: pd.DataFrame, written: Sequence[Path]
 ) -> str:
     """What is asked, where the variances are from, a table for each contrast, and what would narrow its interval."""
-    tests, pairs = plan.tests, plan.tests.pairs
+    confidence, pairs = plan.analysis.confidence, plan.analysis.pairs
     lines = wrapped(
         f"{question.metric} on {question.dataset} ({question.mode}): {own.questions:,} questions"
         + (f" with {own.samples} samples" if question.mode == "sampled" else "")
         + f"; {len(pairs)} primary contrast{'s' if len(pairs) > 1 else ''}, found where p_holm < "
-        f"{1 - tests.confidence:g}"
+        f"{1 - confidence:g}"
     )
     lines += ["", *variance_lines(plan.components)]
     for pair in pairs[:MOST]:
@@ -37,7 +37,7 @@ def power_text(
     if len(pairs) > MOST:
         lines += ["", f"and {len(pairs) - MOST} more contrasts in the table"]
     notes = (
-        f"length: mean length of the {100 * tests.confidence:g} % interval, and in brackets where 80 % of studies lie, "
+        f"length: mean length of the {100 * confidence:g} % interval, and in brackets where 80 % of studies lie, "
         "by what the pilot says of the variance between seeds. found: smallest effect with a power of "
         f"{100 * TARGET:.0f} %. power of +x: chance that an arm which differs by x from all others is found, and in "
         "brackets the chances at the ends of the interval of the variance between seeds."

@@ -303,12 +303,12 @@ def distribution_of_difference(
         paired = difference(own, other)
         variance, flags = seed_part(means, {arm: 1.0, against: -1.0}, paired)
         return distribution_of(paired, dataset, (-1.0, 1.0), variance), flags
-    samples = [
+    sample, other_sample = (
         Sample(answers.values, answers.by_seed, seed_part(means, {name: 1.0}, answers)[0])
         for name, answers in ((arm, own), (against, other))
-    ]
+    )
     flags = np.full(len(own.metrics), None) if means is None else means.flagged_in({arm: 1.0, against: -1.0})
-    return distribution_of_two(*samples, dataset, limits_of(own.limits, (-1.0, 1.0))), flags
+    return distribution_of_two(sample, other_sample, dataset, limits_of(own.limits, (-1.0, 1.0))), flags
 
 
 def seed_part(

@@ -1,0 +1,117 @@
+"""The integer program of `snakemake budget`, held against all choices of small studies and calculations by hand."""
+
+from itertools import product
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from reward_ablation.design.budget import Precision, Problem, TooFewHours, choose, equal_seeds, program
+
+
+def precision(variances, pairs, common=0.0, questions=0.0, lends=True):
+    of_all = dict.fromkeys(variances, common)
+    return Precision(variances, of_all, dict.fromkeys(pairs, questions), 500, 0.95, lends)
+
+
+def study(number, **others):
+    """Arms a0, a1, ..., each compared with a0, an hour a run."""
+    arms = [f"a{place}" for place in range(number)]
+    of = precision(dict.fromkeys(arms, 4e-4), [(arm, "a0") for arm in arms[1:]])
+    return Problem(of, dict.fromkeys(arms, 1.0), **{"needed": frozenset({"a0"}), **others})
+
+
+def test_margins_are_those_of_the_tables_estimator():
+    of = precision({"a": 0.04, "b": 0.01, "c": 0.01}, [("b", "a")], questions=0.0001)
+    # Three arms have two seeds: a degree of freedom is borrowed. None of a's five, which no other arm has.
+    two, four = student.ppf(0.975, [2, 4])
+    questions = 0.0001 * student.ppf(0.975, 499) ** 2
+    margin = sqrt(0.01 / 2 * two**2 + 0.04 / 5 * four**2 + questions)
+    assert of.margin(("b", "a"), {"a": 5, "b": 2, "c": 2}) == pytest.approx(margin)
+    paired = sqrt((0.04 + 0.01) / 2 * two**2 + questions)
+    assert of.margin(("b", "a"), {"a": 2, "b": 2, "c": 2}) == pytest.approx(paired)
+
+
+def test_what_seeds_have_in_common_cancels_only_where_arms_have_the_same_seeds():
+    of = precision({"a": 0.01, "b": 0.01}, [("b", "a")], common=1.0)
+    assert of.margin(("b", "a"), {"a": 3, "b": 3}) < 0.5 < of.margin(("b", "a"), {"a": 3, "b": 4})
+
+
+def test_power_of_the_smallest_effect_that_is_found():
+    """With many seeds the test is a z-test: found with power .8 at 1.96 + .84 standard errors."""
+    of = precision({"a": 1.0, "b": 1.0}, [("b", "a")], lends=False)
+    effect = of.detectable(("b", "a"), {"a": 400, "b": 400}, tests=1)
+    assert effect == pytest.approx((1.96 + 0.8416) * sqrt(2 / 400), rel=0.02)
+    assert of.detectable(("b", "a"), {"a": 400, "b": 400}, tests=5) > effect
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_program_finds_the_best_of_all_choices(seed):
+    rng = np.random.default_rng(seed)
+    arms = ["a", "b", "c", "d"]
+    pairs = [("b", "a"), ("c", "a"), ("d", "b")]
+    of = precision(dict(zip(arms, rng.uniform(1e-4, 2e-3, 4), strict=True)), pairs, questions=1e-4)
+    hours = dict(zip(arms, rng.uniform(0.5, 3, 4), strict=True))
+    problem = Problem(of, hours, finished={"b": 2}, needed=frozenset(arms), most=6)
+    limit = 18.0
+    found = program(problem, limit)
+    assert problem.cost(found) <= limit
+
+    def widest(seeds):  # as the program takes it: all seeds independent, one degree of freedom borrowed
+        of_arm = {arm: of.variances[arm] / seeds[arm] * student.ppf(0.975, seeds[arm]) ** 2 for arm in arms}
+        return max(of_arm[one] + of_arm[other] for one, other in pairs)
+
+    all_choices = [dict(zip(arms, numbers, strict=True)) for numbers in product(range(2, 7), repeat=4)]
+    best = min(widest(seeds) for seeds in all_choices if problem.cost(seeds) <= limit)
+    assert widest(found) == pytest.approx(best, rel=0.02)  # a small part of the aim is the mean of all contrasts
+
+
+def test_the_arm_that_all_are_compared_with_gets_more_seeds():
+    chosen = choose(study(8), 40.0)
+    assert chosen["a0"] > max(chosen[f"a{place}"] for place in range(1, 8))
+    assert study(8).cost(chosen) <= 40
+
+
+@pytest.mark.parametrize("limit", [8, 11, 16.5, 23, 40])
+def test_a_choice_is_never_worse_than_equal_seeds(limit):
+    problem = study(5)
+    same = equal_seeds(problem, limit)
+    assert same is None or problem.value(choose(problem, limit)) <= problem.value(same)
+
+
+def test_finished_runs_cost_nothing_and_are_kept():
+    problem = study(4, finished={"a0": 2, "a2": 7})
+    chosen = choose(problem, 8.0)
+    assert chosen["a2"] >= 7
+    assert problem.cost(chosen) <= 8
+    assert problem.cost({"a0": 2, "a1": 2, "a2": 7, "a3": 0}) == 2
+
+
+def test_arms_that_the_hours_do_not_pay_for_are_left_out():
+    chosen = choose(study(5), 9.0)
+    assert sorted(chosen.values()).count(0) == 1
+    assert all(number >= 2 for number in chosen.values() if number)
+
+
+def test_an_arm_in_no_contrast_gets_no_seeds_unless_it_is_needed():
+    of = precision(dict.fromkeys("abcd", 1e-4), [("b", "a")])
+    problem = Problem(of, dict.fromkeys("abcd", 1.0), finished={"c": 1}, needed=frozenset("abd"))
+    chosen = choose(problem, 12.0)
+    assert (chosen["c"], chosen["d"]) == (1, 2)
+    assert chosen["a"] + chosen["b"] == 10
+
+
+def test_weights_sharpen_their_contrast():
+    weights = {("a1", "a0"): 20.0, ("a2", "a0"): 1.0}
+    chosen = choose(study(3, weights=weights), 20.0)
+    assert chosen["a1"] > chosen["a2"]
+
+
+def test_the_least_that_is_needed_is_said():
+    with pytest.raises(TooFewHours) as error:
+        choose(study(4, needed=frozenset({"a0", "a1", "a2", "a3"})), 7.9)
+    assert error.value.least == 8
+    with pytest.raises(TooFewHours) as error:
+        choose(study(4), 3.9)
+    assert error.value.least == 4

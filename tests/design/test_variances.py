@@ -1,0 +1,123 @@
+"""Variance components: known ones are found again, and the interval is that of chi-square's tables."""
+
+import numpy as np
+import pytest
+
+from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED
+from reward_ablation.design.variances import SeedPart, Stated, estimated, overridden, stated
+from reward_ablation.system.errors import StudyError
+
+ARMS = ["a", "b", "c", "d"]
+PAIRS = [("b", "a"), ("c", "a"), ("d", "a")]
+
+
+def answers(seeds=2, questions=400, seed_sd=0.0, common_sd=0.0, question_sd=0.0, cell_sd=0.0, unlike=None):
+    """Question means of arms whose mean is .5, where a unit of the comparable scale is one of the metric."""
+    rng = np.random.default_rng(5)
+    difficulty, common = rng.normal(0, 0.1, questions), rng.normal(0, common_sd, (seeds, 1))
+    values = {}
+    for arm in ARMS:
+        own = rng.normal(0, seed_sd * (unlike or {}).get(arm, 1.0), (seeds, 1))
+        of_questions = rng.normal(0, question_sd / np.sqrt(2), questions)
+        cells = rng.normal(0, cell_sd, (seeds, questions))
+        values[arm] = dict(enumerate(0.5 + difficulty + of_questions + common + own + cells))
+    return values
+
+
+def components(values, samples=1, sample=0.0, limits=SHARE, pairs=PAIRS):
+    return estimated(values, samples, dict.fromkeys(values, sample), limits, pairs, "pilot")
+
+
+def test_known_components_are_found_again():
+    found = components(answers(200, 400, seed_sd=0.03, common_sd=0.05, question_sd=0.2, cell_sd=0.3))
+    assert np.sqrt(found.seed.variance) == pytest.approx(0.03, rel=0.05)
+    assert np.sqrt(found.seed.common) == pytest.approx(0.05, rel=0.15)
+    assert found.seed.degrees == 3 * 199
+    assert np.sqrt(found.question["c", "a"]) == pytest.approx(0.2, rel=0.1)
+    assert np.sqrt(found.interaction["b"]) == pytest.approx(0.3, rel=0.02)
+    # a seed's own mean varies by .03² and .3² over 400 questions
+    assert found.seed_variance("b", 400, 1) == pytest.approx(0.03**2 + 0.3**2 / 400, rel=0.1)
+
+
+def test_noise_of_samples_shrinks_with_samples_and_the_rest_does_not():
+    found = components(answers(cell_sd=0.3), samples=4, sample=0.2)
+    assert found.interaction["a"] == pytest.approx(0.09 - 0.2 / 4, abs=0.01)
+    assert found.answer_variance("a", 100, 8) == pytest.approx((found.interaction["a"] + 0.025) / 100)
+
+
+def test_ends_are_those_of_tables_of_chi_square():
+    # the 10 % and 90 % quantiles of chi-square with one degree of freedom are .01579 and 2.7055
+    assert SeedPart(0.04, 0.0, 1.0).ends() == pytest.approx((0.04 / 2.7055, 0.04 / 0.01579), rel=1e-3)
+    assert SeedPart(0.04, 0.03, 1.0).ends()[0] == 0  # noise alone may have made all of it
+    assert SeedPart(0.04, 0.0, np.inf).ends() == (0.04, 0.04)
+
+
+def test_drawn_variances_lie_in_the_interval_as_often_as_it_says():
+    part = SeedPart(0.04, 0.005, 3.0)
+    low, high = part.ends()
+    drawn = part.drawn(20_000, np.random.default_rng(0))
+    assert ((low <= drawn) & (drawn <= high)).mean() == pytest.approx(0.8, abs=0.01)
+
+
+def test_seeds_that_only_noise_makes_differ_have_no_variance():
+    assert components(answers(50, 400, cell_sd=0.3)).seed.variance < 0.01**2
+
+
+def test_an_arm_whose_seeds_differ_more_counts_by_itself():
+    found = components(answers(5, 400, seed_sd=0.01, unlike={"c": 20.0}))
+    assert found.flagged == ("c",)
+    assert found.seed_deviation("c") > 0.08
+    assert found.seed_deviation("a") < 0.02
+
+
+def test_arms_without_seeds_in_common_give_each_its_own_variance():
+    values = answers(4, seed_sd=0.05)
+    values["a"] = {seed + 10: of_seed for seed, of_seed in values["a"].items()}
+    found = components(values)
+    assert found.seed.degrees == 4 * 3
+    assert np.isfinite(found.seed.variance)
+    assert ("b", "a") not in found.question
+    filled = found.for_arms(ARMS, [*PAIRS, ("d", "c")])
+    assert set(filled.question) == {*PAIRS, ("d", "c")}
+
+
+def test_an_arm_that_the_pilot_lacks_is_like_the_others():
+    found = components(answers(seed_sd=0.05)).for_arms(["a", "new"], [("new", "a")])
+    assert found.means["new"] == pytest.approx(0.5, abs=0.1)
+    assert found.question["new", "a"] > 0 or found.question["new", "a"] == 0
+    assert set(found.interaction) == {"a", "new"}
+
+
+def test_one_seed_says_nothing_of_seeds():
+    with pytest.raises(StudyError, match="no arm has two finished seeds"):
+        components({arm: {0: of_arm[0]} for arm, of_arm in answers().items()})
+
+
+def test_stated_values_are_those_of_the_components():
+    of = stated(Stated(seed_sd=0.03, mean=0.8), SHARE, 300, 4, False, ARMS, PAIRS)
+    assert of.seed_deviation("a") == pytest.approx(0.03, rel=0.01)
+    assert of.sample["a"] == pytest.approx(0.7 * 0.8 * 0.2)
+    assert of.interaction["a"] == 0
+    assert of.source == "stated (seed_sd 0.03), usual values of answer_sd, question_sd"
+    greedy = stated(Stated(seed_sd=0.03, answer_sd=0.4), SHARE, 300, 1, True, ARMS, PAIRS)
+    assert (greedy.interaction["a"], greedy.sample["a"]) == (pytest.approx(0.16), 0)
+
+
+def test_a_count_needs_more_stated_values():
+    with pytest.raises(StudyError, match="seed_sd"):
+        stated(Stated(), SHARE, 300, 1, True, ARMS, PAIRS)
+    with pytest.raises(StudyError, match="mean: state a mean"):
+        stated(Stated(seed_sd=1.0), COUNT, 300, 1, True, ARMS, PAIRS)
+    with pytest.raises(StudyError, match="answer_sd"):
+        stated(Stated(seed_sd=1.0, mean=20.0), COUNT, 300, 1, True, ARMS, PAIRS)
+    with pytest.raises(StudyError, match="question_sd"):
+        stated(Stated(seed_sd=1.0, mean=20.0, answer_sd=3.0), UNLIMITED, 300, 1, True, ARMS, PAIRS)
+    of = stated(Stated(seed_sd=1.0, mean=20.0, answer_sd=3.0, question_sd=2.0), COUNT, 300, 1, True, ARMS, PAIRS)
+    assert of.seed_deviation("a") == pytest.approx(1.0)
+
+
+def test_stated_values_count_before_those_of_a_pilot():
+    found = overridden(components(answers(seed_sd=0.05)), Stated(seed_sd=0.01))
+    assert found.seed_deviation("a") == pytest.approx(0.01, rel=0.05)
+    assert found.seed.ends() == (found.seed.variance,) * 2
+    assert found.source == "pilot; stated: seed_sd 0.01"

@@ -1,0 +1,103 @@
+"""`snakemake budget` without Snakemake: what is printed and written, and what is refused."""
+
+import pytest
+import yaml
+
+from configs import changed
+from reward_ablation.start.budget import HEADER
+from reward_ablation.start.budget_text import budget
+from reward_ablation.start.stale import Present
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+
+STATED = {"hours": 20, "run_hours": 1.0, "seed_sd": 0.02, "questions": 200}
+
+
+@pytest.fixture
+def three_arms(config):
+    """Arms a, b and c without GPUs, compared with a."""
+    config["launch"] = {"gpus": 0}
+    config["arms"]["arms"]["c"] = {"weights": {"format": 1}}
+    return config
+
+
+def asked(config, root, **keys):
+    study = resolve(config, "study.yaml", root)
+    return budget(study, Present(study), {**STATED, **keys})
+
+
+def test_before_any_run_stated_values_count(three_arms, tmp_path):
+    text = asked(three_arms, tmp_path, write="plans/budget.yaml")
+    assert "20 hours for 2 primary contrasts, so that the widest is narrowest" in text
+    assert "variances: stated (seed_sd 0.02)" in text
+    assert "hours: stated: 1 for each run with its evaluations" in text
+    assert "b against a" in text
+    assert "ten more hours: the widest interval ±" in text
+    written = (tmp_path / "plans" / "budget.yaml").read_text()
+    assert written.rstrip() in text
+    seeds = yaml.safe_load(written)["arms"]["seeds"]
+    assert sum(map(len, seeds.values())) == 20
+    assert seeds["a"] == list(range(len(seeds["a"])))
+
+
+def test_the_file_beside_the_studys_makes_the_chosen_study(three_arms, tmp_path):
+    asked(three_arms, tmp_path, write="budget.yaml")
+    overlay = yaml.safe_load((tmp_path / "budget.yaml").read_text())
+    three_arms["arms"] |= overlay["arms"]  # as Snakemake merges several files
+    study = resolve(three_arms, "study.yaml", tmp_path)
+    assert len(study.runs) == 20
+
+
+def test_what_the_hours_do_not_pay_for_is_left_out(three_arms, tmp_path):
+    text = asked(three_arms, tmp_path, hours=5)
+    assert "the hours do not pay for two seeds of all arms" in text
+    assert yaml.safe_load(text[text.index(HEADER) :])["arms"]["seeds"].popitem()[1] == []
+
+
+def test_arms_in_no_declared_contrast_are_left_out(three_arms, tmp_path):
+    changed(three_arms, "primary", {"contrasts": [{"arm": "b", "against": "a"}]})
+    assert "left out: c: in no primary contrast" in asked(three_arms, tmp_path)
+
+
+def test_arms_of_one_spec_share_their_runs(three_arms, tmp_path):
+    three_arms["arms"]["arms"]["again"] = three_arms["arms"]["arms"]["b"]
+    text = asked(three_arms, tmp_path, hours=12)
+    assert "the runs of b" in text
+    seeds = yaml.safe_load(text[text.index(HEADER) :])["arms"]["seeds"]
+    assert seeds["again"] == seeds["b"]
+    assert len(seeds["a"] + seeds["b"] + seeds["c"]) == 12
+
+
+def test_without_a_word_on_seeds_a_default_is_named(three_arms, tmp_path):
+    study = resolve(three_arms, "study.yaml", tmp_path)
+    text = budget(study, Present(study), {"hours": 20, "run_hours": 1, "questions": 200})
+    assert "seed_sd is a default, since nothing says how much seeds differ" in text.replace("\n  ", " ")
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"hours": "many"}, "hours: 'many' is no number above 0"),
+        ({"hours": 3}, "hours: 3 hours do not pay for two seeds of each arm that is needed; the least is 4"),
+        ({"gpu_hours": 3}, "gpu_hours: the study has no GPU: launch.gpus is 0; state --config hours=40"),
+        ({"run_hours": -1}, "run_hours: -1 is no number above 0"),
+        ({"weights": 3}, "weights: write arms with a number each"),
+        ({"weights": {"a": 3}}, "weights: 'a' is no arm of a primary contrast; arms: b, c"),
+        ({"weights": {"b": 0}}, "weights: 0 is no number above 0"),
+        ({"write": "../budget.yaml"}, "write: .* is no YAML file below this folder"),
+        ({"write": "study.yaml"}, "write: study.yaml is there and is not of `snakemake budget`"),
+        ({"seed_sd": 0}, "seed_sd: 0 is no number above 0"),
+    ],
+)
+def test_bad_values_are_refused_in_a_line(three_arms, tmp_path, keys, says):
+    (tmp_path / "study.yaml").write_text("name: study\n")
+    with pytest.raises(StudyError, match=says) as error:
+        asked(three_arms, tmp_path, **keys)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("missing", ["hours", "run_hours"])
+def test_what_must_be_stated(three_arms, tmp_path, missing):
+    study = resolve(three_arms, "study.yaml", tmp_path)
+    with pytest.raises(StudyError, match=f"{missing}"):
+        budget(study, Present(study), {key: value for key, value in STATED.items() if key != missing})

@@ -1,0 +1,101 @@
+"""`snakemake power` without Snakemake: values that are refused, and what is printed and written."""
+
+import pandas as pd
+import pytest
+
+from analysis.made_up import MadeUpStudy
+from configs import changed
+from reward_ablation.analysis.statistics.limits import COUNT, SHARE
+from reward_ablation.start.power import effects_of, positive, power, questions_of
+from reward_ablation.study.resolve import resolve
+from reward_ablation.system.errors import StudyError
+
+#: Simulated studies: enough for words and shapes, too few for numbers.
+FEW = 60
+
+
+@pytest.fixture
+def study(config, tmp_path):
+    return resolve(config, "study.yaml", tmp_path)
+
+
+def test_before_any_run_stated_values_count(study, tmp_path):
+    text = power(study, {"seed_sd": 0.02, "effect": [0.1, 0.2]}, FEW)
+    assert "variances: stated (seed_sd 0.02), usual values of mean, answer_sd, question_sd" in text
+    assert "standard deviation 0.020 (stated, and taken as certain)" in text
+    assert "b against a" in text
+    assert "fewest seeds for +0.2 with a power of 0.8: " in text
+    assert "with one more seed" in text
+    assert "with twice the questions" in text
+    assert "twice the samples" not in text  # greedy answers have one
+    folder = tmp_path / "results" / "study" / "design"
+    assert {path.name for path in folder.iterdir()} == {"power.csv", "power.pdf", "power.png"}
+    table = pd.read_csv(folder / "power.csv")
+    assert set(table["effect"]) == {0.1, 0.2}
+    assert set(table["questions"]) == {10, 20}
+    assert (table["power_low"] <= table["power"]).all()
+    assert (table["power"] <= table["power_high"]).all()
+
+
+def test_another_study_is_a_pilot(config, tmp_path):
+    MadeUpStudy(steps=1, rollouts=2, datasets={"test": 30}).write(tmp_path / "pilot")
+    text = power(resolve(config, "study.yaml", tmp_path), {"pilot": "pilot"}, FEW)
+    assert "variances: pilot\n" in text
+    assert "two seeds say little" in text.replace("\n   ", "")
+    assert "10 questions" in text  # this study's, not the pilot's
+
+
+def test_nothing_reaches_the_terminal_raw(config, tmp_path):
+    name = "pi\x1b[31mlot"
+    MadeUpStudy(steps=1, rollouts=2, datasets={"test": 30}).write(tmp_path / name)
+    assert "\x1b" not in power(resolve(config, "study.yaml", tmp_path), {"pilot": name}, FEW)
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({}, "no arm has two finished seeds.*add --config pilot=FOLDER"),
+        ({"seed_sd": "much"}, "seed_sd: 'much' is no number above 0"),
+        ({"seed_sd": True}, "seed_sd: True is no number above 0"),
+        ({"seed_sd": float("nan")}, "seed_sd: nan is no number above 0"),
+        ({"seed_sd": 0.02, "effect": []}, "effect: state one to three effects"),
+        ({"seed_sd": 0.02, "effect": 1.0}, "effect: state one to three effects, each below 1"),
+        ({"seed_sd": 0.02, "effect": {"a": 1}}, "effect: .* is no number above 0"),
+        ({"seed_sd": 0.02, "mean": 1.2}, "mean: state a mean of the metric between 0 and 1"),
+        ({"seed_sd": 0.02, "questions": 1.5}, r"questions: 1\.5 is no number of questions"),
+        ({"pilot": 3}, "pilot: 3 is no folder"),
+        ({"pilot": "nowhere"}, "pilot: nowhere: no results folder of a study"),
+    ],
+)
+def test_bad_values_are_refused_in_a_line(study, keys, says):
+    with pytest.raises(StudyError, match=says) as error:
+        power(study, keys, FEW)
+    assert "\n" not in str(error.value)
+
+
+def test_a_study_of_one_arm_has_nothing_to_compare(config, tmp_path):
+    alone = changed(config, "arms/arms", {"a": {"weights": {"correctness": 1}}})
+    with pytest.raises(StudyError, match="power: the study has one arm"):
+        power(resolve(alone, "study.yaml", tmp_path), {"seed_sd": 0.02}, FEW)
+
+
+def test_the_size_of_a_data_set_is_stated_prepared_or_configured(study, config, tmp_path):
+    assert questions_of(study, {"questions": 300}) == 300
+    assert questions_of(study, {}) == 10
+    [dataset] = study.datasets
+    prepared = tmp_path / "results" / "study" / "data" / "evaluation" / f"{dataset}.parquet"
+    prepared.parent.mkdir(parents=True)
+    pd.DataFrame({"id": range(7)}).to_parquet(prepared)
+    assert questions_of(study, {}) == 7
+    changed(config, "data/evaluation/test", {"source": "gsm8k", "split": "test"})
+    assert questions_of(resolve(config, "study.yaml", tmp_path), {}) is None
+
+
+def test_effects_that_are_looked_for():
+    assert effects_of(None, SHARE, None) == [0.05, 0.1]
+    assert effects_of(None, SHARE, 0.03) == [0.03]
+    assert effects_of("1e-2", SHARE, None) == [0.01]
+    assert effects_of([5, 10], COUNT, None) == [5, 10]
+    with pytest.raises(StudyError, match="this metric has no limits"):
+        effects_of(None, COUNT, None)
+    assert positive("seed_sd", "2e-2") == 0.02

@@ -1,0 +1,337 @@
+"""`snakemake budget`: which arms, seeds and evaluation sizes make the primary contrasts sharpest in so many hours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from reward_ablation.analysis.evaluation.answers import is_of_samples
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.design.budget import Precision, Problem, TooFewHours, choose, precision_of
+from reward_ablation.design.pilot import finished_runs
+from reward_ablation.design.variances import Components, Pair
+from reward_ablation.start.estimates import Pace
+from reward_ablation.start.evaluations import BASE, FINAL, KEPT, Evaluation, estimated
+from reward_ablation.start.history import read_history
+from reward_ablation.start.power import components_of, described, positive, questions_of
+from reward_ablation.start.stale import Present, stale_because
+from reward_ablation.study.run import Run
+from reward_ablation.study.study import Study
+from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import atomic_path
+
+#: Standard deviation between seeds of a metric with limits, as a part of its range, where nothing says what it is.
+USUAL_SEED_SD = 0.02
+
+#: Parts of the questions and samples that an evaluation may be cut to, and the fewest questions that are left.
+PARTS, FEWEST_QUESTIONS = (1, 2, 4), 50
+
+#: How many times larger the squared margin must be with the config's evaluation before the evaluation is cut.
+WORTH = 1.05
+
+#: First line of a file that the command writes: only such a file is replaced.
+HEADER = "# Written by `snakemake budget`."
+
+#: A file that the command may write.
+FILE = r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml"
+
+
+class Size(NamedTuple):
+    """Questions of the primary data set, and samples of a question."""
+
+    questions: int
+    samples: int
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Hours of GPUs; of a study without GPU, hours of one job after the other.
+
+    Attributes
+    ----------
+    training : dict of str to float
+        Of one run of each arm; with the evaluations where hours are stated.
+    primary, others : float
+        Of evaluating a run's models on the primary data set, and on all others.
+    base : float
+        Of evaluating the base model on the primary data set.
+    source : str
+        Where the hours are from, for people.
+    """
+
+    training: Mapping[str, float]
+    primary: float
+    others: float
+    base: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Seeds by arm, arms that share runs under the first of them, at one size of the evaluation."""
+
+    size: Size
+    seeds: dict[str, int]
+    problem: Problem
+
+    @property
+    def value(self) -> tuple[float, ...]:
+        """What is minimised."""
+        return self.problem.value(self.seeds)
+
+    @property
+    def present(self) -> dict[str, int]:
+        """The arms that have seeds."""
+        return {arm: number for arm, number in self.seeds.items() if number}
+
+
+class Budget:
+    """A study whose seeds are to be chosen.
+
+    Parameters
+    ----------
+    study : Study
+    present : Present
+        What a finished run must have been trained on.
+    keys : dict
+        The command's own keys of --config.
+
+    Raises
+    ------
+    StudyError
+        A key has a value that it cannot have, costs or variances are not known, or there is nothing to compare.
+    """
+
+    def __init__(self, study: Study, present: Present, keys: Mapping[str, Any]) -> None:
+        self.study, self.keys, self.file = study, keys, described(study)
+        self.first = {
+            arm: next(each for each in study.arms if study.keys[each] == study.keys[arm]) for arm in study.arms
+        }
+        contrasts = [(self.first[each.arm], self.first[each.against]) for each in study.question.contrasts]
+        self.pairs = list(dict.fromkeys(pair for pair in contrasts if pair[0] != pair[1]))
+        if not self.pairs:
+            raise StudyError("budget: the study has no primary contrast of two arms that differ; add an arm")
+        self.arms = list(dict.fromkeys(self.first.values()))
+        self.limit = limit_of(study, keys)
+        self.weights = weights_of(keys.get("weights"), self.pairs)
+        self.components = components_or_usual(study, self.file, keys, self.pairs)
+        self.finished = finished_seeds(study, present, self.arms)
+        self.costs = costs_of(study, keys, self.arms)
+        self.needed = frozenset(self.first[arm] for arm in needed_arms(study))
+        sampled = study.question.mode == "sampled" and not is_of_samples(study.question.metric)
+        self.samples_count = sampled
+        number = questions_of(study, keys) or self.components.questions
+        self.size = Size(number, study.config.evaluation.samples)
+
+    @property
+    def sizes(self) -> list[Size]:
+        """Sizes of the evaluation: the config's first; others only where evaluations have known hours."""
+        if not self.costs.primary:
+            return [self.size]
+        questions = [self.size.questions // part for part in PARTS]
+        samples = [self.size.samples // part for part in (PARTS if self.samples_count else (1,))]
+        return [
+            Size(number, of_each)
+            for number in questions
+            for of_each in dict.fromkeys(samples)
+            if number == self.size.questions or number >= FEWEST_QUESTIONS
+            if of_each or of_each == self.size.samples
+        ]
+
+    def problem(self, size: Size) -> Problem:
+        """The choice of seeds at a size. At another size than the config's, finished runs are evaluated again."""
+        greedy = self.study.config.evaluation.greedy
+        answers = (greedy + size.samples) / (greedy + self.size.samples)
+        primary = answers * size.questions / self.size.questions
+        evaluation = self.costs.primary * primary + self.costs.others * answers
+        numbers = {arm: len(seeds) for arm, seeds in self.finished.items()}
+        again = 0.0 if size == self.size else sum(numbers.values()) * evaluation + self.costs.base * primary
+        return Problem(
+            precision=self.precision(size),
+            hours={arm: hours + evaluation for arm, hours in self.costs.training.items()},
+            finished=numbers,
+            fixed=again,
+            needed=self.needed,
+            weights=self.weights,
+        )
+
+    def precision(self, size: Size) -> Precision:
+        """What intervals are made of at a size."""
+        samples = size.samples if self.samples_count else 1
+        lends = self.file.seed_variance == "moderated"
+        return precision_of(self.components, size.questions, samples, self.file.confidence, lends)
+
+    def best(self, limit: float) -> Choice:
+        """The best choice of all sizes; TooFewHours where the limit pays for none."""
+        choices, least = [], []
+        for size in self.sizes:
+            problem = self.problem(size)
+            try:
+                choices.append(Choice(size, choose(problem, limit), problem))
+            except TooFewHours as error:
+                least.append(error.least)
+        if not choices:
+            unit = "gpu_hours" if self.study.config.launch.gpus else "hours"
+            raise StudyError(
+                f"{unit}: {limit:g} hours do not pay for two seeds of each arm that is needed; the least is "
+                f"{min(least):.3g}"
+            )
+        best, own = min(choices, key=lambda choice: choice.value), choices[0]
+        lost, square, *_ = own.value
+        worth_it = lost > best.value[0] or square > WORTH * best.value[1]
+        return best if worth_it or own.size != self.size else own
+
+    def seeds(self, choice: Choice) -> dict[str, list[int]]:
+        """Seeds of each arm of the study: finished ones, then the arm's own, then the lowest that are free."""
+        return {arm: self._seeds_of(arm, choice.seeds[self.first[arm]]) for arm in self.study.arms}
+
+    def _seeds_of(self, arm: str, number: int) -> list[int]:
+        own = [*self.finished[self.first[arm]], *self.study.config.seeds_of(arm), *range(number)]
+        return sorted(list(dict.fromkeys(own))[:number])
+
+    def overlay(self, choice: Choice) -> dict[str, Any]:
+        """What a config says beside the study's, so that the study is the chosen one."""
+        content: dict[str, Any] = {"arms": {"seeds": self.seeds(choice)}}
+        if choice.size.samples != self.size.samples:
+            content["evaluation"] = {"samples": choice.size.samples}
+        if choice.size.questions != self.size.questions:
+            content["data"] = {"evaluation": {self.study.question.dataset: {"limit": choice.size.questions}}}
+        return content
+
+
+def limit_of(study: Study, keys: Mapping[str, Any]) -> float:
+    """The stated hours: `gpu_hours` of a study with GPUs, `hours` of one without."""
+    unit, other = ("gpu_hours", "hours") if study.config.launch.gpus else ("hours", "gpu_hours")
+    if other in keys:
+        why = "has GPUs" if unit == "gpu_hours" else "has no GPU: launch.gpus is 0"
+        raise StudyError(f"{other}: the study {why}; state --config {unit}=40")
+    if unit not in keys:
+        raise StudyError(f"budget: no limit is stated; add --config {unit}=40")
+    return positive(unit, keys[unit])
+
+
+def weights_of(written: Any, pairs: list[Pair]) -> dict[Pair, float] | None:
+    """Weights of contrasts by their arm, 1 where none is stated; None without the key: the widest contrast counts."""
+    if written is None:
+        return None
+    if not isinstance(written, dict):
+        raise StudyError("weights: write arms with a number each, such as --config 'weights={no_format: 2}'")
+    arms = [pair[0] for pair in pairs]
+    if unknown := [str(arm) for arm in written if arm not in arms]:
+        raise StudyError(f"weights: {unknown[0]!r} is no arm of a primary contrast; arms: {', '.join(arms)}")
+    return {pair: positive("weights", written.get(pair[0], 1)) for pair in pairs}
+
+
+def components_or_usual(study: Study, file: StudyFile, keys: Mapping[str, Any], pairs: list[Pair]) -> Components:
+    """Variance components as `snakemake power` has them; where nothing says how much seeds differ, a usual value."""
+    limits = metrics_of_study(file).limits(study.question.metric)
+    runs = finished_runs(file, study.root / study.config.root, study.question.dataset)
+    known = "pilot" in keys or "seed_sd" in keys or len(runs) > len({run.arm for run in runs})
+    if known or not limits.finite:
+        return components_of(study, file, keys, limits, pairs)
+    usual = USUAL_SEED_SD * (limits.high - limits.low)
+    found = components_of(study, file, {**keys, "seed_sd": usual}, limits, pairs)
+    source = f"{found.source}: seed_sd is a default, since nothing says how much seeds differ; state seed_sd or a pilot"
+    return replace(found, source=source)
+
+
+def finished_seeds(study: Study, present: Present, arms: list[str]) -> dict[str, list[int]]:
+    """Seeds of each arm whose runs are finished and need no training, whether the config has them or not."""
+    history = read_history(study.root / study.config.root / "runs", ())
+    found: dict[str, list[int]] = {}
+    for arm in arms:
+        run = run_of(study, arm)
+        folder = f"{run.folder}/seed"
+        seeds = {
+            int(number): record
+            for name, record in history.records.items()
+            if name.startswith(folder) and (number := name.removeprefix(folder)).isdecimal()
+        }
+        fresh = [
+            seed for seed, record in seeds.items() if stale_because(record, replace(run, seed=seed), present) is None
+        ]
+        found[arm] = sorted(fresh)
+    return found
+
+
+def run_of(study: Study, arm: str) -> Run:
+    """A run of an arm."""
+    return next(run for run in study.runs.values() if run.key == study.keys[arm])
+
+
+def needed_arms(study: Study) -> set[str]:
+    """Arms that the config names elsewhere, which cannot be left out, and one that scores each component."""
+    config = study.config
+    named = {config.baseline or next(iter(study.arms)), config.control, *(claim.arm for claim in study.claims)}
+    named |= {claim.against for claim in study.claims}
+    if config.primary.contrasts is not None:
+        named |= {arm for contrast in study.question.contrasts for arm in (contrast.arm, contrast.against)}
+    needed = {arm for arm in study.arms if arm in named}
+    for component in config.components:
+        scoring = [name for name, arm in study.arms.items() if component in config.scored_in(arm)]
+        if needed.isdisjoint(scoring):
+            needed.add(scoring[0])
+    return needed
+
+
+def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
+    """Hours of a run: as stated in `run_hours`, else by finished runs and evaluations.
+
+    Raises
+    ------
+    StudyError
+        No finished run says what a run takes, and no hours are stated.
+    """
+    if "run_hours" in keys:
+        hours = positive("run_hours", keys["run_hours"])
+        return Costs(dict.fromkeys(arms, hours), 0.0, 0.0, 0.0, f"stated: {hours:g} for each run with its evaluations")
+    pace = Pace(read_history(study.root / study.config.root / "runs", ()))
+    training = {}
+    for arm in arms:
+        run = run_of(study, arm)
+        estimate = pace.estimate([(run, pace.steps_of(run))])
+        if estimate.unknown:
+            raise StudyError(
+                f"run_hours: no finished run says what a run of arm {arm} takes; state the hours of a run with its "
+                "evaluations, such as --config run_hours=1.5"
+            )
+        training[arm] = estimate.device_hours if study.config.launch.gpus else estimate.hours
+    name, rules = run_of(study, arms[0]).name, (FINAL, KEPT) if study.config.keep_models else (FINAL,)
+
+    def hours_of(dataset: str, *kinds: str) -> float:
+        jobs = [Evaluation(rule, "" if rule == BASE else name, dataset, "") for rule in kinds]
+        devices = 1 if study.config.launch.gpus else study.config.launch.threads
+        return estimated(study, jobs, pace).device_hours / devices
+
+    names = dict(zip(study.dataset_names, study.datasets, strict=True))
+    primary = names.pop(study.question.dataset)
+    of_primary = hours_of(primary, *rules)
+    source = "by finished runs" + ("" if of_primary else "; evaluations are not known, and taken as 0")
+    others = sum(hours_of(dataset, *rules) for dataset in names.values())
+    return Costs(training, of_primary, others, hours_of(primary, BASE), source)
+
+
+def write_overlay(text: str, written: Any, root: Path) -> Path:
+    """Write the chosen study to a file below the project; a file of another origin is never replaced."""
+    if not isinstance(written, str) or not re.fullmatch(FILE, written):
+        raise StudyError(
+            f"write: {written!r} is no YAML file below this folder; write it as in --config write=budget.yaml"
+        )
+    path = root / written
+    if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(HEADER)):
+        raise StudyError(f"write: {written} is there and is not of `snakemake budget`; name another file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary:
+        temporary.write_text(text)
+    return path
+
+
+def overlay_text(content: Mapping[str, Any], limit: str) -> str:
+    """The YAML of an overlay, with its header."""
+    return f"{HEADER}\n# {limit}\n" + yaml.safe_dump(content, default_flow_style=None, sort_keys=False, width=1000)

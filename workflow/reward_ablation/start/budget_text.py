@@ -1,0 +1,133 @@
+"""The choice of `snakemake budget`, as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reward_ablation.start.budget import Budget, Choice, overlay_text, write_overlay
+from reward_ablation.start.plan_text import seeds as seeds_in_words
+from reward_ablation.start.power_text import number, variance_lines, wrapped
+from reward_ablation.start.stale import Present
+from reward_ablation.study.study import Study
+
+#: Hours of the further limit whose gain is told.
+NEXT = 10.0
+
+
+def budget(study: Study, present: Present, keys: Mapping[str, Any]) -> str:
+    """Choose seeds and sizes within the stated hours, write them where `write` says, and say in words what they are."""
+    problem = Budget(study, present, keys)
+    choice = problem.best(problem.limit)
+    unit = "GPU hours" if study.config.launch.gpus else "hours"
+    overlay = overlay_text(problem.overlay(choice), f"{problem.limit:g} {unit} for {study.config.name}")
+    lines = [
+        *heading(problem, choice, unit),
+        "",
+        *table_of_arms(problem, choice, unit),
+        "",
+        *table_of_contrasts(problem, choice),
+        "",
+        *wrapped(next_hours(problem, choice, unit)),
+        *(line for arm, why in left_out(problem, choice).items() for line in wrapped(f"left out: {arm}: {why}")),
+        "",
+        overlay.rstrip(),
+    ]
+    if "write" in keys:
+        path = write_overlay(overlay, keys["write"], study.root).relative_to(study.root)
+        lines += ["", f"written: {path}; name it behind the study's file: --configfile STUDY.yaml {path}"]
+    return "\n".join(lines)
+
+
+def heading(problem: Budget, choice: Choice, unit: str) -> list[str]:
+    """What is asked, and what variances and costs are taken to be."""
+    question, size = problem.study.question, choice.size
+    cut = "" if size == problem.size else f", cut from {in_words(problem, problem.size)}"
+    contrasts = f"{len(problem.pairs)} primary contrast{'s' if len(problem.pairs) > 1 else ''}"
+    hours = f"{problem.limit:g} {unit.removesuffix('s') if problem.limit == 1 else unit}"
+    aim = "the sum of squared margins is smallest" if problem.weights else "the widest is narrowest"
+    return [
+        *wrapped(
+            f"{hours} for {contrasts}, so that {aim}: {question.metric} on {question.dataset} ({question.mode}), "
+            f"{in_words(problem, size)}{cut}"
+        ),
+        "",
+        *variance_lines(problem.components),
+        *wrapped(f"hours: {problem.costs.source}"),
+    ]
+
+
+def in_words(problem: Budget, size: Any) -> str:
+    """A size of the evaluation: `500 questions with 4 samples`."""
+    return f"{size.questions:,} questions" + (f" with {size.samples} samples" if problem.samples_count else "")
+
+
+def table_of_arms(problem: Budget, choice: Choice, unit: str) -> list[str]:
+    """A row for each arm in the study, and the hours of all."""
+    seeds = problem.seeds(choice)
+    width = max(len(arm) for arm in (*seeds, "all"))
+    lines = [f"{'arm':<{width}}  {'seeds':<20}{'finished':>8}{'to train':>10}{unit:>12}"]
+    for arm, numbers in seeds.items():
+        first = problem.first[arm]
+        if numbers and arm != first:
+            lines.append(f"{arm:<{width}}  {shown(numbers):<20}the runs of {first}")
+        elif numbers:
+            finished = len(problem.finished[arm])
+            more = len(numbers) - finished
+            hours = more * choice.problem.hours[arm]
+            lines.append(f"{arm:<{width}}  {shown(numbers):<20}{finished:>8}{more:>10}{hours:>12.2f}")
+    if choice.problem.fixed:
+        lines.append(f"{'':<{width}}  {'finished runs, evaluated at the new size':<38}{choice.problem.fixed:>12.2f}")
+    return [*lines, f"{'all':<{width}}  {'':<38}{choice.problem.cost(choice.seeds):>12.2f}"]
+
+
+def shown(numbers: list[int]) -> str:
+    """Seeds without the word: `0-4, 7`."""
+    return seeds_in_words(numbers).partition(" ")[2]
+
+
+def table_of_contrasts(problem: Budget, choice: Choice) -> list[str]:
+    """Expected length of each contrast's interval, and the smallest effect that its test finds."""
+    pairs, precision = choice.problem.kept(choice.seeds), choice.problem.precision
+    names = [f"{one} against {other}" for one, other in pairs]
+    width = max(map(len, [*names, "contrast"]))
+    lines = [f"{'contrast':<{width}}  {'interval':>10}{'found':>10}"]
+    for name, pair in zip(names, pairs, strict=True):
+        margin = precision.margin(pair, choice.present)
+        effect = precision.detectable(pair, choice.present, len(pairs))
+        lines.append(f"{name:<{width}}  {'±' + number(margin):>10}{number(effect):>10}")
+    note = (
+        "interval: expected half of its length. found: smallest effect with a power of 80 %, at the level that Holm's "
+        "test begins with."
+    )
+    return [*lines, *wrapped(note)]
+
+
+def next_hours(problem: Budget, choice: Choice, unit: str) -> str:
+    """What a limit that is ten hours higher would buy."""
+    later = problem.best(problem.limit + NEXT)
+    before, after = (widest(each) for each in (choice, later))
+    more = [
+        f"{arm} {choice.seeds[arm]} to {number_of}"
+        for arm, number_of in later.seeds.items()
+        if number_of != choice.seeds[arm]
+    ]
+    changes = [*more, *([f"{in_words(problem, later.size)}"] if later.size != choice.size else [])]
+    told = f"seeds of {', '.join(changes)}" if more else ", ".join(changes) or "nothing"
+    return f"ten more {unit}: the widest interval ±{number(before)} becomes ±{number(after)} ({told})"
+
+
+def widest(choice: Choice) -> float:
+    """Half the length of the widest interval."""
+    return max(choice.problem.precision.margin(pair, choice.present) for pair in choice.problem.kept(choice.seeds))
+
+
+def left_out(problem: Budget, choice: Choice) -> dict[str, str]:
+    """Why each arm without seeds is left out."""
+    return {
+        arm: "the hours do not pay for two seeds of all arms"
+        if problem.first[arm] in choice.problem.contrasted
+        else "in no primary contrast"
+        for arm in problem.study.arms
+        if not choice.seeds[problem.first[arm]]
+    }
