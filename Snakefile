@@ -32,6 +32,7 @@ from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.study.resolve import check_variables, resolve
 from reward_ablation.study.canonical import KEY_DIGITS
+from reward_ablation.study.order import Order
 from reward_ablation.start.results_folder import ResultsFolder, check_working_folder
 
 min_version("9.27")
@@ -58,6 +59,7 @@ for warning in study.warnings:
 reruns = Reruns(workflow, study)
 with one_line_errors():
     watch_failures(reruns.failed)
+order = Order(study)
 commands = Commands(workflow, study, reruns, results_folder, command_keys)
 pages = ReportPages(config, study, Path(workflow.basedir))
 
@@ -111,6 +113,7 @@ localrules:
     power,
     prepare_evaluation,
     prepare_train,
+    preview,
     prune,
     report_pages,
     status,
@@ -137,8 +140,10 @@ if study.scores_folder:
     include: "workflow/rules/score.smk"
 
 
+include: "workflow/rules/describe.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/report_pages.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/commands.smk"
 
@@ -176,8 +181,10 @@ onstart:
     with one_line_errors():
         settled.check(workflow)
         command_keys.check_start()
+        check_variables(
+            study.config, os.environ, reruns.trains, reruns.scorings() > 0
+        )
         if reruns.trains:
-            check_variables(study.config, os.environ)
             check_training_settings(study, results_folder.folder)
         check_before_training(study, reruns.code_counts)
         share_gpus(workflow, logger.info)

@@ -122,8 +122,9 @@ def test_a_variable_that_is_not_set_is_told_before_any_job(config, tmp_path):
     config["components"]["format"] = {"function": "mine.py:f", "parameters": {"key": {"env": "JUDGE_API_KEY"}}}
     study = resolve(config, "study.yaml", tmp_path)  # to look at results takes no secret
     with pytest.raises(StudyError, match=r"^components\.format\.parameters: the environment variable JUDGE_API_KEY"):
-        check_variables(study.config, {})
-    check_variables(study.config, {"JUDGE_API_KEY": "hunter2"})
+        check_variables(study.config, {}, trains=True, scores=False)
+    check_variables(study.config, {"JUDGE_API_KEY": "hunter2"}, trains=True, scores=True)
+    check_variables(study.config, {}, trains=False, scores=True)  # what is evaluated reads no component
 
 
 def test_all_variables_that_are_not_set_are_told_in_one_line(config, tmp_path):
@@ -136,15 +137,33 @@ def test_all_variables_that_are_not_set_are_told_in_one_line(config, tmp_path):
         config["components"][name] = {"function": "mine.py:f", "parameters": {"p": value}}
     study = resolve(config, "study.yaml", tmp_path)
     with pytest.raises(StudyError) as caught:
-        check_variables(study.config, {"SET": "x"})
+        check_variables(study.config, {"SET": "x"}, trains=True, scores=False)
     assert str(caught.value) == (
         "components.format.parameters, components.other.parameters: the environment variables FIRST, SECOND are "
         "not set; set them with `export FIRST=... SECOND=...`, then run the same command again"
     )
 
 
+@pytest.mark.parametrize(
+    ("metric", "where"),
+    [
+        ({"function": "mine.py:f", "parameters": {"key": {"env": "KEY"}}}, "evaluation.metrics.judged"),
+        ({"component": "format"}, "components.format"),
+    ],
+)
+def test_a_variable_of_a_metric_is_told_before_answers_are_scored(config, tmp_path, metric, where):
+    (tmp_path / "mine.py").write_text("def f(completions, *, key: str, **columns): ...\n")
+    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"key": {"env": "KEY"}}}
+    config["evaluation"]["metrics"] = {"judged": metric | {"range": [0, 1]}}
+    study = resolve(config, "study.yaml", tmp_path)
+    check_variables(study.config, {}, trains=False, scores=False)
+    with pytest.raises(StudyError) as caught:
+        check_variables(study.config, {}, trains=False, scores=True)
+    assert str(caught.value).startswith(f"{where}.parameters: the environment variable KEY is not set")
+
+
 @pytest.mark.parametrize("value", ["staging", "NOT_A_VARIABLE_HERE", 3])
 def test_a_parameter_may_be_called_env(config, tmp_path, value):
     (tmp_path / "mine.py").write_text("def f(completions, *, env='dev', **columns): ...\n")
     config["components"]["format"] = {"function": "mine.py:f", "parameters": {"env": value}}
-    check_variables(resolve(config, "study.yaml", tmp_path).config, {})
+    check_variables(resolve(config, "study.yaml", tmp_path).config, {}, trains=True, scores=True)

@@ -94,3 +94,18 @@ def test_what_ended_while_nobody_looked_is_not_made_again(study: ClusterStudy, c
     assert start.wait(120) == 0, study.told()
     assert study.told().count("submitted as") == 2
     assert [len(record["attempts"]) for record in study.records().values()] == [1, 1]
+
+
+def test_the_first_seed_of_all_arms_is_submitted_first(study: ClusterStudy, cluster: Cluster):
+    """Two threads submit: neighbours may change places, and the first and the last seed do not."""
+    study.config["seeds"] = [5, 3, 1]
+    study.slow(2)
+    start = study.start(*study.targets())
+    wait_until("six submissions", lambda: len(training_jobs(study, cluster)) == 6, 120)
+    names = [
+        job.name for job in sorted(cluster.jobs(), key=lambda job: int(job.id)) if f"{study.prefix}.train" in job.name
+    ]
+    assert names[0].endswith("seed5")
+    assert names[-1].endswith("seed1")
+    start.send_signal(signal.SIGINT)
+    assert start.wait(120) != 0

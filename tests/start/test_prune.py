@@ -224,6 +224,20 @@ def test_a_run_that_is_being_trained_is_kept(config, tmp_path, root):
     assert (run / "run.json").is_file()
 
 
+def test_a_preview_goes_and_what_it_links_to_stays(config, tmp_path, root):
+    study = resolve(config, "s", tmp_path)
+    delete_all(unneeded(study), root)
+    before = files_of(root)
+    write(root / "preview" / "tables" / "summary.md")
+    (root / "preview" / "runs").symlink_to("../runs", target_is_directory=True)
+    [found] = unneeded(study)
+    assert found.path == root / "preview"
+    with take(root / "preview" / ".lock"):
+        assert "is at work there" in delete(found, root)
+    assert delete(found, root) is None
+    assert files_of(root) == before
+
+
 @pytest.mark.parametrize("calls", range(1, 20))
 def test_a_half_that_is_left_does_not_look_whole_and_goes_the_next_time(config, tmp_path, root, monkeypatch, calls):
     """Killed before the n-th removal: no folder has a record and lacks what the record is of."""

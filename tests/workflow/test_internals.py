@@ -10,14 +10,17 @@ import pytest
 from snakemake.executors import local
 
 from reward_ablation.start.internals import (
+    by_priority,
     counts_params,
     force,
     given_config,
     hand_to_jobs,
     inputs_of,
+    is_dry_run,
     is_main,
     jobs_to_submit,
     limit,
+    local_cores,
     once_planned,
     runs_here,
     set_limit,
@@ -104,6 +107,63 @@ def test_snakemake_has_what_the_workflow_uses(tmp_path):
     assert "about to run: ['3']" in printed
     assert printed.count("Forced execution") == 1  # 3.txt: no target is added, and 2.txt is not forced
     assert "would run: ['1', '3']" in snakemake(tmp_path, "ask")
+
+
+ORDERED = """
+def of_run(wildcards):
+    return int(wildcards.run)
+
+
+def of_answers(wildcards):
+    return 10 + int(wildcards.get("run", wildcards.get("model", 5)))
+
+
+rule all:
+    input:
+        "base.answers",
+        expand("{run}.answers", run=[1, 3, 2]),
+
+
+rule train:
+    output:
+        "{run}.model",
+    priority: of_run
+    shell:
+        "echo train {wildcards.run} >> order; touch {output}"
+
+
+rule evaluate:
+    input:
+        "{run}.model",
+    output:
+        "{run,[0-9]}.answers",
+    priority: of_answers
+    shell:
+        "echo evaluate {wildcards.run} >> order; touch {output}"
+
+
+rule evaluate_base:
+    output:
+        "base.answers",
+    priority: of_answers
+    shell:
+        "echo evaluate base >> order; touch {output}"
+"""
+
+
+@pytest.mark.parametrize("scheduler", ["greedy", "ilp"])
+def test_ready_jobs_start_by_priority_functions_of_their_wildcards(tmp_path, scheduler):
+    (tmp_path / "Snakefile").write_text(ORDERED)
+    snakemake(tmp_path, "--scheduler", scheduler)
+    of_runs = [f"{what} {run}" for run in "321" for what in ("train", "evaluate")]
+    assert (tmp_path / "order").read_text().splitlines() == ["evaluate base", *of_runs]
+
+
+def test_jobs_of_the_highest_priority_are_submitted_first():
+    jobs = [SimpleNamespace(priority=priority) for priority in (0, 7, 3)]
+    assert [job.priority for job in by_priority(jobs)] == [7, 3, 0]
+    with pytest.raises(StudyError, match=r"this version of Snakemake has no job.priority; install snakemake 9.27"):
+        by_priority([SimpleNamespace()])
 
 
 LIMITED = """
@@ -273,6 +333,8 @@ def test_a_snakemake_that_reports_failures_elsewhere_is_one_line(monkeypatch):
         (lambda workflow: force(workflow, "file"), "dag.forcefiles"),
         (lambda workflow: once_planned(workflow, print), "persistence.lock"),
         (lambda workflow: inputs_of(workflow, "all"), "get_rule"),
+        (is_dry_run, "dryrun"),
+        (local_cores, "resource_settings"),
         (runs_here, "local_exec"),
         (submits_jobs, "local_exec"),
         (given_config, "config_settings.config"),

@@ -10,6 +10,12 @@ rule status:
         commands.status,
 
 
+rule preview:
+    """Make the tables, figures and summary of what is finished in a folder of their own; start no other job."""
+    input:
+        commands.preview,
+
+
 rule power:
     """Print which effects a study of more seeds, questions or samples would show; start nothing."""
     input:

@@ -13,6 +13,7 @@ rule evaluate_base:
         "<logs>/evaluate/base/{dataset}.log",
     benchmark:
         "<benchmarks>/evaluate/base/{dataset}.tsv"
+    priority: per_job(order.evaluation)
     threads: study.config.launch.threads
     resources:
         gpu=min(1, study.config.launch.gpus),
@@ -40,6 +41,7 @@ rule evaluate:
         record=f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.json",
     log:
         "<logs>/evaluate/{run}/{dataset}.log",
+    priority: per_job(order.evaluation)
     threads: study.config.launch.threads
     resources:
         gpu=min(1, study.config.launch.gpus),
@@ -65,6 +67,7 @@ rule evaluate_kept:
         record=f"<results>/{study.answers_folder}/{{run}}/{{dataset}}.steps.json",
     log:
         "<logs>/evaluate/{run}/{dataset}.steps.log",
+    priority: per_job(order.evaluation)
     threads: study.config.launch.threads
     resources:
         gpu=min(1, study.config.launch.gpus),

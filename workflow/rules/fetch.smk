@@ -6,6 +6,7 @@ rule fetch:
         "<logs>/fetch/base.log",
     benchmark:
         "<benchmarks>/fetch/base.tsv"
+    priority: order.first
     threads: study.config.launch.threads
     params:
         spec=study.model_spec,
@@ -24,6 +25,7 @@ rule fetch_reward_model:
         "<logs>/fetch/reward-{reward_model}.log",
     benchmark:
         "<benchmarks>/fetch/reward-{reward_model}.tsv"
+    priority: order.first
     threads: study.config.launch.threads
     params:
         spec=per_job(study.reward_model_spec),

@@ -6,6 +6,7 @@ rule prepare_evaluation:
         "<logs>/prepare/evaluation/{dataset}.log",
     benchmark:
         "<benchmarks>/prepare/evaluation/{dataset}.tsv"
+    priority: order.first
     params:
         spec=study.evaluation_data_spec,
         code=study.code_of("data"),
@@ -28,6 +29,7 @@ rule prepare_train:
         "<logs>/prepare/train.log",
     benchmark:
         "<benchmarks>/prepare/train.tsv"
+    priority: order.first
     params:
         spec=study.train_data_spec,
         code=study.code_of("data"),

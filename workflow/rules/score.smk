@@ -15,6 +15,7 @@ rule score:
         "<logs>/score/{model}/{dataset}{kind}.log",
     benchmark:
         "<benchmarks>/score/{model}/{dataset}{kind}.tsv"
+    priority: per_job(order.evaluation)
     threads: study.config.launch.threads
     resources:
         gpu=study.scoring.gpus,

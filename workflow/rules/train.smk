@@ -11,6 +11,7 @@ rule train:
         run="<results>/runs/{run}/run.json",
     log:
         "<logs>/train/{run}.log",
+    priority: per_job(order.training)
     retries: reruns.retries
     threads: study.threads_of_run
     resources:

@@ -43,7 +43,14 @@ from reward_ablation.cluster.submission import (
     told_of_limit,
     verdict,
 )
-from reward_ablation.start.internals import jobs_to_submit, last_attempt, needed_jobs, passed_on_as_text, variable
+from reward_ablation.start.internals import (
+    by_priority,
+    jobs_to_submit,
+    last_attempt,
+    needed_jobs,
+    passed_on_as_text,
+    variable,
+)
 from reward_ablation.start.job_commands import check_config_files, check_passed_on
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
@@ -138,9 +145,13 @@ class Executor(slurm_plugin.Executor):
         return "--executor local --jobs 1"
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
-        """Take over the jobs of an earlier start at once, and submit the others, which may have to wait."""
+        """Take over the jobs of an earlier start at once, and submit the others, which may have to wait.
+
+        Jobs that wait start in the order of their submission, as far as Slurm goes by that. Snakemake hands them over
+        in no order.
+        """
         earlier = [job for job in jobs if self._name(job) in self.earlier]
-        others = [job for job in jobs if self._name(job) not in self.earlier]
+        others = by_priority(job for job in jobs if self._name(job) not in self.earlier)
         self.to_submit.update(map(self._name, others))
         super().run_jobs(others)
         for job in earlier:

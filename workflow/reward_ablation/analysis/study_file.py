@@ -68,6 +68,15 @@ class OwnMetric(Section):
     higher_is_better: bool = True
 
 
+class Preview(Section):
+    """That the file has the finished part of a study: runs of how many that are planned, and what is missing."""
+
+    runs: int
+    planned: int
+    missing: list[str]
+    caution: str
+
+
 class StudyFile(Section):
     """What was planned: arms, runs and how they are to be compared."""
 
@@ -79,6 +88,8 @@ class StudyFile(Section):
     answers: dict[str, str]
     #: Files of scores by the study's own metrics, as `answers`; none without such metrics.
     scores: dict[str, str] = {}
+    #: GPUs of a job that scores answers.
+    scoring_gpus: int = 0
     #: Whether answers are judged as mathematics.
     mathematics: bool = True
     own_metrics: list[OwnMetric] = Field([], alias="metrics")
@@ -99,6 +110,8 @@ class StudyFile(Section):
     withdrawn_claims: list[DeclaredClaim] = []
     #: The looks of a sequential study.
     sequential: Sequential | None = None
+    #: None for the whole study.
+    preview: Preview | None = None
     bootstrap: int
     confidence: float
     seed_variance: Literal["moderated", "per_arm"] = "moderated"

@@ -1,4 +1,4 @@
-"""Times of a run by the clocks of its attempts, of its Slurm jobs and of its evaluations.
+"""Times of a run by the clocks of its attempts, of its Slurm jobs, of its evaluations and of the scoring of answers.
 
 A run's own clock begins with the process that trains and ends with the last step, or with the last record of an attempt
 that was killed. A job's clock begins when Slurm starts the job, and ends there too. What is not known is NaN.
@@ -87,6 +87,26 @@ def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, f
     records = [_hours(root / f"{file.removesuffix('.parquet')}.json") for file in files]
     wall, gpu, cpu = (round(sum(column), 4) for column in zip(*records, strict=True))
     return {"evaluation_wall_hours": wall, "evaluation_gpu_hours": gpu, "evaluation_cpu_hours": cpu}
+
+
+def scoring_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
+    """Hours of the jobs that scored the answers of a run's models by the study's own metrics, by Snakemake's clock.
+
+    NaN where Snakemake's benchmark file of a job is lost; 0 in a study without metrics of its own.
+    """
+    kinds = (study.scores_file, study.kept_scores_file)[: 2 if study.keep_models else 1]
+    files = [Path(file) for of in kinds for dataset in study.datasets if (file := of(dataset, run.name))]
+    wall = sum(_seconds(root / "benchmarks" / "score" / run.name / f"{file.stem}.tsv") for file in files) / 3600
+    return {"scoring_wall_hours": round(wall, 4), "scoring_gpu_hours": round(wall * study.scoring_gpus, 4)}
+
+
+def _seconds(path: Path) -> float:
+    """Wall time of a job by the file of Snakemake's directive `benchmark`: a line of names and a line of values."""
+    try:
+        names, values = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[:2])
+        return float(dict(zip(names, values, strict=True))["s"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return math.nan
 
 
 def _hours(path: Path) -> tuple[float, float, float]:

@@ -18,7 +18,7 @@ OF_COST = (
     (COUNT, "metric_requests metric_unanswered metric_prompt_tokens metric_completion_tokens"),
     (NUMBER, "wall_seconds seconds_lost gpu_hours gpu_hours_lost gpu_hours_of_jobs gpu_hours_accounted"),
     (NUMBER, "cpu_hours cpu_hours_of_jobs cpu_hours_accounted"),
-    (NUMBER, "evaluation_wall_hours evaluation_gpu_hours evaluation_cpu_hours"),
+    (NUMBER, "evaluation_wall_hours evaluation_gpu_hours evaluation_cpu_hours scoring_wall_hours scoring_gpu_hours"),
 )
 COST = columns(*OF_COST).names
 
@@ -29,7 +29,7 @@ COUNTS = ["steps", "attempts", "interrupted", "steps_lost", *JUDGE, *METRIC]
 TIMES = {
     "wall_hours": "wall_seconds",
     "wall_hours_lost": "seconds_lost",
-    **{name: name for name in COST if name.startswith(("gpu_hours", "cpu_hours", "evaluation_"))},
+    **{name: name for name in COST if name.startswith(("gpu_hours", "cpu_hours", "evaluation_", "scoring_"))},
 }
 
 SCHEMAS = {

@@ -13,7 +13,14 @@ from reward_ablation.analysis.runs import RunRecord, read_runs
 from reward_ablation.analysis.study_file import ALL_ARMS, StudyFile, StudyRun
 from reward_ablation.analysis.tables import joined, write_table_page
 from reward_ablation.cost.accounting import Accounting, ask_accounting, hours_accounted
-from reward_ablation.cost.clocks import evaluation_hours, hours_of_jobs, lost_seconds, lost_steps, own_jobs
+from reward_ablation.cost.clocks import (
+    evaluation_hours,
+    hours_of_jobs,
+    lost_seconds,
+    lost_steps,
+    own_jobs,
+    scoring_hours,
+)
 from reward_ablation.cost.requests import requests_of_metrics, sums
 from reward_ablation.cost.table import COUNTS, JUDGE, METRIC, SCHEMAS, TIMES, hours_text, sentence
 
@@ -33,6 +40,7 @@ def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
             | cost_of_run(run, record, accounting)
             | requests_of_metrics(study, run, root)
             | evaluation_hours(study, run, root)
+            | scoring_hours(study, run, root)
             | {"hardware": json.dumps(record.hardware.model_dump(), sort_keys=True)}
             | {"packages": json.dumps(record.packages, sort_keys=True)}
         )
@@ -90,4 +98,5 @@ def write_cost_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
 
 
 def _says_nothing(name: str, column: pd.Series) -> bool:
-    return bool(column.isna().all() or (("gpu" in name or name in (*JUDGE, *METRIC)) and not column.any()))
+    may_be_zero = "gpu" in name or name.startswith("scoring_") or name in (*JUDGE, *METRIC)
+    return bool(column.isna().all() or (may_be_zero and not column.any()))

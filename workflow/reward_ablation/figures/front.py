@@ -27,7 +27,9 @@ LINE, ABOVE, MARGIN = 0.22, 0.5, 0.15
 def facts(study: StudyFile, provenance: pd.DataFrame) -> dict[str, str]:
     """What names the study, by key."""
     seeds = ", ".join(map(str, study.seeds))
+    preview = {"preview": f"of {study.preview.runs} of {study.preview.planned} runs"} if study.preview else {}
     return {
+        **preview,
         "model": study.model,
         "training data": study.training_data,
         "evaluation": ", ".join(study.datasets),

@@ -1,4 +1,4 @@
-"""`snakemake plan`, `status`, `power`, `budget`, `suggest`, `verify`, `prune`: targets that print and end Snakemake.
+"""`snakemake plan`, `status`, `preview`, `power`, `budget`, `suggest`, `verify`, `prune`: targets that end before any job.
 
 They are input functions, which Snakemake calls while it makes the jobs of its targets: before it takes its lock, so
 that they can be asked while a study runs, and before it asks for any machine. `plan` prints after Snakemake has made
@@ -14,9 +14,11 @@ from typing import Any, NoReturn
 
 from reward_ablation.cluster.site import read_site
 from reward_ablation.start.command_keys import CommandKeys
+from reward_ablation.start.finished import finished_part
 from reward_ablation.start.internals import inputs_of, once_planned, runs_here, site_file, targets
 from reward_ablation.start.memory import memory_lines
 from reward_ablation.start.plan_text import damage_lines, plan_text, summary
+from reward_ablation.start.preview import Preview
 from reward_ablation.start.prune import delete, prune_text, unneeded
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.start.results_folder import ResultsFolder
@@ -59,6 +61,13 @@ class Commands:
         self._asked_beside("status")
         jobs, silent = ask_slurm()
         _end(status_text(read_status(self.study, self.reruns.present, jobs, self.reruns.code_counts), silent))
+
+    @one_line_errors()
+    def preview(self, wildcards: Any) -> NoReturn:
+        """Make the tables, figures and summary of what is finished, and end; with status 1 where any could not be."""
+        self._asked_beside("preview")
+        preview = Preview(self.study, finished_part(self.study, self.reruns), self.workflow)
+        sys.exit(preview.make(partial(print, flush=True)))
 
     @one_line_errors()
     def power(self, wildcards: Any) -> NoReturn:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,11 @@ def jobs_to_submit(workflow: Any) -> list[Any]:
     return [job for job in needed_jobs(workflow) if job.rule.name not in local and not job.rule.norun]
 
 
+def by_priority(jobs: Iterable[Any]) -> list[Any]:
+    """Jobs of the highest priority first; a StudyError where this version of Snakemake's jobs have none."""
+    return sorted(jobs, key=lambda job: -_part(job, "priority", of="job"))
+
+
 def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
     """Have a dry run call a function with its workflow and logger, once all jobs are planned.
 
@@ -117,6 +122,18 @@ def site_file(workflow: Any) -> Path | None:
 def submits_jobs(workflow: Any) -> bool:
     """Whether this start submits its jobs to run elsewhere; known once they are planned."""
     return not _part(workflow, "local_exec")
+
+
+def is_dry_run(workflow: Any) -> bool:
+    """Whether this start makes no file."""
+    return bool(_part(workflow, "dryrun"))
+
+
+def local_cores(workflow: Any) -> int:
+    """Number of cores that may be used on this machine, also where jobs are submitted to others."""
+    settings = _part(workflow, "resource_settings")
+    given = [getattr(settings, name, None) for name in ("cores", "local_cores")]
+    return min((cores for cores in given if cores), default=1)
 
 
 def limit(workflow: Any, resource: str) -> int | None:
@@ -186,11 +203,11 @@ def variable(workflow: Any, name: str) -> Any:
     return _part(workflow, "globals")[name]
 
 
-def _part(workflow: Any, *names: str) -> Any:
-    """An attribute's attribute of Snakemake's workflow; a StudyError where this version of Snakemake has none."""
+def _part(workflow: Any, *names: str, of: str = "workflow") -> Any:
+    """An attribute's attribute of Snakemake's workflow, or of a job; a StudyError where there is none."""
     part = workflow
     for name in names:
         part = getattr(part, name, None)
     if part is None:
-        raise StudyError(f"this version of Snakemake has no workflow.{'.'.join(names)}; install snakemake 9.27")
+        raise StudyError(f"this version of Snakemake has no {of}.{'.'.join(names)}; install snakemake 9.27")
     return part

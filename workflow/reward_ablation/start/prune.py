@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.study.canonical import KEY_DIGITS
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, VLLM_LOG, WORK
-from reward_ablation.study.study import FOLDERS, Study
+from reward_ablation.study.study import FOLDERS, PREVIEW, Study
 from reward_ablation.system.locks import Held, take
 
 _KEY = rf"[0-9a-f]{{{KEY_DIGITS}}}"
@@ -28,6 +28,7 @@ _EXPORT = r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|eval
 #: Folders and files that the workflow makes for a config, by their paths below the results folder, and what they are.
 _FOLDER_KINDS = {
     f"runs/{_RUN}": "run",
+    PREVIEW: "preview, which `snakemake preview` makes again",
     f"models/base-{_KEY}": "base model of another config",
     f"models/reward-{_KEY}": "reward model of another config",
     rf"models/\.base-{_KEY}{re.escape(SFT_WORK)}": "unfinished supervised start of another config",
@@ -174,7 +175,8 @@ def delete(leftover: Leftover, root: Path) -> str | None:
                 shutil.rmtree(path)
         else:
             gone = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
-            with take(path / LOCK) if path.name.endswith(SFT_WORK) else nullcontext():
+            at_work = path.name == PREVIEW or path.name.endswith(SFT_WORK)
+            with take(path / LOCK) if at_work else nullcontext():
                 os.replace(path, gone)  # at once: a half of it must not look whole
                 shutil.rmtree(gone)
     except Held as error:

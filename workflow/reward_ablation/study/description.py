@@ -28,6 +28,7 @@ def summary_of(study: Study) -> dict[str, Any]:
         "scores": {name: f"{study.scores_folder}/{{run}}/{dataset}.parquet" for name, dataset in datasets}
         if study.scores_folder
         else {},
+        **({"scoring_gpus": study.scoring.gpus} if study.scores_folder and study.scoring.gpus else {}),
         "mathematics": config.evaluation.answer_format is not None,
         "metrics": [
             {"name": name, "range": metric.range, "higher_is_better": metric.higher_is_better}

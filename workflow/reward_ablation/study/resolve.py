@@ -270,12 +270,24 @@ def check_helpers(study: StudyConfig, root: Path) -> None:
                 )
 
 
-def check_variables(study: StudyConfig, environment: Mapping[str, str]) -> None:
-    """Refuse to train where an environment variable that a component reads is not set."""
+def check_variables(study: StudyConfig, environment: Mapping[str, str], trains: bool, scores: bool) -> None:
+    """Refuse a start where an environment variable that a component or a metric reads is not set.
+
+    Parameters
+    ----------
+    trains, scores : bool
+        Whether the start trains runs, which all components score, and whether metrics of the study's own score answers.
+    """
+    read = {f"components.{name}.parameters": each.parameters for name, each in study.components.items() if trains}
+    for name, (_, parameters) in study.metric_functions().items() if scores else ():
+        component = study.evaluation.metrics[name].component
+        read[f"components.{component}.parameters" if component else f"evaluation.metrics.{name}.parameters"] = (
+            parameters
+        )
     missing = {
-        f"components.{name}.parameters": names
-        for name, component in study.components.items()
-        if (names := missing_variables([*component.parameters.values()], environment))
+        where: names
+        for where, parameters in read.items()
+        if (names := missing_variables([*parameters.values()], environment))
     }
     if missing:
         names = list(dict.fromkeys(name for names in missing.values() for name in names))

@@ -46,9 +46,13 @@ from reward_ablation.study.weight_surface import SurfaceArms, surface_arms
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
+#: Folder of the tables and figures of what is finished, below a study's results folder.
+PREVIEW = "preview"
+
 #: Folders of a study below its results folder.
 FOLDERS = (
-    *("benchmarks", "data", "design", "evaluation", "exports", "figures", "logs", "models", "report", "runs", "scores"),
+    *("benchmarks", "data", "design", "evaluation", "exports", "figures", "logs", "models", PREVIEW, "report", "runs"),
+    "scores",
     "tables",
 )
 
@@ -332,7 +336,8 @@ class Study:
     def _evaluation_text(self) -> str:
         return self._evaluation_spec.text
 
-    def code_of(self, *stages: str) -> str:
+    @staticmethod
+    def code_of(*stages: str) -> str:
         """Digest of the code of a stage, and of what else the stage is named with.
 
         For stages that cost GPU hours, the digest covers the code that decides results, and no launching or logging.

@@ -77,6 +77,7 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
     """The summary as Markdown, from `cost` and the tables `TABLES` by name; `CLAIMS`, `SIZES`, `SURFACE` if any."""
     parts = [
         f"# {study.name}",
+        *of_preview(study),
         setting(study),
         *nothing_measured(study, tables["evaluation_by_run"]),
         *primary_question(study, tables["paired_differences"]),
@@ -99,6 +100,16 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         f"Cost (table `cost`, row {len(cost)}): {cost_sentence(cost.iloc[-1])}.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def of_preview(study: StudyFile) -> list[str]:
+    """That this is a preview, how far it carries and what is missing; nothing for the whole study."""
+    preview = study.preview
+    if preview is None:
+        return []
+    missing = "\n".join(f"- {plain(printable(line))}" for line in preview.missing)
+    parts = [f"**Preview of {preview.runs} of {preview.planned} runs.** {preview.caution}", missing]
+    return [part for part in parts if part]
 
 
 def setting(study: StudyFile) -> str:

@@ -1,0 +1,33 @@
+"""What counts as finished of a study, by what is on disk."""
+
+import os
+
+import pytest
+
+from reward_ablation.start.finished import _are_in_order, _largest_part
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "first", "shown", "runs"),
+    [
+        ({}, [], "", ""),
+        ({"a": "123", "b": "12"}, [], "ab", "12"),
+        ({"a": "1234", "b": "1"}, ["b"], "a", "1234"),  # b was added later, and is evaluated now
+        ({"a": "12", "b": "34"}, ["b"], "b", "34"),  # the primary question's
+        ({"a": "12", "b": "12", "c": "1"}, [], "abc", "1"),
+    ],
+)
+def test_evaluation_sets_that_cost_few_runs_are_shown(evaluated, first, shown, runs):
+    found = _largest_part({name: set(models) for name, models in evaluated.items()}, first)
+    assert found == (set(shown), set(runs))
+
+
+def test_answers_of_a_run_that_was_trained_again_since_do_not_count(tmp_path):
+    run, answers = tmp_path / "run.json", tmp_path / "answers.parquet"
+    run.touch()
+    assert not _are_in_order([run, answers])
+    answers.touch()
+    os.utime(run, (1, 1))
+    assert _are_in_order([run, answers])
+    os.utime(answers, (0, 0))
+    assert not _are_in_order([run, answers])

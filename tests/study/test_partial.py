@@ -1,0 +1,78 @@
+"""A part of a study: what stays of its description, and what the user is told is missing."""
+
+import pytest
+
+from reward_ablation.study.partial import missing_lines, part_of
+
+CONTENT = {
+    "name": "study",
+    "arms": [{"name": name} for name in ("full", "less", "control")],
+    "runs": [
+        {"arm": arm, "seed": seed, "folder": f"runs/{arm}/seed{seed}"}
+        for arm, seeds in (("full", (0, 1)), ("less", (0, 1, 2)), ("control", (0,)))
+        for seed in seeds
+    ],
+    "seeds": [0, 1, 2],
+    "datasets": ["one", "two"],
+    "answers": {"one": "1", "two": "2"},
+    "scores": {},
+    "questions": {"one": "q1", "two": "q2"},
+    "baseline": "full",
+    "control": "control",
+    "primary": {
+        "dataset": "one",
+        "declared": "2026-01-31T12:00:00Z",
+        "contrasts": [{"arm": "less", "against": "full"}, {"arm": "control", "against": "full"}],
+    },
+    "claims": [],
+    "bootstrap": 100,
+}
+
+
+def part(*runs, datasets=("one", "two"), **changed):
+    whole = CONTENT | changed
+    return whole, part_of(whole, [f"runs/{run}" for run in runs], datasets)
+
+
+def test_the_whole_lacks_nothing():
+    whole, same = part(*(run["folder"].removeprefix("runs/") for run in CONTENT["runs"]))
+    assert same == whole | {"withdrawn_claims": []}
+    assert missing_lines(whole, same, []) == []
+
+
+def test_arms_may_have_different_seeds():
+    whole, found = part("full/seed0", "less/seed2", datasets=["two"])
+    assert [arm["name"] for arm in found["arms"]] == ["full", "less"]
+    assert found["seeds"] == [0, 2]
+    assert (found["datasets"], found["answers"], found["questions"]) == (["two"], {"two": "2"}, {"two": "q2"})
+    assert found["control"] is None
+    assert found["primary"] == CONTENT["primary"] | {"contrasts": [{"arm": "less", "against": "full"}]}
+    assert missing_lines(whole, found, ["less/seed1"]) == [
+        "Arms without a finished run: control.",
+        "Arms without all of their seeds, with the seeds that are missing: full (1), less (0, 1).",
+        "Trained, and not evaluated on all evaluation sets shown: less/seed1.",
+        "Evaluation sets without answers of enough models: one.",
+        "Differences to the control control cannot be shown.",
+        "The primary question is about one, which is not shown.",
+    ]
+
+
+@pytest.mark.parametrize("claims", [[], [{"name": "shorter"}]])
+def test_without_its_baseline(claims):
+    whole, found = part("less/seed0", "control/seed0", claims=claims)
+    assert found["baseline"] == "less"
+    assert found["primary"]["contrasts"] == found["claims"] == []
+    told = missing_lines(whole, found, [])
+    assert "Differences to the baseline full cannot be shown; less stands in for it." in told
+    assert (
+        "Primary contrasts that cannot be shown: less against full, control against full. The p-values of the others "
+        "are corrected for those shown alone."
+    ) in told
+    assert ("Claims are judged when the study is finished." in told) == bool(claims)
+
+
+def test_long_lists_are_cut():
+    arms = [{"name": f"arm{number}"} for number in range(40)]
+    whole = CONTENT | {"arms": [*CONTENT["arms"], *arms]}
+    line, *_ = missing_lines(whole, part_of(whole, ["runs/full/seed0"], ["one"]), [])
+    assert line == "Arms without a finished run: less, control, arm0, arm1, arm2, arm3, arm4, arm5 and 34 more."

@@ -1,0 +1,108 @@
+"""`study.json` of a part of a study: some of its runs and evaluation sets, and what is missing in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+#: Names that a line has before the others are counted.
+MOST_NAMED = 8
+
+#: Keys of `study.json` that have an entry for each evaluation set.
+_BY_DATASET = ("answers", "scores", "questions")
+
+
+def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collection[str]) -> dict[str, Any]:
+    """The content of `study.json` with some runs, the arms and seeds that have any of them, and some evaluation sets.
+
+    The declared question stays, less the contrasts of arms that are left out. Claims are for the whole study. Where no
+    run of the baseline is in the part, the first arm stands in for the baseline.
+
+    Parameters
+    ----------
+    content : dict
+        As `Study.describe` writes it.
+    folders : collection of str
+        Folders of the runs, as in the content.
+    datasets : collection of str
+        Names of the evaluation sets.
+    """
+    runs = [run for run in content["runs"] if run["folder"] in folders]
+    arms, seeds = {run["arm"] for run in runs}, {run["seed"] for run in runs}
+    names = [arm["name"] for arm in content["arms"] if arm["name"] in arms]
+    primary = content["primary"]
+    contrasts = [each for each in primary["contrasts"] if {each["arm"], each["against"]} <= arms]
+    return {
+        **content,
+        **{key: {name: content[key][name] for name in content[key] if name in datasets} for key in _BY_DATASET},
+        "runs": runs,
+        "arms": [arm for arm in content["arms"] if arm["name"] in arms],
+        "seeds": [seed for seed in content["seeds"] if seed in seeds],
+        "datasets": [name for name in content["datasets"] if name in datasets],
+        "baseline": content["baseline"] if content["baseline"] in arms else names[0],
+        "control": content["control"] if content["control"] in arms else None,
+        "primary": {**primary, "contrasts": contrasts},
+        "claims": [],
+        "withdrawn_claims": [],
+    }
+
+
+def missing_lines(whole: dict[str, Any], part: dict[str, Any], trained: Sequence[str]) -> list[str]:
+    """What a part of a study leaves out, a sentence each.
+
+    Parameters
+    ----------
+    whole, part : dict
+        Content of `study.json`, and `part_of` it.
+    trained : sequence of str
+        Runs that are trained and not in the part.
+    """
+    lines = []
+    arms = [arm["name"] for arm in part["arms"]]
+    if without := [arm["name"] for arm in whole["arms"] if arm["name"] not in arms]:
+        lines.append(f"Arms without a finished run: {listed(without)}.")
+    if seeds := [f"{arm} ({listed(gone)})" for arm in arms if (gone := _seeds_of(whole, arm) - _seeds_of(part, arm))]:
+        lines.append(f"Arms without all of their seeds, with the seeds that are missing: {listed(seeds)}.")
+    if trained:
+        lines.append(f"Trained, and not evaluated on all evaluation sets shown: {listed(trained)}.")
+    if sets := [name for name in whole["datasets"] if name not in part["datasets"]]:
+        lines.append(f"Evaluation sets without answers of enough models: {listed(sets)}.")
+    return lines + _comparisons_left_out(whole, part)
+
+
+def _comparisons_left_out(whole: dict[str, Any], part: dict[str, Any]) -> list[str]:
+    """The comparisons that a part of a study cannot show."""
+    lines, primary = [], whole["primary"]
+    if part["baseline"] != whole["baseline"]:
+        lines.append(
+            f"Differences to the baseline {whole['baseline']} cannot be shown; {part['baseline']} stands in for it."
+        )
+    if whole["control"] and not part["control"]:
+        lines.append(f"Differences to the control {whole['control']} cannot be shown.")
+    shown = part["primary"]["contrasts"]
+    gone = [f"{each['arm']} against {each['against']}" for each in primary["contrasts"] if each not in shown]
+    if primary["dataset"] not in part["datasets"]:
+        lines.append(f"The primary question is about {primary['dataset']}, which is not shown.")
+    elif gone:
+        lines.append(
+            f"Primary contrasts that cannot be shown: {listed(gone)}. The p-values of the others are corrected for "
+            "those shown alone."
+        )
+    if whole.get("claims"):
+        lines.append("Claims are judged when the study is finished.")
+    return lines
+
+
+def _seeds_of(content: dict[str, Any], arm: str) -> set[int]:
+    return {run["seed"] for run in content["runs"] if run["arm"] == arm}
+
+
+def listed(names: Collection[Any]) -> str:
+    """The first names, and how many others there are.
+
+    >>> listed(range(10))
+    '0, 1, 2, 3, 4, 5, 6, 7 and 2 more'
+    """
+    shown = [str(name) for name in (sorted(names) if isinstance(names, set) else names)]
+    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+    return ", ".join(shown[:MOST_NAMED]) + more

@@ -1,0 +1,37 @@
+rule report_pages:
+    """Pages of the report on the study itself: config, arms and runs, environment, commands."""
+    input:
+        study="<results>/study.json",
+    output:
+        config=report(
+            "<results>/report/config.html",
+            category="Study",
+            caption="../report/config.rst",
+            labels={"title": "Config", "format": "HTML"},
+        ),
+        arms=report(
+            "<results>/report/arms.html",
+            category="Study",
+            caption="../report/arms_and_runs.rst",
+            labels={"title": "Arms and runs", "format": "HTML"},
+        ),
+        environment=report(
+            "<results>/report/environment.html",
+            category="Study",
+            caption="../report/environment.rst",
+            labels={"title": "Environment", "format": "HTML"},
+        ),
+        commands=report(
+            "<results>/report/commands.html",
+            category="Study",
+            caption="../report/commands.rst",
+            labels={"title": "How to reproduce it", "format": "HTML"},
+        ),
+    log:
+        "<logs>/report_pages.log",
+    params:
+        digest=pages.digest,
+    message:
+        "write the report's pages on the study"
+    run:
+        pages.write(output, input.study)
