@@ -1,4 +1,4 @@
-"""`snakemake plan`, `status`, `preview`, `power`, `budget`, `suggest`, `verify`, `prune`: targets that end before any job.
+"""Targets that end before any job: `plan`, `status`, `preview`, `power`, `budget`, `suggest`, `verify` and `prune`.
 
 They are input functions, which Snakemake calls while it makes the jobs of its targets: before it takes its lock, so
 that they can be asked while a study runs, and before it asks for any machine. `plan` prints after Snakemake has made
