@@ -128,9 +128,8 @@ def simulated_run(kind: str, steps: int, rng: np.random.Generator) -> Run:
 def arm_of(seeds: int) -> StudyFile:
     """What the table must know of a study with one arm, which is paid for right answers and for something else."""
     parts = {"correctness": SimpleNamespace(function="correctness", parameters={})}
-    runs = [
-        StudyRun.model_construct(arm="arm", seed=seed, spec=SimpleNamespace(components=parts)) for seed in range(seeds)
-    ]
+    spec = SimpleNamespace(components=parts, taking_part=["correctness", "other"])
+    runs = [StudyRun.model_construct(arm="arm", seed=seed, spec=spec) for seed in range(seeds)]
     arm = StudyArm(name="arm", weights={"correctness": 1.0, "other": 1.0})
     return StudyFile.model_construct(
         components=["correctness", "other"], arms=[arm], runs=runs, confidence=CONFIDENCE, control=None

@@ -8,16 +8,15 @@ arm of the question after the first look begins anew, and the record says so: th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reward_ablation.config.sections.seeds import Spending
-from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.study.canonical import key_of
-from reward_ablation.study.primary import Contrast, Question, finished_runs, utc_now
+from reward_ablation.study.primary import Contrast, finished_runs, utc_now
 
 #: `different`: by the corrected test; `equivalent`: the repeated interval lies within the margin; `open`: further seeds
 #: follow; `undecided`: open after the last look.
@@ -131,42 +130,6 @@ class Sequential(Declared):
         if self.taken and not any(each.decision == "open" for each in self.taken[-1].contrasts):
             return None
         return len(self.taken) if len(self.taken) < len(self.looks) else None
-
-
-def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], evaluation: str) -> LooksPlan | None:
-    """The plan of a config with looks; None for a list of seeds.
-
-    Parameters
-    ----------
-    study : StudyConfig
-    question : Question
-        The primary question.
-    keys : mapping of str to str
-        Key of each arm's spec.
-    evaluation : str
-        Key of the settings of evaluation.
-
-    Raises
-    ------
-    ValueError
-        No contrast to decide, or seeds of single arms beside the looks.
-    """
-    if study.sequential is None:
-        return None
-    if not question.contrasts:
-        raise ValueError("seeds.looks: there is no contrast to decide, as the study has one arm; write a list of seeds")
-    if own := [arm for arm, seeds in study.arms.seeds.items() if seeds]:
-        raise ValueError(f"arms.seeds.{own[0]}: seeds.looks decide the seeds of each arm; take one of both out")
-    compared = {arm for contrast in question.contrasts for arm in (contrast.arm, contrast.against)}
-    return LooksPlan(
-        looks=study.sequential.looks,
-        stop=study.sequential.stop,
-        margin=study.statistics.equivalence_margin,
-        level=round(1 - study.confidence, 9),
-        question=question.key,
-        evaluation=evaluation,
-        arms={arm: key for arm, key in keys.items() if arm in compared},
-    )
 
 
 def recorded_looks(written: Any) -> Sequential | None:

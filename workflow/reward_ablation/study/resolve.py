@@ -34,7 +34,8 @@ from reward_ablation.study.combine_spec import combine_spec, with_trl_methods
 from reward_ablation.study.control import check_control, check_scored, control_warnings
 from reward_ablation.study.endpoint_requests import metric_warnings, request_warnings
 from reward_ablation.study.golds import check_answers
-from reward_ablation.study.looks import declared_looks, looks_plan, recorded_looks, seeds_of_arms
+from reward_ablation.study.looks import declared_looks, recorded_looks, seeds_of_arms
+from reward_ablation.study.looks_plan import looks_plan
 from reward_ablation.study.question import question_of
 from reward_ablation.study.reward_files import imports_of_file
 from reward_ablation.study.run import Run, folders_of, run_code

@@ -45,6 +45,9 @@ def effects_of(study: StudyFile) -> list[Effect]:
     found = effects(weights, study.components, study.design in REGRESSED, study.control)
     if not found:
         print("component_effects: none; no two arms differ in one component alone, and weights cannot be regressed on")
+    elif not seeds_of(study, found):
+        print("component_effects: none; the arms have no seed in common")
+        return []
     return found
 
 

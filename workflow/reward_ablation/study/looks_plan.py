@@ -1,0 +1,45 @@
+"""The looks that a config asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reward_ablation.config.study_config import StudyConfig
+from reward_ablation.study.looks import LooksPlan
+from reward_ablation.study.primary import Question
+
+
+def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], evaluation: str) -> LooksPlan | None:
+    """The plan of a config with looks; None for a list of seeds.
+
+    Parameters
+    ----------
+    study : StudyConfig
+    question : Question
+        The primary question.
+    keys : mapping of str to str
+        Key of each arm's spec.
+    evaluation : str
+        Key of the settings of evaluation.
+
+    Raises
+    ------
+    ValueError
+        No contrast to decide, or seeds of single arms beside the looks.
+    """
+    if study.sequential is None:
+        return None
+    if not question.contrasts:
+        raise ValueError("seeds.looks: there is no contrast to decide, as the study has one arm; write a list of seeds")
+    if own := [arm for arm, seeds in study.arms.seeds.items() if seeds]:
+        raise ValueError(f"arms.seeds.{own[0]}: seeds.looks decide the seeds of each arm; take one of both out")
+    compared = {arm for contrast in question.contrasts for arm in (contrast.arm, contrast.against)}
+    return LooksPlan(
+        looks=study.sequential.looks,
+        stop=study.sequential.stop,
+        margin=study.statistics.equivalence_margin,
+        level=round(1 - study.confidence, 9),
+        question=question.key,
+        evaluation=evaluation,
+        arms={arm: key for arm, key in keys.items() if arm in compared},
+    )
