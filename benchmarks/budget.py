@@ -20,7 +20,7 @@ import numpy as np
 from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.design.budget import Precision, Problem, choose, equal_seeds, program
 
-DOCUMENT = "design-budget.md"
+DOCUMENT = "budget.md"
 
 #: Kinds of studies: standard deviations of the logarithms of hours and of deviations between seeds, and whether all
 #: arms are compared with the first.

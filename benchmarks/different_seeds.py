@@ -24,7 +24,7 @@ from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 
-DOCUMENT = "design-budget.md"
+DOCUMENT = "budget.md"
 
 #: Seeds of each other arm, and of the first.
 SEEDS = [(2, 5), (3, 8)]

@@ -29,7 +29,7 @@ from reward_ablation.design.surface.words import is_ahead
 
 Truth = Callable[[np.ndarray], np.ndarray]
 
-DOCUMENT = "design-surface.md"
+DOCUMENT = "weight_surface.md"
 SEEDS, SPREAD, QUESTIONS, ANSWERS, CONFIDENCE = 2, 0.15, 200, 800, 0.95
 
 #: Intervals along an edge of the grid of arms: 10 and 15 arms.
