@@ -13,7 +13,8 @@ from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import write_csv, write_tables
 from reward_ablation.cost.table import JUDGE, METRIC
 from reward_ablation.summary.__main__ import main
-from reward_ablation.summary.text import main_method, plain, summary
+from reward_ablation.summary.cells import plain
+from reward_ablation.summary.text import main_method, summary
 
 ESTIMATE = {"seeds": 2, "questions": 40}
 PLACE = {"dataset": "gsm8k_test"}

@@ -6,30 +6,18 @@ named above it, the line of the columns not counted.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.claims.words import (
-    cautions,
-    claimed_difference,
-    known,
-    measured_difference,
-    since,
-    verdicts,
-    withdrawn,
-)
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.provenance.words import sentence as provenance_sentence
-from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED, Limits
+from reward_ablation.analysis.statistics.limits import SHARE, UNLIMITED
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.words import counted, number, p_value
+from reward_ablation.analysis.words import counted, number
 from reward_ablation.cost.table import sentence as cost_sentence
 from reward_ablation.design.surface.words import NAMES, errors, verdict
-from reward_ablation.study.looks import looks_text
+from reward_ablation.summary.cells import compared, estimate, markdown, numbered, of_metric, plain, significant
+from reward_ablation.summary.question import claims, primary_question
 from reward_ablation.system.plain_values import printable
 
 #: Tables that it is made of, beside cost.csv.
@@ -65,9 +53,6 @@ METHODS = {
     "regression": "regression on shares of weights, this component alone minus the others",
 }
 METHODS_OF_DESIGNS = {"simplex": ["quadratic_regression", "regression"], "one_at_a_time": ["over_control"]}
-
-#: Length of an interval of a share that leaves all open.
-NOTHING_KNOWN = 0.95
 
 #: Seeds with fewer than which the summary warns.
 FEW_SEEDS = 5
@@ -160,72 +145,6 @@ def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
             "trained or not."
         ]
     return []
-
-
-def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
-    """What the study was declared to find out, and the answer."""
-    rows = numbered(table)
-    rows = rows[rows["family"] == "primary"]
-    if rows.empty:
-        return ["## Primary question", "None: the study declares no comparison of two arms."]
-    primary = study.primary
-    name = name_of(primary.metric)
-    told = significant(rows, "arm", study.confidence)
-    runs = counted(primary.runs_then, "run")
-    late = f"when {runs} had been trained: what these runs may have suggested, they cannot confirm"
-    when = late if primary.runs_then else "before the first run"
-    return [
-        "## Primary question",
-        f"{'Changed' if primary.earlier else 'Declared'} {when}." if primary.declared else "Never declared.",
-        *sequential(study),
-        f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {told}",
-        compared(study, rows, ["arm", "baseline"], "difference", study.equivalence_margin)
-        if not is_sequential(study)
-        else compared(study, rows, ["arm", "baseline"], "difference", more=["seeds", "decision"]),
-    ]
-
-
-def is_sequential(study: StudyFile) -> bool:
-    """Whether the primary differences are those of looks."""
-    return study.sequential is not None and study.sequential.in_force
-
-
-def sequential(study: StudyFile) -> list[str]:
-    """Where a sequential study is, and what its intervals are; nothing in a study that was never sequential."""
-    record = study.sequential
-    if record is None:
-        return []
-    words = looks_text(record, study.primary.contrasts)
-    if not record.in_force:
-        return [f"**{words[0].upper()}{words[1:]}**, and this is a list of seeds: {', '.join(map(str, study.seeds))}."]
-    still = "" if record.next_look is None else " **Not finished:** the next start runs the next look."
-    return [
-        f"Sequential seeds: {words}.{still}",
-        "Each row is of its contrast's last look. Its interval holds for all looks together (a repeated confidence "
-        "interval), and Holm p is corrected for looks and contrasts. All other numbers take the seeds as they are.",
-    ]
-
-
-def claims(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
-    """A card for each claim: its text, source, difference, and verdict; nothing in a study that never made claims."""
-    taken_out = [f"- {plain(printable(line))}" for line in withdrawn(study)]
-    parts = ["## Claims"] if taken_out or table is not None else []
-    if table is not None:
-        parts.append(f"{verdicts(table, study)} (table `claims`).")
-        parts += [claim_card(row, study) for row in numbered(table).itertuples()]
-    return [*parts, *(["\n".join(taken_out)] if taken_out else [])]
-
-
-def claim_card(row: Any, study: StudyFile) -> str:
-    """One claim in Markdown."""
-    says, source = (plain(printable(known(text))) for text in (row.says, row.source))
-    lines = [
-        f"- **{row.claim}: {row.verdict}** (row {row.row}). {says}" + (f" (source: {source})" if source else ""),
-        f"  - claimed: {claimed_difference(row)}",
-        f"  - measured: {measured_difference(row, study)}",
-        f"  - {' '.join(filter(None, [since(row.runs_then), cautions(row, study)]))}",
-    ]
-    return "\n".join(lines)
 
 
 def about_seeds(study: StudyFile) -> str:
@@ -413,72 +332,3 @@ def reward_hacking(table: pd.DataFrame) -> list[str]:
     told = [f"- {plain(words)} (row {row})" for words, row in zip(signs["sentence"], signs["row"], strict=True)]
     looked = f"{counted(len(signs), 'sign')} among {counted(len(table), 'comparison')}"
     return ["## Signs of reward hacking", f"{looked} (table `reward_hacking`).", *(["\n".join(told)] if told else [])]
-
-
-def compared(
-    study: StudyFile,
-    rows: pd.DataFrame,
-    labels: list[str],
-    kind: str,
-    margin: float | None = None,
-    more: Sequence[str] = (),
-) -> str:
-    """Estimates with their tests as a table: labels, the estimate under the name `kind`, and more columns.
-
-    `margin` is that of equivalence, in whose test such a study is interested.
-    """
-    cells, limits = [], metrics_of_study(study)
-    for _, row in rows.iterrows():
-        equivalent = [] if margin is None else [p_value(row["p_equivalent"])]
-        cells.append(
-            [
-                *row[labels],
-                *estimate(row, limits.limits(row["metric"])),
-                p_value(row["p_holm"]),
-                *equivalent,
-                *row[list(more)],
-                row["row"],
-            ]
-        )
-    beyond = [] if margin is None else [f"p of ±{margin:g} or more"]
-    return markdown(
-        ["against" if label == "baseline" else label for label in labels]
-        + [kind, "interval", "Holm p", *beyond, *more, "row"],
-        cells,
-    )
-
-
-def significant(rows: pd.DataFrame, label: str, confidence: float) -> str:
-    """Which rows are significant, in a sentence."""
-    level = round(1 - confidence, 9)  # 1 − 0.95 is a little more than 0.05 to a computer
-    names = list(rows.loc[rows["p_holm"] < level, label])
-    return f"{len(names)} of {len(rows)} with Holm p < {level:g}" + (f": {', '.join(names)}." if names else ".")
-
-
-def of_metric(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Rows of a metric, with their numbers."""
-    rows = numbered(table)
-    return rows[rows["metric"] == metric]
-
-
-def numbered(table: pd.DataFrame) -> pd.DataFrame:
-    """A table with the number of each row in its CSV file, from 1."""
-    return table.assign(row=range(1, len(table) + 1))
-
-
-def estimate(row: pd.Series, limits: Limits) -> list[str]:
-    """A row's estimate and interval."""
-    low, high = number(row["low"], limits), number(row["high"], limits)
-    open_ = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (limits.high - limits.low)
-    return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if open_ else ''}"]
-
-
-def plain(words: str) -> str:
-    """Text that Markdown takes as it is, in one line."""
-    return re.sub(r"([\\`*$|<\[\]])", r"\\\1", " ".join(words.split()))
-
-
-def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

@@ -1,0 +1,85 @@
+"""Cells, rows and tables of the summary, in Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.statistics.limits import Limits
+from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.analysis.words import number, p_value
+
+#: Length of an interval of a share that leaves all open.
+NOTHING_KNOWN = 0.95
+
+
+def compared(
+    study: StudyFile,
+    rows: pd.DataFrame,
+    labels: list[str],
+    kind: str,
+    margin: float | None = None,
+    more: Sequence[str] = (),
+) -> str:
+    """Estimates with their tests as a table: labels, the estimate under the name `kind`, and more columns.
+
+    `margin` is that of equivalence, in whose test such a study is interested.
+    """
+    cells, limits = [], metrics_of_study(study)
+    for _, row in rows.iterrows():
+        equivalent = [] if margin is None else [p_value(row["p_equivalent"])]
+        cells.append(
+            [
+                *row[labels],
+                *estimate(row, limits.limits(row["metric"])),
+                p_value(row["p_holm"]),
+                *equivalent,
+                *row[list(more)],
+                row["row"],
+            ]
+        )
+    beyond = [] if margin is None else [f"p of ±{margin:g} or more"]
+    return markdown(
+        ["against" if label == "baseline" else label for label in labels]
+        + [kind, "interval", "Holm p", *beyond, *more, "row"],
+        cells,
+    )
+
+
+def significant(rows: pd.DataFrame, label: str, confidence: float) -> str:
+    """Which rows are significant, in a sentence."""
+    level = round(1 - confidence, 9)  # 1 − 0.95 is a little more than 0.05 to a computer
+    names = list(rows.loc[rows["p_holm"] < level, label])
+    return f"{len(names)} of {len(rows)} with Holm p < {level:g}" + (f": {', '.join(names)}." if names else ".")
+
+
+def of_metric(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Rows of a metric, with their numbers."""
+    rows = numbered(table)
+    return rows[rows["metric"] == metric]
+
+
+def numbered(table: pd.DataFrame) -> pd.DataFrame:
+    """A table with the number of each row in its CSV file, from 1."""
+    return table.assign(row=range(1, len(table) + 1))
+
+
+def estimate(row: pd.Series, limits: Limits) -> list[str]:
+    """A row's estimate and interval."""
+    low, high = number(row["low"], limits), number(row["high"], limits)
+    open_ = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (limits.high - limits.low)
+    return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if open_ else ''}"]
+
+
+def plain(words: str) -> str:
+    """Text that Markdown takes as it is, in one line."""
+    return re.sub(r"([\\`*$|<\[\]])", r"\\\1", " ".join(words.split()))
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
