@@ -266,7 +266,7 @@ def run_of(study: Study, arm: str) -> Run:
 
 
 def needed_arms(study: Study) -> set[str]:
-    """Arms that the config names elsewhere, which cannot be left out, and one that scores each component."""
+    """Arms that cannot be left out: the config names them elsewhere, or no other arm scores some component."""
     config = study.config
     named = {config.baseline or next(iter(study.arms)), config.control, *(claim.arm for claim in study.claims)}
     named |= {claim.against for claim in study.claims}

@@ -22,9 +22,6 @@ from reward_ablation.study.primary import Contrast, finished_runs, utc_now
 #: follow; `undecided`: open after the last look.
 Decision = Literal["different", "equivalent", "open", "undecided"]
 
-#: Decisions after which a contrast gets no further seeds.
-CLOSED: tuple[Decision, ...] = ("different", "equivalent")
-
 
 class _Part(BaseModel):
     """A part of the record; keys of later versions are passed over."""
@@ -149,14 +146,15 @@ def read_recorded_looks(path: Path) -> Sequential | None:
 
 
 def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path) -> Sequential | None:
-    """The record to write: the one that is there while the plan stays, else one of this moment.
+    """The record to write: the present record while the plan stays, else a new record with the time of this moment.
 
     Parameters
     ----------
     plan : LooksPlan or None
         None where the config has a list of seeds. The record then stays, out of force.
     before : Sequential or None
-        What is on record. A plan that was replaced after its first look is kept, and has its looks where it comes back.
+        What is on record. A plan that was replaced after its first look stays on record. A config that returns to this
+        plan has the looks of the plan again.
     runs : Path
         Folder of the study's runs.
     """

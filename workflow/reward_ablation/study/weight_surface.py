@@ -34,6 +34,13 @@ class SurfaceArms(NamedTuple):
     left_out: list[str]
 
 
+def alike(specs: Mapping[str, ArmSpec]) -> list[str]:
+    """Arms that differ in their weights alone: the largest group with equal specs but for the weights."""
+    settings = {arm: dump(spec.model_copy(update={"weights": {}}).content()) for arm, spec in specs.items()}
+    [(most, _)] = Counter(settings.values()).most_common(1) or [("", 0)]
+    return [arm for arm in specs if settings[arm] == most]
+
+
 def least_points(components: int) -> int:
     """Fewest different shares: two more than Scheffé's quadratic model has terms, which the surface should surpass."""
     return components * (components + 1) // 2 + 2
@@ -60,14 +67,11 @@ def surface_arms(
     if design not in DESIGNS or len(specs) < least_points(2) or max(seeds.values()) < 2:
         return None
     fixed = {
-        arm: dump(spec.model_copy(update={"weights": {}}).content())
+        arm: spec
         for arm, spec in specs.items()
         if arm != control and spec.combine is None and min(spec.weights.values()) >= 0
     }
-    if not fixed:
-        return None
-    most = Counter(fixed.values()).most_common(1)[0][0]
-    arms = {arm: specs[arm].weights for arm, settings in fixed.items() if settings == most}
+    arms = {arm: specs[arm].weights for arm in alike(fixed)}
     used = [name for name in components if any(weights.get(name) for weights in arms.values())]
     shares = {
         arm: tuple(round(weights.get(name, 0.0) / sum(weights.values()), DIGITS) for name in used)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import number, p_value
@@ -51,7 +52,7 @@ def compared(
 
 def significant(rows: pd.DataFrame, label: str, confidence: float) -> str:
     """Which rows are significant, in a sentence."""
-    level = round(1 - confidence, 9)  # 1 − 0.95 is a little more than 0.05 to a computer
+    level = level_of(confidence)
     names = list(rows.loc[rows["p_holm"] < level, label])
     return f"{len(names)} of {len(rows)} with Holm p < {level:g}" + (f": {', '.join(names)}." if names else ".")
 

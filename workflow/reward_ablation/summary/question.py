@@ -35,14 +35,14 @@ def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
     runs = counted(primary.runs_then, "run")
     late = f"when {runs} had been trained: what these runs may have suggested, they cannot confirm"
     when = late if primary.runs_then else "before the first run"
+    # A sequential study has its decisions in place of the test of equivalence, which does not hold for several looks.
+    margin, more = (None, ["seeds", "decision"]) if is_sequential(study) else (study.equivalence_margin, [])
     return [
         "## Primary question",
         f"{'Changed' if primary.earlier else 'Declared'} {when}." if primary.declared else "Never declared.",
         *sequential(study),
         f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {told}",
-        compared(study, rows, ["arm", "baseline"], "difference", study.equivalence_margin)
-        if not is_sequential(study)
-        else compared(study, rows, ["arm", "baseline"], "difference", more=["seeds", "decision"]),
+        compared(study, rows, ["arm", "baseline"], "difference", margin, more),
     ]
 
 

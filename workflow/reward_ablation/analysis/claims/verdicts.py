@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from reward_ablation.analysis.statistics.estimates import Distribution, p_values
+from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.study.claims import Claim
 
 Verdict = Literal["supported", "contradicted", "undecided"]
@@ -30,11 +31,6 @@ def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: fl
     if claimed_low < low and high < claimed_high:
         return "supported"
     return "contradicted" if high < claimed_low or claimed_high < low else "undecided"
-
-
-def level_of(confidence: float) -> float:
-    """The level of the tests; 1 − 0.95 is a little more than 0.05 to a computer."""
-    return round(1 - confidence, 9)
 
 
 def claimed(claim: Claim) -> tuple[float, float]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from reward_ablation.analysis.claims.verdicts import level_of
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
+from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import counted, number, p_value
 

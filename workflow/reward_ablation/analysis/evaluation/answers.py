@@ -196,7 +196,7 @@ def answered(
 
 
 def paired_by_seed(arm: Answered, baseline: Answered) -> bool:
-    """Whether two arms are subtracted seed by seed: their seeds are equal, or one of them has but one, a common one.
+    """Whether two arms are subtracted seed by seed: they have the same seeds, or one arm has a single, common seed.
 
     A single seed says nothing of how much seeds differ. The same seed of the other arm is then all there is to compare.
     """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pandas as pd
 
@@ -12,10 +10,7 @@ from reward_ablation.analysis.evaluation.seed_means import OfModes
 from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.study.canonical import dump
-
-#: Designs whose weights have more values than on and off.
-REGRESSED = {"simplex", "list"}
+from reward_ablation.study.weight_surface import DESIGNS, alike
 
 #: A regression is given up where the p-value of its lack of fit is below: with few seeds the test sees little.
 DOUBTFUL_FIT = 0.2
@@ -24,25 +19,15 @@ DOUBTFUL_FIT = 0.2
 Sums = dict[tuple[str, str], list[Answered]]
 
 
-def alike(study: StudyFile) -> list[str]:
-    """Arms that differ in their weights alone: the largest group with equal specs but for these. Never the control."""
-    specs = {}
-    for run in study.runs:
-        specs[run.arm] = dump(run.spec.model_copy(update={"weights": {}}).content())
-    arms = [arm for arm in study.arm_names if arm != study.control]
-    kinds = Counter(specs[arm] for arm in arms)
-    most = kinds.most_common(1)[0][0]
-    return [arm for arm in arms if specs[arm] == most]
-
-
 def effects_of(study: StudyFile) -> list[Effect]:
     """Effects that the study's arms allow; says which arms have no part in them."""
-    arms = alike(study)
+    specs = {run.arm: run.spec for run in study.runs}
+    arms = alike({arm: specs[arm] for arm in study.arm_names if arm != study.control})
     others = [arm for arm in study.arm_names if arm not in (*arms, study.control)]
     if others:
         print(f"component_effects: without {', '.join(others)}, whose settings differ in more than weights")
     weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
-    found = effects(weights, study.components, study.design in REGRESSED, study.control)
+    found = effects(weights, study.components, study.design in DESIGNS, study.control)
     if not found:
         print("component_effects: none; no two arms differ in one component alone, and weights cannot be regressed on")
     elif not seeds_of(study, found):

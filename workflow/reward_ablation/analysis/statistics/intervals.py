@@ -17,6 +17,11 @@ def generator(*labels: str) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
 
+def level_of(confidence: float) -> float:
+    """The level of the tests; 1 − 0.95 is a little more than 0.05 to a computer."""
+    return round(1 - confidence, 9)
+
+
 def resampling_shares(resamples: int, size: int, rng: np.random.Generator) -> np.ndarray:
     """Share of each of `size` units in samples of `size` drawn with replacement.
 
