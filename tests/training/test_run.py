@@ -190,5 +190,5 @@ def test_a_gpu_that_is_not_there_is_told_in_one_line(train):
 
 
 def test_a_setting_that_trl_refuses_is_told_in_one_line(train):
-    with pytest.raises(StudyError, match=r"^training: TRL's GRPOConfig refuses it: .*divisible"):
+    with pytest.raises(StudyError, match=r"^training: TRL's GRPOConfig refuses these settings: .*divisible"):
         train("run", training={"num_generations": 3})
