@@ -174,7 +174,7 @@ def test_a_reward_file_that_has_changed_since_the_start_is_refused(train, tmp_pa
 
 
 def test_too_few_problems_for_a_generation_are_told(train):
-    with pytest.raises(StudyError, match=r"takes 64 problems at once, and .*train\.parquet has 32; give it more"):
+    with pytest.raises(StudyError, match=r"takes 64 problems at once, and .*train\.parquet has 32; add problems"):
         train("run", training={"per_device_train_batch_size": 128, "num_generations": 2})
 
 

@@ -128,9 +128,7 @@ def _by_completion(
         return tiles
 
     step = recorder.units_at_once(weight.shape[1], max(1, len(passes)))
-    step = -(-step // units_kept(len(weight))) * units_kept(
-        len(weight)
-    )  # `fold_units` needs tiles that start at multiples
+    step = -(-step // units_kept(len(weight))) * units_kept(len(weight))  # for `fold_units`
     to_inputs = torch.zeros_like(wide(inputs))
     for start in range(0, len(weight), step):
         part = weight[start : start + step].to(ctx.compute_dtype)

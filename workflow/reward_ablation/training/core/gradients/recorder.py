@@ -177,9 +177,7 @@ class Recorder:
         self.keeping = False
         self.kept: dict[str, list[Tensor]] = {}  # by parameter, gradients of the outputs in earlier passes
         self.head: HeadGradient | None = None
-        self.reported: Counter[str] = (
-            Counter()
-        )  # by parameter, numbers of the training gradient that were added up here
+        self.reported: Counter[str] = Counter()  # by parameter, added-up numbers of the training gradient
 
     @property
     def plain(self) -> bool:
@@ -205,8 +203,8 @@ class Recorder:
         name = next(name for name in {**self.expected, **self.reported} if self.reported[name] != self.expected[name])
         raise StudyError(
             f"gradients: the backward pass by completion gave {self.reported[name]:,} of {self.expected[name]:,} "
-            f"numbers of the gradient of {name}: the model, or a setting that replaces its layers, is not supported; set "
-            "gradients.backward: trl to train by TRL's own backward pass"
+            f"numbers of the gradient of {name}: the model, or a setting that replaces its layers, is not supported; "
+            "set gradients.backward: trl to train by TRL's own backward pass"
         )
 
     def factors(self, name: str, gradient: Tensor) -> list[Tensor]:
