@@ -37,18 +37,12 @@ def test_srun_starts_a_launcher_on_each_node():
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        (
-            {},
-            "launch.nodes: a run on 2 nodes must be started by a Slurm job's batch script, and this",
-        ),
+        ({}, "launch.nodes: a run on 2 nodes must be started by a Slurm job's batch script, and this process is not"),
         (
             {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"},
-            "batch script, and this is none",
+            "and this process is not in one",
         ),  # salloc, on a login node
-        (
-            {**JOB, "SLURM_JOB_NUM_NODES": "1"},
-            "launch.nodes: the run needs 2 nodes, and Slurm job 7 has 1; submit the job with",
-        ),
+        ({**JOB, "SLURM_JOB_NUM_NODES": "1"}, "launch.nodes: the run needs 2 nodes, and Slurm job 7 has 1; submit"),
     ],
 )
 def test_nodes_that_are_not_there_are_told(environment, message):

@@ -169,7 +169,9 @@ def test_a_reward_file_that_has_changed_since_the_start_is_refused(train, tmp_pa
     file.write_text(file.read_text().replace("1.0", "2.0"))
     syntax_text.content.cache_clear()  # of the process that planned it
     syntax_text.source.cache_clear()
-    with pytest.raises(StudyError, match=r"mine\.py: has changed, .* since the workflow was started; start it again"):
+    with pytest.raises(
+        StudyError, match=r"mine\.py: the file, or one that it imports, has changed since the workflow was started"
+    ):
         train("run", components={"length": mine})
 
 

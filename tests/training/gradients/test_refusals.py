@@ -62,7 +62,7 @@ def test_a_layer_that_has_been_replaced_is_refused_measured(pair, monkeypatch):
         return model
 
     monkeypatch.setattr(conftest, "tiny_model", replaced)
-    with pytest.raises(StudyError, match=r"model.norm.weight, of a LlamaRMSNorm, cannot be told apart"):
+    with pytest.raises(StudyError, match=r"model.norm.weight, of a LlamaRMSNorm, cannot be separated"):
         pair()
 
 
@@ -97,7 +97,7 @@ def test_the_name_of_a_layer_counts_for_nothing(pair, monkeypatch, norm):
         return model
 
     monkeypatch.setattr(conftest, "tiny_model", replaced)
-    with pytest.raises(StudyError, match=rf"model.norm.weight, of a {norm.__name__}, cannot be told apart"):
+    with pytest.raises(StudyError, match=rf"model.norm.weight, of a {norm.__name__}, cannot be separated"):
         pair()
     unmeasured = pair(measure_every=0)
     assert not unmeasured.ours._by_completion
