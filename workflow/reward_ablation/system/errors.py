@@ -93,7 +93,7 @@ def storage_errors(writing: str | Path | None = None) -> Iterator[None]:
 
 
 def refused_by_storage(error: BaseException) -> tuple[int, str | None] | None:
-    """Number and file (None if unknown) of the file system's error that caused this error; None for other errors.
+    """Number and file (None if unknown) of the file system error behind an error; None for other errors.
 
     Arrow has the number in an OSError, as Python does. safetensors and tokenizers (Rust) and torch have it only in their
     text, if at all.

@@ -35,17 +35,17 @@ class Signals:
     """Passes SIGTERM and SIGINT of this process on to the training."""
 
     def __init__(self) -> None:
-        self.asked: int | None = None  # the last signal
+        self.received: int | None = None  # the last signal
         self.trainer: Popen | None = None
 
     def note(self, number: int, frame: object) -> None:
-        self.asked = number
+        self.received = number
         if self.trainer is not None:
             self.trainer.send_signal(number)
 
     def check(self) -> None:
         """Raise if a signal came before training began."""
-        if self.asked is not None:
+        if self.received is not None:
             raise _Stopped
 
 
@@ -95,7 +95,7 @@ def train_beside_server(
                 signals.check()
                 return _watch(signals.trainer, process, signals, plan)
     except _Stopped:
-        name = signal.Signals(signals.asked or 0).name
+        name = signal.Signals(signals.received or 0).name
         beat(plan.log.parent / WORK, STOPPED, why=name)
         print(f"train: stopped before training began: {name}; the same command goes on from there", flush=True)
         return GOES_ON
@@ -124,13 +124,13 @@ def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) ->
     while trainer.poll() is None:
         if missed is None and server.poll() is not None:
             missed = time.monotonic()
-        if missed is not None and (signals.asked is None or time.monotonic() - missed > PATIENCE_WHEN_STOPPED):
+        if missed is not None and (signals.received is None or time.monotonic() - missed > PATIENCE_WHEN_STOPPED):
             break
         time.sleep(LOOK_EVERY)
     status = trainer.returncode
     if status in (0, GOES_ON):
         return status
-    if signals.asked is not None and (missed is not None or status in (-signals.asked, 128 + signals.asked)):
+    if signals.received is not None and (missed is not None or status in (-signals.received, 128 + signals.received)):
         return GOES_ON
     with suppress(subprocess.TimeoutExpired):
         server.wait(FOUND_WITHIN)
