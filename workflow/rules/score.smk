@@ -4,7 +4,7 @@ rule score:
     Answers are of the base model, of a run's final model, or (.steps) of the models that a run kept.
     """
     input:
-        answers=f"<results>/{study.answers_folder}/{{model}}/{{dataset}}{{kind}}.parquet",
+        answers=per_job(reruns.answers_of_scores),
         problems=ancient("<results>/data/evaluation/{dataset}.parquet"),
         reward_models=ancient(
             expand("<results>/{file}", file=study.scoring.model_files)

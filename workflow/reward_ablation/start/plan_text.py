@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 
-from reward_ablation.start.evaluations import RULES
+from reward_ablation.start.evaluations import KINDS
 from reward_ablation.start.plan import Plan, PlannedRun
 from reward_ablation.start.stale import CODE_CHANGED
 
@@ -110,7 +110,7 @@ def _first_damaged(lines: list[str], what: str) -> list[str]:
 def evaluations_text(plan: Plan) -> str:
     """Number of evaluations to come, what they evaluate, and their GPU hours or CPU hours."""
     evaluations = plan.evaluations
-    kinds = [f"{evaluations.counts[rule]} {what}" for rule, what in RULES.items() if rule in evaluations.counts]
+    kinds = [f"{evaluations.counts[kind]} {kind}" for kind in KINDS if kind in evaluations.counts]
     text = f"{plural(evaluations.total, 'evaluation')} to make: {', '.join(kinds)}; "
     if evaluations.unknown == evaluations.total:
         return f"{text}{_unit(plan.on_gpus)}: nothing to estimate from, no evaluation on these data is on record"

@@ -12,6 +12,8 @@ VLLM_LOG = "vllm.log"
 LOCK = ".lock"
 #: Folder of an unfinished run: checkpoints, and the parts of its tables.
 WORK = ".work"
+#: Folder of unfinished answers, in the folder of a model's answers: what one job has made so far.
+UNFINISHED = ".unfinished"
 #: Ending of the hidden folder of an unfinished supervised start, beside the folder that its model gets.
 SFT_WORK = ".sft"
 #: In a folder of work, what each attempt spent, and the folder of the requests to endpoints that were counted.

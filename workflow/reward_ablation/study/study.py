@@ -196,6 +196,11 @@ class Study:
         """Names of the runs that keep models on the way: all of them, or none."""
         return list(self.runs) if self.config.keep_models else []
 
+    @property
+    def kinds_of_answers(self) -> list[str]:
+        """Endings of the names of a run's files of answers: of the final model, and of the models that it kept."""
+        return ["", ".steps"] if self.config.keep_models else [""]
+
     @cached_property
     def dataset_names(self) -> list[str]:
         """Names of the evaluation sets, without their keys, in the order of `datasets`."""
