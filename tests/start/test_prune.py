@@ -53,6 +53,8 @@ def write_study(study):
             write(root / study.answers_folder / run / f"{name}.json")
             write(root / "logs" / "evaluate" / run / f"{name}.log")
             write(root / "benchmarks" / "evaluate" / run / f"{name}.tsv")
+        write(root / "logs" / "evaluate" / f"{run}.log")
+        write(root / study.answers_folder / run / UNFINISHED / f"{name}.parquet")
     for name in study.scores:
         write(root / name)
         write((root / name).with_suffix(".json"))

@@ -45,7 +45,7 @@ _FILE_KINDS = {
     rf"exports/[a-z_]+/{_RUN}/{_EXPORT}": "export that the study does not ask for",
     _LOG.format(f"train/{_RUN}"): "of a run that the study does not have",
     _LOG.format(f"evaluate/{_MODEL}"): "of answers that the study does not have",
-    _LOG.format(rf"evaluate/{_MODEL}/{_KEYED}(?:\.steps)?"): "of answers, by an older version",
+    _LOG.format(rf"evaluate/{_MODEL}/{_KEYED}(?:\.steps)?"): "of answers that the study does not have",
     _LOG.format(rf"score/{_MODEL}/{_KEYED}(?:\.steps)?"): "of scores that the study does not have",
     _LOG.format(f"prepare/evaluation/{_KEYED}"): "of data that the study does not have",
     _LOG.format(f"fetch/reward-{_KEY}"): "of a reward model that the study does not have",
@@ -117,6 +117,7 @@ def needed_paths(study: Study) -> set[str]:
     exports = {str(PurePath(file).parent) for file in study.exports}
     models = ["base", *study.runs]
     logs = [f"train/{run}" for run in study.runs] + [f"evaluate/{model}" for model in models]
+    logs += [f"evaluate/{name}" for name in answers]  # of older versions, which evaluated set by set
     logs += [f"prepare/evaluation/{name}" for name in study.datasets]
     logs += [f"fetch/reward-{key}" for key in study.reward_models]
     logs += [folder.replace("exports/", "export/", 1) for folder in exports]
