@@ -51,7 +51,8 @@ def request_of(
     threads : int
         The least number of CPUs.
     attempt : int
-        The n-th attempt of an evaluation gets n times the hours, since it begins anew. Training goes on.
+        The n-th attempt of an evaluation gets n times the hours: a single model's answers to a single set may take
+        longer than the first limit. Training goes on at any step.
     memory_factor : int
         More than 1 after attempts that Slurm ended for their memory.
 
