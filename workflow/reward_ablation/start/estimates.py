@@ -16,7 +16,6 @@ from reward_ablation.study.run import Run
 from reward_ablation.study.run_spec import Layout
 from reward_ablation.study.spec import layout_of
 
-
 #: What makes runs comparable in time: the layout, and the share of a GPU.
 _Kind = tuple[Layout, float]
 

@@ -234,7 +234,7 @@ class Study:
         return self.options(self._run(wildcards))
 
     def options(self, run: Run) -> str:
-        """Options of a run's training command: share of a GPU, vLLM, components and experiment trackers, each after a space."""
+        """Options of a run's training command: launch, components and experiment trackers, each after a space."""
         others = {name: each for name, each in self.other_parameters.items() if name in run.arm_spec.components}
         models = self.models_of_components(run).values()
         of_components = parameter_options(others) + reward_model_options(models, self.config.root)

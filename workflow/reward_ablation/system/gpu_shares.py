@@ -1,8 +1,8 @@
 """Locks by which several runs share a GPU, until it is full.
 
 A run that has a whole GPU holds the GPU's lock for itself. Runs that share the GPU hold that lock together, and each
-holds one of the files of its share: `{lock}.2-0` and `{lock}.2-1` are the halves. The files that are held say how full the
-GPU is. They are looked at and taken under a further lock, by one process at a time, which holds that lock for an
+holds one of the files of its share: `{lock}.2-0` and `{lock}.2-1` are the halves. The files that are held say how full
+the GPU is. They are looked at and taken under a further lock, by one process at a time, which holds that lock for an
 instant only.
 """
 

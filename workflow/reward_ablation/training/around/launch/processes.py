@@ -33,7 +33,8 @@ def lay_out_processes(
     stays: it starts the server, then the training, and ends with them.
 
     A run sees its own GPUs only, which no other run has unless the runs share a GPU: TRL would spread the model of one
-    process over all GPUs that it sees. The `locks` on the run, and those on its GPUs, are held until all processes of the run are gone.
+    process over all GPUs that it sees. The `locks` on the run, and those on its GPUs, are held until all processes of
+    the run are gone.
 
     On more than one of `nodes`, the batch script of a Slurm job starts this.
 
