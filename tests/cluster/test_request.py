@@ -185,7 +185,11 @@ def test_whole_gpus_of_a_study_whose_runs_share_some_are_asked_for_as_ever(shard
             "resources of a train job: launch.gpus: 0.5: Slurm shares a GPU by shards (gres/shard), and the site file "
             "has no shards_per_gpu; write there how many shards gres.conf gives each GPU, or set launch.gpus: 1",
         ),
-        (280, 4, "launch.gpus: 0.333: no whole number of the 4 shards of a GPU (shards_per_gpu in the site file); set "),
+        (
+            280,
+            4,
+            "launch.gpus: 0.333: no whole number of the 4 shards of a GPU (shards_per_gpu in the site file); set ",
+        ),
         (280, 4, "; set launch.gpus to 0.5, 0.25, 1"),
         (105, 6, "; set launch.gpus to 0.5, 0.333, 0.167, 1"),
     ],

@@ -17,6 +17,9 @@ SNAKEFILE = """
 from reward_ablation.start.before_jobs import share_gpus
 from reward_ablation.system.errors import one_line_errors
 
+SHARE = config["share"]
+SHARED = {"gpu_parts": int(840 * SHARE), "gpu_share": str(SHARE)} if SHARE else {}
+
 resource_scopes:
     gpu="local",
     gpu_parts="local",
@@ -30,9 +33,9 @@ rule job:
         "{number}.txt",
     resources:
         gpu=config["gpus"],
-        **({"gpu_parts": int(840 * float(config["share"])), "gpu_share": str(config["share"])} if config["share"] else {}),
+        **SHARED,
     message:
-        "job; GPUs: {resources.%s}" % ("gpu_share" if config["share"] else "gpu")
+        "job; GPUs: {resources.%s}" % ("gpu_share" if SHARED else "gpu")
     shell:
         "python job.py {output} {config[gpus]} {config[together]} {config[share]}"
 
