@@ -18,7 +18,7 @@ rule evaluate_base:
     priority: per_job(order.evaluation)
     threads: study.config.launch.threads
     resources:
-        gpu=min(1, study.config.launch.gpus),
+        **study.resources.of_evaluation,
     params:
         spec=per_job(study.evaluation_spec),
         code=study.code_of("evaluation"),
@@ -47,7 +47,7 @@ rule evaluate:
     priority: per_job(order.evaluation)
     threads: study.config.launch.threads
     resources:
-        gpu=min(1, study.config.launch.gpus),
+        **study.resources.of_evaluation,
     params:
         spec=per_job(study.evaluation_spec),
         code=study.code_of("evaluation"),

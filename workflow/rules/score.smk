@@ -18,7 +18,7 @@ rule score:
     priority: per_job(order.evaluation)
     threads: study.config.launch.threads
     resources:
-        gpu=study.scoring.gpus,
+        **study.resources.of_gpus(study.scoring.gpus),
     params:
         spec=study.scores_spec,
         code=study.scoring.code,

@@ -36,17 +36,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--problems", required=True, type=Path, nargs="+", help="prepared sets of problems, Parquet")
     parser.add_argument("--answers", required=True, type=Path, help="folder for the answers, a file for each set")
     parser.add_argument("--any-code", action="store_true", help="keep answers that other code, or data, made")
+    parser.add_argument("--gpu-share", type=float, default=1.0, help="part of a GPU, where others share it")
     args = parser.parse_args(arguments)
     spec = EvaluateSpec.parse(args.spec)
     sets = {path.stem: read_problems(path) for path in args.problems}
     final = args.model or args.run / MODEL
     kept = kept_models(args.run) if args.run and args.kept else None
     with storage_errors(args.answers), wait_for(args.answers / UNFINISHED / LOCK, "evaluate"):
-        answers = Answers(spec, args.answers, final, kept, makings(args))
+        answers = Answers(spec, args.answers, final, kept, makings(args), args.gpu_share)
         if answers.are_complete():
             print(f"evaluate: the answers in {args.answers} are made already; to make them again, delete them")
         else:
-            make(spec, answers, args.base, sets, clock)
+            make(answers, args.base, sets, clock)
             answers.put_in_place()
         answers.remove_unfinished()
 
@@ -61,21 +62,24 @@ def makings(args: argparse.Namespace) -> dict[str, Making]:
     }
 
 
-def make(
-    spec: EvaluateSpec, answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], clock: Clock
-) -> None:
+def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], clock: Clock) -> None:
     """Generate and grade the answers that are missing, model by model."""
-    missing = answers.to_make()
+    missing, share = answers.to_make(), answers.gpu_share
     for folder in {folder for part in missing for folder in (part.model, whole_model(part.model, base))}:
         verify_model(folder)
-    if missing and spec.device == "cuda":
-        claim_gpus(1, "evaluate")
+    on_gpu = bool(missing) and answers.spec.device == "cuda"
+    if on_gpu:
+        claim_gpus(1, "evaluate", share=share)
 
     with large_imports():  # not before the arguments are known good
+        import torch
+
         from reward_ablation.evaluation.evaluate import Evaluator
 
+    if on_gpu and share < 1 and torch.cuda.is_available():  # what is taken beyond the share, the neighbour lacks
+        torch.cuda.set_per_process_memory_fraction(share)
     asked = {name: sets[name] for name in dict.fromkeys(part.dataset for part in missing)}
-    evaluator = Evaluator(spec, base, asked)
+    evaluator = Evaluator(answers.spec, base, asked, share)
     for number, part in enumerate(missing, start=1):
         print(f"{model_of(part)} on {part.dataset}: {number} of {len(missing)}", flush=True)
         answers.store(part, evaluator.answers(part.model, part.dataset), clock.lap())

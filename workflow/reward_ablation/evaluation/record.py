@@ -40,6 +40,7 @@ def record_of(
     answers: pa.Table,
     output: Path,
     seconds: float,
+    gpu_share: float = 1.0,
 ) -> dict[str, Any]:
     """What is to be known of answers that are written.
 
@@ -55,6 +56,8 @@ def record_of(
         The file that has the answers.
     seconds : float
         Wall time that the answers took.
+    gpu_share : float
+        Part of a GPU that they took.
 
     Returns
     -------
@@ -85,7 +88,7 @@ def record_of(
         "sha256": sha256(output),
         "tokens": sum(answers["tokens"].to_pylist()),
         "wall_seconds": round(seconds, 1),
-        "gpu_hours": round(seconds / 3600, 4) if on_gpu else 0.0,
+        "gpu_hours": round(gpu_share * seconds / 3600, 4) if on_gpu else 0.0,
         "cpu_hours": round(seconds * torch.get_num_threads() / 3600, 4),
     }
 

@@ -59,6 +59,8 @@ class Answers:
         Folder of each model that the run kept, by step; None where the study keeps none.
     making : mapping of str to Making
         What answers are made of, by evaluation set.
+    gpu_share : float
+        Part of a GPU that makes them, for their record.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class Answers:
         final: Path,
         kept: Mapping[int, Path] | None,
         making: Mapping[str, Making],
+        gpu_share: float = 1.0,
     ):
+        self.gpu_share = gpu_share
         self.spec, self.folder, self.work, self.making = spec, folder, folder / UNFINISHED, making
         self.files: dict[str, list[Part]] = {}
         for dataset in making:
@@ -126,7 +130,7 @@ class Answers:
         record_beside(path).unlink(missing_ok=True)
         write_parquet(answers, path)
         inputs = dict(self.making[dataset].inputs)
-        write_json(record_of(self.spec, inputs, models, answers, path, seconds), record_beside(path))
+        write_json(record_of(self.spec, inputs, models, answers, path, seconds, self.gpu_share), record_beside(path))
 
     def _is_there(self, folder: Path, file: str) -> bool:
         return are_current(folder / f"{file}.parquet", self.making[file.removesuffix(".steps")])

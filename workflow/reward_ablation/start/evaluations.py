@@ -78,7 +78,7 @@ def estimated(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Ev
             unknown += 1
         else:
             seconds += of_one * models
-    devices = 1 if study.config.launch.gpus else study.config.launch.threads
+    devices = study.config.launch.share if study.config.launch.gpus else study.config.launch.threads
     return Evaluations(
         counts=dict(Counter(each.kind for each in evaluations)),
         device_hours=seconds * devices / 3600,

@@ -170,8 +170,13 @@ class Reruns:
 
     def options_of_evaluation(self, wildcards: Any, output: Any) -> str:
         """Options of the evaluation command; for the argument `output` see `Study.options_of_run`."""
-        kept = " --kept" if wildcards.get("run") in self.study.keeping_runs else ""
-        return kept if self.code_counts else f"{kept} --any-code"
+        share = self.study.config.launch.share
+        options = {
+            " --kept": wildcards.get("run") in self.study.keeping_runs,
+            " --any-code": not self.code_counts,
+            f" --gpu-share {share:.6g}": share < 1,
+        }
+        return "".join(option for option, is_needed in options.items() if is_needed)
 
     def inputs_of_description(self, wildcards: Any) -> list[str]:
         """Input function: none; a `study.json` of another config is forced, also where Snakemake knows nothing of it.

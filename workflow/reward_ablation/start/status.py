@@ -27,7 +27,7 @@ from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, r
 from reward_ablation.start.stale import Present, stale_because
 from reward_ablation.study.reward_models import model_file
 from reward_ablation.study.run import Run
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, gpus_of
 from reward_ablation.study.study import Study
 
 #: Seconds that Slurm gets to answer.
@@ -174,7 +174,7 @@ def hours_of(attempts: list[dict[str, Any]], on_gpus: bool) -> float:
     for attempt in attempts:
         hardware = attempt.get("hardware", {})
         on_cpu = hardware.get("processes", 1) * attempt.get("threads", 1)
-        seconds += attempt.get("wall_seconds", 0) * (len(hardware.get("gpus", [])) if on_gpus else on_cpu)
+        seconds += attempt.get("wall_seconds", 0) * (gpus_of(attempt) if on_gpus else on_cpu)
     return seconds / 3600
 
 
