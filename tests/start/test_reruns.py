@@ -177,3 +177,22 @@ def test_scores_stay_where_their_answers_were_made_before(evaluated, tmp_path, r
     path = Reruns(workflow_with(), study).answers_of_scores(wildcards)
     assert path == f"{study.config.root}/{study.answers_folder}/{name}.parquet"
     assert is_flagged(path, "ancient") == stays
+
+
+@pytest.mark.parametrize(
+    ("changes", "of_run", "options"),
+    [
+        ({}, True, ""),
+        ({"keep_models": 3}, True, " --kept"),
+        ({"keep_models": 3}, False, ""),  # the base model keeps none
+        ({"launch": {"gpus": 0.5}}, True, " --gpu-share 0.5"),
+    ],
+)
+def test_options_of_an_evaluation(config, tmp_path, changes, of_run, options):
+    study = resolve({**config, **changes}, "study.yaml", tmp_path)
+    wildcards = Wildcards(run=next(iter(study.runs))) if of_run else Wildcards()
+    for triggers, more in ((["params"], ""), (["mtime"], " --any-code")):
+        workflow = workflow_with()
+        workflow.dag_settings = SimpleNamespace(rerun_triggers=triggers)
+        found = Reruns(workflow, study).options_of_evaluation(wildcards, [])
+        assert sorted(found.split(" --")) == sorted((options + more).split(" --"))
