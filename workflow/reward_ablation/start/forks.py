@@ -78,7 +78,7 @@ class Forks:
         if self._server is None or self._requests is None or self._server.poll() is not None:
             self._requests, theirs = socket.socketpair()
             with theirs:
-                self._server = subprocess.Popen([sys.executable, "-m", __name__], stdin=theirs)
+                self._server = subprocess.Popen([sys.executable, "-m", __name__], stdin=theirs.fileno())
         return self._requests
 
 
@@ -115,7 +115,8 @@ def import_with_late_parts(module: str) -> None:
 def report(command: int, reply: socket.socket) -> NoReturn:
     """Wait for the end of a process, and tell its exit status to the one who asked."""
     _, status = os.waitpid(command, 0)
-    reply.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+    with suppress(OSError):  # the one who asked was killed
+        reply.sendall(str(os.waitstatus_to_exitcode(status)).encode())
     os._exit(0)
 
 
