@@ -57,11 +57,6 @@ class Run:
         """`{folder}/seed{seed}`, the run's folder below `runs/`."""
         return f"{self.folder}/seed{self.seed}"
 
-    @property
-    def resources(self) -> dict[str, int | str]:
-        """Resources of the training job, by Snakemake's names."""
-        return self.launch.all_resources
-
 
 def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
     """Folder below `runs/` of each key. All arms with the same spec share a folder.

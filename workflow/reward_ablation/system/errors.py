@@ -95,8 +95,8 @@ def storage_errors(writing: str | Path | None = None) -> Iterator[None]:
 def refused_by_storage(error: BaseException) -> tuple[int, str | None] | None:
     """Number and file (None if unknown) of the file system error behind an error; None for other errors.
 
-    Arrow has the number in an OSError, as Python does. safetensors and tokenizers (Rust) and torch have it only in their
-    text, if at all.
+    Arrow has the number in an OSError, as Python does. safetensors and tokenizers (Rust) and torch have it only in
+    their text, if at all.
     """
     cause: BaseException | None = error
     while cause is not None:
