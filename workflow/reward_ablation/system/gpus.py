@@ -1,7 +1,7 @@
 """GPUs of this machine: their number, and claims by which a run has its GPUs to itself.
 
-Without claims, runs that are started side by side, by one study or by several, would all use the first GPU. A run claims
-its GPUs, or its share of one, by locks that the kernel frees when their holder dies.
+Without claims, runs that are started side by side, by one study or by several, would all use the first GPU. A run
+claims its GPUs, or its share of one, by locks that the kernel frees when their holder dies.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def claim_gpus(count: int, what: str, server: int = 0, share: float = 1.0) -> li
 
 
 def _show(claimed: Collection[Gpu]) -> None:
-    """Have CUDA show this process these GPUs only."""
+    """Limit CUDA in this process to these GPUs."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.name for gpu in claimed)
     if any(gpu.identity.startswith("GPU-") for gpu in claimed):
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as nvidia-smi numbers them; CUDA begins with the fastest
