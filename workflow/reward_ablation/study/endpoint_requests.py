@@ -77,7 +77,7 @@ def judged_models(study: StudyConfig, runs: list[Run]) -> int | None:
 
 
 def known_questions(study: StudyConfig, name: str, source: ProblemSource, root: Path) -> int | None:
-    """Largest possible number of an evaluation set's questions; None if neither a prepared set nor the config says it."""
+    """Upper bound of an evaluation set's questions; None if neither a prepared set nor the config says it."""
     record = root / study.root / "data" / "evaluation" / f"{name}-{data_spec(study, source, root).key}.json"
     try:
         return int(json.loads(record.read_bytes())["rows"])
