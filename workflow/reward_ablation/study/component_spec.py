@@ -87,7 +87,7 @@ def _content(name: str, value: Any, mark: Mark, root: Path) -> str | None:
 
 
 def _present_marks(function: str, parameters: dict[str, Any], root: Path) -> dict[str, Mark]:
-    """Markers of a component's parameters. A model on the hub has none: the spec has its name and its commit."""
+    """Markers of a component's parameters, but none of a hub model, since the spec has its name and commit."""
     from reward_ablation.rewards.load import marks_of_component  # here, because it imports the grader
     from reward_ablation.rewards.parameters import Mark
 
