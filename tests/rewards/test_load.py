@@ -67,10 +67,10 @@ def test_the_name_of_one_component_is_not_the_name_of_another(root):
     [
         ("corectness", {}, "unknown function 'corectness'; functions here: answer_format, boxed_answer"),
         ("__init__", {}, "unknown function"),
-        ("mine.py", {}, "is no path/to/file.py:function"),
-        ("mine.py:", {}, "is no path/to/file.py:function"),
+        ("mine.py", {}, "is not of the form path/to/file.py:function"),
+        ("mine.py:", {}, "is not of the form path/to/file.py:function"),
         ("absent.py:f", {}, "there is no file absent.py"),
-        ("mine.py:long", {}, "no function 'long'; functions there: brevity, longest"),
+        ("mine.py:long", {}, "no function 'long'; functions in the file: brevity, longest"),
         ("broken.py:f", {}, "broken.py does not load: SyntaxError"),
         ("failing.py:f", {}, "failing.py, line 2, `LIMIT = {}['limit']`: KeyError: 'limit'"),
         ("exiting.py:f", {}, "exiting.py, line 1, `raise SystemExit('no')`: SystemExit: no"),
