@@ -1,4 +1,4 @@
-"""The component judge against an endpoint on this machine: what it asks, what it takes for a score, what it bounds."""
+"""The component judge with an endpoint on this machine: its requests, the answers that it reads, and its limits."""
 
 import os
 import random
@@ -27,7 +27,7 @@ def short_pauses(monkeypatch):
 
 @pytest.fixture
 def judged(tmp_path):
-    """Judges completions by an endpoint that answers as it is told."""
+    """Judge completions by an endpoint that gives the prescribed answers."""
     (tmp_path / "judge.txt").write_text(TEMPLATE)
 
     def judged(url, completions, columns=COLUMNS, **parameters):
