@@ -220,7 +220,7 @@ def test_planning_calls_a_method_with_the_ranges_of_the_components():
     with pytest.raises(StudyError, match=r"^ranges: the range of 'length' is not known"):
         check("sa_mrpo", {}, NAMES, [1.0, 1.0, 1.0], bounds)
     check("sa_mrpo", {}, NAMES, [1.0, -1.0, 0.0], bounds)
-    with pytest.raises(StudyError, match=r"^at_least.format: 0.5 is above its highest score, 0;"):
+    with pytest.raises(StudyError, match=r"^at_least.format: 0.5 is above the highest score, 0;"):
         check("lagrangian", {"at_least": {"format": 0.5}}, NAMES, [1.0, 0.0, 0.0], bounds)
 
 
