@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: longest pause that a server may ask for.
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.5, 30.0, 60.0
 
-#: A separate generator, because training uses Python's global one, which must not advance here.
+#: A separate generator, because training uses Python's global generator, which must not advance here.
 _random = SystemRandom()
 
 #: Reads a score from the text of an answer; NoScore if there is none.

@@ -208,7 +208,7 @@ def _rounds_to(gold: str, gold_value: Fraction, answer: str, value: Fraction) ->
 
 
 def _equal_but_for_percent(gold: str, answer: str) -> bool:
-    """Whether one answer gives percentages, the other the same numbers without the sign: 60% where GSM8K has 60."""
+    """Whether both answers are the same numbers, with percent signs in one answer only: 60% where GSM8K has 60."""
     if ("%" in gold) == ("%" in answer):
         return False
     if any(exact_value(part) is None for text in (gold, answer) for part in structure.parts(text)[1]):
