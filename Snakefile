@@ -67,6 +67,7 @@ pages = ReportPages(config, study, Path(workflow.basedir))
 # GPUs are this machine's where jobs run here (they are counted before the first job), the cluster's elsewhere.
 resource_scopes:
     gpu="local",
+    gpu_parts="local",
 
 
 pathvars:
