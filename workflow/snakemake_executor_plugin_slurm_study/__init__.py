@@ -7,7 +7,7 @@ there,
 - jobs of an earlier Snakemake that still wait or run are taken over and not submitted again;
 - what cannot run on this cluster is refused before anything is submitted;
 - a controller that does not answer, a job that was preempted, or one that Slurm has forgotten does not hang a study;
-- a job is one Snakemake that runs the rule's command itself, not one that starts another by `srun`.
+- a job runs the rule's command itself, and no Snakemake.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
 from reward_ablation.cluster.preflight import check_jobs, no_room, within_limits
 from reward_ablation.cluster.request import arguments, request_of
+from reward_ablation.cluster.script import Part, batch_script
 from reward_ablation.cluster.site import read_site
 from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs, partitions
 from reward_ablation.cluster.submission import (
     Reminder,
-    batch_script,
     may_come_later,
     number_in,
     output_pattern,
@@ -46,12 +46,14 @@ from reward_ablation.cluster.submission import (
 from reward_ablation.start.internals import (
     by_priority,
     jobs_to_submit,
+    keep_updated,
     last_attempt,
+    latency_wait,
     needed_jobs,
-    passed_on_as_text,
+    shell_command,
     variable,
 )
-from reward_ablation.start.job_commands import check_config_files, check_passed_on
+from reward_ablation.start.job_commands import check_config_files
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 
@@ -88,11 +90,12 @@ class Executor(slurm_plugin.Executor):
 
     def _check(self) -> None:
         """Refuse by a StudyError all that can be known to go wrong before the first submission."""
-        check_passed_on(passed_on_as_text(self.workflow), sys.executable)
+        keep_updated(self.workflow)
         self.study = variable(self.workflow, "study")
         self.of_study = prefix(self.study.config.name, self.study.root / self.study.config.root)
         if self.executor_settings.logdir is None:
             self.slurm_logdir = (self.study.root / self.study.config.root / "logs" / "slurm").resolve()
+        output_pattern(self.slurm_logdir)
         self.site = read_site(self.executor_settings.site)
         self.outcomes = Outcomes(self.executor_settings.patience)
         self.ending = threading.Event()
@@ -139,10 +142,6 @@ class Executor(slurm_plugin.Executor):
                 f"jobs of an earlier start still wait or run, and are not submitted again: Slurm jobs "
                 f"{', '.join(adopted)}"
             )
-
-    def additional_general_args(self) -> str:
-        """The job's own Snakemake runs the rule's command: no second Snakemake, no `srun` between."""
-        return "--executor local --jobs 1"
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
         """Take over the jobs of an earlier start at once, and submit the others, which may have to wait.
@@ -222,13 +221,20 @@ class Executor(slurm_plugin.Executor):
         memory_factor = self.memory_factors.get(self._name(job), 1)
         asked = request_of(self.site, job.rule.name, job.resources, job.threads, job.attempt, memory_factor)
         request = within_limits(asked, self.cluster)
-        script = batch_script(self.format_job_exec(job), logs)
+        script = batch_script([self._part(job)], os.getcwd(), latency_wait(self.workflow))
         command = ["sbatch", "--parsable", f"--output={output_pattern(logs)}", "--open-mode=append", "--export=ALL"]
-        command += [f"--chdir={self.workflow.workdir_init}", *arguments(request, self.site.gpus_by)]
+        command += [f"--chdir={os.getcwd()}", *arguments(request, self.site.gpus_by)]
         command += ["--requeue" if self.executor_settings.requeue else "--no-requeue"]
         command += [f"--job-name={self._name(job)}", f"--comment={_what(job)} params={digest_of(job.params)}"]
         self.logger.debug(f"sbatch call: {shlex.join(command)}\n{script}")
         return ask(*command, given=script, timeout=SUBMISSION)
+
+    def _part(self, job: JobExecutorInterface) -> Part:
+        """What a Slurm job is to do for a job."""
+        outputs = [str(file) for file in (*job.output, *job.log)]
+        inputs = [str(file) for file in job.get_wait_for_files()]
+        benchmark = str(job.benchmark) if job.benchmark else None
+        return Part(shell_command(job), inputs, outputs, job.threads, self._log(job, "%j").parent, benchmark)
 
     def _live(self, job: JobExecutorInterface) -> str | None:
         """Number of a job of this name that waits or runs, if not one that was just cancelled."""
