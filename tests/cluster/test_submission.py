@@ -72,8 +72,8 @@ def test_the_limit_on_the_number_of_jobs(named, limit):
     ],
 )
 def test_what_is_told_at_a_limit(limit, hint):
-    waits = "9 submissions wait here, and are made as other jobs end"
-    assert told_of_limit(limit, 9) == f"Slurm takes no more jobs now ({limit}): {waits}{hint}"
+    counts = "100 of 1,500 jobs are in, 37 done, 1,363 to go; they are submitted as others end"
+    assert told_of_limit(limit, 100, 37, 1363) == f"Slurm takes no more jobs now ({limit}): {counts}{hint}"
 
 
 def test_another_failure_is_no_limit():

@@ -46,3 +46,13 @@ def study(undisturbed: ClusterStudy, tmp_path: Path) -> Iterator[ClusterStudy]:
     made = undisturbed.beside(tmp_path / "study")
     yield made
     made.end()
+
+
+@pytest.fixture(scope="session")
+def evaluated(undisturbed: ClusterStudy, tmp_path_factory: pytest.TempPathFactory) -> ClusterStudy:
+    """The same study with its evaluations, each in the Slurm job of its run, that nothing went wrong in."""
+    study = undisturbed.beside(tmp_path_factory.mktemp("evaluated") / "study")
+    study.site["bundle"] = "run"
+    status, told = study.train()
+    assert status == 0, told
+    return study

@@ -48,6 +48,10 @@ class Site(Section):
     qos: Line | None = None
     gpu_type: Line | None = None
     gpus_by: Literal["gpus", "gres"] = Field("gpus", description="How GPUs are asked for: --gpus or --gres=gpu:.")
+    bundle: Literal["run"] | None = Field(
+        None,
+        description="run: a run's evaluation follows its training in the same Slurm job; empty: jobs of their own.",
+    )
     site_options: tuple[str, ...] = Field(
         (), description="Long names of options that plugins add to this cluster's sbatch: container-image."
     )

@@ -48,9 +48,12 @@ def submission_limit(error: str) -> str | None:
     return next((limit for limit in limits if "submit" in limit.lower()), None)
 
 
-def told_of_limit(limit: str, waiting: int) -> str:
-    """The message at a limit, while some submissions wait."""
-    told = f"Slurm takes no more jobs now ({limit}): {waiting} submissions wait here, and are made as other jobs end"
+def told_of_limit(limit: str, inside: int, done: int, to_go: int) -> str:
+    """The message at a limit, by the numbers of Slurm jobs that are there, are done, and wait here."""
+    told = (
+        f"Slurm takes no more jobs now ({limit}): {inside:,} of {inside + done + to_go:,} jobs are in, {done:,} done, "
+        f"{to_go:,} to go; they are submitted as others end"
+    )
     if limit == _LIMITS:
         told += "; if none of your jobs is there, the job may ask for more than one job may have"
     return told

@@ -90,6 +90,23 @@ def jobs_to_submit(workflow: Any) -> list[Any]:
     return [job for job in needed_jobs(workflow) if job.rule.name not in local and not job.rule.norun]
 
 
+def followers(workflow: Any, job: Any) -> list[Any]:
+    """Jobs that depend on a job and are about to run; to be called once all jobs are planned."""
+    dag = _part(workflow, "dag")
+    after = _part(dag, "depending", of="dag").get(job, {})
+    return sorted((each for each in after if _waits(dag, each)), key=lambda each: (each.rule.name, *each.wildcards))
+
+
+def waits_only_for(workflow: Any, job: Any, other: Any) -> bool:
+    """Whether all jobs that a job depends on have ended or need not run, but for one other."""
+    dag = _part(workflow, "dag")
+    return not any(before is not other and _waits(dag, before) for before in _part(dag, "dependencies", of="dag")[job])
+
+
+def _waits(dag: Any, job: Any) -> bool:
+    return dag.needrun(job) and not dag.finished(job)
+
+
 def by_priority(jobs: Iterable[Any]) -> list[Any]:
     """Jobs of the highest priority first; a StudyError where this version of Snakemake's jobs have none."""
     return sorted(jobs, key=lambda job: -_part(job, "priority", of="job"))
