@@ -13,6 +13,9 @@ from reward_ablation.system.exit_status import GOES_ON
 #: Variables by which libraries learn how many threads to start, as Snakemake sets them for a command.
 THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "NUMEXPR")
 
+#: Environment variable: how many commands of rules the present Slurm job runs, where they are several.
+PARTS = "STUDY_JOB_PARTS"
+
 #: The number of a Slurm job, for the job's own shell.
 _NUMBER = '"$SLURM_JOB_ID"'
 
@@ -86,7 +89,8 @@ def batch_script(parts: Sequence[Part], folder: str, patience: int) -> str:
     """
     statuses = " ".join(map(_status, parts))
     begin = _BEGIN.format(folder=shlex.quote(folder), statuses=statuses, patience=patience, goes_on=GOES_ON)
-    return begin + "".join(map(_lines, parts))
+    several = f"export {PARTS}={len(parts)}\n" if len(parts) > 1 else ""
+    return begin + several + "".join(map(_lines, parts))
 
 
 def _lines(part: Part) -> str:
