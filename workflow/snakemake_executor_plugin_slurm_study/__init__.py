@@ -82,6 +82,9 @@ PARTITIONS_OF_PARENT = "SNAKEMAKE_SLURM_PARTITIONS"
 class Executor(slurm_plugin.Executor):
     """Submits, watches and takes over jobs."""
 
+    #: Whether all attributes are there: the thread that watches jobs begins before.
+    checked = False
+
     def __post_init__(self, test_mode: bool = False) -> None:
         unread = unread_variables(os.environ)
         if os.environ.pop(PARTITIONS_OF_PARENT, None):
@@ -127,9 +130,10 @@ class Executor(slurm_plugin.Executor):
         #: By a job's name: the Slurm job that does the job already, or does it after others.
         self.there = taken_over([job for job in live.values() if not job.ending], jobs, self.logger)
         slurm_jobs = bundles(needed, self.site, partial(followers, self.workflow))
-        self.progress = Progress(len(slurm_jobs))
         new = [parts for parts in slurm_jobs if self._name(parts[0]) not in self.there]
         check_jobs(new, self.site, self.executor_settings.site, self.cluster)
+        self.progress = Progress(len(slurm_jobs))
+        self.checked = True
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
         """Take over at once what a Slurm job does already, and have the others submitted, which may have to wait.
@@ -294,7 +298,8 @@ class Executor(slurm_plugin.Executor):
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
         """Report the jobs that have ended; give back those that have not."""
         self.next_seconds_between_status_checks = self.executor_settings.poll
-        self.progress.tell(self.feeder.limit, self.logger)
+        if self.checked:
+            self.progress.tell(self.feeder.limit, self.logger)
         if not active_jobs:
             return
         try:
