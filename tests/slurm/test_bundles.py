@@ -100,10 +100,7 @@ def test_a_node_that_dies_in_the_evaluation(study: ClusterStudy, evaluated: Clus
     first, _ = in_evaluation(study)
     node = next(there.nodes for there in cluster.jobs() if there.id == first)
     cluster.kill_node(node)
-    cluster.start_node(node)
-    for waiting in cluster.jobs():
-        if waiting.state == "PENDING":
-            cluster.start_now(waiting.id)
+    cluster.start_node(node)  # not `start_now`: the signal to the lost jobs might reach those that begin at once
     study.release()
     assert start.wait(200) == 0, study.told()
     assert study.told().count("submitted as") == 2
@@ -162,6 +159,12 @@ def test_an_error_in_the_evaluation_stays_and_ctrl_c_cancels_an_evaluation(
     assert status == 0, told
     assert study.digests() == evaluated.digests()
     assert_trained_once(study)
+
+
+def test_a_run_knows_that_its_job_goes_on(evaluated: ClusterStudy, undisturbed: ClusterStudy):
+    of_bundles = [record["attempts"][0]["slurm"] for record in evaluated.records().values()]
+    assert [job["parts"] for job in of_bundles] == [2, 2]
+    assert all("parts" not in record["attempts"][0]["slurm"] for record in undisturbed.records().values())
 
 
 def test_status_of_a_bundled_study(evaluated: ClusterStudy):
