@@ -117,12 +117,13 @@ def test_snakemake_killed_and_started_again_in_the_evaluation(
     os.killpg(start.pid, signal.SIGKILL)
     start.wait()
 
-    study.config["evaluation"] = study.config.get("evaluation", {}) | {"max_new_tokens": 3}
+    present = study.config["evaluation"]
+    study.config["evaluation"] = present | {"max_new_tokens": 3}
     status, told = study.run(*study.targets(), log="other.log")
     assert status == 1
     assert f"Slurm job {min(jobs, key=int)} of an earlier start still works on evaluate " in told
     assert "with other code or settings" in told
-    study.config["evaluation"].pop("max_new_tokens")
+    study.config["evaluation"] = present
 
     again = study.start(*study.targets(), log="again.log")
     wait_until("both are taken over", lambda: study.told("again.log").count("is the work of Slurm job") == 2, 120)

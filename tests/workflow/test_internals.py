@@ -231,7 +231,7 @@ def test_what_a_submission_takes_of_jobs_and_updated_outputs_of_failed_ones_stay
     assert [line for line in lines if line.startswith("free:")] == ["free: False", "free: True"]
     [command] = [line.removeprefix("command: set -u; { ") for line in lines if line.startswith("command:")]
     assert subprocess.run(["bash", "-c", command], cwd=tmp_path).returncode == 1
-    assert (tmp_path / "1.answers").read_text() == "{$(touch PWNED)} it's", "the failed job's own, not removed"
+    assert (tmp_path / "1.answers").read_text() == "{{$(touch PWNED)}} it's", "the failed job's own, not removed"
     assert not (tmp_path / "PWNED").exists()
 
 
