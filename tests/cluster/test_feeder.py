@@ -19,13 +19,20 @@ def test_the_highest_priority_goes_first_also_where_it_came_last():
 
 
 def test_a_refused_job_goes_first_of_its_priority_when_there_is_room_again():
-    feeder = Feeder(60)
+    feeder, given = Feeder(60), []
     feeder.add([job("one", 1), job("two", 1)])
     feeder.refuse(feeder.next(), "AssocMaxSubmitJobLimit")
     assert feeder.limit == "AssocMaxSubmitJobLimit"
     feeder.open()
     assert feeder.limit is None
     assert feeder.next().name == "one"
+    thread = Thread(target=lambda: given.append(feeder.next()))
+    thread.start()
+    thread.join(0.1)
+    assert not given, "one by one from now on"
+    feeder.settle()
+    thread.join(10)
+    assert [each.name for each in given] == ["two"]
 
 
 def test_after_a_while_a_job_goes_though_none_of_ours_has_ended():

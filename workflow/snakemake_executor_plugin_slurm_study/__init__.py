@@ -156,9 +156,11 @@ class Executor(slurm_plugin.Executor):
         """Submit the next job, when Slurm has room."""
         while job := self.feeder.next():
             try:
-                return self.run_job(job)
+                self.run_job(job)
             except NoRoom as limit:
                 self.feeder.refuse(job, str(limit))
+            else:
+                return self.feeder.settle()
 
     def run_job(self, job: JobExecutorInterface) -> None:
         """Submit a job, or take over the Slurm job that does its work.

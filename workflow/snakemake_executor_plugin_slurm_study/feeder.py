@@ -17,6 +17,9 @@ class NoRoom(Exception):
 class Feeder:
     """Gives jobs in the order of their priorities, and none for a while after Slurm has refused one.
 
+    From the first refusal on, a job is given when the one before has been settled: else two threads that submit could
+    change the order.
+
     Parameters
     ----------
     again : float
@@ -27,7 +30,9 @@ class Feeder:
         self.limit: str | None = None  # the limit for which Slurm takes no job now
         self._again = again
         self._clock = clock
-        self._refused = 0.0
+        self._refused = -again
+        self._given = 0  # jobs that are not settled
+        self._one_by_one = False
         self._stopped = False
         self._waiting: list[Any] = []
         self._changed = Condition()
@@ -43,16 +48,25 @@ class Feeder:
         with self._changed:
             while not self._stopped:
                 closed = 0.0 if self.limit is None else self._refused + self._again - self._clock()
-                if self._waiting and closed <= 0:
+                if self._waiting and closed <= 0 and not (self._one_by_one and self._given):
+                    self._given += 1
                     return self._waiting.pop(0)
                 self._changed.wait(closed if closed > 0 else None)
             return None
+
+    def settle(self) -> None:
+        """A job that was given has been submitted, or has failed."""
+        with self._changed:
+            self._given -= 1
+            self._changed.notify_all()
 
     def refuse(self, job: Any, limit: str) -> None:
         """Have a job wait that Slurm has refused: it goes before all others of its priority."""
         with self._changed:
             self._waiting = by_priority([job, *self._waiting])
-            self.limit, self._refused = limit, self._clock()
+            self.limit, self._refused, self._one_by_one = limit, self._clock(), True
+            self._given -= 1
+            self._changed.notify_all()
 
     def open(self) -> None:
         """A job has ended: Slurm may take another one."""
