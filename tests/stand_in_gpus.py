@@ -65,9 +65,10 @@ class Machine:
         return {**others, "PATH": f"{self.program.parent}:{os.environ['PATH']}", **more}
 
     def clear(self) -> None:
-        """Take its locks' files away."""
+        """Take its locks' files away, those of shares too."""
         for path in self.locks:
-            path.unlink(missing_ok=True)
+            for file in path.parent.glob(f"{path.name}*"):
+                file.unlink()
 
 
 _OF_GPUS = {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "SLURM_JOB_ID", "REWARD_ABLATION_GPU_LOCKS"}

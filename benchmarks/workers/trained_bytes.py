@@ -12,10 +12,12 @@ import copy
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,11 @@ def train(folder: Path, number: str) -> None:
     (folder / f"digests{number}.json").write_text(json.dumps(digests))
 
 
+def evaluates_runs() -> bool:
+    """Whether one evaluation of this code makes all answers of a run; before, each made one file."""
+    return find_spec("reward_ablation.evaluation.stored") is not None
+
+
 def stages(folder: Path, made: Path, runs: Path) -> dict[str, str]:
     """Run the commands of the other stages, and give the digests of what they make.
 
@@ -127,11 +134,21 @@ def stages(folder: Path, made: Path, runs: Path) -> dict[str, str]:
     demonstrations = ("--problems", folder / "case0" / "train.parquet")
     stage("sft", "sft", "--model", base, *demonstrations, "--output", made / "start" / "model.json")
     models = {"base": base} | {case.name: case / "seed0" / "model" for case in sorted(runs.glob("case*"))}
-    for name, model in models.items():
-        options = ("--problems", problems, "--output", made / "answers" / f"{name}.parquet")
-        stage("evaluation", "evaluation", "--model", model, "--base", base, *options)
-    kept = ("--kept", runs / "case0" / "seed0", "--base", base, "--problems", problems)
-    stage("evaluation", "evaluation", *kept, "--output", made / "answers" / "kept.parquet")
+    asked = ("--base", base, "--problems", problems)
+    if evaluates_runs():
+        for name, model in models.items():
+            stage("evaluation", "evaluation", "--model", model, *asked, "--answers", made / "of" / name)
+            os.renames(made / "of" / name / "test.parquet", made / "answers" / f"{name}.parquet")
+        keeping = ("--run", runs / "case0" / "seed0", "--kept", *asked)
+        stage("evaluation", "evaluation", *keeping, "--answers", made / "of" / "run")
+        os.renames(made / "of" / "run" / "test.steps.parquet", made / "answers" / "kept.parquet")
+        shutil.rmtree(made / "of")
+    else:
+        for name, model in models.items():
+            output = made / "answers" / f"{name}.parquet"
+            stage("evaluation", "evaluation", "--model", model, *asked, "--output", output)
+        keeping = ("--kept", runs / "case0" / "seed0", *asked)
+        stage("evaluation", "evaluation", *keeping, "--output", made / "answers" / "kept.parquet")
     files = (path for path in sorted(made.rglob("*")) if path.is_file() and path.name != "model.json")
     return {str(file.relative_to(made)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 

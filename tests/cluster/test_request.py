@@ -149,3 +149,53 @@ def test_generic_resources_stand_beside_the_gpus():
 def test_defaults_of_zero_say_nothing():
     """Snakemake would size memory by the inputs; the profile sets that to 0."""
     assert request_of(SITE, "train", {"mem_mb": 0}, threads=1).mem_mb == 64000
+
+
+def shared(parts, shards, **more):
+    site = SITE.model_copy(update={"shards_per_gpu": shards, **more})
+    return request_of(site, "train", {"gpu": 1, "gpu_parts": parts, "gpu_share": "", "nodes": 1}, threads=1)
+
+
+@pytest.mark.parametrize("gpus_by", ["gpus", "gres"])
+@pytest.mark.parametrize(("parts", "shards", "asked"), [(420, 4, 2), (210, 4, 1), (280, 6, 2), (105, 8, 1)])
+def test_a_share_of_a_gpu_is_so_many_of_its_shards(gpus_by, parts, shards, asked):
+    told = arguments(shared(parts, shards), gpus_by)
+    assert f"--gres=shard:h100:{asked}" in told
+    assert not any("gpu" in option.removeprefix("--partition=gpu") for option in told)
+    told = arguments(shared(parts, shards, gpu_type=None, sbatch="--gres=nvme:1"), gpus_by)
+    assert f"--gres=shard:{asked},nvme:1" in told
+
+
+@pytest.mark.parametrize("shards", [None, 4])
+def test_whole_gpus_of_a_study_whose_runs_share_some_are_asked_for_as_ever(shards):
+    site = SITE.model_copy(update={"shards_per_gpu": shards})
+    parts = {"gpu_parts": 1680, "gpu_share": "2"}
+    whole = request_of(SITE, "train", {"gpu": 2, "nodes": 1}, threads=1)
+    assert request_of(site, "train", {"gpu": 2, "nodes": 1, **parts}, threads=1) == whole
+    none = request_of(site, "train", {"gpu": 0, "gpu_parts": 0, "gpu_share": "0"}, threads=1)
+    assert (none.gpus, none.shards) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("parts", "shards", "message"),
+    [
+        (
+            420,
+            None,
+            "resources of a train job: launch.gpus: 0.5: Slurm shares a GPU by shards (gres/shard), and the site file "
+            "has no shards_per_gpu; write there how many shards gres.conf gives each GPU, or set launch.gpus: 1",
+        ),
+        (
+            280,
+            4,
+            "launch.gpus: 0.333: no whole number of the 4 shards of a GPU (shards_per_gpu in the site file); set ",
+        ),
+        (280, 4, "; set launch.gpus to 0.5, 0.25, 1"),
+        (105, 6, "; set launch.gpus to 0.5, 0.333, 0.167, 1"),
+    ],
+)
+def test_a_share_that_the_site_does_not_have_is_one_line(parts, shards, message):
+    with pytest.raises(StudyError) as error:
+        shared(parts, shards)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)

@@ -263,7 +263,7 @@ def test_what_of_vllm_decides_a_run(config, change, is_new):
 
 def resources_of(study, wildcards):
     """What the training job of a run asks for."""
-    return {name: ask(wildcards) if callable(ask) else ask for name, ask in study.resources_of_run.items()}
+    return {name: ask(wildcards) if callable(ask) else ask for name, ask in study.resources.of_run.items()}
 
 
 def test_what_a_training_job_asks_for(config):

@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -26,10 +27,10 @@ SPEC = {"evaluation": EVALUATION, "prompt": PROMPT, "device": "cpu"}
 @pytest.fixture
 def evaluate(model_folder, problems_file, tmp_path):
     def run(name="answers", model=model_folder, **options):
-        output = tmp_path / f"{name}.parquet"
-        options = {"spec": json.dumps(SPEC), "model": model, "problems": problems_file, "output": output} | options
+        folder = tmp_path / name
+        options = {"spec": json.dumps(SPEC), "model": model, "problems": problems_file, "answers": folder} | options
         main([text for key, value in options.items() for text in (f"--{key}", str(value))])
-        return output
+        return Path(options["answers"]) / f"{Path(options['problems']).stem}.parquet"
 
     return run
 
@@ -115,7 +116,7 @@ def test_a_bad_set_of_problems_is_told_in_one_line(evaluate, problems, tmp_path)
 def test_the_command_ends_with_one_line_and_no_output(problems_file, tmp_path):
     """As the workflow starts it."""
     command = [sys.executable, "-m", "reward_ablation.evaluation", "--spec", "{}", "--model", tmp_path]
-    command += ["--problems", problems_file, "--output", tmp_path / "answers.parquet"]
+    command += ["--problems", problems_file, "--answers", tmp_path / "answers"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: --spec: evaluation: missing")
@@ -128,7 +129,7 @@ def test_on_a_gpu_it_waits_for_one_of_its_own(model_folder, problems_file, tmp_p
     """The GPU is a stand-in: once it is free, CUDA does not find it."""
     here = Machine(tmp_path / "machine", 1)
     command = [sys.executable, "-m", "reward_ablation.evaluation", "--spec", json.dumps({**SPEC, "device": "cuda"})]
-    command += ["--model", str(model_folder), "--problems", str(problems_file), "--output", str(tmp_path / "answers")]
+    command += ["--model", str(model_folder), "--problems", str(problems_file), "--answers", str(tmp_path / "answers")]
     with take(here.locks[0]):
         process = subprocess.Popen(command, env=here.environment(), stderr=subprocess.PIPE, text=True)
         assert process.stderr.readline().startswith("evaluate: waiting for 1 GPU; GPU 0 is held by process ")
@@ -136,10 +137,10 @@ def test_on_a_gpu_it_waits_for_one_of_its_own(model_folder, problems_file, tmp_p
     here.clear()
 
 
-def test_a_folder_without_a_model_leaves_no_output(evaluate, tmp_path):
+def test_a_folder_without_a_model_leaves_no_answers(evaluate, tmp_path):
     with pytest.raises(StudyError, match="no tokenizer_config"):
         evaluate(model=tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.rglob("*.*")) == [tmp_path / "answers" / ".unfinished", tmp_path / "answers/.unfinished/.lock"]
 
 
 def as_run(model, folder):
@@ -159,7 +160,7 @@ def test_a_damaged_model_is_refused_and_leaves_no_answers(evaluate, model_folder
     weights.write_bytes(content)
     with pytest.raises(StudyError, match=r"model\.safetensors: truncated or changed .* which trains it again"):
         evaluate("bad", model=model)
-    assert not (tmp_path / "bad.parquet").exists()
+    assert not list((tmp_path / "bad").rglob("*.parquet"))
 
 
 def test_a_damaged_base_under_an_adapter_is_refused(evaluate, adapter, model_folder, tmp_path):
@@ -175,14 +176,16 @@ def test_a_damaged_base_under_an_adapter_is_refused(evaluate, adapter, model_fol
 
 def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(evaluate, tmp_path):
     with small_disk(tmp_path / "disk") as disk:
+        answers = disk / "answers"
+        answers.mkdir()
         filler = fill(disk)
         with pytest.raises(StudyError) as error:
-            evaluate("full", output=disk / "answers.parquet")
-        assert str(error.value).startswith(f"{disk / 'answers.parquet'}: No space left on device; what is done is kept")
-        assert [path.name for path in disk.iterdir()] == [filler.name]
+            evaluate(answers=answers)
+        assert str(error.value).startswith(f"{answers}: No space left on device; what is done is kept")
+        assert not list(disk.rglob("*.parquet"))
         filler.unlink()
-        evaluate("full", output=disk / "answers.parquet")
-        assert (disk / "answers.parquet").read_bytes() == evaluate("elsewhere").read_bytes()
+        assert evaluate(answers=answers).read_bytes() == evaluate("elsewhere").read_bytes()
+        assert not (answers / ".unfinished").exists()
 
 
 # ---------------------------------------------------------------------------- kept models, and the record
@@ -194,54 +197,69 @@ def keeping(model_folder, adapter, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(adapter[1], run / "model-step10")
     shutil.copytree(model_folder, run / "model-step5")
-    as_run(model_folder, run)
+    as_run(adapter[1], run)
     return run
 
 
-def evaluate_kept(run, problems_file, output, spec=SPEC, **options):
-    options = {"spec": json.dumps(spec), "kept": run, "problems": problems_file, "output": output} | options
-    main([text for key, value in options.items() for text in (f"--{key}", str(value))])
-    return pd.read_parquet(output)
+@pytest.fixture
+def evaluate_run(problems_file, tmp_path):
+    """Evaluate a run's final model and those that it kept, on one set or on several."""
+
+    def evaluate(run, *more_sets, answers=tmp_path / "of_run", **options):
+        given = {"spec": json.dumps(SPEC), "run": run, "answers": answers} | options
+        words = [str(text) for key, value in given.items() for text in (f"--{key}", value)]
+        main([*words, "--kept", "--problems", *map(str, (problems_file, *more_sets))])
+        return answers
+
+    return evaluate
 
 
-def test_kept_models_answer_as_each_of_them_alone(evaluate, keeping, problems_file, model_folder, adapter, tmp_path):
-    rows = evaluate_kept(keeping, problems_file, tmp_path / "kept.parquet")
+def test_kept_models_answer_as_each_of_them_alone(evaluate, evaluate_run, keeping, model_folder, adapter):
+    folder = evaluate_run(keeping)
+    rows = pd.read_parquet(folder / "problems.steps.parquet")
     assert rows["step"].drop_duplicates().tolist() == [5, 10]
     for step, model in ((5, model_folder), (10, adapter[1])):
         own = rows[rows["step"] == step].drop(columns="step").reset_index(drop=True)
         pd.testing.assert_frame_equal(own, pd.read_parquet(evaluate(f"alone{step}", model=model)))
-    schema = pq.read_schema(tmp_path / "kept.parquet")
-    assert schema.names == ["step", *SCHEMA.names]
+    assert pq.read_schema(folder / "problems.steps.parquet").names == ["step", *SCHEMA.names]
+    final = pd.read_parquet(folder / "problems.parquet")
+    pd.testing.assert_frame_equal(final, pd.read_parquet(evaluate("final", model=adapter[1])))
 
 
-def test_kept_models_are_told_in_the_log(keeping, problems_file, tmp_path, capsys):
-    evaluate_kept(keeping, problems_file, tmp_path / "kept.parquet")
+def test_models_are_told_in_the_log(keeping, evaluate_run, capsys):
+    evaluate_run(keeping)
     out = capsys.readouterr().out
-    for line in ("step 5, model 1 of 2", "step 10, model 2 of 2", "21/21 completions, ", "graded 21 completions in"):
+    for line in (
+        "final model on problems: 1 of 3",
+        "model of step 5 on problems: 2 of 3",
+        "model of step 10 on problems: 3 of 3",
+        "21/21 completions, ",
+        "graded 21 completions in",
+    ):
         assert line in out
 
 
 @pytest.mark.parametrize("damage", ["changed", "missing"])
-def test_a_kept_model_that_is_not_what_was_kept_is_refused(keeping, problems_file, tmp_path, damage):
+def test_a_kept_model_that_is_not_what_was_kept_is_refused(keeping, evaluate_run, damage):
     if damage == "missing":
         shutil.rmtree(keeping / "model-step5")
     else:
         (keeping / "model-step5" / "config.json").write_text("{}")
     with pytest.raises(StudyError, match=r"model-step5/.*: (truncated|there is no such) .*which trains it again"):
-        evaluate_kept(keeping, problems_file, tmp_path / "kept.parquet")
+        evaluate_run(keeping)
 
 
-def test_a_run_that_kept_none_has_a_table_without_rows(model_folder, problems_file, tmp_path):
+def test_a_run_that_kept_none_has_a_table_without_rows(model_folder, evaluate_run, tmp_path):
     as_run(model_folder, tmp_path / "run")
-    rows = evaluate_kept(tmp_path / "run", problems_file, tmp_path / "kept.parquet")
+    rows = pd.read_parquet(evaluate_run(tmp_path / "run") / "problems.steps.parquet")
     assert len(rows) == 0
     assert rows.columns.tolist() == ["step", *SCHEMA.names]
 
 
-def test_the_record_says_what_made_the_answers(evaluate, model_folder, problems_file, tmp_path):
-    answers = evaluate(record=tmp_path / "answers.json")
+def test_the_record_says_what_made_the_answers(evaluate, evaluate_run, keeping, model_folder, problems_file):
+    answers = evaluate()
     rows = pd.read_parquet(answers)
-    record = json.loads((tmp_path / "answers.json").read_text())
+    record = json.loads(answers.with_suffix(".json").read_text())
     assert (record["size"], record["sha256"]) == (answers.stat().st_size, sha256(answers))
     assert record["code"] == deciding_digest("evaluation")
     assert record["inputs"] == {"problems": sha256(problems_file)}  # and the base model's record, where there is one
@@ -254,10 +272,9 @@ def test_the_record_says_what_made_the_answers(evaluate, model_folder, problems_
     assert record["wall_seconds"] > 0
     # by the clock of one thread, as rounded
     assert record["cpu_hours"] == pytest.approx(record["threads"] * record["wall_seconds"] / 3600, abs=1e-4)
-
-
-def test_the_record_does_not_change_the_answers(evaluate, tmp_path):
-    assert evaluate("with", record=tmp_path / "r.json").read_bytes() == evaluate("without").read_bytes()
+    of_run = json.loads((evaluate_run(keeping) / "problems.steps.json").read_text())
+    assert of_run["inputs"] == {"problems": sha256(problems_file), "run": sha256(keeping / "run.json")}
+    assert of_run["models"] == ["model-step5", "model-step10"]
 
 
 # ---------------------------------------------------------------------------- what an answer depends on

@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from reward_ablation.config.sections.evaluation import Evaluation
-from reward_ablation.evaluation.generate import generate_vllm
+from reward_ablation.evaluation.generate import VllmGenerator
 from reward_ablation.evaluation.requests import list_requests, request_seed
 from reward_ablation.evaluation.score import SCHEMA, score
 
@@ -17,11 +17,12 @@ END = 1
 @pytest.fixture
 def asked(monkeypatch):
     """Calls of the stand-in; each prompt is answered by itself, an end token, and something behind it."""
-    calls = SimpleNamespace(engine=None, parameters=None, lora=None)
+    calls = SimpleNamespace(engine=None, engines=0, parameters=None, lora=None)
 
     class LLM:
         def __init__(self, **options):
             calls.engine = options
+            calls.engines += 1
 
         def generate(self, prompts, parameters, lora_request=None):
             calls.parameters, calls.lora = parameters, lora_request
@@ -45,7 +46,8 @@ def requests():
 
 
 def test_greedy_and_sampled_requests_have_their_own_parameters(asked, requests, tmp_path):
-    generate_vllm(requests, tmp_path, None, [END], EVALUATION)
+    generator = VllmGenerator(EVALUATION, None, longest=6)
+    generator(requests, tmp_path, [END])
     for request, parameters in zip(requests, asked.parameters, strict=True):
         greedy = request.mode == "greedy"
         assert parameters["temperature"] == (0.0 if greedy else 0.7)
@@ -60,14 +62,38 @@ def test_greedy_and_sampled_requests_have_their_own_parameters(asked, requests, 
 
 def test_an_adapter_is_loaded_over_its_base(asked, requests, tmp_path):
     (tmp_path / "adapter_config.json").write_text('{"r": 12}')
-    generate_vllm(requests, tmp_path, tmp_path / "base", [END], EVALUATION)
+    VllmGenerator(EVALUATION, tmp_path / "base")(requests, tmp_path, [END])
     assert asked.engine["model"] == str(tmp_path / "base")
     assert asked.engine["max_lora_rank"] == 16
     assert asked.lora == ("arm", 1, str(tmp_path))
 
 
+def test_all_adapters_over_a_base_share_an_engine(asked, requests, tmp_path):
+    generator = VllmGenerator(EVALUATION, tmp_path / "base")
+    loras = []
+    for name in ("model", "model-step1", "model"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "adapter_config.json").write_text('{"r": 8}')
+        generator(requests, tmp_path / name, [END])
+        loras.append(asked.lora)
+    assert [number for _, number, _ in loras] == [1, 2, 1]
+    assert len({name for name, _, _ in loras}) == 2
+    assert asked.engines == 1
+    (tmp_path / "whole").mkdir()
+    generator(requests, tmp_path / "whole", [END])
+    generator(requests, tmp_path / "whole", [END])
+    assert (asked.engines, asked.lora) == (2, None)
+
+
+def test_an_engine_on_a_part_of_a_gpu_takes_that_part_of_the_memory(asked, requests, tmp_path):
+    VllmGenerator(EVALUATION, None, gpu_share=0.5)(requests, tmp_path, [END])
+    assert asked.engine["gpu_memory_utilization"] == 0.45
+    VllmGenerator(EVALUATION, None)(requests, tmp_path, [END])
+    assert "gpu_memory_utilization" not in asked.engine
+
+
 def test_its_answers_become_rows_of_the_same_schema(asked, requests, tokenizer, tmp_path):
-    completions = generate_vllm(requests, tmp_path, None, [END], EVALUATION)
+    completions = VllmGenerator(EVALUATION, None)(requests, tmp_path, [END])
     assert [(each.ids, each.truncated) for each in completions[:3]] == [([7, 8, END], False)] * 3
     assert [(each.ids, each.truncated) for each in completions[3:]] == [([9] * 6, True)] * 3
     table = score(requests, completions, {"a": "1", "b": "2"}, "hash", tokenizer)

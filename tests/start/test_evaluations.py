@@ -1,7 +1,5 @@
 """Evaluations of the next start: how many, of what, and for how long, by the records of earlier ones."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from reward_ablation.start.evaluations import BASE, FINAL, KEPT, Evaluation, evaluation_of
@@ -23,12 +21,16 @@ def config(config):
 
 
 def plan_for(config, root, *asked, **settings):
-    """The plan of a start that makes these evaluations: rules with the number of a run."""
+    """The plan of a start that makes these evaluations: kinds with the number of a run."""
     study = resolve(config, "study.yaml", root)
     [dataset] = study.datasets
     names = list(study.runs)
-    wildcards = [(rule, SimpleNamespace(run=names[number], dataset=dataset)) for rule, number in asked]
-    evaluations = [evaluation_of(study, rule, each) for rule, each in wildcards]
+    folder = study.answers_folder
+    evaluations = []
+    for kind, number in asked:
+        model = "base" if kind == BASE else names[number]
+        ending = ".steps" if kind == KEPT else ""
+        evaluations.append(evaluation_of(f"{folder}/{model}/{dataset}{ending}.parquet", model))
     history = read_history(root / study.config.root / "runs", study.runs)
     return plan_of(study, history, Present(study), evaluations=evaluations)
 
@@ -43,13 +45,20 @@ def record(config, root, model, seconds, models=1, kind="", **changes):
     write_json({**found, **changes}, path)
 
 
-def test_a_job_is_an_evaluation(config, tmp_path):
-    study = resolve(config, "study.yaml", tmp_path)
-    wildcards = SimpleNamespace(run="a-1/seed0", dataset="test-2")
-    folder = study.answers_folder
-    assert evaluation_of(study, BASE, wildcards) == Evaluation(BASE, "", "test-2", f"{folder}/base/test-2.parquet")
-    answers = f"{folder}/a-1/seed0/test-2.steps.parquet"
-    assert evaluation_of(study, KEPT, wildcards) == Evaluation(KEPT, "a-1/seed0", "test-2", answers)
+@pytest.mark.parametrize(
+    ("model", "kind", "expected"),
+    [
+        ("base", "", Evaluation(BASE, "", "test-2", "evaluation/key/base/test-2.parquet")),
+        ("a-1/seed0", "", Evaluation(FINAL, "a-1/seed0", "test-2", "evaluation/key/a-1/seed0/test-2.parquet")),
+        (
+            "a-1/seed0",
+            ".steps",
+            Evaluation(KEPT, "a-1/seed0", "test-2", "evaluation/key/a-1/seed0/test-2.steps.parquet"),
+        ),
+    ],
+)
+def test_a_file_of_answers_is_an_evaluation(model, kind, expected):
+    assert evaluation_of(f"evaluation/key/{model}/test-2{kind}.parquet", model) == expected
 
 
 def test_no_evaluation_is_not_told(config, tmp_path):

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from reward_ablation.start.finished import _are_in_order, _largest_part
+from reward_ablation.start.answers_time import are_in_order
+from reward_ablation.start.finished import _largest_part
 
 
 @pytest.mark.parametrize(
@@ -25,9 +26,9 @@ def test_evaluation_sets_that_cost_few_runs_are_shown(evaluated, first, shown, r
 def test_answers_of_a_run_that_was_trained_again_since_do_not_count(tmp_path):
     run, answers = tmp_path / "run.json", tmp_path / "answers.parquet"
     run.touch()
-    assert not _are_in_order([run, answers])
+    assert not are_in_order(answers, before=[run])
     answers.touch()
     os.utime(run, (1, 1))
-    assert _are_in_order([run, answers])
+    assert are_in_order(answers, before=[run])
     os.utime(answers, (0, 0))
-    assert not _are_in_order([run, answers])
+    assert not are_in_order(answers, before=[run])

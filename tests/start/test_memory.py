@@ -164,6 +164,24 @@ def test_the_plan_has_a_line_for_each_amount_and_warns(study):
     ]
 
 
+def test_runs_that_share_a_gpu_have_their_share_of_its_memory(config, study, tmp_path):
+    config["launch"] = {"gpus": 0.33, "vllm": {"mode": "colocate"}, "resources": {"gpu_model": "a100-40g"}}
+    config["arms"]["arms"]["b"]["launch"] = {"gpus": 1}
+    config["arms"]["arms"]["b"]["training"] = {}
+    shared = resolve(config, "study.yaml", tmp_path)
+    runs = {run.arm: run for run in shared.runs.values()}
+    assert memory.layout_of(runs["a"]).vllm_memory == 0.1
+    assert memory.layout_of(runs["b"]).vllm_memory == 0.3
+    shape = QWEN["0.5B"]
+    a, b = (memory.peak(shape, memory.layout_of(runs[arm]), 40 * GIB) / GIB for arm in ("a", "b"))
+    assert 40 / 3 < a < 20 < b < 40
+    assert memory.memory_lines(shared, list(runs.values()), here=False, site=None) == [
+        f"warning: GPU memory, arm a: about {a:.1f} GiB on each GPU, which has 40 GiB, of which a run has 0.333, "
+        "for prompts of 256 tokens",
+        f"GPU memory, arm b: about {b:.1f} GiB on each GPU, which has 40 GiB, for prompts of 256 tokens",
+    ]
+
+
 def test_where_the_gpu_is_not_known_nothing_is_too_much(study):
     runs = [replace(run, launch=run.launch.model_copy(update={"resources": {}})) for run in study.runs.values()]
     for line in memory.memory_lines(study, runs, here=False, site=None):

@@ -9,6 +9,7 @@ import pytest
 from reward_ablation.start import prune
 from reward_ablation.start.prune import delete, prune_text, size_text, unneeded
 from reward_ablation.study.resolve import resolve
+from reward_ablation.study.run_folder import UNFINISHED
 from reward_ablation.system.locks import take
 
 OLD = time.time() - 86400
@@ -53,6 +54,8 @@ def write_study(study):
             write(root / study.answers_folder / run / f"{name}.json")
             write(root / "logs" / "evaluate" / run / f"{name}.log")
             write(root / "benchmarks" / "evaluate" / run / f"{name}.tsv")
+        write(root / "logs" / "evaluate" / f"{run}.log")
+        write(root / study.answers_folder / run / UNFINISHED / "part.parquet")
     for name in study.scores:
         write(root / name)
         write((root / name).with_suffix(".json"))

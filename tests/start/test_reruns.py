@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from snakemake.common import get_function_params
 from snakemake.io import is_flagged
 from snakemake.rules import Rule
 
+from reward_ablation.config.sections.evaluation import Metric
 from reward_ablation.start.internals import per_job
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.start.stale import Present, are_stale
@@ -104,14 +106,93 @@ def test_answers_of_other_code_are_stale(evaluated):
     assert are_stale({**record, "code": "other"}, False, dataset, Present(study))
 
 
-def test_inputs_of_the_base_models_answers_are_ancient_once_these_are_there(evaluated, tmp_path):
+class Wildcards(SimpleNamespace):
+    """As Snakemake's: with `get`."""
+
+    def get(self, name):
+        return getattr(self, name, None)
+
+
+def workflow_with(**more):
+    """What is asked of Snakemake's workflow while it plans."""
+    persistence = SimpleNamespace(input_changed=lambda job, file=None: ["changed"])
+    return SimpleNamespace(**vars(IN_A_JOB), persistence=persistence, **more)
+
+
+@pytest.mark.parametrize("of_run", [False, True])
+def test_inputs_of_answers_are_ancient_once_these_are_there(evaluated, tmp_path, of_run):
     study, dataset, files, _ = evaluated
-    reruns = Reruns(IN_A_JOB, study)
-    paths = {name: str(path.relative_to(tmp_path)) for name, path in files.items()}
+    run = next(iter(study.runs))
+    reruns = Reruns(workflow_with(), study)
+    paths = {name: [str(path.relative_to(tmp_path))] for name, path in files.items()}
     for there in (False, True):
-        inputs = reruns.inputs_of_base_answers(SimpleNamespace(dataset=dataset))
+        inputs = reruns.inputs_of_answers(Wildcards(run=run) if of_run else Wildcards())
+        if of_run:
+            assert inputs.pop("run") == f"{study.config.root}/runs/{run}/run.json"
         assert inputs == paths
-        assert [is_flagged(file, "ancient") for file in inputs.values()] == [there, there]
-        answers = tmp_path / study.config.root / study.answers_folder / "base" / f"{dataset}.parquet"
-        answers.parent.mkdir(parents=True, exist_ok=True)
-        answers.touch()
+        assert is_flagged(inputs["problems"][0], "ancient") == there
+        assert is_flagged(inputs["model"][0], "ancient") == (there or of_run)  # a run's own record stands for it
+        answers = tmp_path / study.config.root / study.answers_folder / (run if of_run else "base")
+        answers.mkdir(parents=True, exist_ok=True)
+        (answers / f"{dataset}.parquet").touch()
+
+
+def test_another_set_of_inputs_is_no_reason_to_evaluate(evaluated):
+    """All evaluation sets are inputs of one job: one that is taken out must not have every run evaluated."""
+    workflow = workflow_with()
+    Reruns(workflow, evaluated[0]).inputs_of_answers(Wildcards())
+    changed = workflow.persistence.input_changed
+    evaluation, other = (SimpleNamespace(rule=SimpleNamespace(name=name)) for name in ("evaluate", "tables_training"))
+    assert (changed(evaluation), changed(evaluation, file="a")) == ([], False)
+    assert changed(other) == ["changed"]
+
+
+@pytest.mark.parametrize(
+    ("record", "answers", "scores", "stays"),
+    [
+        (1, 5, 3, True),  # Snakemake gave the answers a new time when it made others
+        (4, 5, 3, False),  # the answers were made anew
+        (None, 2, 3, True),  # of an older version
+        (None, 4, 3, False),
+        (1, None, 3, False),
+        (1, 2, None, False),
+    ],
+)
+def test_scores_stay_where_their_answers_were_made_before(evaluated, tmp_path, record, answers, scores, stays):
+    study, dataset, _, _ = evaluated
+    study.config.evaluation.metrics["flat"] = Metric(function="constant")
+    name = f"base/{dataset}"
+    times = {
+        f"{study.answers_folder}/{name}.json": record,
+        f"{study.answers_folder}/{name}.parquet": answers,
+        f"{study.scores_folder}/{name}.parquet": scores,
+    }
+    for file, time in times.items():
+        if time is not None:
+            path = tmp_path / study.config.root / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            os.utime(path, (time, time))
+    wildcards = Wildcards(model="base", dataset=dataset, kind="")
+    path = Reruns(workflow_with(), study).answers_of_scores(wildcards)
+    assert path == f"{study.config.root}/{study.answers_folder}/{name}.parquet"
+    assert is_flagged(path, "ancient") == stays
+
+
+@pytest.mark.parametrize(
+    ("changes", "of_run", "options"),
+    [
+        ({}, True, ""),
+        ({"keep_models": 3}, True, " --kept"),
+        ({"keep_models": 3}, False, ""),  # the base model keeps none
+        ({"launch": {"gpus": 0.5}}, True, " --gpu-share 0.5"),
+    ],
+)
+def test_options_of_an_evaluation(config, tmp_path, changes, of_run, options):
+    study = resolve({**config, **changes}, "study.yaml", tmp_path)
+    wildcards = Wildcards(run=next(iter(study.runs))) if of_run else Wildcards()
+    for triggers, more in ((["params"], ""), (["mtime"], " --any-code")):
+        workflow = workflow_with()
+        workflow.dag_settings = SimpleNamespace(rerun_triggers=triggers)
+        found = Reruns(workflow, study).options_of_evaluation(wildcards, [])
+        assert sorted(found.split(" --")) == sorted((options + more).split(" --"))

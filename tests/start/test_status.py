@@ -54,13 +54,13 @@ def test_jobs_beside_training_that_failed(left):
     left.other_log("fetch/base.log", "error: hub: no network; try again\n")
     left.other_log(f"prepare/evaluation/{dataset}.log", "read 10 problems\n")  # it may be at work
     for run in (first, second, third):
-        left.other_log(f"evaluate/{run.name}/{dataset}.log", FAILED)
+        left.other_log(f"evaluate/{run.name}.log", FAILED)
     assert [(job.what, job.error, job.log) for job in status_of(left).failed_jobs] == [
         ("fetch the base model", "error: hub: no network; try again", "results/study/logs/fetch/base.log"),
         (
-            f"evaluate {first.name} on {dataset}",
+            f"evaluate {first.name}",
             "ValueError: no",
-            f"results/study/logs/evaluate/{first.name}/{dataset}.log",
+            f"results/study/logs/evaluate/{first.name}.log",
         ),
     ]
     lines = status_text(status_of(left)).splitlines()
@@ -71,7 +71,7 @@ def test_jobs_beside_training_that_failed(left):
     ]
     (left.root / left.study.model_file).parent.mkdir(parents=True)
     (left.root / left.study.model_file).touch()
-    assert [job.what for job in status_of(left).failed_jobs] == [f"evaluate {first.name} on {dataset}"]
+    assert [job.what for job in status_of(left).failed_jobs] == [f"evaluate {first.name}"]
 
 
 def test_a_scoring_that_failed_is_told(config, tmp_path):
@@ -102,10 +102,9 @@ def test_a_supervised_start_that_failed_is_told(config, tmp_path):
 def test_many_failures_are_not_all_told(config, tmp_path):
     config["seeds"] = list(range(40))
     left = LeftBehind(resolve(config, "study.yaml", tmp_path))
-    [dataset] = left.study.datasets
     for run in left.runs:
         left.finish(run, attempt(1))
-        left.other_log(f"evaluate/{run.name}/{dataset}.log", FAILED)
+        left.other_log(f"evaluate/{run.name}.log", FAILED)
     assert "and 60 more failed" in status_text(status_of(left))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 def main() -> None:
     from reward_ablation.config.sections.evaluation import Evaluation
-    from reward_ablation.evaluation.generate import find_end_tokens, generate_transformers, generate_vllm
+    from reward_ablation.evaluation.generate import VllmGenerator, find_end_tokens, generate_transformers
     from reward_ablation.evaluation.requests import list_requests
     from reward_ablation.models.load import load_model
     from reward_ablation.sampling.tokenizer import load_tokenizer
@@ -19,7 +19,8 @@ def main() -> None:
     prompts = tokenizer(questions)["input_ids"]
     requests = list_requests(map(str, range(20)), prompts, evaluation)
     ends = find_end_tokens(base, tokenizer)
-    by_vllm = generate_vllm(requests, folder, base, ends, evaluation, "float32")
+    longest = max(map(len, prompts))
+    by_vllm = VllmGenerator(evaluation, base, "float32", longest)(requests, folder, ends)
     model = load_model(folder, "float32", base)
     by_transformers = generate_transformers(requests, model, ends, tokenizer.pad_token_id, evaluation)
     both = [[completion.ids for completion in answers] for answers in (by_vllm, by_transformers)]

@@ -50,5 +50,5 @@ def test_the_default_study_is_four_arms_and_a_control_times_five_seeds(profile):
     assert result.returncode == 0, result.stderr
     table = [line.split() for line in result.stdout.splitlines()]
     assert ["train", "25"] in table
-    assert ["evaluate", "50"] in table
-    assert ["evaluate_base", "2"] in table
+    assert ["evaluate", "25"] in table
+    assert ["evaluate_base", "1"] in table

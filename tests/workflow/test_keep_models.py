@@ -54,7 +54,7 @@ def test_other_settings_evaluate_all_models_again_and_train_none(keeping):
     other = Study(keeping.folder, keeping.config)
     other.config["evaluation"] = {**other.config["evaluation"], "max_new_tokens": 12}
     planned = other.planned()
-    assert (planned["evaluate_base"], planned["evaluate"], planned["evaluate_kept"]) == (1, 1, 1)
+    assert (planned["evaluate_base"], planned["evaluate"]) == (1, 1)
     assert not {"train", "fetch", "prepare_train"} & set(planned)
 
 
@@ -64,4 +64,4 @@ def test_a_study_that_keeps_none_has_runs_of_its_own(keeping):
     other.config["keep_models"] = 0
     planned = other.planned()
     assert (planned["train"], planned["evaluate"]) == (1, 1)
-    assert not {"evaluate_base", "evaluate_kept"} & set(planned)
+    assert "evaluate_base" not in planned

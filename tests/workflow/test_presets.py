@@ -67,7 +67,7 @@ def test_a_preset_plans_its_jobs(preset, form, tmp_path):
     planned = study.planned()
     runs = len(resolve({**study.config, "launch": {"gpus": 0}}, preset, ROOT).runs)
     assert planned["train"] == runs
-    assert planned["evaluate_base"] == len(study.config["data"]["evaluation"])
+    assert (planned["evaluate"], planned["evaluate_base"]) == (runs, 1)
     assert planned.get("sft", 0) == ("sft" in study.config)
     assert all(planned[f"export_{layout}"] == runs for layout in study.config.get("exports", []))
 

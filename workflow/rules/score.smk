@@ -4,7 +4,7 @@ rule score:
     Answers are of the base model, of a run's final model, or (.steps) of the models that a run kept.
     """
     input:
-        answers=f"<results>/{study.answers_folder}/{{model}}/{{dataset}}{{kind}}.parquet",
+        answers=per_job(reruns.answers_of_scores),
         problems=ancient("<results>/data/evaluation/{dataset}.parquet"),
         reward_models=ancient(
             expand("<results>/{file}", file=study.scoring.model_files)
@@ -18,7 +18,7 @@ rule score:
     priority: per_job(order.evaluation)
     threads: study.config.launch.threads
     resources:
-        gpu=study.scoring.gpus,
+        **study.resources.of_gpus(study.scoring.gpus),
     params:
         spec=study.scores_spec,
         code=study.scoring.code,

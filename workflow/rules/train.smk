@@ -15,13 +15,14 @@ rule train:
     retries: reruns.retries
     threads: study.threads_of_run
     resources:
-        **study.resources_of_run,
+        **study.resources.of_run,
     params:
         spec=per_job(study.spec_of_run),
         code=per_job(study.code_of_run),
         options=per_job(study.options_of_run),
     message:
-        "train {wildcards.run}; GPUs: {resources.gpu}, nodes: {resources.nodes}, CPU threads on each: {threads}"
+        f"train {{wildcards.run}}; GPUs: {study.resources.gpus_in_message}, nodes: {{resources.nodes}}, "
+        "CPU threads on each: {threads}"
     shell:
         "exec python -m reward_ablation.training --spec {params.spec:q} --code {params.code}"
         ' --model "$(dirname {input.model:q})" --problems {input.problems:q} --run-dir "$(dirname {output.run:q})"'

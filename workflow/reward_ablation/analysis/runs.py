@@ -33,7 +33,7 @@ class SlurmJob(Section):
     id: str
     name: str | None
     cluster: str | None
-    gpus: int
+    gpus: float  # whole ones, or a share of one
     cpus: int | None
     start: float | None
     seconds_before: float | None
@@ -50,6 +50,7 @@ class Attempt(Section):
     ended: str = "done"
     wall_seconds: float
     start_seconds: float = 0.0
+    gpu_share: float = 1.0  # of each GPU
     slurm: SlurmJob | None = None
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from reward_ablation.cluster.request import Request, request_of
 from reward_ablation.cluster.site import Site
 
-#: The rule whose job begins a bundle, and the rules whose jobs may follow in the same Slurm job.
-FIRST = "train"
-THEN = frozenset({"evaluate", "evaluate_kept"})
+#: The rule whose job begins a bundle, and the rule whose job may follow in the same Slurm job.
+FIRST, THEN = "train", "evaluate"
 
 #: Words for a bundle, in a message.
 BUNDLED = "bundle: run"
@@ -28,14 +27,11 @@ def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any
     jobs = list(jobs)
     if site.bundle is None:
         return [[job] for job in jobs]
-    first = [[job, *(then for then in followers(job) if follows(then))] for job in jobs if job.rule.name == FIRST]
+    first = [
+        [job, *(then for then in followers(job) if then.rule.name == THEN)] for job in jobs if job.rule.name == FIRST
+    ]
     inside = {id(job) for bundle in first for job in bundle}
     return [*first, *([job] for job in jobs if id(job) not in inside)]
-
-
-def follows(job: Any) -> bool:
-    """Whether a job may be a later part of a Slurm job."""
-    return job.rule.name in THEN
 
 
 def request_of_parts(site: Site, parts: Sequence[Any], memory_factor: Callable[[Any], int] = lambda job: 1) -> Request:

@@ -41,7 +41,7 @@ def check_jobs(
     unknown = None
     for request in requests_of(bundles, site):
         try:
-            refused = refusal(request, site.gpus_by, cluster)
+            refused = _other_shards(request, site, cluster) or refusal(request, site.gpus_by, cluster)
         except SlurmError as error:
             unknown = str(error)
         else:
@@ -121,6 +121,19 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
     return None
 
 
+def _other_shards(request: Request, site: Site, cluster: Mapping[str, Partition]) -> str | None:
+    """Why a share of a GPU would be another one in the request's partition; None where all is well or unknown."""
+    partition = _partition(request, cluster)
+    nodes = [node for node in partition.nodes if node.shards and node.gpus] if partition and request.shards else []
+    there = sorted({node.shards // sum(node.gpus.values()) for node in nodes})
+    if not partition or not there or site.shards_per_gpu in there:
+        return None
+    return (
+        f"shards_per_gpu: {site.shards_per_gpu}, and each GPU of partition {partition.name} has "
+        f"{' or '.join(map(str, there))}; write that number"
+    )
+
+
 def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
     """What a job can have at most in the request's partition; where that is unknown, the names of all partitions."""
     partition = _partition(request, cluster)
@@ -130,6 +143,8 @@ def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
     largest = f"{max(node.cpus for node in nodes)} CPUs, {max(node.mem_mb for node in nodes)} MB of memory"
     gpus = {kind: max(node.gpus.get(kind, 0) for node in nodes) for node in nodes for kind in node.gpus}
     kinds = [f"{number} GPUs" + (f" of type {kind}" if kind else "") for kind, number in sorted(gpus.items())]
+    shards = max(node.shards for node in nodes)
+    kinds += [f"{shards} shards of GPUs" if shards else "no shards of GPUs"] if request.shards else []
     most = ", ".join([largest, *(kinds or ["no GPU"])])
     hours = "any time" if partition.max_minutes is None else f"{partition.max_minutes / 60:g} hours"
     return (
@@ -151,7 +166,8 @@ def _most_nodes(partition: Partition) -> int:
 
 def _can_run(node: Node, request: Request) -> bool:
     gpus = sum(node.gpus.values()) if request.gpu_type is None else node.gpus.get(request.gpu_type, 0)
-    return node.cpus >= request.cpus and node.mem_mb >= request.mem_mb and gpus >= request.gpus_per_node
+    enough = gpus >= request.gpus_per_node and node.shards >= request.shards
+    return node.cpus >= request.cpus and node.mem_mb >= request.mem_mb and enough
 
 
 def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from reward_ablation.cluster.options import sbatch_options, words_of
 from reward_ablation.cluster.site import Site
+from reward_ablation.config.sections.gpu_number import share_in, share_text
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.gpu_shares import RUNS_ON_A_GPU
 
 #: Rules whose jobs train: they follow the site's section train, and go on where an earlier attempt stopped.
 TRAINING = ("sft", "train")
@@ -32,6 +35,7 @@ class Request:
     gpus: int  # on all nodes together
     gpu_type: str | None
     gres: str | None = None  # generic resources other than GPUs
+    shards: int = 0  # of a GPU that other jobs have, too; 0: whole GPUs
     more: tuple[str, ...] = ()  # more options of sbatch, as words
 
     @property
@@ -51,14 +55,16 @@ def request_of(
     threads : int
         The least number of CPUs.
     attempt : int
-        The n-th attempt of an evaluation gets n times the hours, since it begins anew. Training goes on.
+        The n-th attempt of an evaluation gets n times the hours: a single model's answers to a single set may take
+        longer than the first limit. Training goes on at any step.
     memory_factor : int
         More than 1 after attempts that Slurm ended for their memory.
 
     Raises
     ------
     StudyError
-        A resource of the job is of the wrong type, or its options of sbatch are not to be set.
+        A resource of the job is of the wrong type, its options of sbatch are not to be set, or the site has no shards
+        for its share of a GPU.
     """
     kind = "train" if rule in TRAINING else "evaluate"
     ask = site.train if kind == "train" else site.evaluate
@@ -81,10 +87,30 @@ def request_of(
             gpus=resources.get("gpu") or 0,
             gpu_type=text("gpu_model", ask.gpu_type, site.gpu_type),
             gres=of_job.pop("gres", of_site.pop("gres", None)),
+            shards=_shards(share_in(resources), site.shards_per_gpu),
             more=tuple(words_of({**of_site, **of_job})),
         )
     except ValueError as error:
         raise StudyError(f"resources of a {kind} job: {error}") from None
+
+
+def _shards(share: Fraction, of_a_gpu: int | None) -> int:
+    """Slurm's shards for a share of a GPU; 0 for whole GPUs. ValueError where the site has no shards for the share."""
+    if share >= 1:
+        return 0
+    asked = f"launch.gpus: {share_text(float(share))}"
+    if of_a_gpu is None:
+        raise ValueError(
+            f"{asked}: Slurm shares a GPU by shards (gres/shard), and the site file has no shards_per_gpu; write there "
+            "how many shards gres.conf gives each GPU, or set launch.gpus: 1"
+        )
+    if (shards := share * of_a_gpu).denominator > 1:
+        possible = [share_text(1 / runs) for runs in RUNS_ON_A_GPU if of_a_gpu % runs == 0]
+        raise ValueError(
+            f"{asked}: no whole number of the {of_a_gpu} shards of a GPU (shards_per_gpu in the site file); set "
+            f"launch.gpus to {', '.join([*possible, '1'])}"
+        )
+    return int(shards)
 
 
 def _first(resources: Mapping[str, Any], name: str, *others: Any) -> Any:
@@ -121,8 +147,10 @@ def arguments(request: Request, gpus_by: str) -> list[str]:
         "time": request.minutes,
     }
     gres = []
-    if request.gpus:
-        of_type = f"{request.gpu_type}:" if request.gpu_type else ""
+    of_type = f"{request.gpu_type}:" if request.gpu_type else ""
+    if request.shards:
+        gres.append(f"shard:{of_type}{request.shards}")
+    elif request.gpus:
         if gpus_by == "gpus" and request.nodes == 1:
             options["gpus"] = f"{of_type}{request.gpus}"
         elif gpus_by == "gpus":  # --gpus=4 may be 3 and 1

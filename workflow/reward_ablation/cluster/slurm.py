@@ -91,6 +91,7 @@ class Node:
     mem_mb: int
     gpus: dict[str, int]
     up: bool = True
+    shards: int = 0  # that jobs may have of its GPUs
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,9 @@ def partitions() -> dict[str, Partition]:
     for line in ask("sinfo", "--Node", "--all", "--noheader", "--format=%R|%N|%c|%m|%T|%G").splitlines():
         partition, name, cpus, memory, state, gres = line.split("|", 5)
         up = not re.match("down|drain|fail|error|unknown|power", state)
-        nodes.setdefault(partition, []).append(Node(name, _count(cpus), _count(memory), gpus_of(gres), up))
+        nodes.setdefault(partition, []).append(
+            Node(name, _count(cpus), _count(memory), gpus_of(gres), up, shards_of(gres))
+        )
     found = {}
     for line in ask("scontrol", "--all", "--oneliner", "show", "partition").splitlines():
         told = dict(re.findall(r"(\w+)=(\S+)", line))
@@ -141,6 +144,11 @@ def gpus_of(gres: str) -> dict[str, int]:
     for kind, number in re.findall(r"(?:^|,)gpu(?::(\w[\w.-]*))?:(\d+)", gres):
         found[kind] = found.get(kind, 0) + int(number)
     return found
+
+
+def shards_of(gres: str) -> int:
+    """Shards of all GPUs of a node."""
+    return sum(int(number) for number in re.findall(r"(?:^|,)shard(?::\w[\w.-]*)?:(\d+)", gres))
 
 
 def _count(text: str) -> int:

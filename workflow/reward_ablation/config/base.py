@@ -52,9 +52,10 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _name_the_allowed_keys(cls, data: Any) -> Any:
-        unknown = [key for key in data if key not in cls.model_fields] if isinstance(data, dict) else []
+        allowed = [field.alias or name for name, field in cls.model_fields.items()]
+        unknown = [key for key in data if key not in allowed] if isinstance(data, dict) else []
         if unknown:
-            near = difflib.get_close_matches(str(unknown[0]), cls.model_fields, n=1)
+            near = difflib.get_close_matches(str(unknown[0]), allowed, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise ValueError(f"unknown key '{unknown[0]}'; {hint}allowed: {', '.join(cls.model_fields)}")
+            raise ValueError(f"unknown key '{unknown[0]}'; {hint}allowed: {', '.join(allowed)}")
         return data

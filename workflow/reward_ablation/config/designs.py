@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, field_validator
 
+from reward_ablation.config.arm_names import arms_here
 from reward_ablation.config.base import Name, Section
 from reward_ablation.config.grpo_settings import GrpoSettings
 from reward_ablation.config.sections.combine import Combine
@@ -169,7 +170,7 @@ def without_left_out(design: Design, arms: dict[str, Arm]) -> dict[str, Arm]:
     """
     for name in design.seeds:
         if name not in arms:
-            raise ValueError(f"arms.seeds.{name}: unknown arm; arms here: {', '.join(arms)}")
+            raise ValueError(f"arms.seeds.{name}: unknown arm; {arms_here(name, arms)}")
     kept = {name: arm for name, arm in arms.items() if design.seeds.get(name) != []}
     if not kept:
         raise ValueError("arms.seeds: leaves out all arms; give one of them seeds")

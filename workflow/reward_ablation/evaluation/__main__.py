@@ -1,62 +1,93 @@
-"""Evaluate models on one prepared set of problems: `python -m reward_ablation.evaluation --help`."""
+"""Evaluate a model, or all models of a run, on prepared sets: `python -m reward_ablation.evaluation --help`."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from reward_ablation.evaluation.kept import kept_models
 from reward_ablation.evaluation.record import Clock
+from reward_ablation.evaluation.stored import Answers, Part
 from reward_ablation.models.load import whole_model
 from reward_ablation.models.verify import FETCHED, verify_model
+from reward_ablation.study.answers_record import Making
+from reward_ablation.study.run_folder import LOCK, MODEL, RECORD, UNFINISHED
 from reward_ablation.study.run_spec import EvaluateSpec
 from reward_ablation.system.errors import StudyError, one_line_errors, storage_errors
-from reward_ablation.system.files import sha256, write_json, write_parquet
+from reward_ablation.system.files import sha256
 from reward_ablation.system.gpus import claim_gpus
 from reward_ablation.system.imports import large_imports
+from reward_ablation.system.locks import wait_for
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and evaluate."""
     clock = Clock()
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.evaluation", description=__doc__)
     parser.add_argument("--spec", required=True, help="JSON of how models are judged, and on which prompts")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--model", type=Path, help="folder of a model, or of a LoRA adapter")
-    which.add_argument("--kept", type=Path, help="folder of a run: the models that it kept on the way")
-    parser.add_argument("--base", type=Path, help="folder of the model under the adapter; not read for a whole model")
-    parser.add_argument("--problems", required=True, type=Path, help="prepared set of problems, Parquet")
-    parser.add_argument("--output", required=True, type=Path, help="Parquet file of answers")
-    parser.add_argument("--record", type=Path, help="JSON file: by what the answers were made, and in which time")
+    which.add_argument("--run", type=Path, help="folder of a run: its final model")
+    parser.add_argument("--kept", action="store_true", help="with --run: also the models that it kept on the way")
+    parser.add_argument("--base", type=Path, help="folder of the model under adapters; not read for a whole model")
+    parser.add_argument("--problems", required=True, type=Path, nargs="+", help="prepared sets of problems, Parquet")
+    parser.add_argument("--answers", required=True, type=Path, help="folder for the answers, a file for each set")
+    parser.add_argument("--any-code", action="store_true", help="keep answers that other code, or data, made")
+    parser.add_argument("--gpu-share", type=float, default=1.0, help="part of a GPU, where others share it")
     args = parser.parse_args(arguments)
     spec = EvaluateSpec.parse(args.spec)
-    problems = read_problems(args.problems)
-    inputs = digests_of({"problems": args.problems, "model": args.model / FETCHED if args.model else None})
-    kept = kept_models(args.kept) if args.kept else {}
-    models = list(kept.values()) if args.kept else [args.model]
-    for folder in {folder for model in models for folder in (model, whole_model(model, args.base))}:
+    sets = {path.stem: read_problems(path) for path in args.problems}
+    final = args.model or args.run / MODEL
+    kept = kept_models(args.run) if args.run and args.kept else None
+    with storage_errors(args.answers), wait_for(args.answers / UNFINISHED / LOCK, "evaluate"):
+        answers = Answers(spec, args.answers, final, kept, makings(args), args.gpu_share)
+        if answers.are_complete():
+            print(f"evaluate: the answers in {args.answers} are made already; to make them again, delete them")
+        else:
+            make(answers, args.base, sets, clock)
+            answers.put_in_place()
+        answers.remove_unfinished()
+
+
+def makings(args: argparse.Namespace) -> dict[str, Making]:
+    """What the answers to each evaluation set are made of."""
+    run_record = args.run / RECORD if args.run else None
+    model = {"run": run_record} if run_record else {"model": args.model / FETCHED}
+    inputs = {name: sha256(path) for name, path in model.items() if path.is_file()}
+    return {
+        path.stem: Making({**inputs, "problems": sha256(path)}, run_record, args.any_code) for path in args.problems
+    }
+
+
+def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], clock: Clock) -> None:
+    """Generate and grade the answers that are missing, model by model."""
+    missing, share = answers.to_make(), answers.gpu_share
+    for folder in {folder for part in missing for folder in (part.model, whole_model(part.model, base))}:
         verify_model(folder)
-    if spec.device == "cuda":
-        claim_gpus(1, "evaluate")
+    on_gpu = bool(missing) and answers.spec.device == "cuda"
+    if on_gpu:
+        claim_gpus(1, "evaluate", share=share)
 
     with large_imports():  # not before the arguments are known good
-        from reward_ablation.evaluation.evaluate import evaluate, evaluate_kept
+        import torch
 
-    with storage_errors(args.output):
-        if args.kept:
-            answers = evaluate_kept(spec, kept, args.base, problems)
-        else:
-            answers = evaluate(spec, args.model, args.base, problems)
-        write_parquet(answers, args.output)
-        if args.record:
-            write_json(clock.record(spec, inputs, models, answers, args.output), args.record)
+        from reward_ablation.evaluation.evaluate import Evaluator
+
+    if on_gpu and share < 1 and torch.cuda.is_available():  # what is taken beyond the share, the neighbour lacks
+        torch.cuda.set_per_process_memory_fraction(share)
+    asked = {name: sets[name] for name in dict.fromkeys(part.dataset for part in missing)}
+    evaluator = Evaluator(answers.spec, base, asked, share)
+    for number, part in enumerate(missing, start=1):
+        print(f"{model_of(part)} on {part.dataset}: {number} of {len(missing)}", flush=True)
+        answers.store(part, evaluator.answers(part.model, part.dataset), clock.lap())
 
 
-def digests_of(files: dict[str, Path | None]) -> dict[str, str]:
-    """SHA-256 of those of the files that are there, by name."""
-    return {name: sha256(path) for name, path in files.items() if path is not None and path.is_file()}
+def model_of(part: Part) -> str:
+    """A model in words."""
+    return "final model" if part.step is None else f"model of step {part.step}"
 
 
 def read_problems(path: Path) -> pd.DataFrame:

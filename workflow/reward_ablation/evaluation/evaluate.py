@@ -1,21 +1,26 @@
-"""From a model folder and problems to graded answers."""
+"""From model folders and sets of problems to graded answers."""
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from reward_ablation.config.sections.evaluation import Evaluation
-from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers, generate_vllm
-from reward_ablation.evaluation.requests import Completion, Request, list_requests
+from reward_ablation.evaluation.generate import (
+    Generator,
+    TransformersGenerator,
+    VllmGenerator,
+    choose_backend,
+    find_end_tokens,
+)
+from reward_ablation.evaluation.requests import Request, list_requests
 from reward_ablation.evaluation.score import schema_of, score
 from reward_ablation.models.device import gpu_kind
-from reward_ablation.models.load import load_model, whole_model
+from reward_ablation.models.load import whole_model
 from reward_ablation.sampling.prompts import render_prompt, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.study.run_spec import EvaluateSpec
@@ -31,69 +36,91 @@ def kept_schema(answer_format: str | None) -> pa.Schema:
     return pa.schema([pa.field("step", pa.int64(), nullable=False), *schema_of(answer_format)])
 
 
-def evaluate(spec: EvaluateSpec, folder: Path, base: Path | None, problems: pd.DataFrame) -> pa.Table:
-    """Answers of one model to a set of problems, graded: `score.schema_of`, in the problems' order.
-
-    Parameters
-    ----------
-    folder : Path
-        Of a whole model, or of a LoRA adapter over `base`. An adapter stays beside its base and is
-        not merged: what is judged is what was trained, and merging in bfloat16 rounds small updates away.
-    problems : DataFrame
-        Columns id, question, answer.
-    """
-    whole = whole_model(folder, base)
-    tokenizer = load_tokenizer(whole)
-    rendered = [render_prompt(question, spec.prompt) for question in problems["question"]]
-    prompts = tokenize_prompts(rendered, tokenizer, spec.chat_template_kwargs)
-    requests = list_requests(problems["id"], prompts, spec.evaluation)
-    end_tokens = find_end_tokens(whole, tokenizer)
-    completions = generate(requests, spec.device, folder, base, end_tokens, tokenizer, spec.evaluation)
-    start = time.monotonic()
-    golds = dict(zip(problems["id"], problems["answer"], strict=True))
-    table = score(requests, completions, golds, spec.evaluation.answer_format, tokenizer)
-    print(f"graded {table.num_rows} completions in {time.monotonic() - start:.1f} s", flush=True)
-    return table
-
-
-def evaluate_kept(spec: EvaluateSpec, kept: dict[int, Path], base: Path | None, problems: pd.DataFrame) -> pa.Table:
-    """Answers of the models that a run kept, one after the other: `kept_schema`, in order of steps.
-
-    Parameters
-    ----------
-    kept : dict of int to Path
-        Folder of a model, or of an adapter over `base`, by step.
-    """
-    schema = kept_schema(spec.evaluation.answer_format)
-    tables = [schema.empty_table()]
-    for number, (step, folder) in enumerate(kept.items(), start=1):
-        print(f"step {step}, model {number} of {len(kept)}", flush=True)
-        answers = evaluate(spec, folder, base, problems)
+def of_all_steps(tables: Mapping[int, pa.Table], answer_format: str | None) -> pa.Table:
+    """Answers of the models that a run kept, by step, as one table of `kept_schema`, in the order of the steps."""
+    schema = kept_schema(answer_format)
+    with_step = [schema.empty_table()]
+    for step, answers in sorted(tables.items()):
         steps = pa.array([step] * answers.num_rows, pa.int64())
-        tables.append(answers.add_column(0, schema.field("step"), steps).cast(schema))
+        with_step.append(answers.add_column(0, schema.field("step"), steps).cast(schema))
+    return pa.concat_tables(with_step)
+
+
+class Evaluator:
+    """Generates and grades answers of models to sets of problems.
+
+    A model, or the engine that it runs in, stays loaded until another model is asked for.
+
+    Parameters
+    ----------
+    spec : EvaluateSpec
+    base : Path or None
+        Folder of the model under adapters. An adapter stays beside its base and is not merged: what is judged is what
+        was trained, and merging in bfloat16 rounds small updates away.
+    sets : mapping of str to DataFrame
+        Every set of problems that will be asked for, by name, with the columns id, question and answer.
+    gpu_share : float
+        Part of a GPU's memory that belongs to this process; 1 where it has the GPU to itself.
+    """
+
+    def __init__(self, spec: EvaluateSpec, base: Path | None, sets: Mapping[str, pd.DataFrame], gpu_share: float = 1.0):
+        self.spec, self.base, self.sets, self.gpu_share = spec, base, sets, gpu_share
+        self.generator: Generator | None = None
+        self.whole: Path | None = None
+        self.tokenizer: PreTrainedTokenizerBase
+        self.requests: dict[str, list[Request]] = {}
+
+    def answers(self, folder: Path, name: str) -> pa.Table:
+        """Answers of one model to the set of this name: `score.schema_of`, in the problems' order.
+
+        `folder` holds a whole model, or a LoRA adapter over the base.
+        """
+        self._read_prompts(whole_model(folder, self.base))
+        assert self.whole is not None
+        end_tokens = find_end_tokens(self.whole, self.tokenizer)
+        if self.generator is None:
+            longest = max(len(request.prompt) for requests in self.requests.values() for request in requests)
+            self.generator = generator(self.spec, self.base, longest, self.gpu_share)
+        requests = self.requests[name]
+        completions = self.generator(requests, folder, end_tokens, self.tokenizer.pad_token_id)
+        start = time.monotonic()
+        problems = self.sets[name]
+        golds = dict(zip(problems["id"], problems["answer"], strict=True))
+        table = score(requests, completions, golds, self.spec.evaluation.answer_format, self.tokenizer)
+        print(f"graded {table.num_rows} completions in {time.monotonic() - start:.1f} s", flush=True)
+        return table
+
+    def _read_prompts(self, whole: Path) -> None:
+        """Tokenize all prompts by the tokenizer of a whole model, once for the models over one base."""
+        if whole == self.whole:
+            return
+        self.whole, self.tokenizer, self.generator = whole, load_tokenizer(whole), None
         gc.collect()  # vLLM's engine gives its memory back when it is collected
-    return pa.concat_tables(tables)
+        for name, problems in self.sets.items():
+            rendered = [render_prompt(question, self.spec.prompt) for question in problems["question"]]
+            prompts = tokenize_prompts(rendered, self.tokenizer, self.spec.chat_template_kwargs)
+            self.requests[name] = list_requests(problems["id"], prompts, self.spec.evaluation)
 
 
-def generate(
-    requests: Sequence[Request],
-    device: str,
-    folder: Path,
-    base: Path | None,
-    end_tokens: Sequence[int],
-    tokenizer: PreTrainedTokenizerBase,
-    evaluation: Evaluation,
-) -> list[Completion]:
-    """Completions by the backend that the evaluation asks for; bfloat16 on NVIDIA's GPUs, float32 elsewhere.
+def generator(spec: EvaluateSpec, base: Path | None, longest: int, gpu_share: float = 1.0) -> Generator:
+    """The backend that the evaluation asks for; bfloat16 on NVIDIA's GPUs, float32 elsewhere.
 
     The device `cuda` of a spec is the GPU that is here.
+
+    Parameters
+    ----------
+    longest : int
+        Tokens of the longest prompt that will be asked for.
     """
-    kind = gpu_kind() if device == "cuda" else "cpu"
+    kind = gpu_kind() if spec.device == "cuda" else "cpu"
     if kind is None:
         raise StudyError("launch.gpus: this machine shows no GPU; set launch.gpus: 0 to evaluate on the CPU")
     dtype = "bfloat16" if kind == "cuda" else "float32"
-    if choose_backend(evaluation.backend, device) == "vllm":
-        return generate_vllm(requests, folder, base, end_tokens, evaluation, dtype)
-    model: Any = load_model(folder, dtype, base)
-    model.to(kind)
-    return generate_transformers(requests, model, end_tokens, tokenizer.pad_token_id, evaluation)
+    if choose_backend(spec.evaluation.backend, spec.device) == "vllm":
+        return VllmGenerator(spec.evaluation, base, dtype, longest, gpu_share)
+    return TransformersGenerator(spec.evaluation, base, dtype, kind)
+
+
+def evaluate(spec: EvaluateSpec, folder: Path, base: Path | None, problems: pd.DataFrame) -> pa.Table:
+    """Answers of one model to one set of problems, as `Evaluator.answers`."""
+    return Evaluator(spec, base, {"problems": problems}).answers(folder, "problems")

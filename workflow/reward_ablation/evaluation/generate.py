@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from transformers import AutoConfig, GenerationConfig, LogitsProcessorList
 
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.requests import Completion, Request, cut_at_end, request_seed
+from reward_ablation.models.load import load_model
 from reward_ablation.sampling.draws import SampleByRow, uniforms
 from reward_ablation.system.errors import StudyError
 
@@ -25,6 +27,16 @@ Backend = Literal["transformers", "vllm"]
 
 #: Seconds between two lines of progress.
 REPORT_EVERY = 10.0
+#: Part of a GPU's memory that vLLM takes where it has the GPU to itself: vLLM's own default.
+VLLM_MEMORY = 0.9
+
+
+class Generator(Protocol):
+    """Generates completions for requests, in their order, by the model or the LoRA adapter in a folder."""
+
+    def __call__(
+        self, requests: Sequence[Request], folder: Path, end_tokens: Sequence[int], pad_token: int
+    ) -> list[Completion]: ...
 
 
 def choose_backend(wanted: Literal["auto", "transformers", "vllm"], device: str) -> Backend:
@@ -140,6 +152,34 @@ def generate_transformers(
     return [completions[index] for index in range(len(requests))]
 
 
+class TransformersGenerator:
+    """A `Generator` by transformers that keeps the last model loaded.
+
+    Parameters
+    ----------
+    base : path, optional
+        Folder of the model under adapters.
+    dtype : str
+        Torch name of the weights' type.
+    device : str
+        Torch name of the device.
+    """
+
+    def __init__(self, evaluation: Evaluation, base: str | Path | None, dtype: str, device: str):
+        self.evaluation, self.base, self.dtype, self.device = evaluation, base, dtype, device
+        self.folder: Path | None = None
+        self.model: Any = None
+
+    def __call__(
+        self, requests: Sequence[Request], folder: Path, end_tokens: Sequence[int], pad_token: int
+    ) -> list[Completion]:
+        if folder != self.folder:
+            self.folder, self.model = folder, None  # the memory of the last model is free before the next is loaded
+            self.model = load_model(folder, self.dtype, self.base)
+            self.model.to(self.device)
+        return generate_transformers(requests, self.model, end_tokens, pad_token, self.evaluation)
+
+
 class Progress:
     """Prints done/total and tokens per second: after the first batch, then every few seconds, and at the end."""
 
@@ -160,47 +200,85 @@ class Progress:
 # ---------------------------------------------------------------------------- vLLM
 
 
-def generate_vllm(
-    requests: Sequence[Request],
-    folder: str | Path,
-    base: str | Path | None,
-    end_tokens: Sequence[int],
-    evaluation: Evaluation,
-    dtype: str = "bfloat16",
-) -> list[Completion]:
-    """Completions by vLLM, in the order of the requests; a seed per request, an adapter unmerged.
+class VllmGenerator:
+    """A `Generator` by vLLM: one engine for all adapters over a base, one for each whole model.
 
-    vLLM shows its own progress.
+    A sampled request has a seed of its own, and an adapter stays unmerged. vLLM shows its own progress.
+
+    Parameters
+    ----------
+    base : path, optional
+        Folder of the model under adapters.
+    dtype : str
+        Torch name of the weights' type.
+    longest : int
+        Tokens of the longest prompt that will be asked for.
+    gpu_share : float
+        Part of a GPU that belongs to this process.
     """
-    from vllm import LLM, SamplingParams, TokensPrompt
-    from vllm.lora.request import LoRARequest
 
-    adapter = Path(folder) / "adapter_config.json"
-    lora, engine_options = None, {}
-    if adapter.is_file():
-        rank = json.loads(adapter.read_text())["r"]
-        lora = LoRARequest("arm", 1, str(folder))
-        # vLLM takes powers of two from 8 on as the largest rank.
-        engine_options = {"enable_lora": True, "max_lora_rank": max(8, 1 << (rank - 1).bit_length())}
-    longest = max(len(request.prompt) for request in requests)
-    engine = LLM(
-        model=str(base if lora else folder),
-        dtype=dtype,
-        seed=evaluation.seed,
-        max_model_len=longest + evaluation.max_new_tokens,
-        generation_config="vllm",  # the model's own sampling fields are not used
-        **engine_options,
-    )
-    parameters = [
-        SamplingParams(
-            temperature=evaluation.temperature if request.mode == "sampled" else 0.0,
-            top_p=evaluation.top_p if request.mode == "sampled" else 1.0,
-            max_tokens=evaluation.max_new_tokens,
-            seed=request_seed(request, evaluation.seed) if request.mode == "sampled" else None,
-            stop_token_ids=list(end_tokens),
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        base: str | Path | None,
+        dtype: str = "bfloat16",
+        longest: int = 0,
+        gpu_share: float = 1.0,
+    ):
+        self.evaluation, self.base, self.dtype = evaluation, base, dtype
+        self.longest, self.gpu_share = longest, gpu_share
+        self.loaded: Path | None = None
+        self.engine: Any = None
+        self.adapters: dict[Path, int] = {}
+
+    def __call__(
+        self, requests: Sequence[Request], folder: Path, end_tokens: Sequence[int], pad_token: int = 0
+    ) -> list[Completion]:
+        from vllm import SamplingParams, TokensPrompt
+        from vllm.lora.request import LoRARequest
+
+        is_adapter = (folder / "adapter_config.json").is_file()
+        self._load(folder, is_adapter)
+        lora = None
+        if is_adapter:
+            number = self.adapters.setdefault(folder, len(self.adapters) + 1)
+            lora = LoRARequest("arm" if number == 1 else f"arm{number}", number, str(folder))
+        evaluation = self.evaluation
+        parameters = [
+            SamplingParams(
+                temperature=evaluation.temperature if request.mode == "sampled" else 0.0,
+                top_p=evaluation.top_p if request.mode == "sampled" else 1.0,
+                max_tokens=evaluation.max_new_tokens,
+                seed=request_seed(request, evaluation.seed) if request.mode == "sampled" else None,
+                stop_token_ids=list(end_tokens),
+            )
+            for request in requests
+        ]
+        prompts = [TokensPrompt(prompt_token_ids=list(request.prompt)) for request in requests]
+        outputs = self.engine.generate(prompts, parameters, lora_request=lora)
+        return [cut_at_end(list(output.outputs[0].token_ids), end_tokens) for output in outputs]
+
+    def _load(self, folder: Path, is_adapter: bool) -> None:
+        """Start the engine with a whole model, or with the base of an adapter, unless it runs already."""
+        from vllm import LLM
+
+        whole = Path(self.base) if is_adapter and self.base is not None else folder
+        if whole == self.loaded:
+            return
+        options: dict[str, Any] = {}
+        if is_adapter:
+            rank = json.loads((folder / "adapter_config.json").read_text())["r"]
+            # vLLM takes powers of two from 8 on as the largest rank.
+            options = {"enable_lora": True, "max_lora_rank": max(8, 1 << (rank - 1).bit_length())}
+        if self.gpu_share < 1:
+            options["gpu_memory_utilization"] = VLLM_MEMORY * self.gpu_share
+        self.loaded, self.engine = whole, None
+        gc.collect()  # vLLM's engine gives its memory back when it is collected
+        self.engine = LLM(
+            model=str(whole),
+            dtype=self.dtype,
+            seed=self.evaluation.seed,
+            max_model_len=self.longest + self.evaluation.max_new_tokens,
+            generation_config="vllm",  # the model's own sampling fields are not used
+            **options,
         )
-        for request in requests
-    ]
-    prompts = [TokensPrompt(prompt_token_ids=list(request.prompt)) for request in requests]
-    outputs = engine.generate(prompts, parameters, lora_request=lora)
-    return [cut_at_end(list(output.outputs[0].token_ids), end_tokens) for output in outputs]

@@ -22,61 +22,75 @@ PACKAGES = ("torch", "transformers", "peft", "tokenizers", "numpy", "math-verify
 
 
 class Clock:
-    """The time that an evaluation takes, from when this is made."""
+    """Splits the time of a process among the answers that it makes, from when this is made."""
 
     def __init__(self) -> None:
-        self.started = time.perf_counter()
+        self.last = time.perf_counter()
 
-    def record(
-        self, spec: EvaluateSpec, inputs: dict[str, str], models: Sequence[Path], answers: pa.Table, output: Path
-    ) -> dict[str, Any]:
-        """What is to be known of an evaluation that has ended.
+    def lap(self) -> float:
+        """Seconds since the last lap, or since the start."""
+        last, self.last = self.last, time.perf_counter()
+        return self.last - last
 
-        Parameters
-        ----------
-        inputs : dict of str to str
-            SHA-256 of the problems, and of the record of the base model where the base model was evaluated.
-        models : sequence of Path
-            Folders of the models that were evaluated.
-        answers : Table
-            Of `score.SCHEMA`.
-        output : Path
-            The file that has the answers.
 
-        Returns
-        -------
-        dict
-            tokens: generated ones; wall_seconds, gpu_hours, cpu_hours: of this process; size, sha256: of the file
-            of answers.
-        """
-        import torch
+def record_of(
+    spec: EvaluateSpec,
+    inputs: dict[str, str],
+    models: Sequence[Path],
+    answers: pa.Table,
+    output: Path,
+    seconds: float,
+    gpu_share: float = 1.0,
+) -> dict[str, Any]:
+    """What is to be known of answers that are written.
 
-        from reward_ablation.evaluation.generate import choose_backend
-        from reward_ablation.models.device import gpu_name
+    Parameters
+    ----------
+    inputs : dict of str to str
+        SHA-256 of the problems, and of the record of the run or base model that was evaluated.
+    models : sequence of Path
+        Folders of the models that were evaluated.
+    answers : Table
+        Of `score.SCHEMA`.
+    output : Path
+        The file that has the answers.
+    seconds : float
+        Wall time that the answers took.
+    gpu_share : float
+        Part of a GPU that they took.
 
-        seconds = time.perf_counter() - self.started
-        on_gpu = spec.device == "cuda"
-        return {
-            "spec": spec.model_dump(mode="json"),
-            "code": deciding_digest("evaluation"),
-            "inputs": inputs,
-            "backend": choose_backend(spec.evaluation.backend, spec.device),
-            "packages": {"python": platform.python_version(), **installed()},
-            "hardware": {
-                "machine": platform.machine(),
-                "cpus": os.cpu_count(),
-                "gpus": [gpu_name()] if on_gpu else [],
-            },
-            "threads": torch.get_num_threads(),
-            "models": [folder.name for folder in models],
-            "answers": answers.num_rows,
-            "size": output.stat().st_size,
-            "sha256": sha256(output),
-            "tokens": sum(answers["tokens"].to_pylist()),
-            "wall_seconds": round(seconds, 1),
-            "gpu_hours": round(seconds / 3600, 4) if on_gpu else 0.0,
-            "cpu_hours": round(seconds * torch.get_num_threads() / 3600, 4),
-        }
+    Returns
+    -------
+    dict
+        tokens: generated ones; gpu_hours, cpu_hours: of `seconds`; size, sha256: of the file of answers.
+    """
+    import torch
+
+    from reward_ablation.evaluation.generate import choose_backend
+    from reward_ablation.models.device import gpu_name
+
+    on_gpu = spec.device == "cuda"
+    return {
+        "spec": spec.model_dump(mode="json"),
+        "code": deciding_digest("evaluation"),
+        "inputs": inputs,
+        "backend": choose_backend(spec.evaluation.backend, spec.device),
+        "packages": {"python": platform.python_version(), **installed()},
+        "hardware": {
+            "machine": platform.machine(),
+            "cpus": os.cpu_count(),
+            "gpus": [gpu_name()] if on_gpu else [],
+        },
+        "threads": torch.get_num_threads(),
+        "models": [folder.name for folder in models],
+        "answers": answers.num_rows,
+        "size": output.stat().st_size,
+        "sha256": sha256(output),
+        "tokens": sum(answers["tokens"].to_pylist()),
+        "wall_seconds": round(seconds, 1),
+        "gpu_hours": round(gpu_share * seconds / 3600, 4) if on_gpu else 0.0,
+        "cpu_hours": round(seconds * torch.get_num_threads() / 3600, 4),
+    }
 
 
 def installed() -> dict[str, str]:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU, share_text
 from reward_ablation.config.trl_settings import check_version
 from reward_ablation.start.history import read_record
 from reward_ablation.start.internals import limit, needed_jobs, runs_here, set_limit
@@ -31,6 +32,7 @@ from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
+from reward_ablation.system.gpu_shares import RUNS_ON_A_GPU
 from reward_ablation.system.gpus import gpus_here, too_few
 
 #: In the results folder: a digest of the settings that TRL has passed, and of the packages and the code.
@@ -121,8 +123,19 @@ def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
     if asked > there:
         of_server = RunSpec.parse(largest.params.spec).server_gpus if largest.rule.name == "train" else 0
         raise StudyError(f"launch.gpus: {too_few(asked, there, of_server)}")
-    if given is None:
+    if given is not None and given > there:
+        raise StudyError(f"--resources gpu={given}: there are {there} here; leave it out, and all of them are used")
+    if parts := [job.resources[PARTS] for job in jobs if job.resources.get(PARTS)]:
+        _count_parts(workflow, there if given is None else given, parts, tell)
+    elif given is None:
         set_limit(workflow, "gpu", there)
         tell(f"GPUs here: {there}; jobs that take {asked} of them run {there // asked} at a time")
-    elif given > there:
-        raise StudyError(f"--resources gpu={given}: there are {there} here; leave it out, and all of them are used")
+
+
+def _count_parts(workflow: Any, gpus: int, parts: list[int], tell: Callable[[str], None]) -> None:
+    """Have Snakemake count parts of GPUs, of which jobs take so many, in place of GPUs, which jobs share."""
+    least, most = min(parts), gpus * PARTS_OF_A_GPU
+    set_limit(workflow, PARTS, max(most, *parts))
+    set_limit(workflow, "gpu", gpus * RUNS_ON_A_GPU[-1])
+    share = share_text(least / PARTS_OF_A_GPU)
+    tell(f"GPUs to share: {gpus}; jobs that take {share} of a GPU run {most // least} at a time")

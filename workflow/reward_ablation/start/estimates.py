@@ -16,6 +16,9 @@ from reward_ablation.study.run import Run
 from reward_ablation.study.run_spec import Layout
 from reward_ablation.study.spec import layout_of
 
+#: What makes runs comparable in time: the layout, and the share of a GPU.
+_Kind = tuple[Layout, float]
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -36,21 +39,21 @@ class Estimate:
 class Pace:
     """What a step took in earlier runs, and how many they made: the median of the same arm, else of all.
 
-    Runs on another device, or in another number of processes, say nothing of the time.
+    Runs on another device, on another share of a GPU or in another number of processes say nothing of the time.
     """
 
     def __init__(self, history: History):
-        self.records: dict[Layout, dict[str, list[dict[str, Any]]]] = {}
+        self.records: dict[_Kind, dict[str, list[dict[str, Any]]]] = {}
         for arm, records in history.arms.items():
             for record in records.values():
                 layout = _layout_in(record.get("spec"))
                 if layout is not None:
-                    self.records.setdefault(layout, {}).setdefault(arm, []).append(record)
-        self.seconds = cache(lambda arm, layout: self._median(arm, layout, seconds_per_step))
-        self.steps = cache(lambda arm, layout: self._median(arm, layout, lambda record: record.get("steps")))
+                    self.records.setdefault((layout, _share_in(record)), {}).setdefault(arm, []).append(record)
+        self.seconds = cache(lambda arm, kind: self._median(arm, kind, seconds_per_step))
+        self.steps = cache(lambda arm, kind: self._median(arm, kind, lambda record: record.get("steps")))
 
-    def _median(self, arm: str, layout: Layout, of_record: Any) -> float | None:
-        alike = self.records.get(layout, {})
+    def _median(self, arm: str, kind: _Kind, of_record: Any) -> float | None:
+        alike = self.records.get(kind, {})
         records = alike.get(arm) or chain.from_iterable(alike.values())
         known = [value for value in map(of_record, records) if value is not None]
         return statistics.median(known) if known else None
@@ -58,7 +61,7 @@ class Pace:
     def steps_of(self, run: Run) -> int | None:
         """Optimiser steps of a run: `max_steps`, else what earlier runs have made."""
         told = run.arm_spec.training.get("max_steps", -1)
-        made = told if told > 0 else self.steps(run.arm, layout_of(run.launch))
+        made = told if told > 0 else self.steps(run.arm, _kind_of(run))
         return None if made is None else round(made)
 
     def estimate(self, runs: Iterable[tuple[Run, int | None]]) -> Estimate:
@@ -66,18 +69,27 @@ class Pace:
         hours, device_hours, steps, unknown = 0.0, 0.0, 0, 0
         kinds = set()
         for run, left in runs:
-            layout = layout_of(run.launch)
-            kinds.add(layout)
-            seconds = self.seconds(run.arm, layout)
+            kind = _kind_of(run)
+            kinds.add(kind)
+            seconds = self.seconds(run.arm, kind)
             if left is None or seconds is None:
                 unknown += 1
                 continue
             hours += seconds * left / 3600
-            devices = run.launch.all_gpus or run.launch.process_count * run.launch.threads
+            devices = run.launch.gpus_in_use or run.launch.process_count * run.launch.threads
             device_hours += seconds * left / 3600 * devices
             steps += left
         earlier = sum(len(records) for kind in kinds for records in self.records.get(kind, {}).values())
         return Estimate(hours, device_hours, steps, unknown, earlier)
+
+
+def _kind_of(run: Run) -> _Kind:
+    return layout_of(run.launch), round(run.launch.share, 3)
+
+
+def _share_in(record: dict[str, Any]) -> float:
+    """Share of a GPU that the last attempt of a finished run had."""
+    return round((record.get("attempts") or [{}])[-1].get("gpu_share", 1.0), 3)
 
 
 def _layout_in(spec: Any) -> Layout | None:

@@ -13,21 +13,23 @@ from reward_ablation.start.estimates import Pace
 from reward_ablation.start.history import read_record
 from reward_ablation.study.study import Study
 
-#: Rules that evaluate, with what they evaluate.
-BASE, FINAL, KEPT = "evaluate_base", "evaluate", "evaluate_kept"
-RULES = {BASE: "of the base model", FINAL: "of trained runs", KEPT: "of models that runs kept"}
+#: What the base model is called beside names of runs.
+BASE_MODEL = "base"
+#: What evaluations are of, in words.
+BASE, FINAL, KEPT = KINDS = ("of the base model", "of trained runs", "of models that runs kept")
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One job that evaluates, by one of `RULES`."""
+    """The making of one file of answers."""
 
-    rule: str
+    #: One of `KINDS`.
+    kind: str
     #: The run's name; empty for the base model.
     run: str
     #: Name and key of the evaluation set.
     dataset: str
-    #: The file that the job makes, from the results folder.
+    #: The file, from the results folder.
     answers: str
 
 
@@ -35,27 +37,28 @@ class Evaluation:
 class Evaluations:
     """The evaluations of a start."""
 
-    #: Number of jobs by rule.
+    #: Number of files of answers by kind.
     counts: dict[str, int]
-    #: GPU hours of the jobs with an estimate; CPU hours where a study has no GPU.
+    #: GPU hours of those with an estimate; CPU hours where a study has no GPU.
     device_hours: float
-    #: Jobs without an estimate.
+    #: Files without an estimate.
     unknown: int
     #: Earlier evaluations that the estimate is from.
     earlier: int
 
     @property
     def total(self) -> int:
-        """Number of jobs."""
+        """Number of files of answers."""
         return sum(self.counts.values())
 
 
-def evaluation_of(study: Study, rule: str, wildcards: Any) -> Evaluation:
-    """The evaluation that a job of Snakemake makes."""
-    run = "" if rule == BASE else wildcards.run
-    kind = ".steps" if rule == KEPT else ""
-    answers = f"{study.answers_folder}/{run or 'base'}/{wildcards.dataset}{kind}.parquet"
-    return Evaluation(rule, run, wildcards.dataset, answers)
+def evaluation_of(answers: str, model: str) -> Evaluation:
+    """The evaluation that makes a file of answers of a run or of `base`."""
+    name = answers.rpartition("/")[2].removesuffix(".parquet")
+    dataset = name.removesuffix(".steps")
+    if model == BASE_MODEL:
+        return Evaluation(BASE, "", dataset, answers)
+    return Evaluation(FINAL if name == dataset else KEPT, model, dataset, answers)
 
 
 def estimated(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Evaluations:
@@ -75,9 +78,9 @@ def estimated(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Ev
             unknown += 1
         else:
             seconds += of_one * models
-    devices = 1 if study.config.launch.gpus else study.config.launch.threads
+    devices = study.config.launch.share if study.config.launch.gpus else study.config.launch.threads
     return Evaluations(
-        counts=dict(Counter(each.rule for each in evaluations)),
+        counts=dict(Counter(each.kind for each in evaluations)),
         device_hours=seconds * devices / 3600,
         unknown=unknown,
         earlier=sum(map(len, records.values())),
@@ -86,7 +89,7 @@ def estimated(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Ev
 
 def _models(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
     """Number of models that an evaluation judges; None where nothing tells how many models its run keeps."""
-    if evaluation.rule != KEPT:
+    if evaluation.kind != KEPT:
         return 1
     steps = pace.steps_of(study.runs[evaluation.run])
     return None if steps is None else (steps - 1) // study.config.keep_models

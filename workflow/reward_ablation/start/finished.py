@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from reward_ablation.start.answers_time import are_in_order
 from reward_ablation.start.history import read_history
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.reruns import Reruns
@@ -62,7 +62,7 @@ def _is_evaluated(study: Study, root: Path, model: str, dataset: str, reruns: Re
     for answers, scores in _files(study, model, dataset):
         if answers in reruns.answers_again:
             return False
-        if not _are_in_order([*made, root / answers, *([root / scores] if scores else [])]):
+        if not are_in_order(root / answers, made, [root / scores] if scores else []):
             return False
     return True
 
@@ -72,15 +72,6 @@ def _files(study: Study, model: str, dataset: str) -> Iterator[tuple[str, str | 
     for kind in ["", *([".steps"] if model in study.keeping_runs else [])]:
         name = f"{model}/{dataset}{kind}.parquet"
         yield f"{study.answers_folder}/{name}", study.scores_folder and f"{study.scores_folder}/{name}"
-
-
-def _are_in_order(files: list[Path]) -> bool:
-    """Whether all files are there, each made after the one before: answers are of the run that is there now."""
-    try:
-        changed = [os.stat(file).st_mtime_ns for file in files]
-    except FileNotFoundError:
-        return False
-    return changed == sorted(changed)
 
 
 def _largest_part(evaluated: dict[str, set[str]], first: list[str]) -> tuple[set[str], set[str]]:

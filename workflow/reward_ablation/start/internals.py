@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,19 @@ def once_planned(workflow: Any, function: Callable[[], None]) -> None:
     """
     _part(workflow, "persistence", "lock")
     workflow.persistence.lock = function
+
+
+def compare_no_input_sets(workflow: Any, rules: Collection[str]) -> None:
+    """Have another set of input files be no reason to run a job of these rules; to be called while jobs are made."""
+    persistence = _part(workflow, "persistence")
+    compare = _part(persistence, "input_changed", of="workflow.persistence")
+
+    def input_changed(job: Any, file: Any = None) -> Any:
+        if job.rule.name in rules:
+            return [] if file is None else False
+        return compare(job, file=file)
+
+    persistence.input_changed = input_changed
 
 
 def inputs_of(workflow: Any, rule: str) -> list[str]:

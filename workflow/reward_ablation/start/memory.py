@@ -12,6 +12,7 @@ from typing import Any
 
 from reward_ablation.cluster.site import Site
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
+from reward_ablation.config.sections.gpu_number import share_text
 from reward_ablation.start import memory_terms as terms
 from reward_ablation.start.memory_terms import Run, Shape
 from reward_ablation.start.reward_model_memory import reward_model_bytes, reward_model_lines
@@ -109,7 +110,7 @@ def layout_of(run: StudyRun) -> Run:
         strategy=launch.strategy,
         processes=launch.process_count,
         vllm=vllm.mode if vllm else "",
-        vllm_memory=vllm.memory_percent / 100 if vllm else 0.0,
+        vllm_memory=launch.vllm_memory_percent / 100,
         vllm_sleep=bool(vllm and vllm.enable_sleep_mode),
     )
 
@@ -132,7 +133,7 @@ def smallest_card_here() -> float | None:
 
 
 def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site | None) -> list[str]:
-    """A line for each amount of GPU memory, with the arms that take it; a warning where the GPU has less.
+    """A line for each amount of GPU memory, with the arms that take it; a warning where a run's GPU or share has less.
 
     A line for each reward model says how much of this the model takes.
 
@@ -144,7 +145,7 @@ def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site 
         return ["GPU memory: known once the model is fetched, for models of Qwen2's or Llama's kind"] if arms else []
     on_cluster = site is not None or not here
     here_gib = None if on_cluster else smallest_card_here()
-    found: dict[tuple[str, float | None], list[str]] = {}
+    found: dict[tuple[str, float | None, float], list[str]] = {}
     rewards: dict[str, dict[str, float | None]] = {}
     for arm, run in arms.items():
         kind = run.launch.resources.get("gpu_model") or (site and (site.train.gpu_type or site.gpu_type))
@@ -152,12 +153,15 @@ def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site 
         rewards[arm] = reward_model_bytes(study, run, read_shape)
         of_rewards = sum(size or 0 for size in rewards[arm].values()) * (1 + SLACK)
         needed = (peak(shape, layout_of(run), (card or 0) * GIB) + of_rewards) / GIB
-        found.setdefault((f"{needed:.1f}" if needed < 99.95 else f"{needed:.0f}", card), []).append(arm)
+        found.setdefault((f"{needed:.1f}" if needed < 99.95 else f"{needed:.0f}", card, run.launch.share), []).append(
+            arm
+        )
     lines = []
-    for (needed_text, card), names in found.items():
+    for (needed_text, card, share), names in found.items():
         told = ", ".join(names[:ARMS]) + (f" and {len(names) - ARMS} more" if len(names) > ARMS else "")
         of_arms = f", arm{'s' if len(names) > 1 else ''} {told}" if len(found) > 1 else ""
-        of_card = f", which has {card:.0f} GiB" if card else ""
+        of_share = f", of which a run has {share_text(share)}" if share < 1 else ""
+        of_card = (f", which has {card:.0f} GiB" if card else "") + of_share
         line = f"GPU memory{of_arms}: about {needed_text} GiB on each GPU{of_card}, for prompts of {Run.prompt} tokens"
-        lines.append(f"warning: {line}" if card and float(needed_text) > card else line)
+        lines.append(f"warning: {line}" if card and float(needed_text) > card * share else line)
     return lines + reward_model_lines(rewards.values())

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 
-from reward_ablation.start.evaluations import RULES
+from reward_ablation.start.evaluations import KINDS
 from reward_ablation.start.plan import Plan, PlannedRun
 from reward_ablation.start.stale import CODE_CHANGED
 
@@ -110,7 +110,7 @@ def _first_damaged(lines: list[str], what: str) -> list[str]:
 def evaluations_text(plan: Plan) -> str:
     """Number of evaluations to come, what they evaluate, and their GPU hours or CPU hours."""
     evaluations = plan.evaluations
-    kinds = [f"{evaluations.counts[rule]} {what}" for rule, what in RULES.items() if rule in evaluations.counts]
+    kinds = [f"{evaluations.counts[kind]} {kind}" for kind in KINDS if kind in evaluations.counts]
     text = f"{plural(evaluations.total, 'evaluation')} to make: {', '.join(kinds)}; "
     if evaluations.unknown == evaluations.total:
         return f"{text}{_unit(plan.on_gpus)}: nothing to estimate from, no evaluation on these data is on record"
@@ -132,7 +132,7 @@ def _files_to_score(plan: Plan) -> str:
 def estimate_text(plan: Plan) -> str:
     """GPU hours (CPU hours, where a run has no GPU) of the training to come."""
     launches = [planned.run.launch for planned in plan.training]
-    where = _where(sorted({launch.all_gpus or launch.process_count for launch in launches}), plan.on_gpus)
+    where = _where(sorted({launch.gpus_in_use or launch.process_count for launch in launches}), plan.on_gpus)
     estimate = plan.estimate
     if estimate.unknown == len(launches):
         where = where or ("on 1 GPU" if plan.on_gpus else "on the CPU")
@@ -144,11 +144,11 @@ def estimate_text(plan: Plan) -> str:
     return text + (f"; {plural(estimate.unknown, 'run')} more, of unknown length" if estimate.unknown else "")
 
 
-def _where(processes: list[int], on_gpus: bool) -> str:
-    """`on 2 to 4 GPUs`, `in 2 processes`; nothing where each run has one."""
+def _where(processes: list[float], on_gpus: bool) -> str:
+    """`on 2 to 4 GPUs`, `on 0.5 GPUs`, `in 2 processes`; nothing where each run has one."""
     if processes == [1]:
         return ""
-    number = f"{processes[0]} to {processes[-1]}" if len(processes) > 1 else f"{processes[0]}"
+    number = " to ".join(f"{round(each, 3):g}" for each in dict.fromkeys([processes[0], processes[-1]]))
     return f"on {number} GPUs" if on_gpus else f"in {number} processes"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 
 from reward_ablation.config.base import NAME_PATTERN
 from reward_ablation.study.canonical import KEY_DIGITS
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, VLLM_LOG, WORK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, UNFINISHED, VLLM_LOG, WORK
 from reward_ablation.study.study import FOLDERS, PREVIEW, Study
 from reward_ablation.system.locks import Held, take
 
@@ -29,6 +29,7 @@ _EXPORT = r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|eval
 _FOLDER_KINDS = {
     f"runs/{_RUN}": "run",
     PREVIEW: "preview, which `snakemake preview` makes again",
+    rf"evaluation/{_KEY}/{_MODEL}/{re.escape(UNFINISHED)}": "unfinished answers that the study does not have",
     f"models/base-{_KEY}": "base model of another config",
     f"models/reward-{_KEY}": "reward model of another config",
     rf"models/\.base-{_KEY}{re.escape(SFT_WORK)}": "unfinished supervised start of another config",
@@ -43,6 +44,7 @@ _FILE_KINDS = {
     rf"data/evaluation/{_KEYED}\.(?:parquet|json)": "evaluation set of another config",
     rf"exports/[a-z_]+/{_RUN}/{_EXPORT}": "export that the study does not ask for",
     _LOG.format(f"train/{_RUN}"): "of a run that the study does not have",
+    _LOG.format(f"evaluate/{_MODEL}"): "of answers that the study does not have",
     _LOG.format(rf"evaluate/{_MODEL}/{_KEYED}(?:\.steps)?"): "of answers that the study does not have",
     _LOG.format(rf"score/{_MODEL}/{_KEYED}(?:\.steps)?"): "of scores that the study does not have",
     _LOG.format(f"prepare/evaluation/{_KEYED}"): "of data that the study does not have",
@@ -113,13 +115,16 @@ def needed_paths(study: Study) -> set[str]:
     sets = [study.problems_file, *(f"data/evaluation/{name}.parquet" for name in study.datasets)]
     sets += [study.demonstrations_file] if study.demonstrations_file else []
     exports = {str(PurePath(file).parent) for file in study.exports}
-    logs = [f"train/{run}" for run in study.runs] + [f"evaluate/{name}" for name in answers]
+    models = ["base", *study.runs]
+    logs = [f"train/{run}" for run in study.runs] + [f"evaluate/{model}" for model in models]
+    logs += [f"evaluate/{name}" for name in answers]  # of older versions, which evaluated set by set
     logs += [f"prepare/evaluation/{name}" for name in study.datasets]
     logs += [f"fetch/reward-{key}" for key in study.reward_models]
     logs += [folder.replace("exports/", "export/", 1) for folder in exports]
     start = PurePath(study.model_file).parent
     paths = {f"runs/{run}" for run in study.runs} | {str(PurePath(study.fetched_file).parent), str(start)}
     paths |= {str(PurePath(file).parent) for file in study.fetched_reward_models}
+    paths |= {f"{study.answers_folder}/{model}/{UNFINISHED}" for model in models}
     if not (study.root / study.config.root / study.model_file).is_file():
         paths.add(f"models/.{start.name}{SFT_WORK}")
     tables = [*sets, *study.scores, *(f"{study.answers_folder}/{name}.parquet" for name in answers)]
@@ -175,7 +180,7 @@ def delete(leftover: Leftover, root: Path) -> str | None:
                 shutil.rmtree(path)
         else:
             gone = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
-            at_work = path.name == PREVIEW or path.name.endswith(SFT_WORK)
+            at_work = path.name in (PREVIEW, UNFINISHED) or path.name.endswith(SFT_WORK)
             with take(path / LOCK) if at_work else nullcontext():
                 os.replace(path, gone)  # at once: a half of it must not look whole
                 shutil.rmtree(gone)

@@ -46,7 +46,7 @@ class ReportPages:
 
         The config counts as JSON: YAML of 1,000 arms takes half a second.
         """
-        configs = [dict(self.config), self.study.config.model_dump(mode="json")]
+        configs = [dict(self.config), self.study.config.model_dump(mode="json", by_alias=True)]
         content = [json.dumps(without_secrets(_plain_values(configs))), self._other_pages]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
@@ -91,7 +91,7 @@ def config_page(config: Mapping[str, Any], study: Study) -> str:
         section("As read"),
         text(as_yaml(dict(config))),
         section("With every default"),
-        text(as_yaml(study.config.model_dump(mode="json"))),
+        text(as_yaml(study.config.model_dump(mode="json", by_alias=True))),
     )
 
 

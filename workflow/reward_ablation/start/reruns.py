@@ -12,7 +12,6 @@ of answers.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -20,16 +19,17 @@ from typing import Any
 from snakemake.io import ancient
 from snakemake.ioflags import before_update
 
+from reward_ablation.start.answers_time import are_in_order
 from reward_ablation.start.damage import Damage, record_beside
-from reward_ablation.start.evaluations import RULES, Evaluation, evaluation_of
+from reward_ablation.start.evaluations import BASE_MODEL, Evaluation, evaluation_of
 from reward_ablation.start.history import read_history, read_record
 from reward_ablation.start.internals import (
+    compare_no_input_sets,
     counts_params,
     force,
     is_main,
     last_attempt,
     makes_files,
-    per_job,
     wildcards_to_run,
 )
 from reward_ablation.start.plan import Plan, plan_of
@@ -117,11 +117,65 @@ class Reruns:
         record = f"runs/{wildcards.run}/{RECORD}"
         return self._inputs(record, files, again=wildcards.run in self.runs_again)
 
-    def inputs_of_base_answers(self, wildcards: Any) -> dict[str, str]:
-        """Input function: the base model and the problems; stale or damaged answers are forced."""
-        files = {"model": self.study.model_file, "problems": f"data/evaluation/{wildcards.dataset}.parquet"}
-        answers = f"{self.study.answers_folder}/base/{wildcards.dataset}.parquet"
-        return self._inputs(answers, files, again=answers in self.answers_again)
+    def inputs_of_answers(self, wildcards: Any) -> dict[str, Any]:
+        """Input function of an evaluation: the base model, all problems, and the record of the run, if it is of one.
+
+        Stale or damaged answers are forced. Inputs of answers that stay are no reason to make the answers again.
+        """
+        self._answers_are_compared_by_their_records  # noqa: B018, in force from now on
+        run, root = wildcards.get("run"), self.study.config.root
+        answers = self.answer_files(run or BASE_MODEL)
+        again = [file for file in answers if file in self.answers_again]
+        for file in again:
+            force(self.workflow, f"{root}/{file}")
+        files = {
+            "model": [f"{root}/{self.study.model_file}"],
+            "problems": [f"{root}/data/evaluation/{dataset}.parquet" for dataset in self.study.datasets],
+        }
+        if not (again or self.missing(answers)):
+            files = self._staying(files) if run is None else {name: ancient(paths) for name, paths in files.items()}
+        if run is None:
+            return files
+        return {"run": f"{root}/runs/{run}/{RECORD}", "model": ancient(files["model"]), "problems": files["problems"]}
+
+    @cached_property
+    def _answers_are_compared_by_their_records(self) -> None:
+        """Have Snakemake not compare the set of inputs of an evaluation with the one on its own record.
+
+        All evaluation sets are inputs of one job: a set that the study has no more would have every run evaluated.
+        """
+        compare_no_input_sets(self.workflow, ("evaluate", "evaluate_base"))
+
+    def answer_files(self, model: str) -> list[str]:
+        """Files of a model's answers, from the results folder."""
+        return Damage(self.study).answer_files(model)
+
+    def missing(self, files: list[str]) -> list[str]:
+        """Those of the files that are not there; paths are from the results folder."""
+        root = self.study.root / self.study.config.root
+        return [file for file in files if not os.path.exists(root / file)]
+
+    def answers_of_scores(self, wildcards: Any) -> str:
+        """Input function: the answers to score; ancient where they stay and were there before their scores.
+
+        Snakemake gives all answers of a run a new time once some of them are made.
+        """
+        name = f"{wildcards.model}/{wildcards.dataset}{wildcards.kind}.parquet"
+        answers, scores = f"{self.study.answers_folder}/{name}", f"{self.study.scores_folder}/{name}"
+        path = f"{self.study.config.root}/{answers}"
+        root = self.study.root / self.study.config.root
+        again = answers in self.answers_again or wildcards.model in self.runs_again
+        return path if again or not are_in_order(root / answers, after=[root / scores]) else ancient(path)
+
+    def options_of_evaluation(self, wildcards: Any, output: Any) -> str:
+        """Options of the evaluation command; for the argument `output` see `Study.options_of_run`."""
+        share = self.study.config.launch.share
+        options = {
+            " --kept": wildcards.get("run") in self.study.keeping_runs,
+            " --any-code": not self.code_counts,
+            f" --gpu-share {share:.6g}": share < 1,
+        }
+        return "".join(option for option, is_needed in options.items() if is_needed)
 
     def inputs_of_description(self, wildcards: Any) -> list[str]:
         """Input function: none; a `study.json` of another config is forced, also where Snakemake knows nothing of it.
@@ -151,47 +205,26 @@ class Reruns:
         return self._inputs(self.study.model_file, files, again=again)
 
     def _inputs(self, made: str, files: dict[str, str], again: bool) -> dict[str, str]:
-        """Inputs by name, of a result that is forced where it is made `again`; all paths from the results folder.
-
-        Inputs of a result that stays are no reason to make the result again, and Snakemake looks for no job that makes
-        them. Ancient inputs alone would not do: where a job is to run, Snakemake passes over all jobs behind its
-        ancient files, with all that is missing, changed or forced there. A drawing of the rules shows these jobs.
-        """
+        """Inputs by name, of a result that is forced where it is made `again`; all paths from the results folder."""
         root = self.study.config.root
         paths = {name: f"{root}/{file}" for name, file in files.items()}
         if again:
             force(self.workflow, f"{root}/{made}")
         if again or not os.path.exists(self.study.root / root / made):
             return paths
-        stays = {name: ancient(path) for name, path in paths.items()}
-        if makes_files(self.workflow) and all(os.path.exists(self.study.root / path) for path in paths.values()):
-            return {name: before_update(path) for name, path in stays.items()}
-        return stays
+        return {name: path for name, [path] in self._staying({name: [path] for name, path in paths.items()}).items()}
 
-    def problems_of_answers(self, kind: str = "") -> str | Callable[[Any], str]:
-        """Input of an evaluation: the problems, ancient where the answers stay; stale or damaged answers are forced.
+    def _staying(self, paths: dict[str, list[str]]) -> dict[str, list[str]]:
+        """Inputs of a result that stays: no reason to make the result again, and no job that makes them is looked for.
 
-        No function where all answers stay: Snakemake would ask the function for each job.
-
-        Parameters
-        ----------
-        kind : str
-            `.steps` for answers of the models that a run kept.
+        Ancient inputs alone would not do: where a job is to run, Snakemake passes over all jobs behind its ancient
+        files, with all that is missing, changed or forced there. A drawing of the rules shows these jobs.
         """
-        root = self.study.config.root
-        problems = f"{root}/data/evaluation/{{dataset}}.parquet"
-        if not self._damaged_answers | self._stale_answers:  # which triggers count is not known yet
-            return ancient(problems)
-
-        def of_run(wildcards: Any) -> str:
-            answers = f"{self.study.answers_folder}/{wildcards.run}/{wildcards.dataset}{kind}.parquet"
-            file = problems.format(dataset=wildcards.dataset)
-            if answers not in self.answers_again:
-                return ancient(file)
-            force(self.workflow, f"{root}/{answers}")
-            return file
-
-        return per_job(of_run)
+        stays = {name: ancient(files) for name, files in paths.items()}
+        there = all(os.path.exists(self.study.root / file) for files in paths.values() for file in files)
+        if makes_files(self.workflow) and there:
+            return {name: before_update(files) for name, files in stays.items()}
+        return stays
 
     @property
     def retries(self) -> int:
@@ -222,11 +255,16 @@ class Reruns:
 
     def evaluations(self) -> list[Evaluation]:
         """What this start is about to evaluate."""
-        return [
-            evaluation_of(self.study, rule, wildcards)
-            for rule in RULES
-            for wildcards in wildcards_to_run(self.workflow, rule)
-        ]
+        models = [BASE_MODEL] * len(wildcards_to_run(self.workflow, "evaluate_base"))
+        models += [wildcards.run for wildcards in wildcards_to_run(self.workflow, "evaluate")]
+        trained = self.asked()
+        made = []
+        for model in models:
+            files = self.answer_files(model)
+            again = {*self.missing(files), *self.answers_again}
+            some = [file for file in files if file in again]
+            made += [evaluation_of(file, model) for file in (files if model in trained else some or files)]
+        return made
 
     def scorings(self) -> int:
         """Number of files of answers that this start is about to have scored by the study's own metrics."""

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.start.history import digest_where_present, read_record
+from reward_ablation.study.answers_record import made_otherwise
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.core_digest import (
     command_modules,
-    deciding_digest,
     is_around,
     of_checkpoints,
     training_modules,
@@ -115,11 +115,7 @@ def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: Pre
         Name and key of the evaluation set.
     """
     today = {"problems": present.evaluation_sets.get(dataset), "model": present.base if of_base else None}
-    made_of = answers.get("inputs", {})
-    code = deciding_digest("evaluation")
-    return answers.get("code", code) != code or any(
-        digest is not None and made_of.get(name, digest) != digest for name, digest in today.items()
-    )
+    return made_otherwise(answers, {name: digest for name, digest in today.items() if digest is not None})
 
 
 def _which(before: dict[str, str], after: dict[str, str]) -> str:

@@ -27,7 +27,7 @@ from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, r
 from reward_ablation.start.stale import Present, stale_because
 from reward_ablation.study.reward_models import model_file
 from reward_ablation.study.run import Run
-from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, gpus_of
 from reward_ablation.study.study import Study
 
 #: Seconds that Slurm gets to answer.
@@ -174,7 +174,7 @@ def hours_of(attempts: list[dict[str, Any]], on_gpus: bool) -> float:
     for attempt in attempts:
         hardware = attempt.get("hardware", {})
         on_cpu = hardware.get("processes", 1) * attempt.get("threads", 1)
-        seconds += attempt.get("wall_seconds", 0) * (len(hardware.get("gpus", [])) if on_gpus else on_cpu)
+        seconds += attempt.get("wall_seconds", 0) * (gpus_of(attempt) if on_gpus else on_cpu)
     return seconds / 3600
 
 
@@ -255,18 +255,22 @@ def read_status(
     look = Look(root, held, history, present, time.time() if now is None else now, _jobs_of_runs(study, root, jobs))
     runs = [look.status(planned) for planned in plan_of(study, history, present, code_counts).runs]
     trained = [each.run.name for each in runs if each.state is State.DONE]
-    answers = _answers(study, trained)
     damage = Damage(study)
+    answers = [file for model in ("base", *trained) for file in damage.answer_files(model)]
     damaged = {file: what for model in ("base", *trained) for file, what in damage.of_answers(model).items()}
     return Status(
         study=study,
         now=look.now,
         runs=runs,
-        evaluated=sum((root / job.output).is_file() for job in answers if job.output not in damaged),
+        evaluated=sum((root / file).is_file() for file in answers if file not in damaged),
         evaluations=(len(study.runs) + 1 + len(study.keeping_runs)) * len(study.datasets),
         damaged_answers=damaged,
         failed_jobs=list(
-            _failed_jobs([*_preparations(study), *answers, *_scorings(study, trained)], root, study.config.root)
+            _failed_jobs(
+                [*_preparations(study), *_evaluations(damage, trained), *_scorings(study, trained)],
+                root,
+                study.config.root,
+            )
         ),
         on_gpus=any(run.arm_spec.gpus for run in study.runs.values()),
     )
@@ -297,19 +301,14 @@ def _preparations(study: Study) -> list[Job]:
     return jobs
 
 
-def _answers(study: Study, trained: list[str]) -> list[Job]:
-    """Evaluations of the base model and of trained runs."""
-    models = [(model, model, "") for model in ["base", *trained]]
-    models += [(f"the kept models of {run}", run, ".steps") for run in trained if run in study.keeping_runs]
-    return [
-        Job(
-            f"evaluate {what} on {data}",
-            f"{study.answers_folder}/{model}/{data}{of}.parquet",
-            f"logs/evaluate/{model}/{data}{of}.log",
-        )
-        for what, model, of in models
-        for data in study.datasets
-    ]
+def _evaluations(damage: Damage, trained: list[str]) -> list[Job]:
+    """Evaluations of the base model and of trained runs, each with the first of its files that is not there."""
+    jobs = []
+    for model in ("base", *trained):
+        files = damage.answer_files(model)
+        missing = [file for file in files if not (damage.root / file).exists()]
+        jobs.append(Job(f"evaluate {model}", (missing or files)[0], f"logs/evaluate/{model}.log"))
+    return jobs
 
 
 def _scorings(study: Study, trained: list[str]) -> list[Job]:

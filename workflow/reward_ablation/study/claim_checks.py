@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reward_ablation.config.arm_names import arms_here
 from reward_ablation.config.sections.claims import ClaimOnArms
 from reward_ablation.config.sections.primary import metrics_of_mode
 from reward_ablation.config.study_config import StudyConfig
@@ -46,9 +47,9 @@ def _claim(study: StudyConfig, name: str, written: ClaimOnArms, arms: Sequence[s
     against = written.against or study.baseline or arms[0]
     dataset, mode = written.dataset or question.dataset, written.mode or question.mode
     if written.arm not in arms:
-        raise ValueError(f"{where}.arm: unknown arm '{written.arm}'; arms here: {', '.join(arms)}")
+        raise ValueError(f"{where}.arm: unknown arm '{written.arm}'; {arms_here(written.arm, arms)}")
     if against not in (*arms, BASE):
-        raise ValueError(f"{where}.against: unknown arm '{against}'; arms here: {', '.join([*arms, BASE])}")
+        raise ValueError(f"{where}.against: unknown arm '{against}'; {arms_here(against, [*arms, BASE])}")
     if written.arm == against:
         raise ValueError(f"{where}: compares {against} with itself; name two arms that differ, or against: base")
     if dataset not in datasets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reward_ablation.config.arm_names import arms_here
 from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking
@@ -15,7 +16,7 @@ def check_control(study: StudyConfig, arms: dict[str, Arm]) -> None:
     if study.control is None:
         return
     if study.control not in arms:
-        raise ValueError(f"control: unknown arm '{study.control}'; arms here: {', '.join(arms)}")
+        raise ValueError(f"control: unknown arm '{study.control}'; {arms_here(study.control, arms)}")
     if study.control == (study.baseline or next(iter(arms))):
         raise ValueError(
             f"control: '{study.control}' is the baseline, which the others are compared with; name another arm, or set "

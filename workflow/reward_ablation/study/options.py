@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.config.sections.launch import Vllm
+from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import run_title, tracking_in
 from reward_ablation.study.canonical import dump, normalised
@@ -16,9 +16,14 @@ from reward_ablation.study.reward_models import UsedModel
 from reward_ablation.study.run import Run
 
 
-def vllm_options(vllm: Vllm | None) -> str:
-    """How much memory a colocated vLLM takes, and whether vLLM sleeps while the model is trained."""
-    return f" --vllm-memory-percent {vllm.memory_percent} --vllm-sleep {int(vllm.enable_sleep_mode)}" if vllm else ""
+def launch_options(launch: Launch) -> str:
+    """A share of a GPU, how much memory a colocated vLLM takes, and whether vLLM sleeps while the model is trained."""
+    share = f" --gpu-share {launch.share:.6g}" if launch.share < 1 else ""
+    if launch.vllm is None:
+        return share
+    return (
+        f"{share} --vllm-memory-percent {launch.vllm_memory_percent} --vllm-sleep {int(launch.vllm.enable_sleep_mode)}"
+    )
 
 
 def other_parameters(functions: Mapping[str, tuple[str, dict[str, Any]]], root: Path) -> dict[str, dict[str, Any]]:

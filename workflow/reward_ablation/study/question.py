@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reward_ablation.config.arm_names import arms_here
 from reward_ablation.config.sections.primary import metrics_of_mode
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.study.primary import Contrast, Question
@@ -44,7 +45,7 @@ def _contrasts(study: StudyConfig, arms: Sequence[str]) -> list[Contrast]:
         contrast = Contrast(arm=written.arm, against=written.against or baseline)
         for arm in (contrast.arm, contrast.against):
             if arm not in arms:
-                raise ValueError(f"primary.contrasts.{place}: unknown arm '{arm}'; arms here: {', '.join(arms)}")
+                raise ValueError(f"primary.contrasts.{place}: unknown arm '{arm}'; {arms_here(arm, arms)}")
         if contrast.arm == contrast.against:
             raise ValueError(f"primary.contrasts.{place}: {contrast}; name two arms that differ")
         if {contrast.arm, contrast.against} in [{other.arm, other.against} for other in contrasts]:

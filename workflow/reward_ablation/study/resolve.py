@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from reward_ablation.config.arm_names import arms_here
 from reward_ablation.config.checks import (
     check_launchable,
     check_measurable,
@@ -182,7 +183,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
             if name in TAKEN[place]:
                 raise ValueError(f"{place}: '{name}' is taken by the workflow; not allowed: {', '.join(TAKEN[place])}")
     if study.baseline is not None and study.baseline not in arms:
-        raise ValueError(f"baseline: unknown arm '{study.baseline}'; arms here: {', '.join(arms)}")
+        raise ValueError(f"baseline: unknown arm '{study.baseline}'; {arms_here(study.baseline, arms)}")
     check_control(study, arms)
     check_metrics(study, root)
     for name, arm in arms.items():

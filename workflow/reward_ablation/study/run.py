@@ -43,11 +43,6 @@ class Run:
         """`{folder}/seed{seed}`, the run's folder below `runs/`."""
         return f"{self.folder}/seed{self.seed}"
 
-    @property
-    def resources(self) -> dict[str, int | str]:
-        """Resources of its training job, by Snakemake's names."""
-        return self.launch.all_resources
-
 
 def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
     """Folder below `runs/` of each key: one for all arms that have the same spec.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 #: A finished run's record, and its hidden copy, which Snakemake does not know and so does not remove.
 RECORD, HIDDEN_RECORD = "run.json", ".run.json"
@@ -12,6 +13,8 @@ VLLM_LOG = "vllm.log"
 LOCK = ".lock"
 #: Folder of an unfinished run: checkpoints, and the parts of its tables.
 WORK = ".work"
+#: Folder of unfinished answers, in the folder of a model's answers: what one job has made so far.
+UNFINISHED = ".unfinished"
 #: Ending of the hidden folder of an unfinished supervised start, beside the folder that its model gets.
 SFT_WORK = ".sft"
 #: In a folder of work, what each attempt spent, and the folder of the requests to endpoints that were counted.
@@ -22,6 +25,11 @@ ANSWERS_OF_JUDGES = "judge"
 OWNER, SEAL = "owner.json", "checksums.json"
 #: Folder of the final model, and the start of the name of each model that was kept on the way.
 MODEL, KEPT_MODEL = "model", "model-step"
+
+
+def gpus_of(attempt: dict[str, Any]) -> float:
+    """Number of GPUs that an attempt had by its record, or its share of one."""
+    return len(attempt.get("hardware", {}).get("gpus", [])) * attempt.get("gpu_share", 1.0)
 
 
 def answers_of_judges(run_dir: Path) -> Path | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,14 @@ from reward_ablation.study.code_digest import code_digest
 from reward_ablation.study.core_digest import STAGES, deciding_digest
 from reward_ablation.study.description import described_runs, summary_of
 from reward_ablation.study.exported_files import exported_files
+from reward_ablation.study.job_resources import JobResources
 from reward_ablation.study.looks import LooksPlan, Sequential, declared_looks, read_recorded_looks, recorded_looks
 from reward_ablation.study.options import (
+    launch_options,
     other_parameters,
     parameter_options,
     reward_model_options,
     tracking_options,
-    vllm_options,
 )
 from reward_ablation.study.primary import Primary, Question, declared, read_recorded, recorded
 from reward_ablation.study.reward_models import UsedModel, model_file, sources_by_key, used_models
@@ -58,9 +58,6 @@ FOLDERS = (
 
 #: The resolved study, in its folder.
 DESCRIPTION = "study.json"
-
-#: Resources that Snakemake converts to other units.
-SIZES = ("mem_mb", "disk_mb")
 
 
 @dataclass(frozen=True)
@@ -196,6 +193,11 @@ class Study:
         """Names of the runs that keep models on the way: all of them, or none."""
         return list(self.runs) if self.config.keep_models else []
 
+    @property
+    def kinds_of_answers(self) -> list[str]:
+        """Endings of the names of a run's files of answers: of the final model, and of the models that it kept."""
+        return ["", ".steps"] if self.config.keep_models else [""]
+
     @cached_property
     def dataset_names(self) -> list[str]:
         """Names of the evaluation sets, without their keys, in the order of `datasets`."""
@@ -218,22 +220,15 @@ class Study:
         """Digest of the code that decides the numbers of the run that the wildcard names."""
         return self._run(wildcards).code
 
+    @cached_property
+    def resources(self) -> JobResources:
+        """What jobs ask Snakemake for."""
+        return JobResources(self.config.launch, self.runs)
+
     def threads_of_run(self, wildcards: Any) -> int:
         """CPU threads of a run on each of its nodes."""
         launch = self._run(wildcards).launch
         return launch.process_count // launch.nodes * launch.threads
-
-    @cached_property
-    def resources_of_run(self) -> dict[str, int | Callable[[Any], int | str | None]]:
-        """Snakemake's resources of a training job by name, each as a function of the wildcards.
-
-        One that an arm does not ask for is None, which Snakemake takes as not set, or 0 where it wants a number. A
-        number that all runs ask for is no function: Snakemake would ask it for each job, a second for 5,000 runs.
-        """
-        names = dict.fromkeys(name for run in self.runs.values() for name in run.resources)
-        asked = {name: {self._resource(name, run) for run in self.runs.values()} for name in names}
-        same = {name: value for name, (value, *others) in asked.items() if not others and isinstance(value, int)}
-        return {name: same.get(name, partial(self._resource_of_run, name)) for name in names}
 
     def options_of_run(self, wildcards: Any, output: Any) -> str:
         """Options of the training command as of `options`.
@@ -244,11 +239,11 @@ class Study:
         return self.options(self._run(wildcards))
 
     def options(self, run: Run) -> str:
-        """Options of a run's training command: vLLM, components and experiment trackers, each after a space."""
+        """Options of a run's training command: launch, components and experiment trackers, each after a space."""
         others = {name: each for name, each in self.other_parameters.items() if name in run.arm_spec.components}
         models = self.models_of_components(run).values()
         of_components = parameter_options(others) + reward_model_options(models, self.config.root)
-        return vllm_options(run.launch.vllm) + of_components + tracking_options(self.config, self._training(run), run)
+        return launch_options(run.launch) + of_components + tracking_options(self.config, self._training(run), run)
 
     @cached_property
     def other_parameters(self) -> dict[str, dict[str, Any]]:
@@ -262,13 +257,6 @@ class Study:
     def _training(self, run: Run) -> dict[str, Any]:
         """The training settings as the config has them, with those of the run's arm."""
         return {**self.config.training, **self.arms[run.arm].training}
-
-    def _resource_of_run(self, name: str, wildcards: Any) -> int | str | None:
-        return self._resource(name, self._run(wildcards))
-
-    @staticmethod
-    def _resource(name: str, run: Run) -> int | str | None:
-        return run.resources.get(name, 0 if name in SIZES else None)
 
     def _run(self, wildcards: Any) -> Run:
         if wildcards.run not in self.runs:

@@ -1,7 +1,7 @@
 """GPUs of this machine: how many there are, and which of them a run has to itself.
 
-Runs that are started side by side, by one study or by several, would all take the first GPU. Each claims its own, by
-locks that the kernel frees when their holder dies.
+Runs that are started side by side, by one study or by several, would all take the first GPU. Each claims its own, or
+its share of one, by locks that the kernel frees when their holder dies.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from reward_ablation.system.errors import PassingError, StudyError
+from reward_ablation.system.gpu_shares import share_of, take_share, used_share
 from reward_ablation.system.locks import Held, Lock, take, wait_for, when_free
 
 #: Where the locks are: on this machine, and the same for all that one user starts, whatever their TMPDIR.
@@ -78,8 +80,10 @@ def gpus_here() -> list[Gpu]:
     return list(dict.fromkeys(_find(name, listed) for name in names))
 
 
-def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
+def claim_gpus(count: int, what: str, server: int = 0, share: float = 1.0) -> list[Lock]:
     """Take GPUs that no other run has, and have this process see no others; wait where too few are free.
+
+    With a share, take one GPU beside runs that have no more than the rest of it.
 
     The GPUs that Slurm gave a job need no claim where the run takes all of them, nor does Apple's. A process that a
     launcher has started holds the GPUs of its run, too, should the launcher die first.
@@ -92,6 +96,8 @@ def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
         Who waits, for the line on stderr.
     server : int
         How many of the GPUs are for a run's vLLM server.
+    share : float
+        1, or the part of a single GPU: 1/2 to 1/8.
 
     Raises
     ------
@@ -106,15 +112,26 @@ def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
     if (_given_by_slurm() and len(gpus) == count) or gpus == [APPLE_GPU]:
         return []
 
-    def line(holders: Held, by_now: str) -> str:
-        return f"{what}: waiting for {_gpus(count)}{by_now}; {holders}"
+    asked = _gpus(count) if share == 1 else f"{share:.3g} of a GPU"
 
+    def line(holders: Held, by_now: str) -> str:
+        return f"{what}: waiting for {asked}{by_now}; {holders}"
+
+    if share < 1:
+        gpu, locks = when_free(lambda: _take_part(gpus, share), line, look_every=LOOK_EVERY)
+        _show([gpu])
+        return locks
     claimed = when_free(lambda: _take_free(gpus, count), line, look_every=LOOK_EVERY)
+    _show(claimed)
+    os.environ[CLAIMED] = os.pathsep.join(str(_lock_file(gpu)) for gpu in claimed)
+    return list(claimed.values())
+
+
+def _show(claimed: Collection[Gpu]) -> None:
+    """Have CUDA show this process these GPUs only."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.name for gpu in claimed)
     if any(gpu.identity.startswith("GPU-") for gpu in claimed):
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as nvidia-smi numbers them; CUDA begins with the fastest
-    os.environ[CLAIMED] = os.pathsep.join(str(_lock_file(gpu)) for gpu in claimed)
-    return list(claimed.values())
 
 
 def too_few(asked: int, there: int, server: int = 0) -> str:
@@ -191,6 +208,17 @@ def _take_free(gpus: list[Gpu], count: int) -> dict[Gpu, Lock]:
             return taken
     for lock in taken.values():
         lock.release()
+    raise Held(", ".join(holders))
+
+
+def _take_part(gpus: list[Gpu], share: float) -> tuple[Gpu, list[Lock]]:
+    """A share of one of these GPUs, of the fullest that has room: so whole GPUs stay free for those who need one."""
+    holders = []
+    for gpu in sorted(gpus, key=lambda gpu: -used_share(_lock_file(gpu))):
+        try:
+            return gpu, take_share(_lock_file(gpu), share_of(share))
+        except Held as holder:
+            holders.append(f"GPU {gpu.name} is held by {holder}")
     raise Held(", ".join(holders))
 
 

@@ -56,10 +56,16 @@ class Lock:
             os.close(self.descriptor)
             self.descriptor = None
 
-    def share(self) -> None:
-        """Let other processes take the lock, too, as a shared lock."""
+    def share(self, wait: bool = True) -> None:
+        """Let other processes take the lock, too, as a shared lock.
+
+        The lock is free for an instant. Where another process takes it then, this raises `Held`, or with `wait` waits.
+        """
         if self.descriptor is not None:
-            fcntl.flock(self.descriptor, fcntl.LOCK_SH)
+            try:
+                fcntl.flock(self.descriptor, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                raise Held("another process") from None
 
     def keep_over_exec(self) -> None:
         """Hand the lock to the program that replaces this process by `os.execv`, and holds the lock until it ends.
@@ -136,14 +142,17 @@ def when_free(
         time.sleep(look_every * random.SystemRandom().uniform(0.5, 1))
 
 
-def take(path: Path, shared: bool = False) -> Lock:
-    """Take a lock at once; raises `Held` where another process has it, and OSError where the file cannot be written."""
+def take(path: Path, shared: bool = False, wait: bool = False) -> Lock:
+    """Take a lock at once; raises `Held` where another process has it, and OSError where the file cannot be written.
+
+    With `wait`, a lock that others hold for an instant is waited for.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         used_before = path.exists()
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # NFS locks only what may be written
         try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             raise Held(_holder(descriptor)) from None
         except OSError as error:

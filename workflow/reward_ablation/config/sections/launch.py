@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    NonNegativeInt,
     PositiveInt,
     Strict,
     StrictInt,
@@ -17,10 +17,17 @@ from pydantic import (
 )
 
 from reward_ablation.config.base import Line, Name, Section
+from reward_ablation.config.sections.gpu_number import (
+    COUNT_OR_AUTO,
+    PARTS,
+    SHARE,
+    GpuNumber,
+    share_text,
+)
 
 #: No resources: what the workflow decides itself, and words of the site file for which Snakemake has others.
 NO_RESOURCES = {
-    **dict.fromkeys(("gpu", "gpus", "gres"), "set launch.gpus"),
+    **dict.fromkeys(("gpu", "gpus", "gres", PARTS, SHARE), "set launch.gpus"),
     "nodes": "set launch.nodes",
     **dict.fromkeys(("tasks", "ntasks", "tasks_per_node", "tasks_per_gpu", "mpi"), "a run has one task on each node"),
     **dict.fromkeys(("threads", "cores"), "set launch.threads"),
@@ -88,16 +95,14 @@ class Vllm(Section):
         return round(100 * (self.gpu_memory_utilization or (0.9 if self.mode == "server" else 0.3)))
 
 
-#: In a file, for editors: Snakemake's start puts a number in the place of `auto` before the config is validated.
-COUNT_OR_AUTO = {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "auto"}]}
-
-
 class Launch(Section):
     """Processes of one training run."""
 
-    gpus: Annotated[NonNegativeInt, WithJsonSchema(COUNT_OR_AUTO)] = Field(
+    asked_gpus: Annotated[GpuNumber, WithJsonSchema(COUNT_OR_AUTO)] = Field(
         1,
-        description="GPUs that one run trains on, on all its nodes, one process each; 0: the CPU; auto: what is here.",
+        alias="gpus",
+        description="GPUs that one run trains on, on all its nodes, one process each; 0: the CPU; auto: what is here; "
+        "0.5: two runs share a GPU.",
     )
     nodes: PositiveInt = Field(1, description="Nodes of one run, with as many of its processes each.")
     processes: PositiveInt | None = Field(None, description="Processes of one run on the CPU; default 1.")
@@ -110,9 +115,18 @@ class Launch(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Launch:
-        _check_processes(self)
-        _check_vllm(self)
+        self._check()
         return self
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that one run trains on, alone or beside other runs."""
+        return math.ceil(self.asked_gpus)
+
+    @property
+    def share(self) -> float:
+        """Share of each of its GPUs that a run has."""
+        return self.asked_gpus if 0 < self.asked_gpus < 1 else 1.0
 
     @property
     def process_count(self) -> int:
@@ -125,30 +139,55 @@ class Launch(Section):
         return self.gpus + (self.vllm.server_gpus if self.vllm else 0)
 
     @property
-    def all_resources(self) -> dict[str, int | str]:
-        """Resources of a training job, by Snakemake's names."""
-        return {"gpu": self.all_gpus, "nodes": self.nodes, **self.resources}
+    def gpus_in_use(self) -> float:
+        """GPUs of one run by what it costs: half a GPU counts half."""
+        return self.all_gpus * self.share
+
+    @property
+    def vllm_memory_percent(self) -> int:
+        """Share of a GPU's memory that vLLM takes; of a GPU that runs share, of this run's part."""
+        return max(1, round(self.share * self.vllm.memory_percent)) if self.vllm else 0
 
     def changed(self, changes: LaunchChanges, resources: dict[str, int | str]) -> Launch:
         """This, with an arm's own values in place of some; a ValueError where the values do not fit together."""
         own = {name: getattr(changes, name) for name in changes.model_fields_set}
         own = {name: value for name, value in own.items() if value is not None or name == "vllm"}
-        if "gpus" in own and (own["gpus"] > 0) != (self.gpus > 0):
+        if "asked_gpus" in own and (own["asked_gpus"] > 0) != (self.gpus > 0):
             raise ValueError("gpus: a study trains all its arms on GPUs, or all on the CPU; see launch.gpus")
         launch = self.model_copy(update={**own, "resources": {**self.resources, **resources}})
-        _check_processes(launch)
-        _check_vllm(launch)
+        launch._check()
         return launch
+
+    def _check(self) -> None:
+        _check_share(self)
+        _check_processes(self)
+        _check_vllm(self)
 
 
 class LaunchChanges(Section):
     """What an arm's runs have in place of the study's."""
 
-    gpus: NonNegativeInt | None = Field(None, description="GPUs that one run trains on, one process each.")
+    asked_gpus: GpuNumber | None = Field(
+        None, alias="gpus", description="GPUs that one run trains on, one process each; 0.5: two runs share a GPU."
+    )
     nodes: PositiveInt | None = Field(None, description="Nodes of one run, with as many of its processes each.")
     processes: PositiveInt | None = Field(None, description="Processes of one run on the CPU.")
     strategy: Strategy | None = Field(None, description="What the processes share: ddp, zero2 or zero3.")
     vllm: Vllm | None = Field(None, description="Rollouts by vLLM, in place of the whole block; null: without.")
+
+
+def _check_share(launch: Launch) -> None:
+    if launch.share == 1:
+        return
+    this = f"and this run has {share_text(launch.share)} of one"
+    if launch.nodes > 1:
+        raise ValueError(f"nodes: {launch.nodes} nodes take whole GPUs, {this}; set gpus to 2 or more, or nodes: 1")
+    if launch.vllm and launch.vllm.mode == "server":
+        raise ValueError(f"vllm.mode: a server takes whole GPUs, {this}; set gpus: 1, or mode: colocate")
+    if launch.vllm and (size := launch.vllm.tensor_parallel_size) > 1:
+        raise ValueError(
+            f"vllm.tensor_parallel_size: {size} takes whole GPUs, {this}; set gpus: {size}, or leave it out"
+        )
 
 
 def _check_processes(launch: Launch) -> None:

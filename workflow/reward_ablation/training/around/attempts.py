@@ -46,9 +46,11 @@ class Attempt(TrainerCallback):
     started : float
         `time.perf_counter()` at the start of the process.
     layout : Layout
+    gpu_share : float
+        Less than 1 where other runs have the rest of the GPU.
     """
 
-    def __init__(self, work: Path, from_step: int, started: float, layout: Layout):
+    def __init__(self, work: Path, from_step: int, started: float, layout: Layout, gpu_share: float = 1.0):
         self.path = work / ATTEMPTS
         self.started = started
         self._written = started
@@ -59,6 +61,10 @@ class Attempt(TrainerCallback):
         began = time.time() - (time.perf_counter() - started)
         if PartialState().is_main_process and (job := slurm_job(os.environ, began)):
             self.record["slurm"] = job
+        if gpu_share < 1:
+            self.record["gpu_share"] = round(gpu_share, 6)
+            if slurm := self.record.get("slurm"):
+                slurm["gpus"] *= self.record["gpu_share"]
 
     def write(self, durable: bool = True, **changes: Any) -> None:
         """Write the record with the time spent until now."""

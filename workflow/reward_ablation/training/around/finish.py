@@ -19,7 +19,7 @@ from transformers import TrainerState
 from reward_ablation.combination import of_run
 from reward_ablation.gram import similarity, store
 from reward_ablation.rewards.asking.usage import Usage, counted
-from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, REQUESTS, SEAL, WORK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, MODEL, OWNER, RECORD, REQUESTS, SEAL, WORK, gpus_of
 from reward_ablation.system.files import flush_to_disk, link_or_copy, sha256, write_json, write_parquet
 from reward_ablation.training.around.attempts import ended_attempts
 from reward_ablation.training.around.checkpoints import last_good, read_json
@@ -157,7 +157,7 @@ def run_record(
         Requests to endpoints by the model that answers; left out of the record where there are none.
     """
     spec = dict(owner["spec"])
-    gpu_seconds = sum(attempt["wall_seconds"] * len(attempt["hardware"]["gpus"]) for attempt in attempts)
+    gpu_seconds = sum(attempt["wall_seconds"] * gpus_of(attempt) for attempt in attempts)
     threads = [attempt["hardware"]["processes"] * attempt["threads"] for attempt in attempts]
     cpu_seconds = sum(attempt["wall_seconds"] * number for attempt, number in zip(attempts, threads, strict=True))
     files = sorted(path for pattern in OUTPUTS for path in folder.glob(pattern) if path.is_file())

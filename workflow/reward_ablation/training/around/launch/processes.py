@@ -32,8 +32,9 @@ def lay_out_processes(
     Several processes are started by a launcher, which replaces this process. Where vLLM serves the run, this process
     stays: it starts the server, then the training, and ends with them.
 
-    A run sees its own GPUs only, which no other run has: TRL would spread the model of one process over all GPUs that
-    it sees. The `locks` on the run, and those on its GPUs, are held until all processes of the run are gone.
+    A run sees its own GPUs only, which no other run has unless the runs share a GPU: TRL would spread the model of one
+    process over all GPUs that it sees. The `locks` on the run, and those on its GPUs, are held until all processes of
+    the run are gone.
 
     On more than one of `nodes`, the batch script of a Slurm job starts this.
 
@@ -47,7 +48,7 @@ def lay_out_processes(
     # On several nodes the GPUs are those that Slurm gave the job.
     server = spec.server_gpus if serves else 0
     gpus = spec.gpus + server if nodes == 1 else 0
-    locks = [*locks, *(claim_gpus(gpus, "train", server) if gpus else [])]
+    locks = [*locks, *(claim_gpus(gpus, "train", server, engine.gpu_share) if gpus else [])]
     if is_worker() or (spec.process_count == 1 and not serves):
         return
     if spec.gpus == 0 and spec.strategy == DDP:  # with it accelerate forgets DeepSpeed

@@ -68,19 +68,24 @@ class Server:
 
 @dataclass(frozen=True)
 class Engine:
-    """How vLLM runs beside a run: what does not decide the result."""
+    """How vLLM runs beside a run, and what the run has of its GPU: what does not decide the result."""
 
     memory: float = 0.3  # share of a GPU's memory, in (0, 1)
     sleep: bool = False  # whether vLLM lets go of its memory while the model is trained
     server: Server | None = None  # None in colocate mode
+    gpu_share: float = 1.0  # less where other runs have the rest of the GPU
 
     @classmethod
     def from_options(
-        cls, memory_percent: int = 30, sleep: bool = False, environment: Mapping[str, str] = os.environ
+        cls,
+        memory_percent: int = 30,
+        sleep: bool = False,
+        environment: Mapping[str, str] = os.environ,
+        gpu_share: float = 1.0,
     ) -> Engine:
         """By the options of the training command, and by the environment that the command was started in."""
         server = environment.get(SERVER)
-        return cls(memory_percent / 100, sleep, Server(**json.loads(server)) if server else None)
+        return cls(memory_percent / 100, sleep, Server(**json.loads(server)) if server else None, gpu_share)
 
     def settings(self, mode: str) -> dict[str, Any]:
         """TRL's settings of vLLM in its mode, "server" or "colocate"; they change no number."""

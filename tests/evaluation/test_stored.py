@@ -1,0 +1,196 @@
+"""One job makes all answers of a run, those that are missing only, and goes on where an earlier one was interrupted."""
+
+import json
+import os
+import shutil
+
+import pandas as pd
+import pytest
+
+from reward_ablation.config.sections.evaluation import Evaluation
+from reward_ablation.evaluation import __main__ as command
+from reward_ablation.evaluation import evaluate as module
+from reward_ablation.system.files import sha256, write_json
+
+SPEC = {
+    "evaluation": Evaluation(answer_format="hash", samples=1, max_new_tokens=8, batch_size=8).model_dump(),
+    "prompt": {"system": None, "template": "{question}\n", "chat": False},
+    "device": "cpu",
+}
+
+
+class Interrupted(Exception):
+    """As by a signal, between the answers of two models."""
+
+
+@pytest.fixture
+def run(model_folder, tmp_path):
+    """Folder of a run that kept two models, equal to its final one."""
+    folder = tmp_path / "runs" / "arm" / "seed0"
+    for name in ("model", "model-step1", "model-step2"):
+        shutil.copytree(model_folder, folder / name)
+    record(folder)
+    return folder
+
+
+def record(folder, **more):
+    files = {str(path.relative_to(folder)): sha256(path) for path in folder.rglob("*/*") if path.is_file()}
+    write_json({"files": files, **more}, folder / "run.json")
+
+
+@pytest.fixture
+def sets(problems, tmp_path):
+    """Two prepared sets of problems."""
+    paths = [tmp_path / "first-1.parquet", tmp_path / "second-2.parquet"]
+    for path, rows in zip(paths, (problems[:4], problems[3:]), strict=True):
+        rows.reset_index(drop=True).to_parquet(path)
+    return paths
+
+
+@pytest.fixture
+def evaluate(run, tmp_path, monkeypatch):
+    """Evaluate the run; what is generated, as (model, set), and an Interrupted after so many of them."""
+
+    def start(*sets, interrupted_after=None, options=("--kept",)):
+        generated = []
+        answers = module.Evaluator.answers
+
+        def watched(evaluator, folder, name):
+            if len(generated) == interrupted_after:
+                raise Interrupted
+            generated.append((folder.name, name))
+            return answers(evaluator, folder, name)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module.Evaluator, "answers", watched)
+            words = ["--spec", json.dumps(SPEC), "--run", run, *options, "--answers", tmp_path / "answers"]
+            try:
+                command.main(list(map(str, [*words, "--problems", *sets])))
+            except Interrupted:
+                assert interrupted_after is not None
+        return generated
+
+    return start
+
+
+def contents(folder):
+    """Bytes of all answers in place, by name."""
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.parquet"))}
+
+
+def test_each_model_is_asked_for_all_sets_before_the_next(evaluate, sets, tmp_path):
+    assert evaluate(*sets) == [
+        (model, name) for model in ("model", "model-step1", "model-step2") for name in ("first-1", "second-2")
+    ]
+    assert sorted(path.name for path in (tmp_path / "answers").iterdir()) == [
+        f"{name}{kind}.{ending}"
+        for name in ("first-1", "second-2")
+        for kind in ("", ".steps")
+        for ending in ("json", "parquet")
+    ]
+
+
+def test_a_model_is_loaded_once(evaluate, sets, monkeypatch):
+    from reward_ablation.evaluation import generate
+
+    loaded = []
+    load = generate.load_model
+    monkeypatch.setattr(
+        generate, "load_model", lambda folder, *others: loaded.append(folder.name) or load(folder, *others)
+    )
+    evaluate(*sets)
+    assert loaded == ["model", "model-step1", "model-step2"]
+
+
+def test_only_missing_answers_are_made(evaluate, sets, tmp_path):
+    first, _ = sets
+    evaluate(first)
+    before = contents(tmp_path / "answers")
+    assert evaluate(first) == []
+    assert {name for _, name in evaluate(*sets)} == {"second-2"}
+    after = contents(tmp_path / "answers")
+    assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.parametrize("done", [1, 3, 5])
+def test_an_interrupted_evaluation_makes_nothing_twice(evaluate, sets, tmp_path, done):
+    """Snakemake removes what a failed job has put in place, and what was there before where it has no backup."""
+    first = evaluate(*sets, interrupted_after=done)
+    assert len(first) == done
+    assert contents(tmp_path / "answers") == {}
+    second = evaluate(*sets)
+    assert sorted(first + second) == sorted(set(first + second))
+    assert len(second) == 6 - done
+    made = contents(tmp_path / "answers")
+    shutil.rmtree(tmp_path / "answers")
+    evaluate(*sets)
+    assert contents(tmp_path / "answers") == made
+
+
+def test_finished_answers_outlive_the_failure_of_a_job_that_adds_others(evaluate, sets, tmp_path):
+    first, _ = sets
+    evaluate(first)
+    before = contents(tmp_path / "answers")
+    evaluate(*sets, interrupted_after=0)
+    for path in (tmp_path / "answers").glob("*.parquet"):
+        path.unlink()  # as Snakemake does without a backup
+    assert {name for _, name in evaluate(*sets)} == {"second-2"}
+    after = contents(tmp_path / "answers")
+    assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.parametrize("change", ["run", "problems", "answers", "code"])
+def test_answers_of_other_models_problems_or_code_and_damaged_ones_are_made_again(
+    evaluate, run, sets, tmp_path, change
+):
+    first, _ = sets
+    evaluate(first)
+    answers = tmp_path / "answers" / "first-1.parquet"
+    if change == "run":
+        record(run, wall_hours=2)
+    elif change == "problems":
+        pd.read_parquet(first)[:2].to_parquet(first)
+    elif change == "answers":
+        answers.write_bytes(answers.read_bytes()[:-1])
+    else:
+        for path in (tmp_path / "answers").glob("*.json"):
+            write_json({**json.loads(path.read_text()), "code": "of before"}, path)
+    models = ["model"] if change == "answers" else ["model", "model-step1", "model-step2"]
+    again = evaluate(first, options=("--kept", "--any-code"))
+    assert again == ([] if change in ("problems", "code") else [(model, "first-1") for model in models])
+    if change in ("problems", "code"):
+        assert evaluate(first) == [(model, "first-1") for model in models]
+
+
+def test_answers_of_an_older_version_stay_where_they_are_newer_than_the_run(evaluate, run, sets, tmp_path):
+    """Its records do not name the run; a lost record is no reason to generate again."""
+    first, _ = sets
+    evaluate(first, options=())
+    path = tmp_path / "answers" / "first-1.json"
+    old = json.loads(path.read_text())
+    del old["inputs"]["run"]
+    write_json(old, path)
+    assert evaluate(first, options=()) == []
+    path.unlink()
+    assert evaluate(first, options=()) == []
+    later = (tmp_path / "answers" / "first-1.parquet").stat().st_mtime + 10
+    os.utime(run / "run.json", (later, later))
+    assert evaluate(first, options=()) == [("model", "first-1")]
+
+
+def test_a_second_evaluation_waits_for_the_first(evaluate, sets, tmp_path):
+    """The job of a killed Snakemake may still be at work on its node."""
+    import threading
+
+    from reward_ablation.system.locks import take
+
+    lock = take(tmp_path / "answers" / ".unfinished" / ".lock")
+    made = []
+    waiting = threading.Thread(target=lambda: made.extend(evaluate(sets[0], options=())))
+    waiting.start()
+    waiting.join(timeout=2)
+    assert waiting.is_alive()
+    assert made == []
+    lock.release()
+    waiting.join(timeout=120)
+    assert made == [("model", "first-1")]

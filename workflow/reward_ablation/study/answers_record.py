@@ -1,0 +1,80 @@
+"""Whether answers are those that an evaluation would make today, by the record beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reward_ablation.study.core_digest import deciding_digest
+from reward_ablation.system.files import sha256
+
+
+@dataclass(frozen=True)
+class Making:
+    """What decides answers, beside the settings that the name of their folder stands for.
+
+    Attributes
+    ----------
+    inputs : mapping of str to str
+        SHA-256 of `problems`, and of the record of the evaluated `run` or base `model`.
+    run_record : Path or None
+        `run.json` of the evaluated run; None for the base model. Records of older versions do not name the run: their
+        answers must be newer than this file.
+    any_code : bool
+        Whether answers of other code, problems or base model are kept.
+    """
+
+    inputs: Mapping[str, str]
+    run_record: Path | None = None
+    any_code: bool = False
+
+
+def record_beside(answers: Path) -> Path:
+    """Path of the record beside a Parquet file of answers."""
+    return answers.with_suffix(".json")
+
+
+def are_current(answers: Path, making: Making) -> bool:
+    """Whether a file of answers is there, whole, and made of what an evaluation would be made of today.
+
+    Answers whose record is lost count as current where they are newer than the run.
+    """
+    if not answers.is_file():
+        return False
+    record = read_record(record_beside(answers))
+    made_of = record.get("inputs", {})
+    if making.run_record and "run" not in made_of and _changed(answers) < _changed(making.run_record):
+        return False
+    if any(record.get(name, found) != found for name, found in _size_and_digest(answers, record).items()):
+        return False
+    if making.any_code:
+        return made_of.get("run") == making.inputs.get("run", made_of.get("run"))
+    return not made_otherwise(record, making.inputs)
+
+
+def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool:
+    """Whether other code, or other inputs than these, made answers; what their record does not say is unchanged."""
+    made_of, code = record.get("inputs", {}), deciding_digest("evaluation")
+    return record.get("code", code) != code or any(made_of.get(name, now) != now for name, now in inputs.items())
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The record beside answers; empty where there is none, or none that can be read."""
+    try:
+        record = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _size_and_digest(answers: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Size of the file, and its SHA-256 where the size is the recorded one: a large file is not read in vain."""
+    size = answers.stat().st_size
+    return {"size": size} | ({"sha256": sha256(answers)} if record.get("size") == size else {})
+
+
+def _changed(path: Path) -> int:
+    return path.stat().st_mtime_ns

@@ -1,0 +1,72 @@
+"""What a study's jobs ask Snakemake for: GPUs, or shares of GPUs, and the resources of the config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from reward_ablation.config.sections.gpu_number import PARTS, SHARE, parts_of, share_text
+from reward_ablation.config.sections.launch import Launch
+from reward_ablation.study.run import Run
+
+#: Resources that Snakemake converts to other units.
+SIZES = ("mem_mb", "disk_mb")
+
+
+@dataclass(frozen=True)
+class JobResources:
+    """Snakemake's resources of jobs, by name.
+
+    In a study whose runs share GPUs, all jobs on GPUs have two resources more: the parts of GPUs that they take, which
+    Snakemake counts, and the share in words.
+    """
+
+    launch: Launch  # the study's
+    runs: dict[str, Run]
+
+    @cached_property
+    def counts_parts(self) -> bool:
+        """Whether some runs share a GPU."""
+        return any(launch.share < 1 for launch in [self.launch, *(run.launch for run in self.runs.values())])
+
+    @property
+    def gpus_in_message(self) -> str:
+        """What the message of a rule has in the place of a job's number of GPUs."""
+        return f"{{resources.{SHARE if self.counts_parts else 'gpu'}}}"
+
+    def of_gpus(self, gpus: int, share: float = 1.0) -> dict[str, int | str]:
+        """Of a job that has a number of GPUs, or a share of one."""
+        if not self.counts_parts:
+            return {"gpu": gpus}
+        return {"gpu": gpus, PARTS: parts_of(gpus, share), SHARE: share_text(gpus * share)}
+
+    @property
+    def of_evaluation(self) -> dict[str, int | str]:
+        """Of an evaluation: none or one GPU, or the share that the study's runs have."""
+        return self.of_gpus(min(1, self.launch.gpus), self.launch.share)
+
+    @cached_property
+    def of_run(self) -> dict[str, int | Callable[[Any], int | str | None]]:
+        """Of a training job, each as a function of the wildcards.
+
+        One that an arm does not ask for is None, which Snakemake takes as not set, or 0 where it wants a number. A
+        number that all runs ask for is no function: Snakemake would ask it for each job, a second for 5,000 runs.
+        """
+        of_runs = {name: self._of(run) for name, run in self.runs.items()}
+        names = dict.fromkeys(name for asked in of_runs.values() for name in asked)
+        found: dict[str, int | Callable[[Any], int | str | None]] = {}
+        for name in names:
+            by_run = {run: asked.get(name, 0 if name in SIZES else None) for run, asked in of_runs.items()}
+            value, *others = set(by_run.values())
+            found[name] = value if not others and isinstance(value, int) else partial(_of_wildcards, by_run)
+        return found
+
+    def _of(self, run: Run) -> dict[str, int | str]:
+        launch = run.launch
+        return {**self.of_gpus(launch.all_gpus, launch.share), "nodes": launch.nodes, **launch.resources}
+
+
+def _of_wildcards(by_run: dict[str, int | str | None], wildcards: Any) -> int | str | None:
+    return by_run.get(wildcards.run)

@@ -1,0 +1,88 @@
+"""Locks by which several runs share a GPU, until it is full.
+
+A run that has a whole GPU holds the GPU's lock for itself. Runs that share the GPU hold that lock together, and each
+holds one of the files of its share: `{lock}.2-0` and `{lock}.2-1` are the halves. The files that are held say how full
+the GPU is. They are looked at and taken under a further lock, by one process at a time, which holds that lock for an
+instant only.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+
+from reward_ablation.system.locks import Held, Lock, take
+
+#: Numbers of runs that may share a GPU equally.
+RUNS_ON_A_GPU = range(2, 9)
+
+
+def share_of(share: float) -> Fraction:
+    """The exact share, such as 1/3 for 0.3333."""
+    return Fraction(share).limit_denominator(RUNS_ON_A_GPU[-1])
+
+
+def used_share(lock: Path) -> Fraction:
+    """How much of a GPU its sharers have now."""
+    with _alone(lock):
+        return sum((share for share, _ in _sharers(lock)), Fraction(0))
+
+
+def take_share(lock: Path, share: Fraction) -> list[Lock]:
+    """Take a share of the GPU of a lock, or raise `Held` where a run has the whole GPU or the rest is too small."""
+    with _alone(lock), ExitStack() as taken:
+        try:
+            whole = taken.enter_context(take(lock))
+        except Held:
+            if not (sharers := _sharers(lock)):
+                raise
+            _check_room(sharers, share)
+            whole = taken.enter_context(take(lock, shared=True))
+            # Those seen before may have ended, and a run of several processes, which share its lock, may have the GPU.
+            # A sharer that lives now holds the lock, too, so that no run can have the whole GPU.
+            _check_room(_sharers(lock), share)
+            own = _free_file(lock, share)
+        else:
+            own = taken.enter_context(_free_file(lock, share))
+            whole.share(wait=False)
+        taken.pop_all()
+        return [whole, own]
+
+
+def _alone(lock: Path) -> Lock:
+    """The lock under which shares of a GPU are looked at and taken."""
+    return take(lock.with_name(f"{lock.name}.claim"), wait=True)
+
+
+def _check_room(sharers: list[tuple[Fraction, str]], share: Fraction) -> None:
+    if not sharers or sum(each for each, _ in sharers) + share > 1:
+        raise Held(" and ".join(name for _, name in sharers) or "another process")
+
+
+def _free_file(lock: Path, share: Fraction) -> Lock:
+    """One of the files of a share; as long as the GPU has room for the share, one is free."""
+    for number in range(share.denominator):
+        try:
+            return take(_file(lock, share.denominator, number))
+        except Held as holder:
+            last = holder
+    raise last
+
+
+def _sharers(lock: Path) -> list[tuple[Fraction, str]]:
+    """Share and name of each process that has a share of a GPU."""
+    found = []
+    for runs in RUNS_ON_A_GPU:
+        for number in range(runs):
+            file = _file(lock, runs, number)
+            if file.exists():
+                try:
+                    take(file).release()
+                except Held as holder:
+                    found.append((Fraction(1, runs), str(holder)))
+    return found
+
+
+def _file(lock: Path, runs: int, number: int) -> Path:
+    return lock.with_name(f"{lock.name}.{runs}-{number}")
