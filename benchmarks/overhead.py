@@ -4,7 +4,8 @@
 
 A study on the test cluster (tests/slurm/cluster.py) of two slots, whose trainer and evaluation are commands of known
 length: a trainer trains for some seconds, and an evaluation starts an engine, then generates for each evaluation set.
-Measured is the time of the Slurm jobs beside training and generating, by run. `--tree` measures another checkout of
+Measured are the time of the Slurm jobs beside training and generating, by run, and the CPU time of one job's batch
+script, whose command sleeps: so the CPU time is that of all around the command. `--tree` measures another checkout of
 the repository in the same way. Needs Slurm, and a machine that does nothing else.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -71,6 +73,14 @@ for record in values("--record"):
     record.write_text("{{}}")
 """
 
+#: In the place of `sbatch`: keeps the script and the environment of the last submission.
+KEEPING = """#!/bin/sh
+case "$*" in *--test-only*) exec {sbatch} "$@" ;; esac
+cat > {folder}/script
+export -p > {folder}/variables
+exec {sbatch} "$@" < {folder}/script
+"""
+
 
 def copy_of(tree: Path, folder: Path) -> Path:
     """A copy of a checkout's code whose trainer and evaluation are the stand-ins."""
@@ -104,7 +114,12 @@ def measured(cluster: Cluster, code: Path, folder: Path, runs: int, sets: int, b
     """One study: by run, the Slurm jobs, the engines and the seconds of slots, and the share that is neither."""
     before = {job.id for job in cluster.jobs()}
     command = started(code, folder, runs, sets, bundle)
+    programs = folder.parent / f"{folder.name}_bin"
+    programs.mkdir()
+    (programs / "sbatch").write_text(KEEPING.format(folder=programs, sbatch=shutil.which("sbatch")))
+    (programs / "sbatch").chmod(0o755)
     environment = cluster.environment | {"PYTHONPATH": str(code / "workflow")}
+    environment["PATH"] = f"{programs}:{environment['PATH']}"
     began = time.monotonic()
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     wall = time.monotonic() - began
@@ -122,7 +137,17 @@ def measured(cluster: Cluster, code: Path, folder: Path, runs: int, sets: int, b
         "overhead_seconds": (slots - useful) / runs,
         "overhead_share": 1 - useful / slots,
         "wall_seconds": wall,
+        "script_cpu_seconds": cpu_of_script(programs, folder),
     }
+
+
+def cpu_of_script(programs: Path, folder: Path) -> float:
+    """CPU seconds of the last batch script that was submitted, run once more without Slurm."""
+    before = os.times()
+    command = f". {programs}/variables; export SLURM_JOB_ID=0; exec bash {programs}/script"
+    subprocess.run(["sh", "-c", command], cwd=folder, check=True, capture_output=True)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def seconds(lasted: str) -> int:
@@ -151,14 +176,15 @@ def table(result: dict[str, Any]) -> str:
     """The result as Markdown."""
     rows = [
         f"| {way} | {one['slurm_jobs']:.1f} | {one['engines']:.1f} | {one['slot_seconds']:.1f} "
-        f"| {one['overhead_seconds']:.1f} | {one['overhead_share']:.0%} | {one['wall_seconds']:.0f} |"
+        f"| {one['overhead_seconds']:.1f} | {one['overhead_share']:.0%} | {one['wall_seconds']:.0f} "
+        f"| {one['script_cpu_seconds']:.2f} |"
         for way, one in result["ways"].items()
     ]
     return "\n".join(
         [
             "| | Slurm jobs a run | engine starts a run | slot seconds a run | neither training nor generating | share "
-            "| seconds of the study |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
+            "| seconds of the study | CPU seconds of a job's script |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |",
             *rows,
             "",
             f"{result['runs']} runs on two slots: {result['train']} s of training; an engine that starts in "
