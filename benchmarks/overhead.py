@@ -26,8 +26,9 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "workflow")]
 
+from reward_ablation.study.resolve import resolve  # noqa: E402
 from slurm.cluster import Cluster  # noqa: E402
 from slurm.studies import STUDY  # noqa: E402
 
@@ -94,7 +95,7 @@ def copy_of(tree: Path, folder: Path) -> Path:
 
 
 def started(code: Path, folder: Path, runs: int, sets: int, bundle: str | None) -> list[str]:
-    """Write a study; the command that trains and evaluates all of its runs."""
+    """Write a study; the command that trains and evaluates all of its runs, and makes no table."""
     folder.mkdir(parents=True)
     config = copy.deepcopy(STUDY) | {"seeds": list(range(runs)), "launch": {"gpus": 1}}
     del config["components"]["held"]
@@ -107,7 +108,10 @@ def started(code: Path, folder: Path, runs: int, sets: int, bundle: str | None) 
     (folder / "site.yaml").write_text(yaml.safe_dump(site))
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(code / "Snakefile"), "--configfile", "config.yaml"]
     command += ["--workflow-profile", str(code / "profiles" / "default"), "--profile", str(code / "profiles" / "slurm")]
-    return [*command, "--slurm-study-site", "site.yaml", "--slurm-study-poll", "2", "--until", "evaluate"]
+    study = resolve(config, "config.yaml", folder)
+    root = f"{study.config.root}/{study.answers_folder}"
+    answers = [f"{root}/{run}/{data}.parquet" for run in study.runs for data in study.datasets]
+    return [*command, "--slurm-study-site", "site.yaml", "--slurm-study-poll", "2", *answers]
 
 
 def measured(cluster: Cluster, code: Path, folder: Path, runs: int, sets: int, bundle: str | None) -> dict[str, float]:

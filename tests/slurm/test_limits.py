@@ -80,7 +80,7 @@ def test_snakemake_killed_at_the_limit_and_started_again(twelve: ClusterStudy, u
     assert again.wait(400) == 0, twelve.told("again.log")
 
     told = twelve.told("again.log")
-    assert told.count("submitted as") == 9
+    assert told.count("submitted as Slurm job") == 9
     assert told.count("Slurm takes no more jobs now") == 1, "and again after minutes only"
     assert told.count("Slurm has taken all jobs of this start") == 1
     names = {job.name: job.id for job in twelve.cluster.jobs()}
