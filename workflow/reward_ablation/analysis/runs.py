@@ -37,6 +37,7 @@ class SlurmJob(Section):
     cpus: int | None
     start: float | None
     seconds_before: float | None
+    parts: int = 1  # more than 1 where the job went on with the run's evaluation
 
 
 class Attempt(Section):

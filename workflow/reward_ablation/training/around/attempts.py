@@ -17,6 +17,7 @@ from accelerate import PartialState
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
+from reward_ablation.cluster.script import PARTS
 from reward_ablation.cluster.slurm import start_of_job
 from reward_ablation.models.device import gpu_name
 from reward_ablation.study.run_folder import ATTEMPTS
@@ -139,7 +140,8 @@ def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | 
     -------
     dict
         id, name, cluster, partition and nodes, as Slurm writes them; restarts; gpus and cpus of the whole job; start,
-        in seconds since 1970; seconds_before, from then until the process began. None is what Slurm did not say.
+        in seconds since 1970; seconds_before, from then until the process began. None is what Slurm did not say. parts,
+        where the job does more than this.
     """
     if "SLURM_JOB_ID" not in environment:
         return None
@@ -156,6 +158,7 @@ def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | 
         "start": start,
         # The controller's clock and the node's may differ.
         "seconds_before": None if start is None else round(max(0.0, began - start), 1),
+        **({"parts": parts} if (parts := _number(environment.get(PARTS))) else {}),
     }
 
 
