@@ -22,6 +22,7 @@ from reward_ablation.start.before_jobs import (
 )
 from reward_ablation.start.command_keys import take_command_keys
 from reward_ablation.start.commands import Commands
+from reward_ablation.start.forks import Forks
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.start.internals import per_job, watch_failures
@@ -62,6 +63,7 @@ with one_line_errors():
 order = Order(study)
 commands = Commands(workflow, study, reruns, results_folder, command_keys)
 pages = ReportPages(config, study, Path(workflow.basedir))
+forks = Forks()
 
 
 # GPUs are this machine's where jobs run here (they are counted before the first job), the cluster's elsewhere.

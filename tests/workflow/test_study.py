@@ -62,6 +62,20 @@ def test_every_figure_and_table_is_made(finished):
         assert len(pd.read_csv(finished.results / "tables" / f"{table}.csv"))
 
 
+def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(finished, copied):
+    figures, tables = copied.results / "figures", copied.results / "tables"
+    os.truncate(tables / "problem_curves.parquet", 3000)
+    (figures / "rewards.pdf").unlink()
+    result = copied.snakemake("--", *(f"results/tiny/figures/{name}.pdf" for name in ("problem_curves", "rewards")))
+    assert result.returncode == 1
+    printed = result.stdout + result.stderr
+    assert re.findall(r"Error in rule (\w+)", printed) == ["figure_problem_curves"]
+    assert "error: results/tiny/tables/problem_curves.parquet: truncated or changed" in printed
+    assert not (figures / "problem_curves.pdf").exists()
+    for file in ("rewards.pdf", "rewards.png"):
+        assert sha256(figures / file) == sha256(finished.results / "figures" / file)
+
+
 def test_each_run_is_recorded_and_evaluated(finished):
     records = [json.loads(path.read_text()) for path in sorted(finished.results.glob("runs/*/*/run.json"))]
     assert [record["seed"] for record in records] == [0, 1, 0, 1]

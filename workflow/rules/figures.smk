@@ -22,8 +22,6 @@ for figure, entry in figures_of(study.asked_tables).items():
             ),
         log:
             f"<logs>/figures/{figure}.log",
-        benchmark:
-            f"<benchmarks>/figures/{figure}.tsv"
         localrule: True
         params:
             figure=figure,
@@ -32,9 +30,21 @@ for figure, entry in figures_of(study.asked_tables).items():
             code=study.code_of("figures", module_of(figure)),
         message:
             "draw {params.figure}"
-        shell:
-            "exec python -m reward_ablation.figures {params.module} --title {params.title:q} --study {input.study:q}"
-            " --tables {input.tables:q} --output {output.pdf:q} > {log:q} 2>&1"
+        run:
+            forks.run(
+                "reward_ablation.figures.__main__",
+                [
+                    *(
+                        params.module,
+                        "--title",
+                        params.title,
+                        "--study",
+                        input.study,
+                    ),
+                    *("--tables", *input.tables, "--output", output.pdf),
+                ],
+                log[0],
+            )
 
 
 rule all_figures:
@@ -54,12 +64,16 @@ rule all_figures:
         ),
     log:
         "<logs>/figures/all.log",
-    benchmark:
-        "<benchmarks>/figures/all.tsv"
     params:
         code=study.code_of("figures.book"),
     message:
         "bind all figures into one file"
-    shell:
-        "exec python -m reward_ablation.figures.book --study {input.study:q} --provenance {input.provenance:q}"
-        " --pages {input.pages:q} --output {output.pdf:q} > {log:q} 2>&1"
+    run:
+        forks.run(
+            "reward_ablation.figures.book",
+            [
+                *("--study", input.study, "--provenance", input.provenance),
+                *("--pages", *input.pages, "--output", output.pdf),
+            ],
+            log[0],
+        )

@@ -1,1 +1,1 @@
-"""From sample Gram matrices to gradient similarities, and the files that keep them: NumPy and Arrow, no torch."""
+"""Gradient similarities from sample Gram matrices, and the files of these matrices: NumPy and Arrow, no torch."""

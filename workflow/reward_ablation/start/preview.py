@@ -143,6 +143,7 @@ class Preview:
         """The second Snakemake, on this machine, below the training in priority."""
         snakefile = Path(self.workflow.basedir) / "workflow" / "preview.smk"
         options = ["--cores", str(local_cores(self.workflow)), "--nolock", "--keep-going", "--rerun-incomplete"]
+        options += ["--force-use-threads"]  # or each figure would start a Snakemake of its own
         options += ["--workflow-profile", "none", "--rerun-triggers", "mtime", "params", "input"]
         return [
             *(sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--directory", str(work)),
