@@ -126,7 +126,7 @@ def test_prompts_that_are_too_long_are_told(start, capsys):
 
 
 def test_what_trl_refuses_is_one_line(tmp_path):
-    with pytest.raises(StudyError, match=r"^sft.training: TRL's SFTConfig refuses it: .*fp16"):
+    with pytest.raises(StudyError, match=r"^sft.training: TRL's SFTConfig refuses these settings: .*fp16"):
         sft_config({"bf16": True, "fp16": True}, tmp_path, seed=0, on_cpu=True)
 
 

@@ -32,7 +32,7 @@ def test_accepted(settings, gpus):
     ("settings", "gpus", "message"),
     [
         ({"num_generations": 8, "per_device_train_batch_size": 2}, 1, "must be divisible by num_generations (8)"),
-        ({"deepspeed": "no_such_file.json"}, 1, "training: TRL's GRPOConfig refuses it: "),
+        ({"deepspeed": "no_such_file.json"}, 1, "training: TRL's GRPOConfig refuses these settings: "),
         ({"report_to": "trackio"}, 0, "report_to: trackio is not installed; pip install trackio"),
     ],
 )

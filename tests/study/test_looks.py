@@ -163,7 +163,7 @@ def test_a_mistake_is_told_in_one_line(looking, change, message):
 
 def test_seeds_of_single_arms_do_not_go_with_looks(looking):
     looking["arms"]["seeds"] = {"b": [0]}
-    with pytest.raises(StudyError, match=r"arms\.seeds\.b: seeds\.looks decide the seeds of each arm"):
+    with pytest.raises(StudyError, match=r"arms\.seeds\.b: seeds\.looks decides the seeds of each arm"):
         resolve(looking, "s", Path())
     looking["arms"]["seeds"] = {"d": []}
     assert set(seeds_by_arm(resolve(looking, "s", Path()))) == {"a", "b", "c"}

@@ -53,7 +53,7 @@ def test_a_component_is_a_metric_by_its_name(config):
         ({"metrics": {"x": {"function": "constnat"}}}, "evaluation.metrics.x: unknown function 'constnat'"),
         (
             {"metrics": {"x": {"function": "token_length", "parameters": {"target": 1, "width": 1}}}},
-            "evaluation.metrics.x: token_length asks for completion_ids, which is known in training alone",
+            "evaluation.metrics.x: token_length asks for completion_ids, which is known only in training",
         ),
         ({"metrics": {"x@1": {"function": "constant"}}}, "evaluation.metrics"),
     ],

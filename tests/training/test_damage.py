@@ -113,7 +113,9 @@ def test_a_damaged_end_gives_way_to_the_last_checkpoint(train, whole, monkeypatc
 
 def test_without_its_owner_work_is_not_taken_for_anybodys(train, interrupted, whole):
     cut(interrupted / "owner.json")
-    with pytest.raises(StudyError, match=r"owner\.json: truncated or changed; it said whose work this is; delete"):
+    with pytest.raises(
+        StudyError, match=r"owner\.json: truncated or changed; it said which run this work belongs to; delete"
+    ):
         train("run", training=SAVING)
     assert (interrupted / "checkpoint-3" / SEAL).is_file()
     shutil.rmtree(interrupted)

@@ -185,7 +185,7 @@ def test_out_of_memory_halves_the_micro_batch_and_nothing_else(train, settings):
 
 @pytest.mark.parametrize("settings", [{"loss_type": "bnpo"}, {"top_entropy_quantile": 0.5}], ids=str)
 def test_half_a_micro_batch_that_would_be_another_training_is_refused(train, settings):
-    with pytest.raises(StudyError, match="half of it would be another training"):
+    with pytest.raises(StudyError, match="half of it would change the training"):
         train("run", training=settings, callbacks=[OutOfMemory(4, 1)])
 
 

@@ -37,12 +37,12 @@ def test_srun_starts_a_launcher_on_each_node():
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        ({}, "launch.nodes: a run on 2 nodes is started by a Slurm job's batch script, and this is none; start with"),
+        ({}, "launch.nodes: a run on 2 nodes must be started by a Slurm job's batch script, and this process is not"),
         (
             {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"},
-            "batch script, and this is none",
+            "and this process is not in one",
         ),  # salloc, on a login node
-        ({**JOB, "SLURM_JOB_NUM_NODES": "1"}, "launch.nodes: a run on 2 nodes, and Slurm job 7 has 1; submit it with"),
+        ({**JOB, "SLURM_JOB_NUM_NODES": "1"}, "launch.nodes: the run needs 2 nodes, and Slurm job 7 has 1; submit"),
     ],
 )
 def test_nodes_that_are_not_there_are_told(environment, message):
@@ -166,7 +166,7 @@ def test_another_number_of_processes_than_asked_for_is_refused(command, tmp_path
     result = subprocess.run([*torchrun, *launched[1:]], capture_output=True, text=True, env=environment)
     assert result.returncode == 1
     assert (
-        f"error: launch: the run's number of processes is {asked}, and {processes} run; start the training"
+        f"error: launch: the number of the run's processes must be {asked}, but is {processes}; start the training"
         in result.stderr
     )
     assert not (tmp_path / "run" / "seed0" / "run.json").exists()
@@ -179,7 +179,7 @@ def test_a_launcher_of_the_user_s_own_is_refused(command, tmp_path, processes):
     result = subprocess.run(launched, capture_output=True, text=True, env=environment)
     assert result.returncode == 1
     assert result.stderr == (
-        "error: launch: TORCHELASTIC_RUN_ID is set, by torchrun or accelerate; start the training command by no "
+        "error: launch: TORCHELASTIC_RUN_ID is set, by torchrun or accelerate; start the training command without a "
         "launcher of your own\n"
     )
     assert not (tmp_path / "run").exists()
@@ -190,7 +190,9 @@ def test_several_nodes_without_slurm_are_one_line(command, tmp_path):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM")}
     result = subprocess.run([*launched, "--nodes", "2"], capture_output=True, text=True, env=environment)
     assert result.returncode == 1
-    assert result.stderr.startswith("error: launch.nodes: a run on 2 nodes is started by a Slurm job's batch script")
+    assert result.stderr.startswith(
+        "error: launch.nodes: a run on 2 nodes must be started by a Slurm job's batch script"
+    )
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -169,12 +169,14 @@ def test_a_reward_file_that_has_changed_since_the_start_is_refused(train, tmp_pa
     file.write_text(file.read_text().replace("1.0", "2.0"))
     syntax_text.content.cache_clear()  # of the process that planned it
     syntax_text.source.cache_clear()
-    with pytest.raises(StudyError, match=r"mine\.py: has changed, .* since the workflow was started; start it again"):
+    with pytest.raises(
+        StudyError, match=r"mine\.py: the file, or one that it imports, has changed since the workflow was started"
+    ):
         train("run", components={"length": mine})
 
 
 def test_too_few_problems_for_a_generation_are_told(train):
-    with pytest.raises(StudyError, match=r"takes 64 problems at once, and .*train\.parquet has 32; give it more"):
+    with pytest.raises(StudyError, match=r"takes 64 problems at once, and .*train\.parquet has 32; add problems"):
         train("run", training={"per_device_train_batch_size": 128, "num_generations": 2})
 
 
@@ -190,5 +192,5 @@ def test_a_gpu_that_is_not_there_is_told_in_one_line(train):
 
 
 def test_a_setting_that_trl_refuses_is_told_in_one_line(train):
-    with pytest.raises(StudyError, match=r"^training: TRL's GRPOConfig refuses it: .*divisible"):
+    with pytest.raises(StudyError, match=r"^training: TRL's GRPOConfig refuses these settings: .*divisible"):
         train("run", training={"num_generations": 3})

@@ -58,7 +58,7 @@ def test_other_weights_are_answered_as_training_with_them_measures(train):
 
 def test_one_completion_at_a_time_is_refused(tmp_path):
     """TRL must believe that it trains on a group."""
-    with pytest.raises(StudyError, match="num_generations: 1 with one completion at a time; raise steps_per"):
+    with pytest.raises(StudyError, match="num_generations: 1 needs two completions or more at a time; raise steps_per"):
         grpo_config({"num_generations": 1, "per_device_train_batch_size": 1}, tmp_path, seed=0, on_cpu=True)
 
 

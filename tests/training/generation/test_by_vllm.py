@@ -73,5 +73,5 @@ def test_a_model_that_vllm_would_not_sample_from_as_it_is_trained_is_refused(tra
     check_for_vllm(trainer())
     with pytest.raises(StudyError, match=r"training\.disable_dropout: .*lora_dropout.default has a dropout of 0\.1"):
         check_for_vllm(trainer(lora_dropout=0.1))
-    with pytest.raises(StudyError, match=r"lora\.target_modules: an adapter of the embedding"):
+    with pytest.raises(StudyError, match=r"lora\.target_modules: vLLM cannot get an adapter of the embedding"):
         check_for_vllm(trainer(target_modules=["q_proj", "embed_tokens"]))

@@ -260,7 +260,7 @@ def test_a_server_that_dies_ends_the_training(supervise, tmp_path):
     assert told.startswith(
         "error: launch.vllm: the vLLM server was ended by SIGKILL; if for want of memory, ask for more"
     )
-    assert told.endswith(f"; its log: {tmp_path / 'run' / 'vllm.log'}")
+    assert told.endswith(f"; the server's log: {tmp_path / 'run' / 'vllm.log'}")
     assert gone([*pids, *servers])
 
 
@@ -328,7 +328,7 @@ def test_a_server_that_does_not_start_is_one_line(supervise, tmp_path):
     assert started.process.wait(60) == 1
     assert started.log.read_text() == (
         "error: launch.vllm: the vLLM server did not start: RuntimeError: no room for the key-value cache; "
-        f"its log: {tmp_path / 'run' / 'vllm.log'}\n"
+        f"the server's log: {tmp_path / 'run' / 'vllm.log'}\n"
     )
     assert gone([int(started.server_log.read_text().split("engine pid ")[1].split()[0])])
 

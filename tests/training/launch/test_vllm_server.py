@@ -49,7 +49,7 @@ def test_the_server_is_what_the_trainer_asks_for():
 @pytest.mark.parametrize(
     ("log", "told"),
     [
-        ("", "it said nothing"),
+        ("", "the server printed nothing"),
         ("INFO 11-22 02:11:11 [api.py:7] loading\n\n", "loading"),
         (
             "(EngineCore pid=7) ERROR 11-22 02:11:11 [core.py:700] ValueError: no room for the key-value cache\n"
@@ -69,7 +69,7 @@ def test_the_line_that_tells(tmp_path, log, told):
     (tmp_path / "vllm.log").write_text(log)
     said = last_words(tmp_path / "vllm.log")
     assert said.startswith(told)
-    assert said.endswith(f"; its log: {tmp_path / 'vllm.log'}")
+    assert said.endswith(f"; the server's log: {tmp_path / 'vllm.log'}")
 
 
 def test_what_the_command_and_the_supervisor_say_of_the_engine():

@@ -1,4 +1,4 @@
-"""Whether answers are those that an evaluation would make today, by the record beside them."""
+"""Decide, by the record beside answers, whether an evaluation would make the same answers today."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from reward_ablation.system.files import sha256
 
 @dataclass(frozen=True)
 class Making:
-    """What decides answers, beside the settings that the name of their folder stands for.
+    """Everything that decides answers, except the settings of evaluation, which the name of their folder stands for.
 
     Attributes
     ----------
     inputs : mapping of str to str
         SHA-256 of `problems`, and of the record of the evaluated `run` or base `model`.
     run_record : Path or None
-        `run.json` of the evaluated run; None for the base model. Records of older versions do not name the run: their
-        answers must be newer than this file.
+        `run.json` of the evaluated run; None for the base model. A record of an older version does not name the run.
+        Answers with such a record must be newer than this file.
     any_code : bool
-        Whether answers of other code, problems or base model are kept.
+        Whether answers made by other code, or from other problems or another base model, are kept.
     """
 
     inputs: Mapping[str, str]
@@ -38,9 +38,9 @@ def record_beside(answers: Path) -> Path:
 
 
 def are_current(answers: Path, making: Making) -> bool:
-    """Whether a file of answers is there, whole, and made of what an evaluation would be made of today.
+    """Whether a file of answers exists, is complete, and was made by the code and inputs of an evaluation today.
 
-    Answers whose record is lost count as current where they are newer than the run.
+    Answers whose record is lost count as current if they are newer than the run.
     """
     if not answers.is_file():
         return False
@@ -56,13 +56,16 @@ def are_current(answers: Path, making: Making) -> bool:
 
 
 def made_otherwise(record: Mapping[str, Any], inputs: Mapping[str, str]) -> bool:
-    """Whether other code, or other inputs than these, made answers; what their record does not say is unchanged."""
+    """Whether answers were made by other code, or from other inputs than these.
+
+    A value that their record does not have counts as unchanged.
+    """
     made_of, code = record.get("inputs", {}), deciding_digest("evaluation")
     return record.get("code", code) != code or any(made_of.get(name, now) != now for name, now in inputs.items())
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """The record beside answers; empty where there is none, or none that can be read."""
+    """The record beside answers; empty if there is none, or it cannot be read."""
     try:
         record = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -71,7 +74,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def _size_and_digest(answers: Path, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Size of the file, and its SHA-256 where the size is the recorded one: a large file is not read in vain."""
+    """Size of the file and, if the size is the recorded one, its SHA-256: a large file is not read needlessly."""
     size = answers.stat().st_size
     return {"size": size} | ({"sha256": sha256(answers)} if record.get("size") == size else {})
 

@@ -1,4 +1,4 @@
-"""Canonical JSON: equal values have equal text, and a digest of it is a key."""
+"""Canonical JSON: equal values have equal text, and the digest of the text is a key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def canonical(value: Any) -> str:
 
 
 def dump(value: Any) -> str:
-    """Canonical JSON of a value that is `normalised` already."""
+    """Canonical JSON of a value that is already `normalised`."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 

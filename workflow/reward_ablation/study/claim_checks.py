@@ -11,25 +11,27 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.study.claims import Claim
 from reward_ablation.study.primary import Question
 
-#: The model before training, which a claim may compare an arm with; no arm has this name.
+#: Name of the model before training. A claim may compare an arm with it, and no arm may have this name.
 BASE = "base"
 
 
 def claims_of(study: StudyConfig, arms: Sequence[str], question: Question) -> list[Claim]:
-    """The claims of a config in its order, with the defaults for what they leave out.
+    """The claims of a config, in the config's order, with defaults filled in.
 
     Parameters
     ----------
+    study : StudyConfig
+        The config.
     arms : sequence of str
-        Names of all arms, the first of which is the default baseline.
+        Names of all arms. The first arm is the default baseline.
     question : Question
-        The primary question, whose data set and mode are the defaults.
+        The primary question. Its data set and mode are the defaults.
 
     Raises
     ------
     ValueError
-        An unknown data set, arm or metric, a mode that is switched off, an arm against itself, a claim that is made
-        twice.
+        A data set, an arm or a metric is unknown, a mode is switched off, an arm is compared with itself, or a claim is
+        made twice.
     """
     claims: list[Claim] = []
     for name, written in study.claims.items():
@@ -63,5 +65,5 @@ def _claim(study: StudyConfig, name: str, written: ClaimOnArms, arms: Sequence[s
         raise ValueError(
             f"{where}.metric: unknown metric {written.metric!r}; metrics in mode {mode}: {', '.join(metrics)}"
         )
-    given = written.model_dump(include={"says", "source", "metric", "arm", "direction", "margin"})
-    return Claim(name=name, against=against, dataset=dataset, mode=mode, **given)
+    settings = written.model_dump(include={"says", "source", "metric", "arm", "direction", "margin"})
+    return Claim(name=name, against=against, dataset=dataset, mode=mode, **settings)

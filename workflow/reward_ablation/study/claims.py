@@ -1,8 +1,8 @@
 """The claims of a study, and the record of when each was declared.
 
-As with the primary question (`study.primary`), a claim that was declared before the first run is tested by the runs,
-and a claim that the runs suggested is not. So `study.json` says of each claim since when it is declared. A claim that
-is taken out once there are runs stays on record.
+As with the primary question (`study.primary`), the runs test a claim that was declared before the first run. They do
+not test a claim that they suggested. `study.json` therefore says when each claim was declared. A claim that is taken
+out after runs have finished stays on record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from reward_ablation.study.primary import MOST_NAMED, finished_runs, utc_now
 
 
 class Claim(BaseModel):
-    """A claim with all defaults filled in; keys of later versions are passed over."""
+    """A claim with all defaults filled in. Keys of later versions are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -38,7 +38,7 @@ class Claim(BaseModel):
 
     @property
     def key(self) -> str:
-        """First 8 hex digits of a digest of what is judged: all but the claim's name, words and source."""
+        """First 8 hex digits of the claim's digest, which leaves out the claim's name, words and source."""
         return key_of(self.model_dump(include={*Claim.model_fields} - {"name", "says", "source"}))
 
 
@@ -48,9 +48,9 @@ class DeclaredClaim(Claim):
     Attributes
     ----------
     declared : str
-        UTC, ISO 8601.
+        Time in UTC, ISO 8601.
     runs_then : int
-        Finished runs in the study's folder at that time; 0 where the claim came before the first run.
+        Number of finished runs in the study's folder at that time; 0 if the claim came before the first run.
     """
 
     declared: str
@@ -58,7 +58,7 @@ class DeclaredClaim(Claim):
 
 
 class ClaimsOnRecord(BaseModel):
-    """What `study.json` says of claims: those of today, and those that were taken out after there were runs."""
+    """The claims in `study.json`: the present claims, and claims that were taken out after runs had finished."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -66,12 +66,12 @@ class ClaimsOnRecord(BaseModel):
     withdrawn_claims: list[DeclaredClaim] = []
 
     def content(self) -> dict[str, Any]:
-        """Keys of `study.json`; none in a study that never had claims."""
+        """Keys and values for `study.json`; empty for a study that never had claims."""
         return {name: value for name, value in self.model_dump().items() if value}
 
 
 def recorded_claims(written: Any) -> ClaimsOnRecord:
-    """The claims in the content of a `study.json`; none where they cannot be read."""
+    """The claims in the content of a `study.json`; no claims if they cannot be read."""
     try:
         return ClaimsOnRecord.model_validate(written)
     except ValidationError:
@@ -79,7 +79,7 @@ def recorded_claims(written: Any) -> ClaimsOnRecord:
 
 
 def read_recorded_claims(path: Path) -> ClaimsOnRecord:
-    """The claims in a `study.json`; none where there is no such file, or none that can be read."""
+    """The claims in a `study.json`; no claims if there is no such file, or it cannot be read."""
     try:
         return recorded_claims(json.loads(path.read_bytes()))
     except (OSError, ValueError):
@@ -87,23 +87,23 @@ def read_recorded_claims(path: Path) -> ClaimsOnRecord:
 
 
 def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path) -> ClaimsOnRecord:
-    """The record to write: a claim on record keeps its time, another one is declared at this moment.
+    """The record to write. A claim on record keeps its time; a new claim gets the present time.
 
     Parameters
     ----------
     claims : sequence of Claim
-        Those of the config.
+        The claims of the config.
     before : ClaimsOnRecord
-        What is on record. A claim that was taken out and is put back has its former time.
+        The claims on record. A claim that was taken out and is put back gets its former time.
     runs : Path
-        Folder of the study's runs. A claim that is taken out after some of them were trained is kept as withdrawn.
+        Folder of the study's runs. A claim that is taken out after some of them have finished is kept as withdrawn.
     """
     keys = {claim.key for claim in claims}
-    there = 0 if keys == {claim.key for claim in before.claims} else finished_runs(runs)
-    withdrawn = [*before.withdrawn_claims, *(before.claims if there else [])]
+    finished = 0 if keys == {claim.key for claim in before.claims} else finished_runs(runs)
+    withdrawn = [*before.withdrawn_claims, *(before.claims if finished else [])]
     times = {claim.key: _since(claim) for claim in [*before.withdrawn_claims, *before.claims]}
     if keys - times.keys():
-        now = {"declared": utc_now(), "runs_then": there}
+        now = {"declared": utc_now(), "runs_then": finished}
         times |= dict.fromkeys(keys - times.keys(), now)
     return ClaimsOnRecord(
         claims=[DeclaredClaim(**claim.model_dump(), **times[claim.key]) for claim in claims],
@@ -116,19 +116,19 @@ def _since(claim: DeclaredClaim) -> dict[str, Any]:
 
 
 def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
-    """Since when claims are declared, in words: `a, b; declared 2026-01-31T12:00:00Z, before the first run`.
+    """When claims were declared, in words: `a, b; declared 2026-01-31T12:00:00Z, before the first run`.
 
     Parameters
     ----------
     record : ClaimsOnRecord
-        As `declared_claims` gives it.
+        The result of `declared_claims`.
     before : ClaimsOnRecord
-        What is on record already: other claims are still to be declared.
+        The claims that are already on record. Other claims are still to be declared.
     """
-    known = {claim.key for claim in before.claims + before.withdrawn_claims}
+    on_record = {claim.key for claim in before.claims + before.withdrawn_claims}
     names: dict[str, list[str]] = {}
     for claim in record.claims:
-        since = f"declared {claim.declared}" if claim.key in known else "to be declared at the next start"
+        since = f"declared {claim.declared}" if claim.key in on_record else "to be declared at the next start"
         runs = f"{claim.runs_then} {'run was' if claim.runs_then == 1 else 'runs were'} there"
         when = f"after {runs}" if claim.runs_then else "before the first run"
         names.setdefault(f"{since}, {when}", []).append(claim.name)
@@ -139,7 +139,7 @@ def since_words(record: ClaimsOnRecord, before: ClaimsOnRecord) -> str:
 
 
 def _named(names: Iterable[str]) -> str:
-    """The first names, and how many others there are."""
+    """The first names in words, and the number of the others."""
     every = list(names)
     more = len(every) - MOST_NAMED
     return ", ".join(every[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,7 +1,7 @@
 """Digest of the code that a stage runs: the syntax trees of its import closure in this package.
 
-Comments, docstrings, formatting and messages do not count. A change in any function that the stage can reach by import
-does, also by an import inside a function.
+Comments, docstrings, formatting and messages do not count. A change in any module that the stage reaches by imports
+counts, even if the import is inside a function.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ PACKAGE_ROOT = Path(__file__).parents[2]
 
 @cache
 def code_digest(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str, ...] = ()) -> str:
-    """Digest of the given modules and of all that they import from this package.
+    """Digest of modules and of all modules that they import from this package.
 
     Parameters
     ----------
     modules : str
-        Dotted names. A package stands for its `__main__` too, which is what a stage runs.
+        Dotted names. The name of a package includes its `__main__`, which a stage runs.
     root : Path
-        Folder that holds the package.
+        Folder that contains the package.
     without : tuple of str
-        Packages whose modules do not count; what only they import does not count either.
+        Packages whose modules do not count. Modules that only these packages import do not count either.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def code_digest(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str, ..
 
 
 def module_digests(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str, ...] = ()) -> dict[str, str]:
-    """Digest of each module that `code_digest` is over: 8 hex digits by dotted name, in order of the names."""
+    """Digest of each module that `code_digest` covers: 8 hex digits by dotted name, in order of the names."""
 
     def make() -> dict[str, str]:
         files = _files(modules, root, without)
@@ -60,14 +60,14 @@ def module_digests(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str,
 
 
 def _kept(kind: str, modules: tuple[str, ...], root: Path, without: tuple[str, ...], make: Callable[[], Any]) -> Any:
-    """What `make` works out; of this package itself, from disk where it is there."""
+    """The result of `make`. For this package itself, it comes from the cache on disk if it is there."""
     if root != PACKAGE_ROOT:
         return make()
     return kept(json.dumps([kind, modules, without]), make, package_files(root))
 
 
 def code_text(path: Path) -> str:
-    """Text of a file of this package, in which comments, docstrings, formatting and messages leave no trace."""
+    """Text of a file of this package, without comments, docstrings, formatting and messages."""
     return source(path, messages=False).text
 
 
@@ -83,9 +83,10 @@ def _files(modules: tuple[str, ...], root: Path, without: tuple[str, ...]) -> di
 
 
 def closure(start: set[str], file_of: Callable[[str], Path | None]) -> dict[str, Path]:
-    """Files of modules and of all that the modules import, in order of their names.
+    """Files of modules and of all modules that they import, in order of the modules' names.
 
-    `file_of` gives the file of a module, and None for one that does not count and for a name that is no module.
+    `file_of` returns the file of a module. It returns None for a module that does not count, and for a name that is not
+    a module.
     """
     waiting, seen, files = list(start), set[str](), dict[str, Path]()
     while waiting:
@@ -103,7 +104,7 @@ def closure(start: set[str], file_of: Callable[[str], Path | None]) -> dict[str,
 
 
 def is_own(module: str) -> bool:
-    """Whether a dotted name is of this package."""
+    """Whether a dotted name belongs to this package."""
     return module.split(".")[0] == PACKAGE
 
 
@@ -114,7 +115,7 @@ def file_of_module(module: str, root: Path = PACKAGE_ROOT) -> Path | None:
 
 @cache
 def package_files(root: Path) -> dict[str, Path]:
-    """File of each module of this package, as they are when a process first asks."""
+    """File of each module of this package, found once per process."""
     files = {}
     for path in sorted((root / PACKAGE).rglob("*.py"), key=lambda path: path.name == "__init__.py"):
         if not path.name.startswith("."):  # an editor's
@@ -123,7 +124,7 @@ def package_files(root: Path) -> dict[str, Path]:
 
 
 def file_below(root: Path, module: str) -> Path | None:
-    """File of a module below a folder of Python files; None where there is none."""
+    """File of a module below a folder of Python files; None if there is none."""
     base = root.joinpath(*module.split("."))
     candidates = (base / "__init__.py", base.with_suffix(".py"))
     return next((path for path in candidates if path.is_file()), None)

@@ -1,4 +1,4 @@
-"""From an arm's `combine` to its spec; TRL's own two methods are settings of TRL."""
+"""From an arm's `combine` to its spec. TRL's own two methods become settings of TRL instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ from reward_ablation.system.errors import StudyError
 
 
 def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
-    """An arm with TRL's setting in place of `weighted_sum` or `gdpo`, so that its runs are those of the setting."""
+    """An arm with TRL's setting in place of `combine: weighted_sum` or `combine: gdpo`.
+
+    Its runs are therefore the runs of an arm with that setting.
+
+    Raises
+    ------
+    ValueError
+        `combine: ...`: the method has a parameter, and TRL's own methods have none.
+    """
     if arm.combine is None or arm.combine.method not in OF_TRL:
         return arm
     method = arm.combine
@@ -34,13 +42,13 @@ def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
 
 
 def combine_spec(study: StudyConfig, arm: Arm, root: Path) -> CombineSpec | None:
-    """The spec of an arm's method of combination; None where it is TRL's.
+    """The spec of an arm's method of combination; None where TRL combines the components.
 
     Raises
     ------
     ValueError
-        `combine: ...`: an unknown method, a parameter that the method refuses, a component without a known range where
-        the method needs one, or settings that do not go with a combination.
+        `combine: ...`: the method is unknown or refuses a parameter, the method needs the range of a component whose
+        range is not known, or a setting conflicts with the method.
     """
     method = arm.combine
     if method is None:
@@ -68,36 +76,39 @@ def combine_spec(study: StudyConfig, arm: Arm, root: Path) -> CombineSpec | None
     return spec.model_copy(update={"code": code})
 
 
-def _gram(method: CombineMethod, asked: bool) -> Any:
-    if method.gram and not asked:
-        raise StudyError(f"gram: {method.method} goes by no gradients; leave it out")
-    return (method.gram or DEFAULT_GRAM) if asked else None
+def _gram(method: CombineMethod, uses_gradients: bool) -> Any:
+    if method.gram and not uses_gradients:
+        raise StudyError(f"gram: {method.method} uses no gradients; leave gram out")
+    return (method.gram or DEFAULT_GRAM) if uses_gradients else None
 
 
 def _bounds(study: StudyConfig, names: tuple[str, ...], root: Path) -> dict[str, list[float]]:
-    """Ranges of the components that take part, of those whose range is known."""
+    """Lowest and highest score of each component in `names` whose range is known."""
     bounds = {}
     for name in names:
         component = study.components[name]
-        known = range_of(component.function, component.parameters, root)
-        if known:
-            bounds[name] = [*known]
+        score_range = range_of(component.function, component.parameters, root)
+        if score_range:
+            bounds[name] = [*score_range]
     return bounds
 
 
 def check_settings(training: dict[str, Any], every: int, gram: str | None) -> None:
-    """Refuse TRL's settings that a method of combination takes the place of, and gradients that nobody measures."""
+    """Refuse settings of TRL that a method of combination replaces, and a method whose gradients are not measured.
+
+    `every` is the config's `gradients.every`, and `gram` the method's; None for a method that uses no gradients.
+    """
     if training.get("num_generations") == 1:
         raise StudyError("training.num_generations: 1 leaves nothing to compare within a group; set 2 or more")
     for name, ordinary in (("scale_rewards", ("group", True)), (AGGREGATION, ("sum_then_normalize",))):
         if name in training and training[name] not in ordinary:
-            raise StudyError(f"the method takes the place of training.{name}: {training[name]}; leave one of them out")
+            raise StudyError(f"the method replaces training.{name}: {training[name]}; leave one of the two out")
     if gram and not every:
-        raise StudyError("the method goes by gradients, which nobody measures; set gradients.every: 1")
+        raise StudyError("the method uses gradients, and the study measures none; set gradients.every: 1")
     accumulation = training.get("gradient_accumulation_steps", 1)
     generation = training.get("steps_per_generation") or accumulation
     if gram == "same_step" and (generation != accumulation or training.get("num_iterations", 1) != 1):
         raise StudyError(
-            "gram: same_step goes by the gradients of one step's completions, and here they are for several steps; "
+            "gram: same_step uses the gradients of one step's completions, and here completions are for several steps; "
             "leave training.steps_per_generation and num_iterations out, or set gram: previous"
         )

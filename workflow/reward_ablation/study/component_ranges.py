@@ -1,4 +1,4 @@
-"""Lowest and highest score of the components that come with the workflow, as their docstrings have them."""
+"""Lowest and highest score of the components that come with the workflow, as their docstrings state them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from reward_ablation.rewards.load import check_component, in_a_file
 
-#: Ends of the range by function: numbers, or names of parameters, of which the lowest and the highest value count.
+#: Ends of the range by function: numbers, or names of parameters. The lowest and the highest of the values count.
 RANGES: dict[str, tuple[float | str, ...]] = {
     **dict.fromkeys(("answer_format", "boxed_answer", "character_length", "correctness", "instructions"), (0.0, 1.0)),
     **dict.fromkeys(("keyword_steps", "random", "step_format", "tag_count", "token_length", "unit_tests"), (0.0, 1.0)),
@@ -25,13 +25,13 @@ RANGES: dict[str, tuple[float | str, ...]] = {
 
 
 def range_of(function: str, parameters: dict[str, Any], root: Path) -> tuple[float, float] | None:
-    """Lowest and highest score of a component; None where they are not known, or are the same.
+    """Lowest and highest score of a component; None where they are not known, or are equal.
 
-    Not known are those of a user's function, of a reward model, and of `constant`, which has one score.
+    They are not known for a user's function and for a reward model. `constant` has only one score.
     """
     if in_a_file(function) or function not in RANGES:
         return None
-    found: Callable = check_component(function, parameters, root)[0]
-    defaults = {name: parameter.default for name, parameter in inspect.signature(found).parameters.items()}
+    reward: Callable = check_component(function, parameters, root)[0]
+    defaults = {name: parameter.default for name, parameter in inspect.signature(reward).parameters.items()}
     ends = [float({**defaults, **parameters}[end] if isinstance(end, str) else end) for end in RANGES[function]]
     return (min(ends), max(ends)) if min(ends) < max(ends) else None

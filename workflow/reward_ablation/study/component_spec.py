@@ -1,4 +1,4 @@
-"""From a component of the config to its spec: what of its parameters decides scores, and what does not."""
+"""From a component of the config to its spec: which of its parameters decide scores, and which do not."""
 
 from __future__ import annotations
 
@@ -22,18 +22,33 @@ if TYPE_CHECKING:
 
 
 class Divided(NamedTuple):
-    """Parameters of a component: those in its spec, those that are not, and digests of what paths point to."""
+    """A component's parameters, divided by whether they are part of the spec."""
 
-    deciding: dict[str, Any]
-    others: dict[str, Any]
-    contents: dict[str, str]
+    deciding: dict[str, Any]  # parameters in the spec
+    others: dict[str, Any]  # parameters that are not in the spec
+    contents: dict[str, str]  # digests of the files and folders that parameters name, by parameter
 
 
 def component_spec(component: Component, root: Path, name: str) -> ComponentSpec:
-    """A component; a user's file counts by the digest of its syntax tree and of those that it imports.
+    """The spec of a component.
 
-    A parameter that names a file or a folder counts by the content, and a parameter that decides no score does not
-    count: see `rewards.parameters`. StudyErrors, such as that of a missing file, begin with the component's `name`.
+    The spec contains a user's file as a digest of the file's syntax tree and of the trees of the files that it imports.
+    It contains a parameter that names a file or a folder as a digest of the content. It leaves out a parameter that
+    decides no score: see `rewards.parameters`.
+
+    Parameters
+    ----------
+    component : Component
+        The component, as in the config.
+    root : Path
+        Folder that relative paths start from.
+    name : str
+        Name of the component, for the message of an error.
+
+    Raises
+    ------
+    StudyError
+        A file is missing, or a parameter is not as it should be.
     """
     spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
     try:
@@ -46,12 +61,12 @@ def component_spec(component: Component, root: Path, name: str) -> ComponentSpec
 
 
 def divide(function: str, parameters: dict[str, Any], root: Path) -> Divided:
-    """Divide a component's parameters by their markers; relative paths start from the root.
+    """Divide a component's parameters by their markers. Relative paths start from the root.
 
     Raises
     ------
     StudyError
-        A file or folder that a parameter names is missing, or its name is in an environment variable.
+        A file or folder that a parameter names is missing, or an environment variable holds its path.
     """
     marks = _present_marks(function, parameters, root)
     deciding = {name: value for name, value in parameters.items() if name not in marks}
@@ -61,19 +76,19 @@ def divide(function: str, parameters: dict[str, Any], root: Path) -> Divided:
 
 
 def _content(name: str, value: Any, mark: Mark, root: Path) -> str | None:
-    """Digest of what a parameter's path points to; None for a parameter that decides no score."""
-    from reward_ablation.rewards.parameters import Mark  # whose package imports the grader
+    """Digest of the file or folder that a parameter names; None for a parameter that decides no score."""
+    from reward_ablation.rewards.parameters import Mark  # here, because its package imports the grader
 
     if mark is Mark.NOT_IN_SPEC:
         return None
     if not isinstance(value, str):
-        raise StudyError(f"components: {name}: give the path in the config: what it points to decides the runs' keys")
+        raise StudyError(f"components: {name}: give the path in the config: the content there decides the runs' keys")
     return _digest(root / value, mark, f"components: {name}: {value}")
 
 
 def _present_marks(function: str, parameters: dict[str, Any], root: Path) -> dict[str, Mark]:
-    """Markers of a component's parameters; none of a model on the hub, whose name and commit are in the spec."""
-    from reward_ablation.rewards.load import marks_of_component  # which imports the grader
+    """Markers of a component's parameters. A model on the hub has none: the spec has its name and its commit."""
+    from reward_ablation.rewards.load import marks_of_component  # here, because it imports the grader
     from reward_ablation.rewards.parameters import Mark
 
     marks, revision = marks_of_component(function, root), parameters.get("revision")
@@ -88,8 +103,8 @@ def _present_marks(function: str, parameters: dict[str, Any], root: Path) -> dic
 
 
 def contents_without_models(function: str, parameters: dict[str, Any], root: Path) -> dict[str, str]:
-    """Digests as of `divide`, but for folders of models."""
-    from reward_ablation.rewards.load import marks_of_component  # which imports the grader
+    """The `contents` of `divide`, without folders of models."""
+    from reward_ablation.rewards.load import marks_of_component  # here, because it imports the grader
     from reward_ablation.rewards.parameters import Mark
 
     models = {name for name, mark in marks_of_component(function, root).items() if mark is Mark.MODEL}
@@ -99,7 +114,7 @@ def contents_without_models(function: str, parameters: dict[str, Any], root: Pat
 
 def _digest(path: Path, mark: Mark, where: str) -> str:
     """Digest of a file or folder."""
-    from reward_ablation.rewards.parameters import Mark  # whose package imports the grader
+    from reward_ablation.rewards.parameters import Mark  # here, because its package imports the grader
 
     if mark is Mark.FILE:
         if not os.path.isfile(path):  # Path.is_file raises where a name is too long

@@ -1,4 +1,4 @@
-"""Checks of a study's control, an arm that is rewarded at random, and of components that only some arms score."""
+"""Checks of a study's control, the arm that is rewarded at random, and of components that only some arms score."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from reward_ablation.config.designs import Arm
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.config.tracking import without_tracking
 
-#: The function that says nothing about a completion.
+#: The component function whose score does not depend on the completion.
 CONTROL_FUNCTION = "random"
 
 
 def check_control(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse a control that is no arm, or that is the arm which the others are compared with."""
+    """Refuse a control that is not an arm, or that is the baseline."""
     if study.control is None:
         return
     if study.control not in arms:
@@ -25,7 +25,7 @@ def check_control(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def control_warnings(study: StudyConfig, arms: dict[str, Arm]) -> list[str]:
-    """Warnings of a control that is no control: rewarded for something, or trained otherwise than the baseline."""
+    """Warnings about a control that is rewarded for something, or trained with other settings than the baseline."""
     if study.control is None:
         return []
     control, baseline = arms[study.control], study.baseline or next(iter(arms))

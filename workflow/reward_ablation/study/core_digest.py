@@ -1,7 +1,8 @@
-"""Digests of the code that decides results: a change of such code makes the results again.
+"""Digests of the code that decides results. When such code changes, the workflow makes the results again.
 
-A refactoring changes the code and not the results. `equivalent_code.json` declares digests equivalent that were shown
-to make the same bytes. Every digest here is the first one of its class, so that Snakemake sees no change.
+A refactoring changes the code but not the results. `equivalent_code.json` therefore lists classes of equivalent
+digests, whose code was shown to make the same bytes. A digest is always replaced by the first one of its class, so that
+Snakemake sees no change.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from reward_ablation.study.code_digest import PACKAGE, PACKAGE_ROOT, code_digest, module_digests, package_files
 
-#: Packages and modules whose code surrounds what decides results: it says, starts, fetches, locks, checks and records.
+#: Packages and modules that do not decide results: their code prints, starts, fetches, locks, checks and records.
 AROUND = tuple(
     f"{PACKAGE}.{name}"
     for name in (
@@ -24,7 +25,7 @@ AROUND = tuple(
         *("models.check", "models.fetch", "models.hub", "models.verify"),
     )
 )
-#: What decides the numbers of a run: packages and modules, with what is in them.
+#: Packages and modules that decide the numbers of a run.
 DECIDING = tuple(
     f"{PACKAGE}.{name}"
     for name in (
@@ -44,16 +45,17 @@ DECIDING = tuple(
         "models.reward_model",
     )
 )
-#: Packages on the way to these. Nothing but names is in them.
+#: Parent packages of these. They contain no code of their own.
 _PARENTS = {PACKAGE, f"{PACKAGE}.training", f"{PACKAGE}.rewards"}
-#: Modules that write and read checkpoints, beside the core. Where one has changed, old checkpoints are of no use.
+#: Modules outside the core that write and read checkpoints. If one of them changes, old checkpoints are not used.
 _CHECKPOINT_MODULES = tuple(
     f"{PACKAGE}.training.around.{name}" for name in ("checkpoints", "parts", "resumed_state", "saving_trainer")
 )
-#: The package whose modules all count.
+#: The package of the core. All its modules count.
 CORE = f"{PACKAGE}.training.core"
-#: Modules behind each stage whose results cost GPU hours or decide what is trained on. A model that is fetched is the
-#: same whatever code fetches it: the spec has its revision, or a digest of its content or of the demo model's code.
+#: Modules of each stage whose results cost GPU hours or decide what is trained on. The stage `models` has none, because
+#: a fetched model does not depend on the code that fetches it: the spec has the model's revision, or a digest of its
+#: content or of the demo model's code.
 STAGES = {
     "data": (f"{PACKAGE}.data.problems",),
     "demo_model": (f"{PACKAGE}.models.demo",),
@@ -64,27 +66,28 @@ STAGES = {
 }
 _COMPONENTS = f"{PACKAGE}.rewards.components"
 _COMBINATION = f"{PACKAGE}.combination"
-#: Modules that decide a component's scores, and that the component does not import itself: `rewards` knows no torch.
+#: Modules that decide a component's scores but that the component does not import, because `rewards` imports no torch.
 _BEHIND = {f"{_COMPONENTS}.reward_model": (f"{PACKAGE}.models.reward_model",)}
 _FILE = "equivalent_code.json"
 
 
 @cache
 def deciding_digest(name: str) -> str:
-    """Digest of the code behind some results: the first of its class, 16 hex digits.
+    """Digest of the code that decides some results: the first digest of its class, 16 hex digits.
 
     Parameters
     ----------
     name : str
-        A name of `STAGES`, `core`, or the dotted name of a module.
+        A key of `STAGES`, `core`, or the dotted name of a module.
     """
     return first_of_class(name, present_digest(name))
 
 
 def present_digest(name: str) -> str:
-    """Digest of the code behind some results as the code is now, without regard to equivalent digests.
+    """Digest of the present code that decides some results, without regard to equivalent digests.
 
-    A component's digest leaves out modules that the core imports: the core's digest covers them already.
+    A component's digest leaves out modules that the core imports, because the core's digest already covers them.
+    `name` is as in `deciding_digest`.
     """
     if name == "core":
         return code_digest(*core_modules(), without=AROUND)
@@ -95,12 +98,12 @@ def present_digest(name: str) -> str:
 
 
 def training_digest(functions: Iterable[str]) -> str:
-    """Digest of the code that decides a run's numbers: that of the core, and those of the components in use.
+    """Digest of the code that decides a run's numbers: of the core, and of the components in use.
 
     Parameters
     ----------
     functions : iterable of str
-        Of the components: built-in names; a user's `file.py:function` counts in the run's spec instead.
+        Functions of the components. Only built-in ones count here; the run's spec covers a user's `file.py:function`.
 
     Returns
     -------
@@ -111,14 +114,14 @@ def training_digest(functions: Iterable[str]) -> str:
 
 
 def training_modules(functions: Iterable[str]) -> dict[str, str]:
-    """Digest of each module that `training_digest` is over."""
+    """Digest of each module that `training_digest` covers."""
     return _modules_of(*core_modules(), *scoring_modules(functions))
 
 
 def command_modules(functions: Iterable[str]) -> dict[str, str]:
-    """Digest of each module of the training command, also of those that only surround what decides numbers.
+    """Digest of each module of the training command, including modules that decide no numbers.
 
-    The package of methods of combination counts only where the run has such a method.
+    The package of combination methods is included only if the run uses one of them.
     """
     every = module_digests(f"{PACKAGE}.training", *scoring_modules(functions))
     used = training_modules(functions)
@@ -126,29 +129,29 @@ def command_modules(functions: Iterable[str]) -> dict[str, str]:
 
 
 def component_modules(functions: Iterable[str]) -> list[str]:
-    """Modules of the built-in components among these functions, and of methods of combination, which have a dot."""
+    """Modules of the built-in components among these functions, and of combination methods, whose names have a dot."""
     built_in = [name for name in sorted(set(functions)) if ":" not in name]
     return [f"{PACKAGE}.{name}" if "." in name else f"{_COMPONENTS}.{name}" for name in built_in]
 
 
 def scoring_modules(functions: Iterable[str]) -> list[str]:
-    """Modules of the built-in components among these functions, and those that stand behind them."""
+    """Modules of the built-in components among these functions, and further modules that decide their scores."""
     return _with_behind(component_modules(functions))
 
 
 def _with_behind(modules: Iterable[str]) -> list[str]:
-    """Modules of components, and those that stand behind them."""
+    """Modules of components, and the modules in `_BEHIND` that decide their scores."""
     return [each for module in modules for each in (module, *_BEHIND.get(module, ()))]
 
 
 def core_modules() -> list[str]:
-    """All modules of the folder of the core, also those that no other one imports."""
+    """All modules in the core's folder, including modules that no other module imports."""
     return sorted(module for module in package_files(PACKAGE_ROOT) if _is_in(module, (CORE,)))
 
 
 @cache
 def _core() -> dict[str, str]:
-    """Digest of each module of the core's digest; what components share with the core counts there."""
+    """Digest of each module that the core's digest covers, including modules that components share with the core."""
     return _modules_of(*core_modules())
 
 
@@ -161,12 +164,12 @@ def _digest(digests: dict[str, str]) -> str:
 
 
 def is_around(module: str) -> bool:
-    """Whether a module of the training command, by its dotted name, only surrounds what decides numbers."""
+    """Whether a module of the training command, given by its dotted name, decides no numbers."""
     return module not in _PARENTS and not _is_in(module, DECIDING)
 
 
 def of_checkpoints(modules: dict[str, str]) -> dict[str, str]:
-    """Of the digests of all modules of the training command, those that checkpoints depend on."""
+    """The digests of the modules that checkpoints depend on, among all modules of the training command."""
     return {name: digest for name, digest in modules.items() if _is_in(name, (CORE, *_CHECKPOINT_MODULES))}
 
 
@@ -175,7 +178,7 @@ def _is_in(module: str, names: tuple[str, ...]) -> bool:
 
 
 def first_of_class(name: str, digest: str) -> str:
-    """The first of the digests that are declared equivalent to one, or the digest itself."""
+    """The first digest of the class that a digest belongs to, or the digest itself if it belongs to none."""
     for entry in equivalents().get(name, []):
         if digest in entry["digests"]:
             return entry["digests"][0]
@@ -184,9 +187,9 @@ def first_of_class(name: str, digest: str) -> str:
 
 @cache
 def equivalents() -> dict[str, list[dict[str, Any]]]:
-    """Classes of digests by name.
+    """Classes of equivalent digests by name.
 
-    Each has `digests`, the first of which stands for all, and `shown_by`: the test or the command that showed that
+    Each class has `digests`, the first of which stands for all, and `shown_by`, the test or command that showed that
     the code of all these digests makes the same bytes.
     """
     return json.loads((files("reward_ablation.study") / _FILE).read_text())

@@ -1,4 +1,4 @@
-"""What `study.json` says of a study."""
+"""The content of `study.json`: a study in summary, and its runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def summary_of(study: Study) -> dict[str, Any]:
-    """What stages that look at all runs need to know, but for the runs themselves."""
+    """What stages that work on all runs need to know about the study, except the runs themselves."""
     config = study.config
     methods = methods_of(study)
     datasets = list(zip(study.dataset_names, study.datasets, strict=True))
@@ -47,7 +47,7 @@ def summary_of(study: Study) -> dict[str, Any]:
 
 
 def methods_of(study: Study) -> dict[str, dict[str, str]]:
-    """The method of combination of each arm, by the arm; empty where no arm of the config has one."""
+    """The method of combination of each arm; empty if no arm of the config sets one."""
     if not any(arm.combine for arm in study.config.expanded_arms().values()):
         return {}
     trl = {aggregation: method for method, aggregation in OF_TRL.items()}
@@ -60,7 +60,7 @@ def methods_of(study: Study) -> dict[str, dict[str, str]]:
 
 
 def described_runs(study: Study) -> list[dict[str, Any]]:
-    """Each run of each arm, with its spec; arms with the same spec share their runs."""
+    """Each run of each arm, with its spec. Arms with the same spec share their runs."""
     runs = []
     for arm, key in study.keys.items():
         seeds = study.config.seeds_of(arm)
@@ -72,6 +72,6 @@ def described_runs(study: Study) -> list[dict[str, Any]]:
 
 
 def title_of(source: dict[str, Any]) -> str:
-    """A source in a few words, such as `gsm8k train` or `Qwen/Qwen2.5-1.5B-Instruct`."""
+    """A source of data or of a model as a title, such as `gsm8k train` or `Qwen/Qwen2.5-1.5B-Instruct`."""
     what = source.get("id") or source.get("path") or source["source"]
     return f"{what} {source['split']}" if source.get("split") else str(what)

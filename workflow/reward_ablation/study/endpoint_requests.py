@@ -1,6 +1,7 @@
-"""Requests to endpoints that a study makes for nothing, or by its metrics: told before anything is asked.
+"""Warnings about requests to endpoints, before any request is made.
 
-A component makes requests for nothing where it scores arms that are not trained on it.
+The warnings are about needless requests of components, and about requests of metrics. A component makes needless
+requests if it scores arms that are not trained on it.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from reward_ablation.study.spec import data_spec
 
 #: The component that asks an endpoint.
 JUDGE = "judge"
-#: TRL's default.
+#: TRL's default for the micro batch.
 BATCH = 8
 
 
 def request_warnings(study: StudyConfig, runs: Iterable[Run], root: Path) -> list[str]:
-    """A warning for each component that asks an endpoint about completions of runs with a weight of 0 on it."""
+    """A warning for each component that asks an endpoint about completions of runs in which its weight is 0."""
     warnings = []
     every = list(runs)
     for name, component in study.components.items():
@@ -41,7 +42,8 @@ def request_warnings(study: StudyConfig, runs: Iterable[Run], root: Path) -> lis
 def metric_warnings(study: StudyConfig, runs: Iterable[Run], root: Path) -> list[str]:
     """A warning for each metric that asks an endpoint about the stored answers, with the number of answers.
 
-    Equal answers are asked about once, and answers that are judged already not again.
+    The number is an upper bound: equal answers are judged once, and answers that are already judged are not judged
+    again.
     """
     asking = {name: function for name, (function, _) in study.metric_functions().items() if asks(function, root)}
     if not asking:
@@ -61,9 +63,9 @@ def metric_warnings(study: StudyConfig, runs: Iterable[Run], root: Path) -> list
 
 
 def judged_models(study: StudyConfig, runs: list[Run]) -> int | None:
-    """Models whose answers are judged: the base model, those of the runs and those that runs keep on the way.
+    """Number of models whose answers are judged: the base model, the final models, and models kept during training.
 
-    None where runs keep models and nothing says how many steps they have.
+    None if runs keep models and their number of steps is not set.
     """
     kept = 0
     for run in runs if study.keep_models else ():
@@ -75,7 +77,7 @@ def judged_models(study: StudyConfig, runs: list[Run]) -> int | None:
 
 
 def known_questions(study: StudyConfig, name: str, source: ProblemSource, root: Path) -> int | None:
-    """Questions of an evaluation set, at most; None where the set is not prepared and nothing else says how many."""
+    """Upper bound of an evaluation set's questions; None if neither a prepared set nor the config says it."""
     record = root / study.root / "data" / "evaluation" / f"{name}-{data_spec(study, source, root).key}.json"
     try:
         return int(json.loads(record.read_bytes())["rows"])
@@ -86,12 +88,12 @@ def known_questions(study: StudyConfig, name: str, source: ProblemSource, root: 
 
 
 def _asking(function: str) -> str:
-    """What a function does that `asks`; of a user's function only its form is known."""
+    """Words for what an asking function does. Of a user's function, we only know that it is asynchronous."""
     return "asks an endpoint" if function == JUDGE else "is asynchronous; if it asks an endpoint, it does so"
 
 
 def asks(function: str, root: Path) -> bool:
-    """Whether a component or metric asks an endpoint, as far as known: the judge, and users' `async def`."""
+    """Whether a component or metric may ask an endpoint: the judge does, and a user's `async def` may."""
     if not in_a_file(function):
         return function == JUDGE
     tree = ast.parse(user_file(function, root).read_bytes())
@@ -100,7 +102,10 @@ def asks(function: str, root: Path) -> bool:
 
 
 def _requests(idle: list[Run], every: list[Run]) -> str:
-    """Requests of some runs among those of all: one for each completion, by step where no number of steps is set."""
+    """Number of the idle runs' requests and of all runs' requests, in words: one request for each completion.
+
+    The numbers are per step if a run's number of steps is not set.
+    """
     steps = {run.name: run.arm_spec.training.get("max_steps", -1) for run in every}
     known = all(isinstance(number, int) and number > 0 for number in steps.values())
     few, all_of_them = (
@@ -111,7 +116,7 @@ def _requests(idle: list[Run], every: list[Run]) -> str:
 
 
 def completions_of_step(spec: ArmSpec) -> float:
-    """Completions that a run samples for each optimiser step: a generation serves `num_iterations` steps."""
+    """Number of completions that a run samples per optimiser step. A generation serves `num_iterations` steps."""
     training = spec.training
     batch = training.get("per_device_train_batch_size", BATCH) * training.get("gradient_accumulation_steps", 1)
     return batch * spec.process_count / training.get("num_iterations", 1)

@@ -1,4 +1,4 @@
-"""Files in the layouts of other systems."""
+"""Names of the files that a study exports in the layouts of other systems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from collections.abc import Iterable
 
 
 def exported_files(layouts: Iterable[str], runs: Iterable[str], datasets: list[str]) -> list[str]:
-    """Files of all runs in these layouts, below the results folder; `datasets` are names of evaluation sets."""
+    """Exported files of all runs, below the results folder.
+
+    Parameters
+    ----------
+    layouts : iterable of str
+        Names of the systems.
+    runs : iterable of str
+        Names of the runs.
+    datasets : list of str
+        Names of the evaluation sets.
+    """
     answers = [f"eval_{moment}_{name}.jsonl" for moment in ("before", "after") for name in datasets]
     of_layout = {
         "rldynamics": ["all_rewards.json"],

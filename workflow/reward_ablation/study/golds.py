@@ -1,4 +1,4 @@
-"""Which sets of problems need answers: where a component asks for them, or evaluation grades by them."""
+"""Which sets of problems need answers, because a component asks for answers or evaluation grades by them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from reward_ablation.config.study_config import StudyConfig
 def training_golds(study: StudyConfig, root: Path) -> bool:
     """Whether training problems need answers.
 
-    A source that earlier versions took keeps its problems with answers, whoever asks for them: the keys of its runs
-    stay. A source with further columns, or one that says that it has no answers, is checked where a component asks.
+    A kind of source that earlier versions accepted always needs answers, so that the keys of its runs stay. A source
+    with further columns, or one declared without answers, needs answers only if a component asks for them.
     """
     return _always_had_golds(study.data.train) or bool(asking_components(study, root))
 
@@ -23,14 +23,14 @@ def evaluation_golds(study: StudyConfig, root: Path) -> bool:
 
 
 def demonstration_golds(study: StudyConfig) -> bool:
-    """Whether demonstrations of the supervised start need answers; of earlier sources as in `training_golds`."""
+    """Whether demonstrations of the supervised start need answers. Some sources always do, as in `training_golds`."""
     assert study.sft
     return _always_had_golds(study.sft.data) or any("{answer}" in template for template in study.sft.templates)
 
 
 def asking_components(study: StudyConfig, root: Path) -> list[str]:
     """Names of the components that ask for the column `answer`."""
-    from reward_ablation.rewards.load import check_component  # which imports the grader
+    from reward_ablation.rewards.load import check_component  # here, because it imports the grader
 
     further = further_columns(study.data.train)
     return [
@@ -42,7 +42,7 @@ def asking_components(study: StudyConfig, root: Path) -> list[str]:
 
 def asking_metrics(study: StudyConfig, root: Path) -> list[str]:
     """Names of the study's own metrics that ask for the column `answer`."""
-    from reward_ablation.rewards.load import check_component  # which imports the grader
+    from reward_ablation.rewards.load import check_component  # here, because it imports the grader
 
     further = [column for source in study.data.evaluation.values() for column in further_columns(source)]
     return [
@@ -53,7 +53,13 @@ def asking_metrics(study: StudyConfig, root: Path) -> list[str]:
 
 
 def check_answers(study: StudyConfig, root: Path) -> None:
-    """Refuse data without answers where something asks for them: ValueError `key: what is wrong; what is allowed`."""
+    """Refuse data without answers if a component, a metric or a template needs answers.
+
+    Raises
+    ------
+    ValueError
+        `key: what is wrong; what to do`.
+    """
     if not has_answers(study.data.train) and (asking := asking_components(study, root)):
         raise ValueError(
             f"data.train: {_without_answers(study.data.train)}, and components.{asking[0]} asks for them; take the "

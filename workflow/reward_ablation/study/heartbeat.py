@@ -1,4 +1,4 @@
-"""The heartbeat of a run: a small file in which a training process says what it is doing, and which `status` reads."""
+"""The heartbeat of a run: a small file in which the training process says what it is doing. `status` reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from reward_ablation.system.files import atomic_path
 
-#: In the work folder of an unfinished run.
+#: Name of the heartbeat in the work folder of an unfinished run.
 FILE = "heartbeat.json"
 #: What a process is doing, in the words that `status` shows.
 STARTING, TRAINING, SAVING, STOPPED = "starting", "training", "saving a checkpoint", "stopped"
@@ -25,16 +25,17 @@ class Heartbeat(BaseModel):
     Attributes
     ----------
     at : float
-        When the file was written, in seconds since 1970, by the clock of the process's machine.
+        Time of writing, in seconds since 1970, by the clock of the process's machine.
     doing : str
+        What the process was doing, in the words that `status` shows.
     step, steps : int or None
-        Optimiser steps that are done, and in all; None before training begins.
+        Number of finished optimiser steps, and of all steps; None before training begins.
     reward : float or None
-        Mean reward of the last step that generated completions; None where no completion has a score.
+        Mean reward of the last step that generated completions; None if no completion has a score.
     seconds_per_step : float or None
-        Mean of this attempt's steps.
+        Mean over this attempt's steps.
     why : str
-        Why the process has stopped.
+        Why the process has stopped; empty before.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=True)
@@ -49,24 +50,24 @@ class Heartbeat(BaseModel):
 
     @property
     def stopped(self) -> bool:
-        """Whether the process has stopped in order: the same command goes on from its checkpoint."""
+        """Whether the process has stopped in order, so that the same command resumes from its checkpoint."""
         return self.doing == STOPPED
 
 
 def beat(work: Path, doing: str, **facts: Any) -> None:
-    """Write the heartbeat; facts of this attempt that are not given stay as they were.
+    """Write the heartbeat. Facts of this attempt that are not passed stay as they were.
 
-    The file may be lost in a power cut: nothing is flushed to disk. A file that cannot be written is left out, since
-    no run should fail for its heartbeat.
+    A power cut may lose the file, because nothing is flushed to disk. If the file cannot be written, this is ignored:
+    no run should fail because of its heartbeat.
 
     Parameters
     ----------
     work : Path
         Work folder of the run.
     doing : str
-        `STARTING` begins a new attempt, which knows no facts yet.
+        What the process is doing. `STARTING` begins a new attempt and drops the facts of the earlier one.
     facts : int, float or str
-        Attributes of `Heartbeat`.
+        Attributes of `Heartbeat` to change.
     """
     before = None if doing == STARTING else read_heartbeat(work)
     known = before.model_dump() if before else {}
@@ -76,7 +77,7 @@ def beat(work: Path, doing: str, **facts: Any) -> None:
 
 
 def read_heartbeat(work: Path) -> Heartbeat | None:
-    """The heartbeat in a work folder; None where there is none, or none that can be read."""
+    """The heartbeat in a work folder; None if there is none, or it cannot be read."""
     try:
         return Heartbeat.model_validate_json((work / FILE).read_bytes())
     except (OSError, ValueError):

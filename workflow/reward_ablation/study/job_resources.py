@@ -1,4 +1,4 @@
-"""What a study's jobs ask Snakemake for: GPUs, or shares of GPUs, and the resources of the config."""
+"""Snakemake's resources of a study's jobs: GPUs, or shares of GPUs, and the resources of the config."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SIZES = ("mem_mb", "disk_mb")
 class JobResources:
     """Snakemake's resources of jobs, by name.
 
-    In a study whose runs share GPUs, all jobs on GPUs have two resources more: the parts of GPUs that they take, which
-    Snakemake counts, and the share in words.
+    In a study whose runs share GPUs, all jobs on GPUs have two further resources: the number of parts of GPUs that they
+    take, which Snakemake counts, and the share in words.
     """
 
-    launch: Launch  # the study's
-    runs: dict[str, Run]
+    launch: Launch  # of the study
+    runs: dict[str, Run]  # by name
 
     @cached_property
     def counts_parts(self) -> bool:
@@ -33,35 +33,36 @@ class JobResources:
 
     @property
     def gpus_in_message(self) -> str:
-        """What the message of a rule has in the place of a job's number of GPUs."""
+        """Placeholder, in the message of a rule, for a job's number of GPUs or its share of one."""
         return f"{{resources.{SHARE if self.counts_parts else 'gpu'}}}"
 
     def of_gpus(self, gpus: int, share: float = 1.0) -> dict[str, int | str]:
-        """Of a job that has a number of GPUs, or a share of one."""
+        """Resources of a job with a number of GPUs, or with a share of one."""
         if not self.counts_parts:
             return {"gpu": gpus}
         return {"gpu": gpus, PARTS: parts_of(gpus, share), SHARE: share_text(gpus * share)}
 
     @property
     def of_evaluation(self) -> dict[str, int | str]:
-        """Of an evaluation: none or one GPU, or the share that the study's runs have."""
+        """Resources of an evaluation: no GPU, one GPU, or the same share of a GPU as the study's runs."""
         return self.of_gpus(min(1, self.launch.gpus), self.launch.share)
 
     @cached_property
     def of_run(self) -> dict[str, int | Callable[[Any], int | str | None]]:
-        """Of a training job, each as a function of the wildcards.
+        """Resources of a training job, each as a function of the wildcards.
 
-        One that an arm does not ask for is None, which Snakemake takes as not set, or 0 where it wants a number. A
-        number that all runs ask for is no function: Snakemake would ask it for each job, a second for 5,000 runs.
+        A resource that an arm does not set is None, which means not set for Snakemake, or 0 where Snakemake needs a
+        number. A number that is the same for all runs is not a function: Snakemake would call the function for each
+        job, which takes a second for 5,000 runs.
         """
         of_runs = {name: self._of(run) for name, run in self.runs.items()}
-        names = dict.fromkeys(name for asked in of_runs.values() for name in asked)
-        found: dict[str, int | Callable[[Any], int | str | None]] = {}
+        names = dict.fromkeys(name for own in of_runs.values() for name in own)
+        resources: dict[str, int | Callable[[Any], int | str | None]] = {}
         for name in names:
-            by_run = {run: asked.get(name, 0 if name in SIZES else None) for run, asked in of_runs.items()}
+            by_run = {run: own.get(name, 0 if name in SIZES else None) for run, own in of_runs.items()}
             value, *others = set(by_run.values())
-            found[name] = value if not others and isinstance(value, int) else partial(_of_wildcards, by_run)
-        return found
+            resources[name] = value if not others and isinstance(value, int) else partial(_of_wildcards, by_run)
+        return resources
 
     def _of(self, run: Run) -> dict[str, int | str]:
         launch = run.launch

@@ -1,8 +1,8 @@
-"""Digests of this package's code on disk: a start of the workflow needs them all, and reading them is fast.
+"""A cache, on disk, of the digests of this package's code. A start of the workflow needs all of them.
 
-The digests hold for one state of the package: the key is over the names and the texts of all its Python files, so one
-changed letter makes every digest again. The file lies beside Python's own compiled modules and is trusted as they are:
-who can write there can change the code itself. A file that was damaged, or that has another key, counts as none.
+The digests hold for one state of the package. The cache's key covers the names and texts of all Python files, so that
+one changed letter makes all digests anew. The file lies beside Python's compiled modules and is trusted like them:
+whoever can write there can change the code itself. A damaged file, or a file with another key, is ignored.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ FILE = Path(cache_from_source(__file__)).with_suffix(".json")
 
 
 def kept(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path = FILE) -> Any:
-    """A digest from the file, or a new one, which is written to the file when this process ends.
+    """A digest from the cache, or a new digest, which is written to the cache when this process ends.
 
     Parameters
     ----------
     name : str
-        What the digest is of.
+        Name of the digest in the cache.
     make : callable
-        Works the digest out from `content` of the package's files, and from nothing else.
+        Computes the digest from `content` of the package's files, and from nothing else.
     files : dict of str to Path
         All modules of the package.
     file : Path
+        File of the cache.
     """
     key = package_key(tuple(files.items()))
     digests = read(file, key)
@@ -56,7 +57,7 @@ def package_key(files: tuple[tuple[str, Path], ...]) -> str:
 
 @cache
 def read(file: Path, key: str) -> dict[str, Any]:
-    """The digests in a file that were written for a key; none where the file is not as it was written."""
+    """The digests in a file, if they were written for this key and the file is not damaged; else none."""
     try:
         seal, _, text = file.read_text(encoding="utf-8").partition("\n")
         written = json.loads(text) if seal == _sha256(text) else {}
@@ -67,7 +68,7 @@ def read(file: Path, key: str) -> dict[str, Any]:
 
 
 def write(file: Path, key: str, digests: dict[str, Any]) -> None:
-    """Write the digests for a key, sealed against damage; a folder that cannot be written to stays as it is."""
+    """Write the digests for a key, with a checksum. Do nothing if the folder cannot be written to."""
     text = json.dumps({"key": key, "digests": digests})
     with suppress(OSError), atomic_path(file, durable=False) as temporary:
         temporary.write_text(f"{_sha256(text)}\n{text}", encoding="utf-8")

@@ -1,8 +1,9 @@
-"""The record of a sequential study's looks, in `study.json`: which contrasts are decided, which seeds each arm has.
+"""The record of a sequential study's looks, in `study.json`: the decided contrasts, and the seeds of each arm.
 
-A look is on record as a whole, after all its evaluations, and stays as it is: neither another start nor other code
-judges it again. Which seeds a start runs follows from the record alone. Whoever changes the looks, the question or an
-arm of the question after the first look begins anew, and the record says so: the error of both together is not kept.
+A look is recorded as a whole, after all its evaluations. It is never judged again, neither by another start nor by
+other code. The seeds that a start runs follow from the record alone. If the looks, the question or an arm of the
+question change after the first look, the looks begin anew. The record then says so, because the error of the looks
+before and after the change together is not controlled.
 """
 
 from __future__ import annotations
@@ -24,24 +25,28 @@ Decision = Literal["different", "equivalent", "open", "undecided"]
 
 
 class _Part(BaseModel):
-    """A part of the record; keys of later versions are passed over."""
+    """A part of the record. Keys of later versions are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class ContrastAtLook(Contrast):
-    """What a look says of a contrast.
+    """The result of a contrast at a look.
 
     Attributes
     ----------
+    estimate : float
+        The estimated difference.
     low, high : float
         Ends of the repeated interval.
     p : float
-        Of the estimator at this look.
+        p-value of the estimate at this look.
     p_holm : float
-        Corrected for all looks and contrasts.
+        p-value corrected for all looks and contrasts.
     boundary : float
-        The p-value below which this contrast would have been decided, were it the first one.
+        The p-value below which this contrast would have been decided if it had been the first one.
+    decision : str
+        The decision on the contrast.
     """
 
     estimate: float
@@ -54,7 +59,7 @@ class ContrastAtLook(Contrast):
 
 
 class Look(_Part):
-    """A look: the number of seeds, when it was taken, the open contrasts then, and the error that is left after it."""
+    """A look: its number of seeds, its time, the contrasts that were open, and the error that is left after it."""
 
     seeds: int
     date: str
@@ -63,18 +68,22 @@ class Look(_Part):
 
 
 class LooksPlan(_Part):
-    """What is decided before the first look, as in the config.
+    """The plan of looks, which is fixed before the first look.
 
     Attributes
     ----------
+    looks : list of int
+        Number of seeds at each look.
+    stop : str
+        How the error is spent over the looks.
     margin : float or None
-        The equivalence margin.
+        The equivalence margin; None if the study tests no equivalence.
     level : float
         The familywise error of all looks together.
     question, evaluation : str
-        Keys of the primary question, and of the settings of evaluation.
+        Keys of the primary question, and of the evaluation's settings.
     arms : dict of str to str
-        Keys of the arms that the question compares.
+        Keys of the arms that the question compares, by arm.
     """
 
     looks: list[int]
@@ -92,7 +101,7 @@ class LooksPlan(_Part):
 
 
 class Declared(LooksPlan):
-    """A plan with the time when it was recorded, the finished runs at that time, and the looks that were taken."""
+    """A plan with the time of its record, the number of finished runs at that time, and the looks taken since."""
 
     declared: str
     runs_then: int
@@ -100,16 +109,16 @@ class Declared(LooksPlan):
 
 
 class Sequential(Declared):
-    """The plan of today. `earlier` are plans that it replaced after their first look, the oldest first.
+    """The present plan. `earlier` are plans that were replaced after their first look, the oldest first.
 
-    `in_force` is False where the config has a list of seeds instead, for one start or for good.
+    `in_force` is False if the config now has a list of seeds instead, for one start or for good.
     """
 
     earlier: list[Declared] = []
     in_force: bool = True
 
     def decision(self, contrast: Contrast) -> tuple[Look, ContrastAtLook] | None:
-        """The last look at a contrast, with what it says; None before the first look."""
+        """The last look at a contrast, and its result; None before the first look."""
         for look in reversed(self.taken):
             for at_look in look.contrasts:
                 if (at_look.arm, at_look.against) == (contrast.arm, contrast.against):
@@ -118,19 +127,19 @@ class Sequential(Declared):
 
     def is_open(self, contrast: Contrast) -> bool:
         """Whether a contrast may get further seeds."""
-        found = self.decision(contrast)
-        return found is None or found[1].decision == "open"
+        last = self.decision(contrast)
+        return last is None or last[1].decision == "open"
 
     @property
     def next_look(self) -> int | None:
-        """Number of the look that comes next, from 0; None where all contrasts are closed, or no look is left."""
+        """Number of the next look, from 0; None if all contrasts are decided, or no look is left."""
         if self.taken and not any(each.decision == "open" for each in self.taken[-1].contrasts):
             return None
         return len(self.taken) if len(self.taken) < len(self.looks) else None
 
 
 def recorded_looks(written: Any) -> Sequential | None:
-    """The record in the content of a `study.json`; None where it has none that can be read."""
+    """The record in the content of a `study.json`; None if there is none, or it cannot be read."""
     try:
         return Sequential.model_validate(written["sequential"])
     except (ValidationError, KeyError, TypeError):
@@ -138,7 +147,7 @@ def recorded_looks(written: Any) -> Sequential | None:
 
 
 def read_recorded_looks(path: Path) -> Sequential | None:
-    """The record in a `study.json`; None where there is no such file, or none that can be read."""
+    """The record in a `study.json`; None if there is no such file, or it cannot be read."""
     try:
         return recorded_looks(json.loads(path.read_bytes()))
     except (OSError, ValueError):
@@ -146,15 +155,15 @@ def read_recorded_looks(path: Path) -> Sequential | None:
 
 
 def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path) -> Sequential | None:
-    """The record to write: the present record while the plan stays, else a new record with the time of this moment.
+    """The record to write: the record on file if the plan is the same, else a new record with the present time.
 
     Parameters
     ----------
     plan : LooksPlan or None
-        None where the config has a list of seeds. The record then stays, out of force.
+        The plan of the config; None if the config has a list of seeds. The record then stays, but is not in force.
     before : Sequential or None
-        What is on record. A plan that was replaced after its first look stays on record. A config that returns to this
-        plan has the looks of the plan again.
+        The record on file. A plan that is replaced after its first look stays on record. If the config returns to
+        such a plan, it has the looks of that plan again.
     runs : Path
         Folder of the study's runs.
     """
@@ -162,9 +171,9 @@ def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path
         return before and before.model_copy(update={"in_force": plan is not None})
     replaced = [] if before is None else [*before.earlier, *([_without_earlier(before)] if before.taken else [])]
     earlier = [each for each in replaced if each.key != plan.key]
-    known = next((each for each in replaced if each.key == plan.key), None)
-    if known is not None:
-        return Sequential(**known.model_dump(), earlier=earlier)
+    returned_to = next((each for each in replaced if each.key == plan.key), None)
+    if returned_to is not None:
+        return Sequential(**returned_to.model_dump(), earlier=earlier)
     return Sequential(**plan.model_dump(), declared=utc_now(), runs_then=finished_runs(runs), earlier=earlier)
 
 
@@ -173,22 +182,22 @@ def _without_earlier(record: Sequential) -> Declared:
 
 
 def seeds_of_arms(arms: Iterable[str], contrasts: Sequence[Contrast], record: Sequential) -> dict[str, list[int]]:
-    """Seeds of each arm under a record: those of the first look, and of the later looks that its contrasts need.
+    """Seeds of each arm: the seeds of the first look, and of later looks as long as one of its contrasts is open.
 
-    An arm of no primary contrast has the seeds of the first look.
+    An arm without a primary contrast has the seeds of the first look.
     """
     numbers = dict.fromkeys(arms, record.looks[0])
-    for look, following in zip(record.taken, record.looks[1:], strict=False):
+    for look, next_number in zip(record.taken, record.looks[1:], strict=False):
         for contrast in look.contrasts:
             if contrast.decision == "open":
-                numbers |= {contrast.arm: following, contrast.against: following}
+                numbers |= {contrast.arm: next_number, contrast.against: next_number}
     return {arm: list(range(number)) for arm, number in numbers.items()}
 
 
 def looks_text(record: Sequential | None, contrasts: Sequence[Contrast], coming: bool = False) -> str:
-    """Where a sequential study is, in words; empty where the study was never sequential.
+    """State of a sequential study, in words; empty if the study was never sequential.
 
-    `coming` is for a plan that is not on record yet.
+    `coming` says that the plan is not on record yet.
     """
     if record is None:
         return ""
@@ -200,12 +209,12 @@ def looks_text(record: Sequential | None, contrasts: Sequence[Contrast], coming:
         parts.append(f"finished with look {len(record.taken)}")
     else:
         parts.append(f"next is look {following + 1} of {len(record.looks)}, with {record.looks[following]} seeds")
-        still = [str(contrast) for contrast in contrasts if record.is_open(contrast)]
-        parts.append(f"open: {', '.join(still)}")
+        still_open = [str(contrast) for contrast in contrasts if record.is_open(contrast)]
+        parts.append(f"open: {', '.join(still_open)}")
     for contrast in contrasts:
-        found = record.decision(contrast)
-        if found is not None and found[1].decision != "open":
-            parts.append(f"{contrast}: {found[1].decision} with {found[0].seeds} seeds")
+        last = record.decision(contrast)
+        if last is not None and last[1].decision != "open":
+            parts.append(f"{contrast}: {last[1].decision} with {last[0].seeds} seeds")
     when = "to be declared at the next start" if coming else f"declared {record.declared}"
     parts.append(when + (f", after {record.runs_then} finished runs" if record.runs_then else ", before the first run"))
     if record.earlier:
@@ -214,7 +223,7 @@ def looks_text(record: Sequential | None, contrasts: Sequence[Contrast], coming:
 
 
 def changed_text(record: Sequential) -> str:
-    """That a plan was changed after its first look; empty where none was."""
+    """A sentence that a plan was changed after its first look; empty if no plan was."""
     if not record.earlier:
         return ""
     last = record.earlier[-1]

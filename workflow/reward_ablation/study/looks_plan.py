@@ -1,4 +1,4 @@
-"""The looks that a config asks for."""
+"""The plan of looks of a config with sequential seeds."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from reward_ablation.study.primary import Question
 
 
 def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], evaluation: str) -> LooksPlan | None:
-    """The plan of a config with looks; None for a list of seeds.
+    """The plan of looks; None if the config has a list of seeds.
 
     Parameters
     ----------
     study : StudyConfig
+        The config.
     question : Question
         The primary question.
     keys : mapping of str to str
         Key of each arm's spec.
     evaluation : str
-        Key of the settings of evaluation.
+        Key of the evaluation's settings.
 
     Raises
     ------
     ValueError
-        No contrast to decide, or seeds of single arms beside the looks.
+        There is no contrast to decide, or the config gives both looks and seeds of single arms.
     """
     if study.sequential is None:
         return None
     if not question.contrasts:
         raise ValueError("seeds.looks: there is no contrast to decide, as the study has one arm; write a list of seeds")
     if own := [arm for arm, seeds in study.arms.seeds.items() if seeds]:
-        raise ValueError(f"arms.seeds.{own[0]}: seeds.looks decide the seeds of each arm; take one of both out")
+        raise ValueError(f"arms.seeds.{own[0]}: seeds.looks decides the seeds of each arm; take one of the two out")
     compared = {arm for contrast in question.contrasts for arm in (contrast.arm, contrast.against)}
     return LooksPlan(
         looks=study.sequential.looks,

@@ -1,4 +1,7 @@
-"""Options of commands that are no part of a spec: what decides no result, each after a space, quoted for the shell."""
+"""Options of commands that decide no result and are not part of a spec.
+
+Each option comes after a space and is quoted for the shell.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from reward_ablation.study.run import Run
 
 
 def launch_options(launch: Launch) -> str:
-    """A share of a GPU, how much memory a colocated vLLM takes, and whether vLLM sleeps while the model is trained."""
+    """Options for a share of a GPU, vLLM's share of the memory, and whether vLLM sleeps while the model is trained."""
     share = f" --gpu-share {launch.share:.6g}" if launch.share < 1 else ""
     if launch.vllm is None:
         return share
@@ -27,33 +30,33 @@ def launch_options(launch: Launch) -> str:
 
 
 def other_parameters(functions: Mapping[str, tuple[str, dict[str, Any]]], root: Path) -> dict[str, dict[str, Any]]:
-    """Parameters that are no part of any spec, by the name of a component or metric; only names that have any.
+    """Parameters that are not part of any spec, by component or metric. Names without such parameters are left out.
 
-    `functions` are functions with all of their parameters, by name. Relative paths start from the root.
+    `functions` are functions with all their parameters, by component or metric. Relative paths start from the root.
     """
     divided = {name: divide(function, parameters, root).others for name, (function, parameters) in functions.items()}
     return {name: normalised(others) for name, others in divided.items() if others}
 
 
 def parameter_options(others: Mapping[str, Mapping[str, Any]]) -> str:
-    """Parameters that are no part of a spec, by component or metric; empty without any."""
+    """Option with the `other_parameters` of components or metrics; empty if there are none."""
     return f" --parameters {shlex.quote(dump(others))}" if others else ""
 
 
 def reward_model_options(models: Iterable[UsedModel], results: str) -> str:
-    """Folders of fetched reward models below the results folder; empty without any."""
+    """Option with the folders of fetched reward models; empty if there are none. `results` is the results folder."""
     folders = {model.reference: f"{results}/{model.file.rpartition('/')[0]}" for model in models}
     return f" --reward-models {shlex.quote(dump(folders))}" if folders else ""
 
 
 def tracking_options(config: StudyConfig, training: dict[str, Any], run: Run) -> str:
-    """What experiment trackers are told of a run; empty without any.
+    """Option with the settings of experiment trackers for a run; empty without trackers.
 
-    `training` are the run's settings as the config has them, with those of the trackers.
+    `training` are the run's training settings as in the config, including the settings of trackers.
     """
     chosen = tracking_in(training)
     if not chosen:
         return ""
     title = run_title(config.model, training, run.arm, run.seed)
-    told = {"project": config.name, "run_name": title, **chosen, "group": run.arm}
-    return f" --tracking {shlex.quote(dump(told))}"
+    settings = {"project": config.name, "run_name": title, **chosen, "group": run.arm}
+    return f" --tracking {shlex.quote(dump(settings))}"

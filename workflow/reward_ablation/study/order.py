@@ -1,6 +1,7 @@
-"""In which order the jobs of a study go out, so that the first comparisons of arms are there early.
+"""Order of a study's jobs, chosen so that the first comparisons of arms are finished early.
 
-Of all jobs that are ready, Snakemake starts those of the highest priority. No key, record or rerun depends on it.
+Among the jobs that are ready, Snakemake starts those with the highest priority. No key, record or rerun depends on the
+priority.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from reward_ablation.study.study import Study
 
 
 class Order:
-    """Priorities of jobs: first what many jobs wait for, then evaluations, then training.
+    """Priorities of jobs: first the jobs that many others wait for, then evaluations, then training.
 
     Attributes
     ----------
@@ -30,9 +31,10 @@ class Order:
         return self.of_runs.get(wildcards.run, 0)
 
     def evaluation(self, wildcards: Any) -> int:
-        """Priority of an evaluation, or of the scoring of answers: above all training, the base model before the runs.
+        """Priority of an evaluation, or of the scoring of answers.
 
-        The wildcard that names the model is `run` or `model`; the evaluation of the base model has neither.
+        It is above all training, and highest for the base model. The wildcard that names the model is `run` or `model`.
+        The evaluation of the base model has neither.
         """
         run = wildcards.get("run", wildcards.get("model"))
         return len(self.study.runs) + self.of_runs.get(run, len(self.study.runs) + 1)
@@ -41,8 +43,8 @@ class Order:
     def of_runs(self) -> dict[str, int]:
         """Priority of the training of each run by the run's name, from 1.
 
-        The first seed of all arms comes before the second seed of any arm. Among runs of one rank the baseline is
-        first, with which the others are compared; then the study's order counts.
+        The first seed of all arms comes before the second seed of any arm. Among the first seeds, as among the second
+        ones, the baseline comes first, because the other arms are compared with it. The rest is in the study's order.
         """
         study = self.study
         baseline = study.folders[study.keys[study.config.baseline or next(iter(study.arms))]]

@@ -1,11 +1,11 @@
-"""`study.json` of a part of a study: some of its runs and evaluation sets, and what is missing in words."""
+"""`study.json` for a part of a study, with some runs and evaluation sets, and sentences on what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
-#: Names that a line has before the others are counted.
+#: How many names a line lists. Further names are counted.
 MOST_NAMED = 8
 
 #: Keys of `study.json` that have an entry for each evaluation set.
@@ -13,19 +13,19 @@ _BY_DATASET = ("answers", "scores", "questions")
 
 
 def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collection[str]) -> dict[str, Any]:
-    """The content of `study.json` with some runs, the arms and seeds that have any of them, and some evaluation sets.
+    """The content of `study.json`, limited to some runs, to their arms and seeds, and to some evaluation sets.
 
-    The declared question stays, less the contrasts of arms that are left out. Claims are for the whole study. Where no
-    run of the baseline is in the part, the first arm stands in for the baseline.
+    The declared question stays, without the contrasts of arms that are left out. Claims are left out, because they are
+    about the whole study. If the part has no run of the baseline, the first arm stands in for the baseline.
 
     Parameters
     ----------
     content : dict
-        As `Study.describe` writes it.
+        Content of `study.json`, as `Study.describe` writes it.
     folders : collection of str
-        Folders of the runs, as in the content.
+        Folders of the runs to keep, as in the content.
     datasets : collection of str
-        Names of the evaluation sets.
+        Names of the evaluation sets to keep.
     """
     runs = [run for run in content["runs"] if run["folder"] in folders]
     arms, seeds = {run["arm"] for run in runs}, {run["seed"] for run in runs}
@@ -48,20 +48,22 @@ def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collect
 
 
 def missing_lines(whole: dict[str, Any], part: dict[str, Any], trained: Sequence[str]) -> list[str]:
-    """What a part of a study leaves out, a sentence each.
+    """Sentences on what a part of a study leaves out.
 
     Parameters
     ----------
     whole, part : dict
-        Content of `study.json`, and `part_of` it.
+        Content of `study.json`, and the result of `part_of` for it.
     trained : sequence of str
-        Runs that are trained and not in the part.
+        Runs that are trained but not in the part.
     """
     lines = []
     arms = [arm["name"] for arm in part["arms"]]
     if without := [arm["name"] for arm in whole["arms"] if arm["name"] not in arms]:
         lines.append(f"Arms without a finished run: {listed(without)}.")
-    if seeds := [f"{arm} ({listed(gone)})" for arm in arms if (gone := _seeds_of(whole, arm) - _seeds_of(part, arm))]:
+    if seeds := [
+        f"{arm} ({listed(missing)})" for arm in arms if (missing := _seeds_of(whole, arm) - _seeds_of(part, arm))
+    ]:
         lines.append(f"Arms without all of their seeds, with the seeds that are missing: {listed(seeds)}.")
     if trained:
         lines.append(f"Trained, and not evaluated on all evaluation sets shown: {listed(trained)}.")
@@ -71,7 +73,7 @@ def missing_lines(whole: dict[str, Any], part: dict[str, Any], trained: Sequence
 
 
 def _comparisons_left_out(whole: dict[str, Any], part: dict[str, Any]) -> list[str]:
-    """The comparisons that a part of a study cannot show."""
+    """Sentences on the comparisons that a part of a study cannot show."""
     lines, primary = [], whole["primary"]
     if part["baseline"] != whole["baseline"]:
         lines.append(
@@ -80,12 +82,12 @@ def _comparisons_left_out(whole: dict[str, Any], part: dict[str, Any]) -> list[s
     if whole["control"] and not part["control"]:
         lines.append(f"Differences to the control {whole['control']} cannot be shown.")
     shown = part["primary"]["contrasts"]
-    gone = [f"{each['arm']} against {each['against']}" for each in primary["contrasts"] if each not in shown]
+    missing = [f"{each['arm']} against {each['against']}" for each in primary["contrasts"] if each not in shown]
     if primary["dataset"] not in part["datasets"]:
         lines.append(f"The primary question is about {primary['dataset']}, which is not shown.")
-    elif gone:
+    elif missing:
         lines.append(
-            f"Primary contrasts that cannot be shown: {listed(gone)}. The p-values of the others are corrected for "
+            f"Primary contrasts that cannot be shown: {listed(missing)}. The p-values of the others are corrected for "
             "those shown alone."
         )
     if whole.get("claims"):
@@ -98,7 +100,7 @@ def _seeds_of(content: dict[str, Any], arm: str) -> set[int]:
 
 
 def listed(names: Collection[Any]) -> str:
-    """The first names, and how many others there are.
+    """The first names in words, and the number of the others.
 
     >>> listed(range(10))
     '0, 1, 2, 3, 4, 5, 6, 7 and 2 more'

@@ -1,8 +1,8 @@
 """The primary question of a study, and the record of when it was declared.
 
-A comparison that was named before the first run is a test; one that was picked among many afterwards is a finding to
-test again. So `study.json` says which comparisons the study was made for, and since when that is so. The record is
-there alone: where `study.json` is deleted, the question is declared anew.
+A comparison that was named before the first run is a test. A comparison that was picked among many afterwards is a
+finding to be tested again. `study.json` therefore says for which comparisons the study was made, and when these were
+declared. There is no other record: if `study.json` is deleted, the question is declared anew.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from reward_ablation.config.sections.primary import Mode
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.run_folder import RECORD
 
-#: Contrasts that a line names before it counts the rest.
+#: How many contrasts a line names. Further contrasts are counted.
 MOST_NAMED = 4
 
 
 class _Part(BaseModel):
-    """A part of the record; keys of later versions are passed over."""
+    """A part of the record. Keys of later versions are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -40,7 +40,7 @@ class Contrast(_Part):
 
 
 class Question(_Part):
-    """The comparisons that a study is judged by, and on which data set, mode and metric."""
+    """The comparisons that a study was made for, and their data set, mode and metric."""
 
     dataset: str
     mode: Mode
@@ -49,7 +49,7 @@ class Question(_Part):
 
     @property
     def key(self) -> str:
-        """First 8 hex digits of a digest of the question; the order of the contrasts does not count."""
+        """First 8 hex digits of the question's digest. The order of the contrasts does not count."""
         content = self.model_dump(include={*Question.model_fields})
         content["contrasts"] = sorted([contrast["arm"], contrast["against"]] for contrast in content["contrasts"])
         return key_of(content)
@@ -65,11 +65,11 @@ class Declared(Question):
     Attributes
     ----------
     declared : str or None
-        UTC, ISO 8601. None in a `study.json` of an earlier version, which declared nothing.
+        Time in UTC, ISO 8601. None in a `study.json` of an earlier version, which declared nothing.
     digest : str
         The question's `key`.
     runs_then : int
-        Finished runs in the study's folder at that time; 0 where the question came before the first run.
+        Number of finished runs in the study's folder at that time; 0 if the question came before the first run.
     """
 
     declared: str | None = None
@@ -78,13 +78,13 @@ class Declared(Question):
 
 
 class Primary(Declared):
-    """The question of today. `earlier` are questions that it replaced after there were runs, the oldest first."""
+    """The present question. `earlier` are the questions that were replaced when runs had finished, the oldest first."""
 
     earlier: list[Declared] = []
 
 
 def recorded(written: Any) -> Primary | None:
-    """The declaration in the content of a `study.json`; None where it has none that can be read."""
+    """The declaration in the content of a `study.json`; None if there is none, or it cannot be read."""
     try:
         return Primary.model_validate(written["primary"])
     except (ValidationError, KeyError, TypeError):
@@ -92,7 +92,7 @@ def recorded(written: Any) -> Primary | None:
 
 
 def read_recorded(path: Path) -> Primary | None:
-    """The declaration in a `study.json`; None where there is no such file, or none that can be read."""
+    """The declaration in a `study.json`; None if there is no such file, or it cannot be read."""
     try:
         return recorded(json.loads(path.read_bytes()))
     except (OSError, ValueError):
@@ -100,40 +100,41 @@ def read_recorded(path: Path) -> Primary | None:
 
 
 def declared(question: Question, before: Primary | None, runs: Path) -> Primary:
-    """The declaration to record: the earlier one while the question stays, else one of this moment.
+    """The declaration to record: the one on record if the question is the same, else a new one with the present time.
 
     Parameters
     ----------
     question : Question
+        The question of the config.
     before : Primary or None
-        What is on record.
+        The declaration on record.
     runs : Path
-        Folder of the study's runs. An earlier question that some of them were trained under is kept.
+        Folder of the study's runs. If some have finished, a question that is replaced stays on record as earlier.
     """
-    asked = question.model_dump()
+    present = question.model_dump()
     if before is not None and before.declared is not None and before.digest == question.key:
         return before.model_copy(update={"contrasts": question.contrasts})
-    there = finished_runs(runs)
+    finished = finished_runs(runs)
     earlier = [] if before is None else before.earlier
-    if before is not None and before.declared is not None and there:
+    if before is not None and before.declared is not None and finished:
         earlier = [*earlier, Declared.model_validate(before.model_dump())]
-    return Primary(**asked, declared=utc_now(), digest=question.key, runs_then=there, earlier=earlier)
+    return Primary(**present, declared=utc_now(), digest=question.key, runs_then=finished, earlier=earlier)
 
 
 def utc_now() -> str:
-    """This moment in UTC, to the second: `2026-01-31T12:00:00Z`."""
+    """The present time in UTC, to the second: `2026-01-31T12:00:00Z`."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def finished_runs(folder: Path) -> int:
-    """Number of finished runs below the folder of a study's runs, of this config or of others."""
+    """Number of finished runs in the folder of a study's runs, including runs of other configs."""
     return sum(1 for _ in folder.glob(f"*/seed*/{RECORD}"))
 
 
 def told(primary: Primary, coming: bool = False) -> str:
-    """Since when a question is declared, in words: `declared 2026-01-31T12:00:00Z, before the first run`.
+    """When a question was declared, in words: `declared 2026-01-31T12:00:00Z, before the first run`.
 
-    `coming` is for a declaration that is not on record yet.
+    `coming` says that the declaration is not on record yet.
     """
     changed = bool(primary.runs_then and primary.earlier)
     verb = "changed" if changed else "declared"
@@ -145,22 +146,22 @@ def told(primary: Primary, coming: bool = False) -> str:
 
 
 def changes(before: Question, after: Question) -> str:
-    """What differs between two questions, in words."""
+    """The differences between two questions, in words."""
     parts = [
         f"{name} was {getattr(before, name)}"
         for name in ("dataset", "mode", "metric")
         if getattr(before, name) != getattr(after, name)
     ]
-    for what, one, other in (("added", after, before), ("taken out", before, after)):
+    for change, question, other in (("added", after, before), ("taken out", before, after)):
         of_other = {(contrast.arm, contrast.against) for contrast in other.contrasts}
-        new = [contrast for contrast in one.contrasts if (contrast.arm, contrast.against) not in of_other]
-        if new:
-            parts.append(f"{what}: {_named(new)}")
+        only_here = [contrast for contrast in question.contrasts if (contrast.arm, contrast.against) not in of_other]
+        if only_here:
+            parts.append(f"{change}: {_named(only_here)}")
     return "; ".join(parts)
 
 
 def _named(contrasts: Sequence[Contrast]) -> str:
-    """The first contrasts, and how many others there are; what all arms are compared with is named once.
+    """The first contrasts in words, and the number of the others. An arm that all are compared with is named once.
 
     >>> _named([Contrast(arm=arm, against="a") for arm in "bc"])
     'b, c against a'

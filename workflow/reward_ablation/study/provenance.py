@@ -1,4 +1,4 @@
-"""By which code, with which packages and on which hardware a run was trained."""
+"""Provenance of a run: the code, the packages and the hardware with which it was trained."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from reward_ablation.study.canonical import key_of
 from reward_ablation.study.core_digest import is_around, training_digest
 from reward_ablation.study.run import run_code
 
-#: Quantities that a run's hardware is told by; what is neither these nor the code is a package.
+#: Quantities that describe a run's hardware. Any other quantity, except the code, is a package.
 HARDWARE = ("machine", "CPUs", "GPUs", "processes")
-#: The code around what decides a run's numbers: launch, checkpoints, messages, and the like.
+#: The code that does not decide a run's numbers: launch, checkpoints, messages, and the like.
 SURROUNDING = "surrounding code"
 
-#: Values by quantity; more than one where an interruption took a run elsewhere.
+#: Values by quantity. A quantity has several values if the run continued elsewhere after an interruption.
 Quantities = dict[str, list[str]]
 
 
 def quantities(record: dict[str, Any]) -> Quantities:
     """Provenance of a run, from its `run.json`.
 
-    The code that decides numbers is one, since an interrupted run does not go on under other such code. The surrounding
-    code is that of the first attempt.
+    The code that decides numbers has one value, because an interrupted run does not continue with other such code. The
+    surrounding code is the first attempt's.
     """
     values: Quantities = {"code": [record["code"]], SURROUNDING: [_surroundings(record.get("modules", {}))]}
     for attempt in lasting_attempts(record["attempts"]):
@@ -35,7 +35,7 @@ def quantities(record: dict[str, Any]) -> Quantities:
 
 
 class Trained(NamedTuple):
-    """By which code a run was trained: the digest on record, its components' functions, and digests of modules."""
+    """The code with which a run was trained: its digest, the components' functions, and the digests of its modules."""
 
     code: str
     functions: list[str]
@@ -43,12 +43,12 @@ class Trained(NamedTuple):
 
 
 def comparable_codes(runs: Mapping[str, Trained], functions: Iterable[str]) -> dict[str, str]:
-    """Digest of each run's code: equal for runs that differ only in the components that score them.
+    """Digest of each run's code, made equal for runs that differ only in the components that score them.
 
-    A run's own digest is over the core and the components that score the run. A run of today's code gets the digest
-    over all `functions` of the study instead. A run of other code keeps its own digest, but for one case: it gets the
-    digest of an earlier run in `runs` where other components score that run, and where the deciding modules that both
-    runs have on record are equal.
+    The digest on record covers the core and the components that score the run. A run of today's code gets the digest
+    over all `functions` of the study instead. A run of other code keeps its own digest, with one exception. It gets the
+    digest of an earlier run in `runs` if other components score that run, and if the deciding modules that both runs
+    have on record are equal.
     """
     today = training_digest(functions)
     codes: dict[str, str] = {}
@@ -57,8 +57,8 @@ def comparable_codes(runs: Mapping[str, Trained], functions: Iterable[str]) -> d
         if run.code == run_code(tuple(run.functions)):
             codes[name] = today
             continue
-        alike = (code for code, first in firsts.items() if _differ_in_components_only(first, run))
-        codes[name] = next(alike, run.code)
+        same_core = (code for code, first in firsts.items() if _differ_in_components_only(first, run))
+        codes[name] = next(same_core, run.code)
         firsts.setdefault(codes[name], run)
     return codes
 
@@ -71,18 +71,21 @@ def _differ_in_components_only(first: Trained, other: Trained) -> bool:
 
 
 def lasting_attempts(attempts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Attempts with steps that are in the final model: what each trained after its last checkpoint is not."""
+    """Attempts with steps that are part of the final model.
+
+    The steps that an attempt trained after its last checkpoint are not part of it.
+    """
     lasting = []
-    for place, attempt in enumerate(attempts):
-        # What a killed attempt reached is known by where the next one began, to a few seconds by its own record.
-        kept = min((later["from_step"] for later in attempts[place + 1 :]), default=attempt["to_step"])
+    for number, attempt in enumerate(attempts):
+        # An attempt's steps last up to the step where a later attempt began.
+        kept = min((later["from_step"] for later in attempts[number + 1 :]), default=attempt["to_step"])
         if kept > attempt["from_step"]:
             lasting.append(attempt)
     return lasting or attempts[-1:]
 
 
 def _surroundings(modules: dict[str, str]) -> str:
-    """Digest of the modules that only surround what decides a run's numbers."""
+    """Digest of the modules that do not decide a run's numbers."""
     return key_of({name: digest for name, digest in modules.items() if is_around(name)})
 
 

@@ -1,6 +1,6 @@
-"""From a config to a study: validated, its arms expanded, its runs keyed.
+"""From a config to a study: validate the config, expand its arms, and give its runs keys.
 
-Each check raises a ValueError, `key: what is wrong; what is allowed`, before which `resolve` puts the file's name.
+Each check raises a ValueError, `key: what is wrong; what is allowed`. `resolve` puts the file's name before it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ from reward_ablation.study.study import DESCRIPTION, FOLDERS, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_length, check_values
 
-#: Names with a meaning of their own: folders of the default study, the base model's rows, and quantities
-#: beside the components.
+#: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
 TAKEN = {
     "name": FOLDERS,
     "arms": ("base",),
@@ -56,7 +55,7 @@ TAKEN = {
 }
 
 
-#: Components that rldynamics' files have.
+#: Components in rldynamics' files.
 RLDYNAMICS = ("correctness", "format", "length")
 
 
@@ -66,16 +65,16 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
     Parameters
     ----------
     config : dict
-        The config as read from YAML.
+        The config, as read from YAML.
     file : str
-        Its name, for messages.
+        Name of the config's file, for messages.
     root : Path
-        Folder that relative paths in it start from.
+        Folder that relative paths in the config start from.
 
     Raises
     ------
     StudyError
-        `file: key: what is wrong; what is allowed`.
+        The config is not valid: `file: key: what is wrong; what is allowed`.
     """
     try:
         check_values(config)
@@ -88,7 +87,7 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
 
 
 def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
-    """The arms of a valid config as runs."""
+    """The study of a config that pydantic accepts."""
     arms = checked_arms(study, root)
     launches = launches_of(study, arms)
     check_launches(study, arms, launches)
@@ -140,7 +139,7 @@ def _resolved(study: StudyConfig, written: dict[str, Any], root: Path) -> Study:
 
 
 def check_lengths(study: Study, written: dict[str, Any]) -> None:
-    """Refuse specs that are too long for the commands of the jobs; `written` is the config as the user wrote it."""
+    """Refuse specs that are too long for the commands of the jobs. `written` is the config as the user wrote it."""
     longest = {run.arm: run for run in sorted(study.runs.values(), key=lambda run: run.seed)}
     for run in longest.values():
         check_length(run.spec + study.options(run), f"the spec of arm {run.arm}", written)
@@ -153,12 +152,12 @@ def check_lengths(study: Study, written: dict[str, Any]) -> None:
 def _names_in(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)
-    except OSError:  # not there yet; what else is wrong with it is told where it is written to
+    except OSError:  # it does not exist yet; other errors are reported when it is written to
         return []
 
 
 def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
-    """What the present `study.json` says of the whole study, if there is one; refuse the folder of another study."""
+    """Content of the present `study.json` without the runs, or an empty dict; refuse the folder of another study."""
     path = root / study.root / DESCRIPTION
     if not path.is_file():
         return {}
@@ -171,17 +170,17 @@ def described_before(study: StudyConfig, root: Path) -> dict[str, Any]:
 
 
 def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
-    """The study's arms, after all that pydantic cannot see has been checked.
+    """The study's arms, after checks that pydantic cannot make.
 
-    Refused are names that the workflow uses itself, unknown baselines and components, reward functions that cannot be
-    loaded, and settings under which gradients cannot be measured or advantages cannot be placed.
+    The checks refuse names that the workflow uses itself, unknown baselines and components, reward functions that
+    cannot be loaded, and settings under which gradients cannot be measured or advantages cannot be placed.
     """
     study.refuse_left_out()
     arms = trl_methods(study)
-    for place, names in (("name", [study.name]), ("arms", arms), ("components", study.components)):
+    for key, names in (("name", [study.name]), ("arms", arms), ("components", study.components)):
         for name in names:
-            if name in TAKEN[place]:
-                raise ValueError(f"{place}: '{name}' is taken by the workflow; not allowed: {', '.join(TAKEN[place])}")
+            if name in TAKEN[key]:
+                raise ValueError(f"{key}: '{name}' is taken by the workflow; not allowed: {', '.join(TAKEN[key])}")
     if study.baseline is not None and study.baseline not in arms:
         raise ValueError(f"baseline: unknown arm '{study.baseline}'; {arms_here(study.baseline, arms)}")
     check_control(study, arms)
@@ -192,9 +191,9 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
         check_single_rollouts(settings, name)
         if measured:
             check_measurable(settings, {component.placement for component in scored.values()}, name)
-        for key, component in scored.items():
-            if component.placement != "all_tokens" and (arm.weights[key] or measured):
-                check_placeable(settings, name, key)
+        for component_name, component in scored.items():
+            if component.placement != "all_tokens" and (arm.weights[component_name] or measured):
+                check_placeable(settings, name, component_name)
     check_kept(study, arms)
     check_prompts_alike(study, arms)
     further = further_columns(study.data.train)
@@ -209,7 +208,7 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
 
 
 def trl_methods(study: StudyConfig) -> dict[str, Arm]:
-    """The study's arms, TRL's own methods of combination as TRL's settings."""
+    """The study's arms, with TRL's own methods of combination turned into TRL's settings."""
     arms = {}
     for name, arm in study.expanded_arms().items():
         try:
@@ -220,7 +219,7 @@ def trl_methods(study: StudyConfig) -> dict[str, Arm]:
 
 
 def combined_arm(study: StudyConfig, name: str, arm: Arm, root: Path) -> CombineSpec | None:
-    """The spec of an arm's method of combination; ValueError `arms....combine: ...` where it does not go."""
+    """The spec of an arm's method of combination. A wrong one is a ValueError, `arms....combine: ...`."""
     try:
         return combine_spec(study, arm, root)
     except ValueError as error:
@@ -228,7 +227,7 @@ def combined_arm(study: StudyConfig, name: str, arm: Arm, root: Path) -> Combine
 
 
 def check_metrics(study: StudyConfig, root: Path) -> None:
-    """Refuse a study without metrics, and one whose component or function cannot judge stored answers."""
+    """Refuse a study without metrics, and metrics whose component or function cannot judge stored answers."""
     if study.evaluation.answer_format is None and not study.evaluation.metrics:
         raise ValueError(
             "evaluation: nothing judges the answers; set answer_format, for the metrics of mathematics, or metrics"
@@ -245,20 +244,20 @@ def check_metrics(study: StudyConfig, root: Path) -> None:
 
 
 def check_judging(function: str, parameters: dict[str, Any], root: Path, source: ProblemSource, where: str) -> None:
-    """Refuse a function that asks for what the stored answers to an evaluation set do not have."""
+    """Refuse a function that asks for columns that the stored answers to an evaluation set do not have."""
     try:
         _, arguments = check_component(function, parameters, root, further=further_columns(source))
     except StudyError as error:
         raise ValueError(f"{where}: {str(error).removeprefix('components: ')}") from None
     if missing := [column for column in arguments.columns if column in OF_TRAINER and column != "completions"]:
         raise ValueError(
-            f"{where}: {function} asks for {missing[0]}, which is known in training alone; answers have their text, "
+            f"{where}: {function} asks for {missing[0]}, which is known only in training; answers have their text, "
             "and the metric tokens is their length"
         )
 
 
 def check_helpers(study: StudyConfig, root: Path) -> None:
-    """Refuse reward files that import different files by one name: Python loads one of them for both."""
+    """Refuse reward files that import different files by the same name: Python would load one of them for both."""
     first_with: dict[str, tuple[str, Path]] = {}
     for name, component in study.components.items():
         if not in_a_file(component.function):
@@ -273,12 +272,9 @@ def check_helpers(study: StudyConfig, root: Path) -> None:
 
 
 def check_variables(study: StudyConfig, environment: Mapping[str, str], trains: bool, scores: bool) -> None:
-    """Refuse a start where an environment variable that a component or a metric reads is not set.
+    """Refuse a start if an environment variable that a component or a metric reads is not set.
 
-    Parameters
-    ----------
-    trains, scores : bool
-        Whether the start trains runs, which all components score, and whether metrics of the study's own score answers.
+    `trains` says whether components score completions, and `scores` whether the study's own metrics score answers.
     """
     read = {f"components.{name}.parameters": each.parameters for name, each in study.components.items() if trains}
     for name, (_, parameters) in study.metric_functions().items() if scores else ():
@@ -301,7 +297,7 @@ def check_variables(study: StudyConfig, environment: Mapping[str, str], trains: 
 
 
 def check_kept(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse to keep models of runs that end before the first of them."""
+    """Refuse `keep_models` if an arm's runs end before the first model would be kept."""
     for name, arm in arms.items():
         steps = {**study.training, **arm.training}.get("max_steps", -1)
         if study.keep_models and isinstance(steps, int) and 0 < steps <= study.keep_models:
@@ -312,18 +308,18 @@ def check_kept(study: StudyConfig, arms: dict[str, Arm]) -> None:
 
 
 def check_exports(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse a layout that has a place for what the study does not have."""
+    """Refuse to export in a layout that needs components or answers which the study does not have."""
     missing = [name for name in RLDYNAMICS if name not in study.components]
     if "rldynamics" in study.exports and missing:
         raise ValueError(
             f"exports: rldynamics has the components correctness, format and length, and this study has no "
             f"{' and no '.join(missing)}; name its components so, or take rldynamics out"
         )
-    for arm, its in arms.items() if "rldynamics" in study.exports else ():
-        unscored = [name for name in RLDYNAMICS if name not in study.scored_in(its)]
+    for name, arm in arms.items() if "rldynamics" in study.exports else ():
+        unscored = [component for component in RLDYNAMICS if component not in study.scored_in(arm)]
         if unscored:
             raise ValueError(
-                f"exports: rldynamics has the scores of {unscored[0]} of all runs, and arm {arm} does not score it; "
+                f"exports: rldynamics has the scores of {unscored[0]} of all runs, and arm {name} does not score it; "
                 f"set components.{unscored[0]}.scored: everywhere, or take rldynamics out"
             )
     if "simple_grpo" in study.exports and study.evaluation.answer_format is None:
@@ -338,33 +334,33 @@ def check_exports(study: StudyConfig, arms: dict[str, Arm]) -> None:
         )
 
 
-#: Arguments of a tokenizer's `apply_chat_template` that are no variables of the template.
+#: Arguments of a tokenizer's `apply_chat_template` that are not variables of the template.
 OF_THE_CALL = {"conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt"}
 OF_THE_CALL |= {"continue_final_message", "tokenize", "padding", "truncation", "max_length", "return_tensors"}
 OF_THE_CALL |= {"return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs"}
 
 
 def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
-    """Refuse an arm with prompts of its own: all arms are judged on the same ones."""
-    name = "chat_template_kwargs"
-    for arm, its in arms.items():
-        if name in its.training and (its.training[name] or {}) != (study.training.get(name) or {}):
+    """Refuse an arm with prompts of its own, since all are judged on the same, and wrong chat template variables."""
+    key = "chat_template_kwargs"
+    for name, arm in arms.items():
+        if key in arm.training and (arm.training[key] or {}) != (study.training.get(key) or {}):
             raise ValueError(
-                f"{place_of(study.arms, arm)}.training.{name}: all arms are judged on the same prompts, which "
-                "this would train it apart from; set it for the study, in training"
+                f"{place_of(study.arms, name)}.training.{key}: all arms are judged on the same prompts, and with this "
+                "the arm would be trained on others; set it for the study, in training"
             )
-    kwargs = study.training.get(name)
-    taken = sorted(OF_THE_CALL & {*kwargs}) if isinstance(kwargs, dict) else []
-    if taken:
-        raise ValueError(f"training.{name}.{taken[0]}: not to be set here; only variables of the chat template are")
+    kwargs = study.training.get(key)
+    arguments = sorted(OF_THE_CALL & {*kwargs}) if isinstance(kwargs, dict) else []
+    if arguments:
+        raise ValueError(f"training.{key}.{arguments[0]}: not to be set here; only variables of the chat template are")
     if kwargs and not isinstance(kwargs, dict):
-        raise ValueError(f"training.{name}: write it as a mapping, such as {{enable_thinking: false}}")
+        raise ValueError(f"training.{key}: write it as a mapping, such as {{enable_thinking: false}}")
     if kwargs and not study.prompt.chat:
-        raise ValueError(f"training.{name}: prompt.chat is false, so that there is no template; take one of them out")
+        raise ValueError(f"training.{key}: prompt.chat is false, so that there is no template; take one of the two out")
 
 
 def launches_of(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:
-    """How each arm's runs are launched; ValueError where an arm asks for what does not fit the study's launch."""
+    """How each arm's runs are launched. An arm's override that does not fit the study's launch is a ValueError."""
     launches = {}
     for name, arm in arms.items():
         try:
@@ -375,7 +371,7 @@ def launches_of(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:
 
 
 def check_launches(study: StudyConfig, arms: dict[str, Arm], launches: dict[str, Launch]) -> None:
-    """Refuse settings that do not go with how an arm's runs are launched."""
+    """Refuse settings that conflict with how an arm's runs are launched."""
     for name, arm in arms.items():
         settings = {**study.training, **arm.training}
         placements: set[str] = {component.placement for component in study.scored_in(arm).values()}
@@ -385,9 +381,9 @@ def check_launches(study: StudyConfig, arms: dict[str, Arm], launches: dict[str,
 
 
 def trained_on_test(data: Data) -> list[str]:
-    """A warning where the training set is the test split of a public benchmark."""
+    """A warning if the training set is the test split of a public benchmark, else an empty list."""
     train = data.train
-    # IFEval's only split has the name train, and is what models are judged on.
+    # IFEval's only split is called train, but models are judged on it.
     if not isinstance(train, HubData) or (train.split != "test" and train.source != "ifeval"):
         return []
     source = "math" if train.source == "math500" else train.source

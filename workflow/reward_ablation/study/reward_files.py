@@ -1,4 +1,4 @@
-"""Digest of a user's reward file and of every file that the reward file imports, by their syntax trees."""
+"""Digest of a user's reward file: of its syntax tree, and of the trees of every file that it imports."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from reward_ablation.system.errors import StudyError
 def file_digest(path: Path, root: Path) -> str:
     """Digest of a user's Python file and of the files that it imports, at any depth: 16 hex digits.
 
-    Installed packages do not count, but for this package: a reward may build on its grading.
+    Installed packages do not count, except this package: a reward may build on its grading.
 
     Parameters
     ----------
     path : Path
+        The user's file.
     root : Path
-        Folder that Python looks for imports in first. It looks in the file's own folder last, after what is installed.
+        Folder in which Python looks for imports first. It looks in the file's own folder last, after installed
+        packages.
 
     Raises
     ------
@@ -47,14 +49,14 @@ def file_digest(path: Path, root: Path) -> str:
 def imports_of_file(path: Path, root: Path) -> dict[str, Path]:
     """Files that a user's Python file imports, at any depth, by module.
 
-    The files lie below the root, in the file's own folder, or in this package.
+    These are files below the root, in the file's own folder, and in this package.
     """
     names = set(imported_names(path, "", messages=True))
     return closure(names, lambda module: _user_file(module, root, path.parent))
 
 
 def _own_modules(files: dict[str, Path]) -> list[str]:
-    """Modules of this package that a user's files import themselves, sorted."""
+    """Modules of this package that a user's files import directly, sorted."""
     names: set[str] = set()
     for module, path in files.items():
         if not is_own(module):
@@ -64,20 +66,20 @@ def _own_modules(files: dict[str, Path]) -> list[str]:
 
 
 def _user_file(module: str, root: Path, folder: Path) -> Path | None:
-    """File of a module below the study's folder, in the reward file's own folder, or of this package."""
+    """File of a module of this package, below the study's folder, or in the reward file's own folder; else None."""
     if not module:
         return None
-    found = file_of_module(module, PACKAGE_ROOT) or file_below(root, module)
-    beside = file_below(folder, module)
-    return found or (None if beside and _is_shadowed(module.split(".")[0], folder) else beside)
+    first_choice = file_of_module(module, PACKAGE_ROOT) or file_below(root, module)
+    neighbour = file_below(folder, module)
+    return first_choice or (None if neighbour and _is_shadowed(module.split(".")[0], folder) else neighbour)
 
 
 def _is_shadowed(name: str, folder: Path) -> bool:
     """Whether Python finds a module of this name elsewhere before it looks in a reward file's own folder."""
     if name in sys.stdlib_module_names:
         return True
-    found = PathFinder.find_spec(name, sys.path)
-    if found is None or found.origin is None:
+    spec = PathFinder.find_spec(name, sys.path)
+    if spec is None or spec.origin is None:
         return False
     home = folder.resolve()
-    return Path(found.origin).resolve().parent not in (home, home / name)
+    return Path(spec.origin).resolve().parent not in (home, home / name)

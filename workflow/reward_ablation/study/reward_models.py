@@ -1,4 +1,4 @@
-"""The models of the function `reward_model`: where they come from, and where the workflow keeps them."""
+"""Models of the component function `reward_model`: their sources, and the folders where the workflow keeps them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from reward_ablation.study.canonical import dump, key_of
 from reward_ablation.study.spec_parts import ComponentSpec, MetricSpec
 
-#: The function that is a model.
+#: The component function that scores by a model.
 FUNCTION = "reward_model"
 
 
 @dataclass(frozen=True)
 class UsedModel:
-    """A reward model as one component or metric names it.
+    """A reward model of one component or metric.
 
-    `parameters` are all of the component's, also those that are no part of its spec. `content` is the digest of a local
-    folder; None for a model on the hub.
+    `parameters` are all parameters of the component, including those that are not part of its spec. `content` is the
+    digest of a local folder; None for a model on the hub.
     """
 
     parameters: Mapping[str, Any]
@@ -26,13 +26,16 @@ class UsedModel:
 
     @property
     def reference(self) -> str:
-        """`id@commit` of a hub model, else the folder's path: `RewardModelSettings.reference` of the component."""
+        """`id@commit` of a hub model, or the path of a local folder.
+
+        `RewardModelSettings.reference` of the component is the same.
+        """
         revision = self.parameters.get("revision")
         return f"{self.parameters['model']}{f'@{revision}' if revision else ''}"
 
     @property
     def source(self) -> dict[str, Any]:
-        """Where the model comes from, as the command that fetches the model takes it."""
+        """Source of the model, in the form that the command which fetches models takes."""
         model = self.parameters["model"]
         if self.content is None:
             return {"source": "hub", "id": model, "revision": self.parameters["revision"]}
@@ -40,7 +43,7 @@ class UsedModel:
 
     @property
     def key(self) -> str:
-        """Key of the fetched model's folder: by commit or content, and not by where a local folder lies."""
+        """Key of the fetched model's folder. It depends on commit or content, not on the path of a local folder."""
         return key_of({key: value for key, value in self.source.items() if key != "path"})
 
     @property
@@ -50,7 +53,7 @@ class UsedModel:
 
 
 def model_file(key: str) -> str:
-    """Record of a fetched reward model below the results folder, by its key."""
+    """Path of a fetched reward model's record, below the results folder, by the model's key."""
     return f"models/reward-{key}/model.json"
 
 
@@ -62,7 +65,7 @@ def sources_by_key(models: Iterable[UsedModel]) -> dict[str, str]:
 def used_models(
     specs: Mapping[str, ComponentSpec | MetricSpec], written: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, UsedModel]:
-    """The models among components or metrics, by name; `written` are their parameters as the config has them."""
+    """The reward models of components or metrics, by their names. `written` are their parameters as in the config."""
     return {
         name: UsedModel(written[name], spec.contents.get("model"))
         for name, spec in specs.items()

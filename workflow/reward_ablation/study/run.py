@@ -15,7 +15,7 @@ from reward_ablation.study.run_spec import ArmSpec
 
 @cache
 def run_code(functions: tuple[str, ...]) -> str:
-    """`training_digest` of these functions of components, worked out once."""
+    """`training_digest` of these functions of components, computed only once."""
     return training_digest(functions)
 
 
@@ -23,9 +23,24 @@ def run_code(functions: tuple[str, ...]) -> str:
 class Run:
     """One arm with one seed: the unit that is trained.
 
-    `arm` is the first arm of the spec, and `launch` are its processes and resources. `spec` is canonical JSON, as the
-    rule's param has it, and `arm_spec` the same but for the seed. `folder` is `{arm}-{key}`, of another arm where the
-    runs of this spec were trained under its name.
+    Attributes
+    ----------
+    arm : str
+        The first of the arms that have the run's spec.
+    key : str
+        Key of the arm's spec.
+    seed : int
+        The run's seed.
+    spec : str
+        The run's spec as canonical JSON: the rule's param.
+    arm_spec : ArmSpec
+        The spec without the seed.
+    folder : str
+        `{arm}-{key}`. The arm is a different one if the runs of this spec were trained under that arm's name.
+    launch : Launch
+        The run's processes and resources.
+    code : str
+        Digest of the code that decides the run's numbers: of the core, and of the components that score the run.
     """
 
     arm: str
@@ -35,7 +50,6 @@ class Run:
     arm_spec: ArmSpec
     folder: str
     launch: Launch
-    #: Digest of the code that decides its numbers: the core's, and that of the components that score it.
     code: str
 
     @property
@@ -45,17 +59,18 @@ class Run:
 
 
 def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
-    """Folder below `runs/` of each key: one for all arms that have the same spec.
+    """Folder below `runs/` of each key. All arms with the same spec share a folder.
 
-    A job on another machine comes to the same: what the workflow itself makes is the first choice.
+    The first choice is a folder that the workflow itself creates, so that a job on another machine gets the same
+    result.
 
     Parameters
     ----------
     keys : dict of str to str
         Key of each arm's spec.
     present : iterable of str
-        Names of the folders that are there. A folder of the key that has the name of none of its arms is taken
-        where there is no other: an arm was renamed, and its runs need no training.
+        Names of the existing folders. If the only folders of a key are named after other arms, the first of these is
+        taken: an arm was renamed, and its runs need no training.
     """
     named: dict[str, list[str]] = {key: [] for key in keys.values()}
     for arm, key in keys.items():

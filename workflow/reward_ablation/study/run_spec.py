@@ -1,6 +1,6 @@
 """The spec of a run: everything that decides the run's result, resolved and typed.
 
-See `spec_parts` for what of a spec its JSON holds.
+`spec_parts` explains which fields the JSON of a spec contains.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Device = Literal["cpu", "cuda"]
 
 
 class VllmSpec(Section):
-    """Rollouts by vLLM; `gpus` are those of a server."""
+    """Rollouts by vLLM. `gpus` is the number of GPUs of a server; 0 without a server."""
 
     mode: Literal["colocate", "server"]
     tensor_parallel_size: PositiveInt
@@ -37,19 +37,19 @@ class VllmSpec(Section):
 
 
 class Layout(Spec):
-    """The device of a run, its processes, and what samples for it.
+    """The device of a run, its processes, and how its rollouts are sampled.
 
-    Nodes, threads and resources are no part of it: they change no result.
+    Nodes, threads and resources are left out, because they change no result.
     """
 
     gpus: NonNegativeInt
-    processes: PositiveInt = 1  # on the CPU; with GPUs a run has one process for each
+    processes: PositiveInt = 1  # on the CPU; on GPUs, a run has one process per GPU
     strategy: Strategy = DDP
     vllm: VllmSpec | None = None
 
     @property
     def process_count(self) -> int:
-        """Processes that train the run."""
+        """Number of processes that train the run."""
         return self.gpus or self.processes
 
     @property
@@ -59,17 +59,17 @@ class Layout(Spec):
 
     @property
     def server_gpus(self) -> int:
-        """GPUs of the run's vLLM server, beside those that the run trains on."""
+        """Number of GPUs of the run's vLLM server, in addition to the GPUs that the run trains on."""
         return self.vllm.gpus if self.vllm and self.gpus else 0
 
     @property
     def packages(self) -> list[str]:
-        """Packages that the layout needs beside those of every run."""
+        """Packages that the layout needs in addition to the packages of every run."""
         return ["vllm"] * (self.vllm is not None) + ["deepspeed"] * (self.strategy != DDP)
 
 
 class SftSpec(Spec):
-    """What decides the supervised start, but for the model that it starts from."""
+    """Everything that decides the supervised start, except the model that it starts from."""
 
     data: TrainDataSpec
     completion: list[str]
@@ -82,7 +82,7 @@ class SftSpec(Spec):
 
 
 class EvaluateSpec(Spec):
-    """What decides the answers of a model: how it is judged, and on which prompts."""
+    """Everything that decides a model's answers: the settings of evaluation, and the prompts."""
 
     evaluation: EvaluationSpec
     prompt: PromptSpec
@@ -91,14 +91,14 @@ class EvaluateSpec(Spec):
 
 
 class ScoresSpec(Spec):
-    """What decides the scores of answers by the study's own metrics; the limits of a metric do not."""
+    """Everything that decides the scores of answers by the study's own metrics. The range of a metric is left out."""
 
     metrics: dict[str, MetricSpec]
     device: Device
 
 
 class StudySpec(Spec):
-    """What decides the results of all runs of a study alike."""
+    """Everything that decides the results of all runs of a study in the same way."""
 
     model: ModelSpec
     data: TrainDataSpec
@@ -112,20 +112,20 @@ class StudySpec(Spec):
 
 
 class ArmSpec(StudySpec, Layout):
-    """What decides the results of an arm's runs, but for the seed: its key is in their folder's name."""
+    """Everything that decides the results of an arm's runs, except the seed. Its key is in the name of their folder."""
 
     weights: dict[str, Number]
     combine: CombineSpec | None = None
 
     @property
     def functions(self) -> list[str]:
-        """Functions of the components, and modules of the combination where it is not TRL's."""
+        """Functions of the components, and modules of the combination if TRL does not combine them."""
         functions = [component.function for component in self.components.values()]
         return functions + (self.combine.modules if self.combine else [])
 
     @property
     def taking_part(self) -> list[str]:
-        """The components that the advantage is made of: those with a weight, and those that the combination names."""
+        """The components that the advantage is made of: with a weight other than 0, or named by the combination."""
         named = self.combine.components if self.combine else []
         return [name for name, weight in self.weights.items() if weight or name in named]
 

@@ -1,4 +1,4 @@
-"""Arms that are one."""
+"""Warnings about arms that are the same arm under two names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from reward_ablation.study.canonical import dump
 
 
 def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[str]:
-    """Warnings of arms that are one: same spec, or weights that differ by a factor that scaling takes out."""
+    """Warnings about arms with the same spec, or with weights that differ only by a factor that scaling removes.
+
+    `specs` and `keys` are the specs' content and their keys, by arm.
+    """
     first_with: dict[str, str] = {}
     first_direction: dict[str, str] = {}
     warnings = []
@@ -27,11 +30,11 @@ def same_arms(specs: dict[str, dict[str, Any]], keys: dict[str, str]) -> list[st
 
 
 def scales(training: dict[str, Any]) -> bool:
-    """Whether advantages are scaled, so that the scale of weights does not count."""
+    """Whether advantages are scaled, so that a common factor of the weights has no effect."""
     return training.get("scale_rewards", "group") not in ("none", False) and training.get("num_generations") != 1
 
 
 def direction_of(weights: dict[str, float]) -> dict[str, float]:
-    """Weights divided by the largest absolute one, rounded to 12 digits."""
+    """Weights divided by the largest absolute weight, rounded to 12 digits."""
     largest = max(abs(weight) for weight in weights.values())
     return {name: round(weight / largest, 12) for name, weight in weights.items()}

@@ -1,4 +1,4 @@
-"""How stored answers are scored by the study's own metrics: what the rule `score` needs to know."""
+"""Specs, files and options for the rule `score`, which scores stored answers by the study's own metrics."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from reward_ablation.study.spec import scores_spec
 
 @dataclass(frozen=True)
 class Scoring:
-    """Metrics of a study; relative paths in its config start from the root."""
+    """The scoring of answers in a study. Relative paths in its config start from `root`."""
 
     config: StudyConfig
     root: Path
 
     @cached_property
     def spec(self) -> ScoresSpec:
-        """What decides the scores."""
+        """Everything that decides the scores."""
         return scores_spec(self.config, self.root)
 
     @cached_property
     def code(self) -> str:
-        """Digest of the code that scores answers: the stage's, and that of the package's functions in use."""
+        """Digest of the code that scores answers: of the stage, and of the package's functions in use."""
         functions = (metric.function for metric in self.spec.metrics.values())
         return code_digest("reward_ablation.scores", *scoring_modules(functions))
 
@@ -43,21 +43,22 @@ class Scoring:
 
     @property
     def model_files(self) -> list[str]:
-        """Records of these models once they are fetched, below the results folder; each once."""
+        """Records of these models after they are fetched, each once, below the results folder."""
         return sorted({model.file for model in self.models.values()})
 
     @property
     def gpus(self) -> int:
-        """GPUs of a job: one where a metric is a model and the study has GPUs."""
+        """Number of a job's GPUs: 1 if a metric is a model and the study uses GPUs, else 0."""
         return min(1, self.config.launch.gpus) if self.models else 0
 
     @property
     def options(self) -> str:
-        """Parameters that decide no score, the folder of kept answers, and those of models; each after a space.
+        """Options of the scoring command that decide no score, each after a space.
 
-        They are no reason to score again.
+        These are the other parameters of metrics, the folder of judges' answers, and the folders of models. A change of
+        them is no reason to score again.
         """
         others = other_parameters(self.config.metric_functions(), self.root)
-        kept = shlex.quote(f"{self.config.root}/{ANSWERS_OF_JUDGES}")
+        answers_of_judges = shlex.quote(f"{self.config.root}/{ANSWERS_OF_JUDGES}")
         models = reward_model_options(self.models.values(), self.config.root)
-        return f"{parameter_options(others)} --judge {kept}{models}"
+        return f"{parameter_options(others)} --judge {answers_of_judges}{models}"

@@ -1,4 +1,4 @@
-"""From a config to specs: everything that decides a result, with digests of local content."""
+"""From a config to specs. A spec holds everything that decides a result, with digests of local files and folders."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from reward_ablation.system.files import sha256
 
 
 def study_spec(study: StudyConfig, root: Path) -> StudySpec:
-    """What decides the results of all runs alike: all but weights, overrides, processes and seed.
+    """Everything that decides the results of all runs in the same way: all but weights, overrides, processes and seed.
 
-    Relative paths in the config start from the root, here and below.
+    Relative paths in the config start from `root`, in this function and in those below.
     """
     shared = {
         "model": _without_place(model_spec(study.model, root)),
@@ -60,10 +60,20 @@ def study_spec(study: StudyConfig, root: Path) -> StudySpec:
 def arm_spec(
     shared: StudySpec, arm: Arm, launch: Launch, scored: Collection[str], combine: CombineSpec | None = None
 ) -> ArmSpec:
-    """The study's spec with one arm's weights, overrides and processes; the seed is not part of it.
+    """The study's spec with one arm's weights, overrides and processes, but without a seed.
 
-    `scored` names the components that score the arm's completions: the others are no part of its spec. `combine` is the
-    arm's method of combination, where it is not TRL's.
+    Parameters
+    ----------
+    shared : StudySpec
+        The part that all arms share.
+    arm : Arm
+        Weights and overrides.
+    launch : Launch
+        How the arm's runs are launched.
+    scored : collection of str
+        Names of the components that score the arm's completions. Other components are not part of its spec.
+    combine : CombineSpec, optional
+        The arm's method of combination; None where TRL combines the components.
     """
     own = {
         "training": {**shared.training, **normalised(without_tracking(arm.training))},
@@ -75,7 +85,7 @@ def arm_spec(
 
 
 def contents_of(shared: StudySpec, specs: dict[str, ArmSpec]) -> dict[str, dict[str, Any]]:
-    """The `content` of each arm's spec, by the arm; what all arms share is worked out once."""
+    """The `content` of each arm's spec, by arm. The part that all arms share is computed only once."""
     own = {*ArmSpec.model_fields} - {*StudySpec.model_fields} | {"training"}
     common = shared.content()
     contents = {}
@@ -87,7 +97,7 @@ def contents_of(shared: StudySpec, specs: dict[str, ArmSpec]) -> dict[str, dict[
 
 
 def layout_of(launch: Launch) -> Layout:
-    """The device of a run, its processes and what samples for it."""
+    """The device of a run, its processes, and how its rollouts are sampled."""
     vllm = launch.vllm and VllmSpec(
         mode=launch.vllm.mode, tensor_parallel_size=launch.vllm.tensor_parallel_size, gpus=launch.vllm.server_gpus
     )
@@ -96,7 +106,7 @@ def layout_of(launch: Launch) -> Layout:
 
 
 def evaluation_spec(study: StudyConfig) -> EvaluateSpec:
-    """What decides the answers of a model: how it is judged, and on which prompts."""
+    """Everything that decides a model's answers: the settings of evaluation, and the prompts."""
     return EvaluateSpec.model_validate(
         {
             "evaluation": study.evaluation.model_dump(exclude={"metrics"}),
@@ -108,7 +118,7 @@ def evaluation_spec(study: StudyConfig) -> EvaluateSpec:
 
 
 def scores_spec(study: StudyConfig, root: Path) -> ScoresSpec:
-    """What decides the scores of answers by the study's own metrics."""
+    """Everything that decides the scores of answers by the study's own metrics."""
     metrics = {
         name: metric_spec(name, function, parameters, root)
         for name, (function, parameters) in study.metric_functions().items()
@@ -117,7 +127,7 @@ def scores_spec(study: StudyConfig, root: Path) -> ScoresSpec:
 
 
 def metric_spec(name: str, function: str, parameters: dict[str, Any], root: Path) -> MetricSpec:
-    """A metric of the study's own, as `component_spec` has a component."""
+    """The spec of a metric of the study's own, made by `component_spec`. `name` is for the message of an error."""
     try:
         component = component_spec(Component(function=function, parameters=parameters), root, name)
     except StudyError as error:
@@ -126,7 +136,7 @@ def metric_spec(name: str, function: str, parameters: dict[str, Any], root: Path
 
 
 def _without_place(spec: Any) -> Any:
-    """A spec without the path of what counts by its content: a run is the same wherever its model or data lie."""
+    """A spec without the paths of files and folders whose content it has: a run does not depend on their location."""
     if isinstance(spec, list):
         return [_without_place(item) for item in spec]
     if not isinstance(spec, dict):
@@ -135,7 +145,7 @@ def _without_place(spec: Any) -> Any:
 
 
 def model_spec(model: Model, root: Path) -> dict[str, Any]:
-    """A model source, and a digest of its content where no revision says it: a local folder, the demo's code."""
+    """A model's source. Without a revision, with a digest: of a local folder, or of the code of the demo's model."""
     spec = model.model_dump()
     if isinstance(model, LocalModel):
         spec["content"] = folder_fingerprint(root / model.path)
@@ -145,7 +155,7 @@ def model_spec(model: Model, root: Path) -> dict[str, Any]:
 
 
 def source_spec(source: ProblemSource, root: Path) -> dict[str, Any]:
-    """A data source, and a digest of its content where no revision says it: a local file, the generator's code."""
+    """A data source. Without a revision, with a digest: of a local file, or of the code that generates problems."""
     spec = source.model_dump()
     if isinstance(source, WordProblems):
         spec["content"] = deciding_digest("word_problems")
@@ -168,10 +178,10 @@ def train_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
 
 
 def checked_data_spec(data: Data, source: ProblemSource, root: Path, golds: bool) -> TrainDataSpec:
-    """What is trained on, and the checks that it is held apart from the evaluation sets by.
+    """The spec of a set to train on, with its checks, such as for questions that evaluation sets have too.
 
-    The evaluation sets count only where their questions are dropped from training. `golds` says whether problems need
-    answers.
+    The evaluation sets are part of the spec only if their questions are dropped from training. `golds` says whether
+    problems need answers.
     """
     others = data.evaluation.values() if data.overlap == "drop" else []
     return TrainDataSpec.model_validate(
@@ -186,13 +196,13 @@ def checked_data_spec(data: Data, source: ProblemSource, root: Path, golds: bool
 
 
 def sft_data_spec(study: StudyConfig, root: Path) -> TrainDataSpec:
-    """The demonstrations' source and checks, which are those of the training set."""
+    """The demonstrations' source and checks. The checks are the same as for the training set."""
     assert study.sft
     return checked_data_spec(study.data, study.sft.data, root, demonstration_golds(study))
 
 
 def sft_spec(study: StudyConfig, root: Path) -> SftSpec:
-    """What decides the supervised start, but for the model that it starts from."""
+    """Everything that decides the supervised start, except the model that it starts from."""
     assert study.sft
     return SftSpec.model_validate(
         {
@@ -208,7 +218,7 @@ def sft_spec(study: StudyConfig, root: Path) -> SftSpec:
 
 @cache
 def local_digest(path: Path) -> str:
-    """SHA-256 of a local data file; StudyError where there is none."""
+    """SHA-256 of a local data file. A missing file is a StudyError."""
     if not os.path.isfile(path):  # Path.is_file raises where a name is too long
         raise StudyError(f"data: {path}: no such file; give the path of a JSON, JSONL, CSV or Parquet file")
     return sha256(path)

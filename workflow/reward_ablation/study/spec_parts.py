@@ -1,8 +1,9 @@
-"""Parts of specs: what of each section of the config decides a result.
+"""Parts of specs: the fields of each section of the config that decide a result.
 
-One rule says what a spec's JSON holds. A field without a default has been in all specs since the first version and is
-always written. A later field has a default, and is left out where it has its default: runs from before the field keep
-their keys. A default that changes would change what a written spec means; `tests/study/pinned_keys.json` holds them.
+One rule decides what a spec's JSON contains. A field without a default has been in all specs since the first version
+and is always written. A later field has a default, and is left out where it has this default, so that runs from before
+the field keep their keys. To change a default would change the meaning of written specs;
+`tests/study/pinned_keys.json` records the defaults.
 
 A part that inherits from a section of the config gets the section's later fields with their defaults.
 """
@@ -21,22 +22,28 @@ from reward_ablation.config.sections.model import DemoModel, HubModel
 from reward_ablation.config.sections.training import Gradients, Lora
 from reward_ablation.study.canonical import dump, key_of, normalised
 
-#: Canonical JSON writes 1.0 as 1, and a spec keeps a number as it is written.
+#: Canonical JSON writes 1.0 as 1. A spec keeps a number as it is written there.
 Number = int | float
 Switch = Literal["refuse", "drop"]
 
 
 class Spec(Section):
-    """A whole spec: what decides a result, as one JSON text with a key."""
+    """A whole spec: everything that decides a result, as one JSON text with a key."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The spec of a stage's command line; StudyError as of `read`."""
+        """The spec in an argument of a stage's command line. Raises the StudyError of `read`."""
         return cls.read(read_spec(text))
 
     @classmethod
     def read(cls, written: Any, where: str = "--spec") -> Self:
-        """The spec of a JSON value; StudyError `where: key: what is wrong; what is allowed` where it is none."""
+        """The spec of a JSON value.
+
+        Raises
+        ------
+        StudyError
+            `where: key: what is wrong; what is allowed`: the value is not a spec of this class.
+        """
         spec: Self = validate_spec(cls, written, where)
         return spec
 
@@ -70,12 +77,13 @@ class PromptSpec(Prompt):
 
 
 class ComponentSpec(Section):
-    """A component; `code` is the digest of a user's file and of the files that it imports.
+    """A component.
 
-    `contents` has digests of the files and folders that parameters name, by the parameter; where they lie is no part
-    of a spec, nor are parameters that decide no score.
+    `code` is the digest of a user's file and of the files that it imports. `contents` has digests of the files and
+    folders that parameters name, by parameter. Their paths are not part of a spec, nor are parameters that decide no
+    score.
 
-    In which arms a component is scored decides which specs it is a part of, and is no part of any spec.
+    The arms in which a component is scored are not part of a spec either: they decide which specs have the component.
     """
 
     function: Line
@@ -86,16 +94,17 @@ class ComponentSpec(Section):
 
     @property
     def file(self) -> str | None:
-        """The user's file of the function; None where the function is one of the package."""
+        """The user's file with the function; None for a function of this package."""
         file, separator, _ = self.function.partition(":")
         return file if separator else None
 
 
 class CombineSpec(Section):
-    """A method of combination that is not TRL's; `code` is as of a component.
+    """A method of combination that is not TRL's.
 
-    `components` are those that its parameters name. `bounds` are the known ranges of the components that take
-    part, where the method asks for them.
+    `components` are the components that the method's parameters name. `gram` says which gradients the method uses; None
+    if it uses none. `bounds` are the known ranges of the components that take part, if the method asks for ranges.
+    `code` has the same meaning as for a component.
     """
 
     method: Line
@@ -107,23 +116,23 @@ class CombineSpec(Section):
 
     @property
     def file(self) -> str | None:
-        """The user's file of the method; None where the method is one of the package."""
+        """The user's file with the method; None for a method of this package."""
         file, separator, _ = self.method.partition(":")
         return file if separator else None
 
     @property
     def title(self) -> str:
-        """The method; one that goes by gradients of earlier steps is called lagged."""
+        """Name of the method, with "lagged" before it if it uses gradients of earlier steps."""
         return self.method if self.gram in (None, "same_step") else f"lagged {self.method}"
 
     @property
     def modules(self) -> list[str]:
-        """Modules of the package behind the method, below the package."""
+        """Modules of this package that implement the method, without the package's name."""
         return ["combination.of_run"] + ([] if self.file else [f"combination.methods.{self.method}"])
 
 
 class MetricSpec(Section):
-    """A metric of the study's own; `code` and `contents` are as of a component."""
+    """A metric of the study's own. `code` and `contents` have the same meaning as for a component."""
 
     function: Line
     parameters: dict[str, Any]
@@ -141,7 +150,7 @@ class LoraSpec(Lora):
 
 
 class GradientsSpec(Gradients):
-    """Which steps are measured, and by which backward pass."""
+    """Which steps are measured, and which backward pass the run trains by."""
 
     every: int
     whole: list[int]
@@ -167,7 +176,7 @@ class HubModelSpec(HubModel):
 
 
 class LocalModelSpec(Section):
-    """A local folder, which counts by its content; where the folder lies is no part of a run's spec."""
+    """A local folder, identified by its content. Its path is not part of a run's spec."""
 
     source: Literal["local"]
     content: str
@@ -175,7 +184,7 @@ class LocalModelSpec(Section):
 
 
 class DemoModelSpec(DemoModel):
-    """The demo's model; `content` is the digest of the code that makes it."""
+    """The demo's model. `content` is the digest of the code that makes it."""
 
     source: Literal["demo"]
     seed: int
@@ -193,7 +202,7 @@ class HubDataSpec(HubData):
 
 
 class LocalCopySpec(Section):
-    """A known data set from a local file, which counts by its content."""
+    """A known data set from a local file, identified by its content."""
 
     source: KnownSource
     split: Split
@@ -204,7 +213,7 @@ class LocalCopySpec(Section):
 
 
 class FileDataSpec(Section):
-    """A user's own problems, which count by their content."""
+    """A user's own problems, identified by their content."""
 
     source: Literal["file"]
     limit: int | None
@@ -214,7 +223,7 @@ class FileDataSpec(Section):
 
 
 class WordProblemsSpec(WordProblems):
-    """The demo's problems; `content` is the digest of the code that makes them."""
+    """The demo's problems. `content` is the digest of the code that makes them."""
 
     limit: int | None
     seed: int
@@ -226,7 +235,7 @@ SourceSpec = HubDataSpec | LocalCopySpec | FileDataSpec | WordProblemsSpec
 
 
 class DataSpec(Spec):
-    """A prepared set of problems; without `golds`, problems without an answer are kept, and no answer is checked."""
+    """A prepared set of problems. If `golds` is false, answers may be missing and are not checked."""
 
     source: SourceSpec
     duplicates: Switch
@@ -234,7 +243,7 @@ class DataSpec(Spec):
 
 
 class TrainDataSpec(DataSpec):
-    """What is trained on; `apart_from` are the sets whose questions are dropped from training."""
+    """A set to train on. `apart_from` are evaluation sets whose questions are dropped from the set."""
 
     overlap: Switch
     apart_from: list[SourceSpec] = Field(default_factory=list)

@@ -64,12 +64,13 @@ DESCRIPTION = "study.json"
 class Study:
     """A validated config with its arms and runs.
 
-    The methods that take Snakemake's wildcards are params of rules: each gives one string. (A plain
-    string with braces, as JSON is, would be expanded by Snakemake.)
+    The methods that take Snakemake's wildcards are params of rules, and each returns one string. They are methods
+    because Snakemake would expand the braces in a plain string of JSON.
 
     Attributes
     ----------
     config : StudyConfig
+        The validated config.
     root : Path
         Folder that relative paths in the config start from.
     arms : dict of str to Arm
@@ -79,15 +80,15 @@ class Study:
     folders : dict of str to str
         Folder of each key's runs.
     runs : dict of str to Run
-        Runs by name, each once: arms with the same spec share theirs.
+        Runs by name, each once: arms with the same spec share their runs.
     question : Question
         What the study was made to find out.
     looks : LooksPlan or None
-        When a sequential study looks; None where the config has a list of seeds.
+        The plan of looks of a sequential study; None if the config has a list of seeds.
     claims : list of Claim
-        What the finished study judges; often none.
+        The claims that the finished study judges; often none.
     described : dict
-        What the present `study.json` says of the whole study; empty where there is none.
+        Content of the present `study.json`, without the runs; empty if there is no such file.
     warnings : list of str
         What a user should know before paying for the runs.
     """
@@ -106,19 +107,19 @@ class Study:
 
     @cached_property
     def fetched_file(self) -> str:
-        """The fetched model's record; like all paths here below the study's folder, and keyed by content."""
+        """The fetched model's record. Like all paths here, it is below the results folder and keyed by content."""
         return f"models/base-{key_of(self._model_spec)}/model.json"
 
     @cached_property
     def model_file(self) -> str:
-        """The base model's record, which all runs start from: the fetched one's, or that of the supervised start."""
+        """Record of the model that all runs start from: the fetched model, or the model after the supervised start."""
         if self.config.sft is None:
             return self.fetched_file
         return f"models/base-{key_of({'model': self._model_spec, 'sft': self._sft_spec.content()})}/model.json"
 
     @cached_property
     def demonstrations_file(self) -> str | None:
-        """The prepared demonstrations of the supervised start, where the study has one."""
+        """The prepared demonstrations of the supervised start; None if the study has none."""
         if self.config.sft is None:
             return None
         return f"data/sft-{sft_data_spec(self.config, self.root).key}.parquet"
@@ -130,9 +131,10 @@ class Study:
 
     @cached_property
     def reward_models(self) -> dict[str, str]:
-        """Sources of the reward models of components and metrics, as JSON, by the key of the folder of each.
+        """Sources of the reward models of components and metrics, as JSON, by the keys of their folders.
 
-        A folder of a component is named before an equal one of a metric: a metric changes no other job.
+        If a component and a metric use the same model, the component's source counts, so that a metric changes no other
+        job.
         """
         of_runs = (model for run in self.runs.values() for model in self.models_of_components(run).values())
         return sources_by_key([*self.scoring.models.values(), *of_runs])
@@ -148,12 +150,12 @@ class Study:
         return used_models(run.arm_spec.components, written)
 
     def reward_model_files(self, run: str) -> dict[str, str]:
-        """Record of each fetched reward model that scores a run, by what the components call the model."""
+        """Record of each fetched reward model that scores a run, by the name that components use for the model."""
         return {model.reference: model.file for model in self.models_of_components(self.runs[run]).values()}
 
     @property
     def trained_on(self) -> list[str]:
-        """The base model's record, the training set and the demonstrations, where the study has any."""
+        """The base model's record, the training set and, if the study has any, the demonstrations."""
         return [file for file in (self.model_file, self.problems_file, self.demonstrations_file) if file]
 
     @cached_property
@@ -165,12 +167,12 @@ class Study:
 
     @cached_property
     def answers_folder(self) -> str:
-        """Answers under the present evaluation settings: those under other settings stay beside them."""
+        """Folder of the answers for the present settings of evaluation. Answers for other settings stay beside it."""
         return f"evaluation/{self._evaluation_spec.key}"
 
     @cached_property
     def scores_folder(self) -> str | None:
-        """Scores of these answers by the present metrics of the study's own; None where it has none."""
+        """Folder of these answers' scores by the study's own present metrics; None if it has no such metrics."""
         if not self.config.evaluation.metrics:
             return None
         return f"scores/{self._evaluation_spec.key}-{self.scoring.spec.key}"
@@ -190,7 +192,7 @@ class Study:
 
     @cached_property
     def keeping_runs(self) -> list[str]:
-        """Names of the runs that keep models on the way: all of them, or none."""
+        """Names of the runs that keep models during training: all runs, or none."""
         return list(self.runs) if self.config.keep_models else []
 
     @property
@@ -209,7 +211,7 @@ class Study:
         return exported_files(self.config.exports, self.runs, self.dataset_names)
 
     def export_metadata(self, wildcards: Any) -> str:
-        """What rldynamics' metadata say of model and data, as JSON."""
+        """Model and data for rldynamics' metadata, as JSON."""
         return dump({"model": self.summary["model"], "dataset": self.summary["training_data"]})
 
     def spec_of_run(self, wildcards: Any) -> str:
@@ -231,10 +233,10 @@ class Study:
         return launch.process_count // launch.nodes * launch.threads
 
     def options_of_run(self, wildcards: Any, output: Any) -> str:
-        """Options of the training command as of `options`.
+        """The `options` of the training command, for the run that the wildcard names.
 
-        Snakemake does not compare a param with its record where the param's function takes `output`. None of these
-        options is a reason to train again.
+        None of these options is a reason to train again. This function therefore takes `output`: Snakemake does not
+        compare such a param with its record.
         """
         return self.options(self._run(wildcards))
 
@@ -247,7 +249,7 @@ class Study:
 
     @cached_property
     def other_parameters(self) -> dict[str, dict[str, Any]]:
-        """Parameters that are no part of any spec, by component; only components that have any."""
+        """Parameters that are not part of any spec, by component. Components without such parameters are left out."""
         components = self.config.components.items()
         return other_parameters({name: (each.function, each.parameters) for name, each in components}, self.root)
 
@@ -255,7 +257,7 @@ class Study:
         return tracking_in(self._training(run))
 
     def _training(self, run: Run) -> dict[str, Any]:
-        """The training settings as the config has them, with those of the run's arm."""
+        """The training settings as in the config, with the overrides of the run's arm."""
         return {**self.config.training, **self.arms[run.arm].training}
 
     def _run(self, wildcards: Any) -> Run:
@@ -326,9 +328,9 @@ class Study:
 
     @staticmethod
     def code_of(*stages: str) -> str:
-        """Digest of the code of a stage, and of what else the stage is named with.
+        """Digest of the code of one or more stages.
 
-        For stages that cost GPU hours, the digest covers the code that decides results, and no launching or logging.
+        For stages that cost GPU hours, the digest covers only code that decides results, not launching or logging.
         """
         if stages[0] in STAGES:
             return deciding_digest(*stages)
@@ -336,12 +338,12 @@ class Study:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """What stages that look at all runs need to know, but for the runs themselves."""
+        """What stages that work on all runs need to know about the study, except the runs themselves."""
         return summary_of(self)
 
     @cached_property
     def digest(self) -> str:
-        """Digest of what `describe` writes, but for times; a key stands for its spec."""
+        """Digest of the content that `describe` writes, without times, and with keys in place of specs."""
         claims = [[claim.model_dump() for claim in self.claims]] if self.claims else []
         looks = [self.looks.model_dump(), self.config.arms.seeds] if self.looks else []
         content = [self.summary, self.question.model_dump(), self.keys, self.folders, *claims, *looks]
@@ -349,7 +351,7 @@ class Study:
 
     @cached_property
     def asked_tables(self) -> list[str]:
-        """Rules of tables that this study asks for, of those that not every study has: `registry.ON_REQUEST`."""
+        """Rules of the tables in `registry.ON_REQUEST`, which only some studies have, that this study has."""
         methods = any(run.arm_spec.combine for run in self.runs.values())
         surface = self.surface_arms is not None
         asked = {"combination": methods, "claims": bool(self.claims), "weight_surface": surface}
@@ -357,7 +359,7 @@ class Study:
 
     @cached_property
     def surface_arms(self) -> SurfaceArms | None:
-        """The arms that a surface over the weights is fitted to; None where they are too few."""
+        """The arms to which a surface over the weights is fitted; None if they are too few."""
         specs = {run.arm: run.arm_spec for run in self.runs.values()}
         seeds = Counter(run.arm for run in self.runs.values())
         return surface_arms(self.config.arms.design, specs, seeds, self.config.components, self.config.control)
@@ -369,7 +371,7 @@ class Study:
 
     @cached_property
     def primary(self) -> Primary:
-        """The declaration of the primary question: the one on record, or where the question changed the coming one."""
+        """Declaration of the primary question: the one on record or, if the question changed, the next one."""
         return declared(self.question, recorded(self.described), self.description.with_name("runs"))
 
     @property
@@ -380,7 +382,7 @@ class Study:
 
     @cached_property
     def sequential(self) -> Sequential | None:
-        """The record of looks, or the one that is to come; None where the study never was sequential."""
+        """Record of the looks: the one on file or the next one; None if the study was never sequential."""
         return declared_looks(self.looks, recorded_looks(self.described), self.description.with_name("runs"))
 
     @property
@@ -391,11 +393,11 @@ class Study:
 
     @property
     def look_is_due(self) -> bool:
-        """Whether this study looks, and a look is left to take."""
+        """Whether this study is sequential and a look is left to take."""
         return self.looks is not None and self.sequential is not None and self.sequential.next_look is not None
 
     def describe(self, path: str | Path, log: str | Path) -> None:
-        """Write `study.json` as in `write_description`, and to the log what to expect."""
+        """Write `study.json` by `write_description`, and the numbers of arms and runs and the warnings to the log."""
         self.write_description(Path(path))
         lines = [f"arms: {len(self.arms)}, runs: {len(self.runs)}", *self.warnings]
         Path(log).write_text("\n".join(lines) + "\n")
@@ -403,8 +405,8 @@ class Study:
     def write_description(self, path: Path) -> Primary:
         """Write `study.json`: the summary, the primary question, claims, looks, and each run of each arm.
 
-        A question, claim or plan of looks that the present file declares keeps its time, so that a study that stays has
-        the same bytes. Returns the question that the file now declares.
+        A question, claim or plan of looks that the present file declares keeps its time, so that an unchanged study has
+        an unchanged file. Returns the question that the file now declares.
         """
         primary = declared(self.question, read_recorded(path), path.with_name("runs"))
         claims = declared_claims(self.claims, read_recorded_claims(path), path.with_name("runs"))

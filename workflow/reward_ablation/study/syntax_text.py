@@ -1,6 +1,6 @@
-"""A Python file as the text of its syntax tree: comments, docstrings and formatting leave no trace.
+"""A Python file as the text of its syntax tree, without comments, docstrings and formatting.
 
-The text can leave out messages too: what an error says, and what a `print` writes.
+The text can also leave out messages: the messages of errors, and the output of `print`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 #: Fields of a syntax tree that no behaviour depends on.
 _NEVER_COUNT = {"ctx", "kind", "type_comment"}
-#: What may begin with a docstring.
+#: Nodes that may begin with a docstring.
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-#: Nodes that parts may be cut out of.
+#: Nodes that `_cut` may remove parts of.
 _CUT = {*_DOCUMENTED, ast.JoinedStr, ast.Raise, ast.Expr}
 _IMPORTS = {ast.Import, ast.ImportFrom}
 
@@ -27,7 +27,7 @@ class Source(NamedTuple):
     text : str
         Its syntax tree, the same in each version of Python.
     imports : list of tuple
-        (module, level, names) of each import statement, also inside functions; `import a` has no names.
+        (module, level, names) of each import statement, including those in functions. `import a` has no names.
     """
 
     text: str
@@ -36,19 +36,22 @@ class Source(NamedTuple):
 
 @cache
 def content(path: Path) -> str:
-    """Text of a file, read once: all that one process says of a file is of the same text."""
+    """Text of a file, read only once, so that all digests of one process are of the same text."""
     return path.read_text(encoding="utf-8")
 
 
 @cache
 def source(path: Path, messages: bool) -> Source:
-    """A file, parsed once. The tree is not kept: Python's garbage collector would visit its objects again and again.
+    """The `Source` of a file, which is parsed only once.
+
+    The tree is not kept, because Python's garbage collector would visit its objects again and again.
 
     Parameters
     ----------
     path : Path
+        The Python file.
     messages : bool
-        Whether the text has the messages of errors and what `print` statements print.
+        Whether the text includes the messages of errors and the arguments of `print`.
 
     Raises
     ------
@@ -63,7 +66,7 @@ def source(path: Path, messages: bool) -> Source:
 def imported_names(path: Path, package: str, messages: bool) -> frozenset[str]:
     """Dotted names that a file of a package may import.
 
-    Some names stand for functions or classes and not for modules. The caller drops these.
+    Some of these names are functions or classes, not modules. The caller drops them.
     """
     names: set[str] = set()
     parents = package.split(".") if package else []
@@ -80,13 +83,16 @@ def _has_text(node: ast.AST) -> bool:
 
 
 def _is_message(call: ast.Call) -> bool:
-    """Whether a call prints to the log; what is printed into a file may be read by a program."""
+    """Whether a call prints to the log. Printing into a file does not count: a program may read the file."""
     is_print = isinstance(call.func, ast.Name) and call.func.id == "print"
     return is_print and all(keyword.arg != "file" for keyword in call.keywords)
 
 
 def _text(node: Any, messages: bool, imports: list[tuple[str, int, list[str]]]) -> str:
-    """A tree as text; docstrings, what a version of Python adds, and what is empty are left out. Adds its imports."""
+    """A tree as text, without docstrings, empty fields, and fields that only some versions of Python have.
+
+    Appends the tree's imports to `imports`.
+    """
     if isinstance(node, list):
         return f"[{','.join([_text(each, messages, imports) for each in node])}]"
     if not isinstance(node, ast.AST):
@@ -116,11 +122,11 @@ def _imports_of(node: Any) -> list[tuple[str, int, list[str]]]:
 
 
 def _cut(node: Any, messages: bool) -> None:
-    """Take out of a node what leaves no trace: docstrings, and messages where these do not count.
+    """Remove a node's docstring and, unless `messages` count, its message.
 
-    Of a raised exception, arguments without text stay, since code that catches the exception may use them.
+    The arguments of a raised exception that contain no text stay, because code that catches the exception may use them.
     """
-    if isinstance(node, ast.JoinedStr):  # Python 3.12 has empty texts between the parts of some
+    if isinstance(node, ast.JoinedStr):  # Python 3.12 puts empty texts between the parts of some f-strings
         node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
     elif isinstance(node, _DOCUMENTED):
         if _has_docstring(node.body):

@@ -1,4 +1,4 @@
-"""The arms of a study that a surface over the weights is fitted to, and whether they are enough."""
+"""The arms of a study to which a surface over the weights is fitted, and whether there are enough of them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import NamedTuple
 from reward_ablation.study.canonical import dump
 from reward_ablation.study.run_spec import ArmSpec
 
-#: Designs whose weights have more values than on and off.
+#: Designs whose weights may have more values than on and off.
 DESIGNS = {"simplex", "list"}
 
-#: Digits to which shares of weights are compared.
+#: Number of digits that count when shares of weights are compared.
 DIGITS = 9
 
 
 class SurfaceArms(NamedTuple):
-    """Arms that differ in their weights alone.
+    """Arms that differ only in their weights.
 
     Attributes
     ----------
     shares : dict of str to tuple of float
-        Shares of the weights by arm.
+        By arm, each component's share of the sum of the weights.
     components : list of str
-        Components that the shares are of.
+        Names of the components, in the order of the shares.
     left_out : list of str
-        Other arms.
+        Arms that the surface is not fitted to, except the control.
     """
 
     shares: dict[str, tuple[float, ...]]
@@ -35,14 +35,17 @@ class SurfaceArms(NamedTuple):
 
 
 def alike(specs: Mapping[str, ArmSpec]) -> list[str]:
-    """Arms that differ in their weights alone: the largest group with equal specs but for the weights."""
+    """The largest group of arms whose specs differ only in the weights."""
     settings = {arm: dump(spec.model_copy(update={"weights": {}}).content()) for arm, spec in specs.items()}
     [(most, _)] = Counter(settings.values()).most_common(1) or [("", 0)]
     return [arm for arm in specs if settings[arm] == most]
 
 
 def least_points(components: int) -> int:
-    """Fewest different shares: two more than Scheffé's quadratic model has terms, which the surface should surpass."""
+    """Smallest number of arms with different shares: two more than the terms of Scheffé's quadratic model.
+
+    The surface should be better than that model.
+    """
     return components * (components + 1) // 2 + 2
 
 
@@ -53,16 +56,23 @@ def surface_arms(
     components: Collection[str],
     control: str | None,
 ) -> SurfaceArms | None:
-    """The largest group of arms with fixed weights that are at least 0 and with equal specs but for the weights.
+    """The largest group of arms whose specs differ only in their weights, which are fixed and at least 0.
 
-    None for other designs, fewer arms than `least_points`, or one seed, which says nothing of the noise of seeds.
+    None for a design not in `DESIGNS`, for fewer arms than `least_points`, and if each arm has one seed, because one
+    seed does not show the noise between seeds.
 
     Parameters
     ----------
+    design : str
+        The study's design.
     specs : mapping of str to ArmSpec
-        By arm; arms that share their runs are there once.
+        Specs by arm. Arms that share their runs are listed once.
     seeds : mapping of str to int
-        Seeds of each arm.
+        Number of seeds by arm.
+    components : collection of str
+        Names of the study's components.
+    control : str or None
+        The arm that is the control, which is left out.
     """
     if design not in DESIGNS or len(specs) < least_points(2) or max(seeds.values()) < 2:
         return None

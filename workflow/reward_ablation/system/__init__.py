@@ -1,1 +1,1 @@
-"""Files, locks, GPUs, errors and HTML: modules that know nothing of studies."""
+"""Files, locks, GPUs, errors and HTML: modules that do not depend on studies."""

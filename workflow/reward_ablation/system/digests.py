@@ -1,4 +1,4 @@
-"""Files against the digests that were recorded when they were made."""
+"""Check files against the digests that were recorded when the files were made."""
 
 from __future__ import annotations
 
@@ -13,23 +13,30 @@ from typing import Any
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
-#: Of a large file in a model folder, this many blocks of this size are hashed; files up to 16 MiB are hashed whole.
+#: Number and size of the blocks of a large file in a model folder that are hashed. A file up to 16 MiB is hashed whole.
 _BLOCKS, _BLOCK = 256, 1 << 16
 
 
 def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str], record: str, remedy: str) -> None:
-    """Refuse, by a StudyError, files that are missing or have changed since they were recorded.
+    """Refuse files that are missing or have changed since their digests were recorded.
 
     Parameters
     ----------
+    folder : Path
+        Folder of the files.
     recorded : mapping of str to str
         SHA-256 by path below the folder.
     names : iterable of str
-        The files to check.
+        Paths, below the folder, of the files to check.
     record : str
-        Name of the file that records the digests.
+        Name of the file with the digests, for messages.
     remedy : str
-        What to do about a file that is not right.
+        What the user should do, for messages.
+
+    Raises
+    ------
+    StudyError
+        A file is not in the record, is missing, or has changed.
     """
     for name in names:
         path = folder / name
@@ -47,12 +54,18 @@ def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str],
 
 
 def read_object(path: Path, remedy: str) -> dict[str, Any]:
-    """The JSON object of a record; a StudyError, with the remedy, where it is missing, truncated or changed."""
+    """The JSON object in a record's file.
+
+    Raises
+    ------
+    StudyError
+        The file is missing, truncated or changed. The message ends with the remedy.
+    """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise StudyError(f"{path}: there is no such file; {remedy}") from None
-    except ValueError:  # bytes that are no text, too
+    except ValueError:  # also for bytes that are not UTF-8
         raise StudyError(f"{path}: truncated or changed: it is not JSON; {remedy}") from None
     if not isinstance(record, dict):
         raise StudyError(f"{path}: holds no JSON object; {remedy}")
@@ -61,11 +74,16 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
 
 @cache
 def folder_fingerprint(folder: Path) -> str:
-    """Digest over names, sizes and contents of a local model's folder.
+    """Digest of the names, sizes and contents of the files in a local model's folder.
 
-    Hidden files and texts about the model (`.md`) do not count. Of a large file, evenly spread blocks are hashed:
-    fine-tuning changes all weights, so that 256 blocks of 64 KiB show the change. Hashing all weights at each start of
-    the workflow would take minutes; `fetch` hashes all of them once, into model.json.
+    Hidden files and texts about the model (`.md`) do not count. Of a large file, only evenly spread blocks are hashed,
+    because to hash all weights at each start of the workflow would take minutes. Fine-tuning changes all weights, so
+    that 256 blocks of 64 KiB show the change. `fetch` hashes all weights once and records the digests in model.json.
+
+    Raises
+    ------
+    StudyError
+        The folder has no config.json.
     """
     if not os.path.isfile(folder / "config.json"):
         raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")

@@ -1,7 +1,7 @@
-"""Exit statuses of the workflow's commands: they say whether the same command, started again, can do better.
+"""Exit statuses of the workflow's commands, which say whether the same command, started again, can succeed.
 
-A command ends with `GOES_ON` where it was stopped, or where it met an error that may pass by itself. A signal may
-end a command, too. Every other status is an error that stays until the user mends it, so nothing is started again.
+A command ends with `GOES_ON` if it was stopped, or met an error that may pass by itself. A signal may also end a
+command. Any other status above 0 means an error that stays until the user fixes it, so that nothing is started again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import signal
 import socket
 
-#: The command was stopped or met an error that may pass; started again, the command goes on from what is done.
+#: The command was stopped, or met an error that may pass. Started again, it resumes from what is done.
 GOES_ON = os.EX_TEMPFAIL
 
 #: Errors of file servers, networks and devices that come and go.
@@ -42,18 +42,18 @@ PASSING_CLASSES = {
     "torch.distributed.DistError",
 }
 
-#: Errors of torch that have no class of their own: a process of the run that is gone, and a GPU that fails.
+#: Texts of errors of torch without a class of their own: a process of the run has ended, or a GPU fails.
 PASSING_TEXT = re.compile(
     r"gloo|Connection (closed|reset) by peer|CUDA driver initialization failed|CUBLAS_STATUS_EXECUTION_FAILED"
 )
-#: Errors of a GPU that come again: an index out of range, and a torch that is not built for this GPU.
+#: Texts of permanent errors of a GPU: an index out of range, or a torch that is not built for this GPU.
 STAYING_TEXT = re.compile("device-side assert|no kernel image")
-#: Answers of a web server that is busy or broken; every other answer that is an error comes again.
+#: Status codes of a web server that is busy or broken. Any other error status is permanent.
 BUSY = {408, 425, 429, 500, 502, 503, 504, 529}
 
 
 def may_pass(error: BaseException | None) -> bool:
-    """Whether an error, or what directly caused the error, may be gone when the command is started again."""
+    """Whether an error, or an error in its chain of direct causes, may be gone when the command is started again."""
     while error is not None:
         if isinstance(error, ConnectionError | TimeoutError | socket.gaierror):
             return True
@@ -72,31 +72,31 @@ def may_pass(error: BaseException | None) -> bool:
 
 
 def _http_status(error: BaseException) -> int | None:
-    """Status of a web server's answer behind an error, as requests, httpx and urllib keep it; None without one."""
+    """Status of the web server's answer that caused an error of requests, httpx or urllib; None if there is none."""
     status = getattr(getattr(error, "response", None), "status_code", getattr(error, "code", None))
     return status if isinstance(status, int) else None
 
 
 def is_permanent(status: int) -> bool:
-    """Whether a command that ended with this status would end so again.
+    """Whether a command that ended with this status would end with it again.
 
     Parameters
     ----------
     status : int
-        As `subprocess` has it (minus the number of a signal) or as a shell has it (128 and that number).
+        Exit status. For a signal, minus the signal's number, as in `subprocess`, or 128 plus it, as in a shell.
     """
     return status not in (0, GOES_ON) and _signal(status) is None
 
 
 def ended(what: str, status: int) -> str:
-    """How a process ended, in words, and what to do where the status tells.
+    """How a process ended, in words. After SIGKILL also what to do.
 
     Parameters
     ----------
     what : str
-        The process, for the message.
+        Name of the process, for the message.
     status : int
-        As for `is_permanent`.
+        Exit status, as for `is_permanent`.
     """
     number = _signal(status)
     if number is None or number not in list(signal.Signals):
@@ -107,6 +107,9 @@ def ended(what: str, status: int) -> str:
 
 
 def _signal(status: int) -> int | None:
-    """The signal that an exit status stands for; some such numbers are no signals: -1 becomes 255 for a shell."""
+    """Number of the signal that an exit status stands for; None for no signal.
+
+    Some statuses above 128 are not signals: a shell turns -1 into 255.
+    """
     number = -status if status < 0 else status - 128
     return number if number in signal.valid_signals() else None

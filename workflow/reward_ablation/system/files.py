@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one."""
+"""Write files so that a reader never sees an incomplete file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; move the file into place on success, remove it on failure.
+    """Yield a temporary path beside `path`. Move the file into place on success; remove it on failure.
 
-    A durable file is on disk before it gets its name. After a power cut, another file may be there and empty.
+    A durable file is flushed to disk before it gets its name. Any other file may be empty after a power cut.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Give a file a second name, replacing what has that name; copy it where the file system has no links."""
+    """Give a file a second name, in place of any file of that name. Copy it if the file system has no hard links."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     try:
@@ -48,7 +48,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Return when a file's bytes, or a folder's names, are on disk."""
+    """Flush a file's bytes, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -63,7 +63,7 @@ def write_json(value: Any, path: str | Path, durable: bool = True) -> None:
 
 
 def write_parquet(table: pa.Table | pd.DataFrame, path: str | Path, durable: bool = True) -> None:
-    """Write a table as zstd-compressed Parquet, in one move; the same rows give the same bytes."""
+    """Write a table as zstd-compressed Parquet, in one move. The same rows give the same bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,9 +1,9 @@
 """Locks by which several runs share a GPU, until it is full.
 
-A run that has a whole GPU holds the GPU's lock for itself. Runs that share the GPU hold that lock together, and each
-holds one of the files of its share: `{lock}.2-0` and `{lock}.2-1` are the halves. The files that are held say how full
-the GPU is. They are looked at and taken under a further lock, by one process at a time, which holds that lock for an
-instant only.
+A run with a whole GPU holds the GPU's lock for itself. Runs that share the GPU hold that lock together, as a shared
+lock, and each holds one of the files of its share: `{lock}.2-0` and `{lock}.2-1` are the halves. The files that are
+held show how full the GPU is. One process at a time reads and takes them, under a further lock, which it holds only for
+an instant.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reward_ablation.system.locks import Held, Lock, take
 
-#: Numbers of runs that may share a GPU equally.
+#: Numbers of runs that may share a GPU in equal parts.
 RUNS_ON_A_GPU = range(2, 9)
 
 
@@ -24,13 +24,13 @@ def share_of(share: float) -> Fraction:
 
 
 def used_share(lock: Path) -> Fraction:
-    """How much of a GPU its sharers have now."""
+    """The part of a GPU that is taken now by runs which share it."""
     with _alone(lock):
         return sum((share for share, _ in _sharers(lock)), Fraction(0))
 
 
 def take_share(lock: Path, share: Fraction) -> list[Lock]:
-    """Take a share of the GPU of a lock, or raise `Held` where a run has the whole GPU or the rest is too small."""
+    """Take a share of the GPU of a lock. Raise `Held` if a run has the whole GPU, or too little of it is left."""
     with _alone(lock), ExitStack() as taken:
         try:
             whole = taken.enter_context(take(lock))
@@ -39,8 +39,8 @@ def take_share(lock: Path, share: Fraction) -> list[Lock]:
                 raise
             _check_room(sharers, share)
             whole = taken.enter_context(take(lock, shared=True))
-            # Those seen before may have ended, and a run of several processes, which share its lock, may have the GPU.
-            # A sharer that lives now holds the lock, too, so that no run can have the whole GPU.
+            # Check again: the sharers may have ended meanwhile, and a run with several processes, which share its lock,
+            # may have taken the whole GPU. While a sharer lives, it holds the lock, and no run can take the whole GPU.
             _check_room(_sharers(lock), share)
             own = _free_file(lock, share)
         else:
@@ -51,7 +51,7 @@ def take_share(lock: Path, share: Fraction) -> list[Lock]:
 
 
 def _alone(lock: Path) -> Lock:
-    """The lock under which shares of a GPU are looked at and taken."""
+    """The lock that a process must hold to read or take shares of a GPU."""
     return take(lock.with_name(f"{lock.name}.claim"), wait=True)
 
 
@@ -61,7 +61,7 @@ def _check_room(sharers: list[tuple[Fraction, str]], share: Fraction) -> None:
 
 
 def _free_file(lock: Path, share: Fraction) -> Lock:
-    """One of the files of a share; as long as the GPU has room for the share, one is free."""
+    """Take a free file of a share. There is one as long as the GPU has room for the share."""
     for number in range(share.denominator):
         try:
             return take(_file(lock, share.denominator, number))
@@ -72,7 +72,7 @@ def _free_file(lock: Path, share: Fraction) -> Lock:
 
 def _sharers(lock: Path) -> list[tuple[Fraction, str]]:
     """Share and name of each process that has a share of a GPU."""
-    found = []
+    sharers = []
     for runs in RUNS_ON_A_GPU:
         for number in range(runs):
             file = _file(lock, runs, number)
@@ -80,8 +80,8 @@ def _sharers(lock: Path) -> list[tuple[Fraction, str]]:
                 try:
                     take(file).release()
                 except Held as holder:
-                    found.append((Fraction(1, runs), str(holder)))
-    return found
+                    sharers.append((Fraction(1, runs), str(holder)))
+    return sharers
 
 
 def _file(lock: Path, runs: int, number: int) -> Path:

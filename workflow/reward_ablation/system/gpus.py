@@ -1,7 +1,7 @@
-"""GPUs of this machine: how many there are, and which of them a run has to itself.
+"""GPUs of this machine: their number, and claims by which a run has its GPUs to itself.
 
-Runs that are started side by side, by one study or by several, would all take the first GPU. Each claims its own, or
-its share of one, by locks that the kernel frees when their holder dies.
+Without claims, runs that are started side by side, by one study or by several, would all use the first GPU. A run
+claims its GPUs, or its share of one, by locks that the kernel frees when their holder dies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOWER = "lower launch.gpus (0 is the CPU)"
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU, or a part of one that NVIDIA's MIG has made."""
+    """A GPU, or a part of a GPU that NVIDIA's MIG has made."""
 
     name: str  # as in CUDA_VISIBLE_DEVICES: the number that nvidia-smi gives (vLLM reads no UUIDs there)
     identity: str  # the same in all processes, and of no other GPU of this machine
@@ -49,19 +49,19 @@ def is_apple(system: str = sys.platform, machine: str = platform.machine()) -> b
 
 
 def what_is_here() -> tuple[int, str]:
-    """What `launch.gpus: auto` stands for on this machine: a number of GPUs, and what that is in words."""
+    """The number of GPUs that `launch.gpus: auto` means on this machine, and the device in words."""
     if not gpus_here():
         return 0, "the CPU"
     return 1, "Apple's GPU" if is_apple() else "an NVIDIA GPU"
 
 
 def gpus_here() -> list[Gpu]:
-    """GPUs that runs may be started on: this machine's, or those of them that CUDA_VISIBLE_DEVICES names.
+    """GPUs on which runs may be started: all of this machine, or those that CUDA_VISIBLE_DEVICES names.
 
     Raises
     ------
     StudyError
-        nvidia-smi fails, or CUDA_VISIBLE_DEVICES names a GPU that is not there.
+        nvidia-smi fails, or CUDA_VISIBLE_DEVICES names a GPU that does not exist.
     """
     if is_apple():
         return [APPLE_GPU]
@@ -81,21 +81,23 @@ def gpus_here() -> list[Gpu]:
 
 
 def claim_gpus(count: int, what: str, server: int = 0, share: float = 1.0) -> list[Lock]:
-    """Take GPUs that no other run has, and have this process see no others; wait where too few are free.
+    """Claim GPUs that no other run uses, and hide all other GPUs from this process. Wait while too few are free.
 
-    With a share, take one GPU beside runs that have no more than the rest of it.
+    With a share below 1, claim a part of one GPU. Other runs may use the rest of it.
 
-    The GPUs that Slurm gave a job need no claim where the run takes all of them, nor does Apple's. A process that a
-    launcher has started holds the GPUs of its run, too, should the launcher die first.
+    No claim is needed if the run takes all GPUs that Slurm gave the job, nor for Apple's GPU. A process that a launcher
+    has started holds the claims of its run, too, in case the launcher dies first.
 
-    The locks hold until this process ends; for a program that replaces this process, hand them over.
+    The locks hold until this process ends. They must be handed over to a program that replaces this process.
 
     Parameters
     ----------
+    count : int
+        Number of GPUs.
     what : str
-        Who waits, for the line on stderr.
+        What waits, such as `train`, for the line on stderr.
     server : int
-        How many of the GPUs are for a run's vLLM server.
+        How many of the GPUs are for the run's vLLM server.
     share : float
         1, or the part of a single GPU: 1/2 to 1/8.
 
@@ -128,14 +130,14 @@ def claim_gpus(count: int, what: str, server: int = 0, share: float = 1.0) -> li
 
 
 def _show(claimed: Collection[Gpu]) -> None:
-    """Have CUDA show this process these GPUs only."""
+    """Limit CUDA in this process to these GPUs."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.name for gpu in claimed)
     if any(gpu.identity.startswith("GPU-") for gpu in claimed):
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as nvidia-smi numbers them; CUDA begins with the fastest
 
 
 def too_few(asked: int, there: int, server: int = 0) -> str:
-    """What is wrong where there are fewer GPUs than a run, with its vLLM server, asks for, and what to do."""
+    """Message for a run that needs more GPUs, including its vLLM server's, than there are; with what to do."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     where, because = "this machine shows", ""
     if visible is not None:
@@ -155,12 +157,12 @@ def _gpus(number: int) -> str:
 
 
 def _given_by_slurm() -> bool:
-    """Whether Slurm says which GPUs this job has; without its knowing of GPUs a job may have all of the node."""
+    """Whether Slurm says which GPUs this job has. If Slurm does not manage GPUs, a job may use all of its node."""
     return {"SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"} <= os.environ.keys()
 
 
 def _names(visible: str) -> list[str]:
-    """Entries of CUDA_VISIBLE_DEVICES, each once; CUDA reads no further than a -1."""
+    """Entries of CUDA_VISIBLE_DEVICES, each once, up to a -1, where CUDA stops reading."""
     names = [name.strip() for name in visible.split(",") if name.strip()]
     return list(dict.fromkeys(names[: names.index("-1")] if "-1" in names else names))
 
@@ -177,7 +179,7 @@ def _find(name: str, listed: list[Gpu]) -> Gpu:
 
 
 def _listed() -> list[Gpu] | None:
-    """All GPUs that nvidia-smi lists; None where there is no nvidia-smi, as in some containers."""
+    """All GPUs that nvidia-smi lists; None if there is no nvidia-smi, as in some containers."""
     command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
@@ -193,9 +195,9 @@ def _listed() -> list[Gpu] | None:
 
 
 def _take_free(gpus: list[Gpu], count: int) -> dict[Gpu, Lock]:
-    """So many of these GPUs; where too few are free, raise `Held` and keep none.
+    """Claim `count` of these GPUs. If too few are free, raise `Held` and keep none.
 
-    Two processes that each kept a part would wait for each other for ever.
+    Two processes that each kept some GPUs would wait for each other for ever.
     """
     taken: dict[Gpu, Lock] = {}
     holders = []

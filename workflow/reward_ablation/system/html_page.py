@@ -1,11 +1,11 @@
-"""Pages of the HTML report that a study writes itself."""
+"""HTML pages for the report, besides Snakemake's own."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
 
-#: A heading, a sentence and a table; each already escaped.
+#: Template of a page with a heading, a sentence and a table, each already escaped.
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{heading}</title>
 <style>
@@ -22,7 +22,17 @@ pre {{ white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; padd
 
 
 def page(heading: str, sentence: str, *parts: str) -> str:
-    """A page of a plain heading, a plain sentence without its full stop, and HTML of `section`, `text` and `table`."""
+    """An HTML page.
+
+    Parameters
+    ----------
+    heading : str
+        Heading, not escaped.
+    sentence : str
+        Sentence below the heading, not escaped, without its full stop.
+    parts : str
+        HTML of `section`, `text` and `table`.
+    """
     return PAGE.format(heading=html.escape(heading), sentence=html.escape(sentence), table="\n".join(parts))
 
 
@@ -32,12 +42,12 @@ def section(heading: str) -> str:
 
 
 def text(words: str) -> str:
-    """Text as it stands, such as a file or commands."""
+    """Preformatted text, such as a file or commands."""
     return f"<pre>{html.escape(words)}</pre>"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table; cells are written as `str` has them."""
+    """An HTML table. Cells are converted by `str`."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "\n".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"

@@ -1,4 +1,4 @@
-"""Imports that bring a million objects, as torch's and TRL's do."""
+"""Faster imports of packages with a million objects, such as torch and TRL."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def large_imports() -> Iterator[None]:
-    """Keep Python's collector of cycles from what is imported here: not while it is imported, and not later.
+    """Keep Python's garbage collector away from the objects that are imported in this block, then and later.
 
-    It would look through all of it again and again, for a second of each process.
+    The collector would visit all of them again and again, which takes a second in each process.
     """
     gc.disable()
     try:

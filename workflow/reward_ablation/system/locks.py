@@ -1,7 +1,8 @@
-"""One process at a time in a folder: locks that the kernel frees when their holder dies, however it dies.
+"""Locks that let one process at a time work in a folder. The kernel frees a lock when its holder dies in any way.
 
-A file that marks a lock outlives SIGKILL and a power cut, and then the same command does not go on until somebody
-takes it away. These are advisory locks (`flock`) on an open file; the file stays behind and means nothing by itself.
+If the mere existence of a file marked a lock, the file would outlive SIGKILL and a power cut, and block the same
+command until somebody removed it. These locks are advisory locks (`flock`) on an open file. The file stays behind, but
+means nothing by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import TypeVar
 
 from reward_ablation.system.errors import StudyError
 
-#: What a file system without such locks answers, Lustre without its mount option `flock` among them.
+#: Error numbers of file systems without such locks, such as Lustre without its mount option `flock`.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 T = TypeVar("T")
@@ -37,16 +38,16 @@ class Held(Exception):
 class Lock:
     """A lock that is held until it is released or the process ends."""
 
-    descriptor: int | None  # the open file; None where the file system has no locks, and once the lock is released
+    descriptor: int | None  # the open file; None if the file system has no locks, or the lock is released
     last_change: int | None = None  # what the function `last_change` returned before this holder took the lock
 
     def __post_init__(self) -> None:
         atexit.register(self.release)
-        # A forked child, such as a worker that loads data, would hold the lock on when this process is dead.
+        # Otherwise a forked child, such as a worker that loads data, would keep the lock after this process has died.
         os.register_at_fork(after_in_child=self._close)
 
     def release(self) -> None:
-        """Let others have the lock."""
+        """Release the lock for other processes."""
         if self.descriptor is not None:
             _write(self.descriptor, "")
         self._close()
@@ -57,9 +58,9 @@ class Lock:
             self.descriptor = None
 
     def share(self, wait: bool = True) -> None:
-        """Let other processes take the lock, too, as a shared lock.
+        """Turn the lock into a shared lock, which other processes can take, too.
 
-        The lock is free for an instant. Where another process takes it then, this raises `Held`, or with `wait` waits.
+        The lock is free for an instant. If another process takes it then, this raises `Held` or, with `wait`, waits.
         """
         if self.descriptor is not None:
             try:
@@ -68,9 +69,9 @@ class Lock:
                 raise Held("another process") from None
 
     def keep_over_exec(self) -> None:
-        """Hand the lock to the program that replaces this process by `os.execv`, and holds the lock until it ends.
+        """Hand the lock over to the program that replaces this process by `os.execv`. It holds the lock until it ends.
 
-        Processes that the program starts by `subprocess` do not get the lock, but may share it.
+        Processes that the program starts by `subprocess` do not inherit the lock, but can take it as a shared lock.
         """
         self.share()
         if self.descriptor is not None:
@@ -84,7 +85,13 @@ class Lock:
 
 
 def held(path: str | Path, message: str) -> Lock:
-    """Take a lock, or raise a StudyError where another process has it; `{holder}` in the message is that process."""
+    """Take a lock.
+
+    Raises
+    ------
+    StudyError
+        Another process has the lock. In the message, `{holder}` is replaced by that process.
+    """
     try:
         return take(Path(path))
     except Held as error:
@@ -92,17 +99,17 @@ def held(path: str | Path, message: str) -> Lock:
 
 
 def wait_for(path: str | Path, what: str, shared: bool = False, tell_every: float = 60.0) -> Lock:
-    """Take a lock, and wait for it where another process has it: a line on stderr says for whom, again each minute.
+    """Take a lock. If another process has it, wait, and print to stderr again and again which process this is.
 
     Parameters
     ----------
     path : str or Path
-        The lock's file; made where it is not there.
+        The lock's file, which is created if it does not exist.
     what : str
-        What the lock is on, for the line.
+        What waits for the lock, such as `train`, for the line.
     shared : bool
-        Hold the lock beside others that hold it shared, such as the processes of one run. A process that wants the
-        lock for itself waits for all of them.
+        Take a shared lock, which several processes can hold, such as the processes of one run. A process that wants
+        the lock for itself waits for all of them.
     tell_every : float
         Seconds between two lines.
     """
@@ -116,41 +123,50 @@ def wait_for(path: str | Path, what: str, shared: bool = False, tell_every: floa
 def when_free(
     take: Callable[[], T], line: Callable[[Held, str], str], tell_every: float = 60.0, look_every: float = 0.5
 ) -> T:
-    """Call a function again and again until it no longer raises `Held`, and tell on stderr who is waited for.
+    """Call a function again and again until it no longer raises `Held`. Print to stderr which process we wait for.
 
     Parameters
     ----------
     take : callable
-        Takes one lock or several.
+        Takes one lock or several. Its result is returned.
     line : callable
-        The line to print, from what `take` has raised and a text that says how long this has waited.
-    tell_every, look_every : float
-        Seconds between two lines, and at most between two calls. Waiting processes keep out of step: where two
-        processes each get one of two locks, both have to let go of it.
+        Returns the line to print, from the `Held` that `take` raised and a text with the time waited so far.
+    tell_every : float
+        Seconds between two lines.
+    look_every : float
+        Largest number of seconds between two calls. The pauses are random, so that waiting processes do not call at
+        the same times: two processes that each got one of two locks would both have to release it, again and again.
     """
     started = time.monotonic()
-    told: float | None = None
+    last_line: float | None = None
     while True:
         try:
             return take()
         except Held as holder:
             now = time.monotonic()
-            if told is None or now - told >= tell_every:
-                by_now = "" if told is None else f", {now - started:.0f} s by now"
+            if last_line is None or now - last_line >= tell_every:
+                by_now = "" if last_line is None else f", {now - started:.0f} s by now"
                 print(line(holder, by_now), file=sys.stderr, flush=True)
-                told = now
+                last_line = now
         time.sleep(look_every * random.SystemRandom().uniform(0.5, 1))
 
 
 def take(path: Path, shared: bool = False, wait: bool = False) -> Lock:
-    """Take a lock at once; raises `Held` where another process has it, and OSError where the file cannot be written.
+    """Take a lock without waiting for its holder to end.
 
-    With `wait`, a lock that others hold for an instant is waited for.
+    With `wait`, wait for a lock that others hold only for an instant.
+
+    Raises
+    ------
+    Held
+        Another process has the lock.
+    OSError
+        The lock's file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         used_before = path.exists()
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # NFS locks only what may be written
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # NFS locks only files opened for writing
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -168,7 +184,7 @@ def take(path: Path, shared: bool = False, wait: bool = False) -> Lock:
             return Lock(None, last_change(path) if used_before else None)
         if _is_at(path, descriptor):
             break
-        os.close(descriptor)  # the folder went while its holder was waited for: what is locked has no name any more
+        os.close(descriptor)  # the folder was removed meanwhile: this file no longer has its name
     before = os.fstat(descriptor).st_mtime_ns if used_before else None
     since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
     _write(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}) + "\n")
@@ -176,7 +192,7 @@ def take(path: Path, shared: bool = False, wait: bool = False) -> Lock:
 
 
 def last_change(path: Path) -> int | None:
-    """When a lock was last taken, or released in order, in nanoseconds; None for a lock that was never taken."""
+    """Time at which a lock was last taken, or released in order, in nanoseconds since 1970; None if it never was."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -184,7 +200,7 @@ def last_change(path: Path) -> int | None:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether an open file is the one of that name."""
+    """Whether an open file is still the file at this path."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except FileNotFoundError:
@@ -192,20 +208,20 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def _write(descriptor: int, text: str) -> None:
-    """Write into the lock's file who holds the lock; among several, who took it last."""
+    """Write into the lock's file which process holds the lock: the last one, if several share it."""
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(), 0)
-    except OSError:  # no space left: the lock holds without a name
+    except OSError:  # no space left: the lock works without its holder's name
         pass
 
 
 def _holder(descriptor: int) -> str:
-    """The holder of a lock, as the lock's file says; closes the file."""
+    """The holder of a lock, as written in the lock's file. Closes the file."""
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
         text = file.read()
     try:
         holder = json.loads(text)
         return f"process {holder['pid']} on {holder['host']} (since {holder['since']})"
-    except (ValueError, KeyError, TypeError):  # not signed yet, or the disk was full
+    except (ValueError, KeyError, TypeError):  # the holder has not written its name yet, or the disk was full
         return "another process"

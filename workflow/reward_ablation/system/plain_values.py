@@ -1,7 +1,7 @@
-"""What a config may hold: values that reach every program, file, page and terminal unchanged.
+"""Checks that a config holds only values that reach every program, file, page and terminal unchanged.
 
-A config travels as JSON in the arguments of commands, and parts of it are shown in terminals and reports. Control
-characters are commands to a terminal, NUL ends an argument, and JSON has no date and no NaN.
+A config is passed as JSON in the arguments of commands, and parts of it are shown in terminals and reports. Control
+characters are commands to a terminal, NUL ends an argument, and JSON has no dates and no NaN.
 """
 
 from __future__ import annotations
@@ -14,15 +14,21 @@ from typing import Any
 #: Control characters that a text may hold.
 WHITE_SPACE = "\n\t\r"
 
-#: Levels and entries of a config. YAML's aliases can make a small file endless.
+#: Largest number of levels and of entries of a config. By YAML's aliases, a small file can be endless.
 DEEPEST, MOST_ENTRIES = 40, 1_000_000
 
-#: Bytes of one argument of a command: Linux takes 131,072 of the whole command, with its paths and quotes.
+#: Largest number of bytes of an argument. Linux accepts 131,072 for the whole command, with its paths and quotes.
 LONGEST_ARGUMENT = 100_000
 
 
 def check_values(written: Any) -> None:
-    """Refuse, by a ValueError, values read from YAML that JSON, a command line or a terminal does not take as is."""
+    """Refuse values from YAML that JSON, a command line or a terminal would not take unchanged.
+
+    Raises
+    ------
+    ValueError
+        `key: what is wrong; what to do`.
+    """
     for number, (place, value) in enumerate(_entries(written, ())):
         if number >= MOST_ENTRIES or len(place) > DEEPEST:
             raise ValueError(
@@ -34,16 +40,21 @@ def check_values(written: Any) -> None:
 
 
 def check_length(argument: str, of_what: str, written: Any) -> None:
-    """Refuse, by a ValueError, a value that is too long for a command's argument.
+    """Refuse a value that is too long for a command's argument.
 
     Parameters
     ----------
     argument : str
-        The value as it is passed on.
+        The argument.
     of_what : str
-        What the value says, for the message.
+        What the argument holds, such as a spec, for the message.
     written : Any
-        The config, of which the message names the longest text.
+        The config. The message names its longest text.
+
+    Raises
+    ------
+    ValueError
+        The argument is too long.
     """
     length = len(argument.encode())
     if length <= LONGEST_ARGUMENT:
@@ -51,24 +62,24 @@ def check_length(argument: str, of_what: str, written: Any) -> None:
     texts = [(len(value), place) for place, value in _entries(written, ()) if isinstance(value, str)]
     longest, place = max(texts, default=(0, ()))
     raise ValueError(
-        f"{dotted(place)}: the longest text, of {longest} characters, in {of_what}, which has {length} bytes; commands "
-        f"take {LONGEST_ARGUMENT}: shorten it"
+        f"{dotted(place)}: the longest text, of {longest} characters, in {of_what}, which has {length} bytes; an "
+        f"argument of a command may have {LONGEST_ARGUMENT}: shorten the text"
     )
 
 
 def dotted(place: tuple[Any, ...]) -> str:
-    """Keys from the outermost to the innermost, as a message names them."""
+    """Keys, from the outermost to the innermost, as messages write them: `arms.a.weights`."""
     return ".".join(printable(str(key)) for key in place) or "config"
 
 
 def printable(text: str, most: int = 2000) -> str:
-    """A text as one line that does nothing to a terminal; the middle is left out beyond so many characters."""
+    """A text as one line without control characters. Beyond `most` characters, the middle is left out."""
     shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
     return shown if len(shown) <= most else f"{shown[: most // 2]} ... {shown[-most // 2 :]}"
 
 
 def _entries(value: Any, place: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Keys and values of a config with their places, the outermost first."""
+    """Keys and values of a config, each with the path of keys to it, the outermost first."""
     yield place, value
     if len(place) > DEEPEST:
         return
@@ -80,7 +91,7 @@ def _entries(value: Any, place: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ..
 
 
 def _problem(value: Any) -> str | None:
-    """What is wrong with one key or value, and what to do."""
+    """What is wrong with one key or value, and what to do; None if nothing is."""
     if isinstance(value, str):
         return _problem_of_text(value)
     if isinstance(value, float) and not math.isfinite(value):

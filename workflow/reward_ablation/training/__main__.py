@@ -35,7 +35,7 @@ STARTED = time.perf_counter()
 
 
 def is_finished(arguments: argparse.Namespace, spec: RunSpec) -> bool:
-    """Whether the whole result is there: no server is loaded for a run that needs none."""
+    """Whether the run's whole result exists. The server of such a run need not be started."""
     if not (arguments.run_dir / HIDDEN_RECORD).is_file():
         return False
     from reward_ablation.training.around.finish import finished  # imports transformers
@@ -46,20 +46,20 @@ def is_finished(arguments: argparse.Namespace, spec: RunSpec) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.training", description=__doc__.splitlines()[0])
-    parser.add_argument("--spec", required=True, help="canonical JSON of all that decides the run, its seed included")
+    parser.add_argument("--spec", required=True, help="canonical JSON of what decides the run, its seed included")
     parser.add_argument("--code", required=True, help="digest of the training code, for the record")
     parser.add_argument("--model", required=True, type=Path, help="folder of the base model")
     parser.add_argument("--problems", required=True, type=Path, help="prepared training set, Parquet")
     parser.add_argument("--run-dir", required=True, type=Path, help="folder for the run's outputs")
     parser.add_argument("--nodes", default=1, type=int, help="how many nodes share the run's processes")
-    parser.add_argument("--gpu-share", default=1.0, type=float, help="of one GPU, beside other runs")
-    parser.add_argument("--vllm-memory-percent", default=30, type=int, help="of a GPU's memory, for vLLM")
-    parser.add_argument("--vllm-sleep", default=0, type=int, choices=(0, 1), help="free it while the model is trained")
+    parser.add_argument("--gpu-share", default=1.0, type=float, help="share of one GPU, beside other runs")
+    parser.add_argument("--vllm-memory-percent", default=30, type=int, help="share of a GPU's memory for vLLM")
+    parser.add_argument("--vllm-sleep", default=0, type=int, choices=(0, 1), help="1: free it while training")
     parser.add_argument("--reward-models", default={}, type=json.loads, help="JSON: folder of each reward model")
     parser.add_argument(
         "--parameters", default={}, type=json.loads, help="JSON: parameters of each component that decide no score"
     )
-    parser.add_argument("--tracking", default={}, type=json.loads, help="JSON of what experiment trackers are told")
+    parser.add_argument("--tracking", default={}, type=json.loads, help="JSON: settings of experiment trackers")
     arguments = parser.parse_args()
     spec = RunSpec.parse(arguments.spec)
     engine = Engine.from_options(
@@ -72,10 +72,10 @@ def main() -> None:
 
 
 def train(arguments: argparse.Namespace, spec: RunSpec, engine: Engine) -> int:
-    """Train the run, or leave that to the processes that do; the exit status."""
+    """Train the run, or start the processes that train it; return the exit status."""
     refuse_other_launchers()
     check_version()
-    # The processes of one run share its lock with each other, and with nobody else.
+    # The processes of one run share the run's lock. Other runs cannot take it.
     with wait_for(arguments.run_dir / LOCK, "train", shared=is_worker()) as lock:
         if training_digest(spec.functions) != arguments.code:
             raise StudyError("the training code has changed since the workflow was started; start it again")
@@ -88,7 +88,7 @@ def train(arguments: argparse.Namespace, spec: RunSpec, engine: Engine) -> int:
         if is_zero_worker() and spec.gpus == 0:
             need_no_compiler()
 
-        with large_imports():  # not before the processes are laid out
+        with large_imports():  # only now, because laying out processes may replace this one
             from reward_ablation.training.around.interruption import Stopped
             from reward_ablation.training.around.run import train_run
 

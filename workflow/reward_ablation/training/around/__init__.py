@@ -1,1 +1,4 @@
-"""What surrounds the training of a run: launch, attempts, checkpoints and records. Never a reason to train again."""
+"""The surroundings of a run's training: launch, attempts, checkpoints and records.
+
+A change of this code is never a reason to train a run again.
+"""

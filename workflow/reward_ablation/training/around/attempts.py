@@ -1,4 +1,4 @@
-"""The attempts of a run: what each of them trained, on what, for how long, and how it ended."""
+"""Record of a run's attempts: which steps each attempt trained, on which hardware, for how long, and how it ended."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "datasets", "t
 
 
 class Attempt(TrainerCallback):
-    """Keeps the record of this attempt up to date: a killed attempt leaves its record, but for the last seconds.
+    """Keeps the record of this attempt up to date. If the attempt is killed, only its last seconds are missing.
 
     All processes of a run make an `Attempt`; the first process writes the record. Durations do not depend on the
-    system clock, which may be set.
+    system clock, because somebody may set that clock.
 
     Parameters
     ----------
     work : Path
         The run's work folder.
     from_step : int
-        Optimiser steps of earlier attempts.
+        Number of optimiser steps that earlier attempts finished.
     started : float
         `time.perf_counter()` at the start of the process.
     layout : Layout
+        The run's processes, GPUs and packages.
     gpu_share : float
-        Less than 1 where other runs have the rest of the GPU.
+        The run's share of its GPU; less than 1 if other runs use the rest.
     """
 
     def __init__(self, work: Path, from_step: int, started: float, layout: Layout, gpu_share: float = 1.0):
@@ -55,7 +56,7 @@ class Attempt(TrainerCallback):
         self.started = started
         self._written = started
         self.before = _read_attempts(work)
-        of_processes = gather_object(_own_gpu())  # also of those on other nodes
+        of_processes = gather_object(_own_gpu())  # also from processes on other nodes
         gpus = of_processes + of_processes[:1] * layout.server_gpus  # the server is on the first node
         self.record = _record(from_step, gpus, layout.packages)
         began = time.time() - (time.perf_counter() - started)
@@ -67,7 +68,7 @@ class Attempt(TrainerCallback):
                 slurm["gpus"] *= self.record["gpu_share"]
 
     def write(self, durable: bool = True, **changes: Any) -> None:
-        """Write the record with the time spent until now."""
+        """Write the record with these changes and the time spent until now."""
         self.record |= changes
         self.record["wall_seconds"] = round(time.perf_counter() - self.started, 1)
         self.record["peak_memory_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
@@ -88,7 +89,10 @@ class Attempt(TrainerCallback):
 
 
 def ended_attempts(work: Path, steps: int) -> list[dict[str, Any]]:
-    """All attempts of a run whose steps are all trained, also where the last one was killed before it noted its end."""
+    """Records of all attempts of a run, once all `steps` are trained.
+
+    The last attempt may have been killed before it recorded its end.
+    """
     unknown = {"wall_seconds": 0.0, "peak_memory_mb": 0, "ended": "killed"}
     attempts = _read_attempts(work) or [_record(0, _own_gpu()) | unknown]
     attempts[-1]["to_step"] = steps
@@ -96,7 +100,7 @@ def ended_attempts(work: Path, steps: int) -> list[dict[str, Any]]:
 
 
 def _read_attempts(work: Path) -> list[dict[str, Any]]:
-    """Attempts that have ended, the first one first; an attempt that did not note its end was killed."""
+    """Records of earlier attempts, in order. An attempt that did not record its end was killed."""
     attempts = read_json(work / ATTEMPTS)
     if attempts is None and (work / ATTEMPTS).exists():
         print(f"train: {work / ATTEMPTS} is not what was written there: earlier attempts are not on record", flush=True)
@@ -104,7 +108,7 @@ def _read_attempts(work: Path) -> list[dict[str, Any]]:
 
 
 def _own_gpu() -> list[str]:
-    """The GPU that this process trains on; none on a CPU."""
+    """Name of the GPU that this process trains on, as a list; empty on a CPU."""
     return [gpu_name()] if PartialState().device.type != "cpu" else []
 
 
@@ -127,21 +131,21 @@ def _record(from_step: int, gpus: list[str], launched_with: Sequence[str] = ()) 
 
 
 def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | None:
-    """What Slurm gave to the job of this process; None outside of Slurm.
+    """What Slurm allocated to the job of this process; None outside of Slurm.
 
     Parameters
     ----------
     environment : mapping
         Environment of a batch step, or of a step that `srun` began.
     began : float
-        When this process began, in seconds since 1970.
+        Time at which this process began, in seconds since 1970.
 
     Returns
     -------
     dict
-        id, name, cluster, partition and nodes, as Slurm writes them; restarts; gpus and cpus of the whole job; start,
-        in seconds since 1970; seconds_before, from then until the process began. None is what Slurm did not say. parts,
-        where the job does more than this.
+        `id`, `name`, `cluster`, `partition` and `nodes`, as Slurm writes them; `restarts`; `gpus` and `cpus` of the
+        whole job; `start` of the job, in seconds since 1970; `seconds_before`, from the start until the process began.
+        A value is None where Slurm did not give it. `parts` are in a job that does more than this training.
     """
     if "SLURM_JOB_ID" not in environment:
         return None
@@ -163,9 +167,9 @@ def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | 
 
 
 def _gpus(environment: Mapping[str, str]) -> int:
-    """GPUs of the job: as asked for by --gpus, such as `h200:4`, else as many on each node as on this one."""
-    if asked := re.findall(r"(?:^|[:,])(\d+)(?=,|$)", environment.get("SLURM_GPUS", "")):
-        return sum(map(int, asked))
+    """Number of the job's GPUs: by its option --gpus, such as `h200:4`, else this node's number times the nodes."""
+    if counts := re.findall(r"(?:^|[:,])(\d+)(?=,|$)", environment.get("SLURM_GPUS", "")):
+        return sum(map(int, counts))
     nodes = _number(environment.get("SLURM_JOB_NUM_NODES")) or 1
     return nodes * (_number(environment.get("SLURM_GPUS_ON_NODE")) or 0)
 

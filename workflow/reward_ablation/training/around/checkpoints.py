@@ -1,8 +1,8 @@
-"""Checkpoints of an unfinished run: sealed when whole, checked before use, only for the very same spec and code.
+"""Checkpoints of an unfinished run: sealed when complete, checked before use, used only for the same spec and code.
 
-A folder is sealed by `checksums.json`, written last: the digests of its files, and of the parts of the run's tables
-up to its step, all on disk by then. Whatever ends a run, and whenever, a sealed folder is whole, and one
-that is not sealed counts for nothing.
+The seal of a folder is the file `checksums.json`. It holds the digests of the folder's files and of the parts of the
+run's tables up to the folder's step. The seal is written last, when all these files are on disk. A sealed folder is
+therefore complete, however and whenever the run ended. A folder without a seal is not used.
 """
 
 from __future__ import annotations
@@ -23,36 +23,40 @@ from reward_ablation.system.files import flush_to_disk, sha256, write_json
 from reward_ablation.training.around.parts import drop_parts_after, parts_until
 
 SET_ASIDE = "set_aside"
-#: The last one, and the one before in case that is damaged: disks are small. A study may set another number.
+#: Number of checkpoints to keep: the last one, and the one before it in case the last is damaged. More would need much
+#: disk space. A study may set another number.
 KEPT_CHECKPOINTS = 2
 
 
 def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
-    """Make the work folder this run's own; the work of another run is removed, for it would end in another result.
+    """Assign the work folder to this run. The work of a different run is removed: it would lead to another result.
 
     Parameters
     ----------
     work : Path
-        Holds `checkpoint-N` folders and the parts of the run's tables.
+        Work folder, with `checkpoint-N` folders and the parts of the run's tables.
     owner : dict
-        What decides the result: the run's `spec` with its seed, digest of the training `code`, digests of `inputs`.
+        Everything that decides the result: the run's `spec` with its seed, the digest of the training `code`, and the
+        digests of `inputs`.
     modules : dict of str to str
         Digests of the code's modules, for the record.
 
     Raises
     ------
     StudyError
-        The file that says whose work this is cannot be read.
+        There are checkpoints, and the file that says which run they belong to cannot be read.
     """
     record = read_json(work / OWNER)
     if record is None and checkpoints(work):
-        raise StudyError(f"{work / OWNER}: truncated or changed; it said whose work this is; delete {work} to go on")
+        raise StudyError(
+            f"{work / OWNER}: truncated or changed; it said which run this work belongs to; delete {work} to start anew"
+        )
     if record is not None and _whose(record) == _whose({**owner, "modules": modules}):
         return
     if work.exists():
         if checkpoints(work):
             print("train: what an earlier attempt left is of other code, data or settings: starting anew", flush=True)
-        old = work.with_name(f"{work.name}.tmp")  # by one move: half of it would have no owner
+        old = work.with_name(f"{work.name}.tmp")  # in one move: a half-deleted folder would have no owner
         shutil.rmtree(old, ignore_errors=True)
         os.replace(work, old)
         shutil.rmtree(old)
@@ -61,12 +65,12 @@ def claim(work: Path, owner: dict[str, Any], modules: dict[str, str]) -> None:
 
 
 def _whose(record: dict[str, Any]) -> dict[str, Any]:
-    """The part of an owner record that must be equal before an attempt may use the checkpoints of an earlier one."""
+    """The part of an owner record that must be equal for an attempt to use an earlier attempt's checkpoints."""
     return {**record, "modules": of_checkpoints(record["modules"])}
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's value; None where there is no file, or not a whole one."""
+    """A JSON file's value; None if there is no file, or it is not complete."""
     try:
         return json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
@@ -74,25 +78,29 @@ def read_json(path: Path) -> Any:
 
 
 def step_of(checkpoint: Path | None) -> int:
-    """Optimiser steps before a checkpoint; 0 for None."""
+    """Number of optimiser steps before a checkpoint; 0 for None."""
     return step_of_checkpoint(checkpoint.name) if checkpoint else 0
 
 
 def seal(folder: Path, step: int, parts: Path, known: dict[str, str]) -> None:
-    """Write a folder's checksums, once its files and the parts up to its step are on disk.
+    """Flush a folder's files and the parts up to its step to disk, then write the folder's checksums.
 
     Parameters
     ----------
+    folder : Path
+        A checkpoint, or the final folder.
+    step : int
+        Number of finished optimiser steps.
     parts : Path
         Folder of the parts of the run's tables.
     known : dict of str to str
-        Digests, by path below `parts`, of the parts that are on disk already; new ones are added.
+        Digests, by path below `parts`, of the parts that are already flushed to disk. Newly flushed parts are added.
     """
     inside = sorted(folder.rglob("*"))
     files = [path for path in inside if path.is_file() and path.name != SEAL]
     names = [str(path.relative_to(parts)) for path in parts_until(parts, step)]
     new = [parts / name for name in names if name not in known]
-    with ThreadPoolExecutor(16) as pool:  # file systems take flushes that come together in one go
+    with ThreadPoolExecutor(16) as pool:  # file systems flush several files together in one go
         digests = dict(zip([*files, *new], pool.map(_flushed, [*files, *new]), strict=True))
         folders = {folder, parts, *(path.parent for path in new), *(path for path in inside if path.is_dir())}
         list(pool.map(flush_to_disk, (path for path in folders if path.is_dir())))
@@ -106,7 +114,7 @@ def seal(folder: Path, step: int, parts: Path, known: dict[str, str]) -> None:
 
 
 def fault_of(folder: Path, parts: Path) -> Path | None:
-    """The first file of a sealed folder, or of the parts up to its step, that is not as it was written."""
+    """The first file of a sealed folder, or of the parts up to its step, that has changed or is missing; else None."""
     seal = read_json(folder / SEAL)
     if not isinstance(seal, dict) or seal.pop("own", None) != _digest(seal):
         return folder / SEAL
@@ -116,15 +124,15 @@ def fault_of(folder: Path, parts: Path) -> Path | None:
 
 
 def checkpoints(work: Path) -> list[Path]:
-    """Folders of all checkpoints, the last one first, sealed or not."""
+    """Folders of all checkpoints, sealed or not, the latest first."""
     return sorted(work.glob("checkpoint-*"), key=step_of, reverse=True)
 
 
 def last_good(folders: list[Path], parts: Path) -> Path | None:
-    """The first folder that is sealed and as it was written.
+    """The first folder that is sealed and unchanged; None if there is none.
 
-    A folder that was never sealed is removed. A folder that has changed is named in the log and set aside, with the
-    part that has changed.
+    A folder that was never sealed is removed. A folder with a changed file, or with a changed part, is named in the
+    log. The folder and the changed part are then set aside.
     """
     for folder in folders:
         if not (folder / SEAL).is_file():
@@ -142,19 +150,19 @@ def last_good(folders: list[Path], parts: Path) -> Path | None:
 
 
 def drop_old(work: Path, limit: int | None) -> None:
-    """Remove all checkpoints but the last `limit`; without a limit, none."""
+    """Remove all checkpoints but the last `limit`. Without a limit, remove none."""
     for folder in checkpoints(work)[limit:] if limit else []:
         remove_sealed(folder)
 
 
 def remove_sealed(folder: Path) -> None:
-    """Remove a sealed folder, its seal first: a folder without its seal counts for nothing."""
+    """Remove a sealed folder, starting with its seal: a folder without its seal is not used."""
     (folder / SEAL).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def resume_point(work: Path) -> Path | None:
-    """The checkpoint to go on from, with the parts of later steps dropped; None to start from the beginning."""
+    """The checkpoint to resume from; None to start from the beginning. Parts of later steps are dropped."""
     parts = work / "parts"
     checkpoint = last_good(checkpoints(work), parts)
     drop_parts_after(parts, step_of(checkpoint))
@@ -162,7 +170,7 @@ def resume_point(work: Path) -> Path | None:
 
 
 def _flushed(path: Path) -> str:
-    """SHA-256 of a file that is on disk."""
+    """Flush a file to disk and return its SHA-256."""
     flush_to_disk(path)
     return sha256(path)
 

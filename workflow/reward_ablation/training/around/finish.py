@@ -1,8 +1,8 @@
-"""The end of a run: from the sealed final folder and the parts of its tables to its outputs, all by file operations.
+"""The end of a run: make its outputs from the sealed final folder and the parts of its tables, by file operations.
 
-Each step can be made again, and `.work` goes only when the record of the whole result is on disk: a run that is
-ended here, at whatever point, is finished by the next start without a step of training. Snakemake removes run.json
-of a job that it did not see end; its hidden copy brings it back.
+Each of these operations can be repeated, and `.work` is removed only when the record of the whole result is on disk.
+If a run is ended at any point here, the next start finishes it without a step of training. Snakemake removes the
+run.json of a job whose end it did not see; the hidden copy of the record restores the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from reward_ablation.training.around.parts import WHOLE_GRADIENTS, join_large_pa
 from reward_ablation.training.core.combination import WEIGHTS
 from reward_ablation.training.core.rollouts import rollout_schema
 
-#: What training ends with: the final model and the trainer's state, sealed like a checkpoint.
+#: Folder with the final model and the trainer's state, sealed like a checkpoint. Training ends with it.
 FINAL = "final"
 STATE = "trainer_state.json"
 
@@ -37,9 +37,9 @@ ARRAYS = {
     "sample_gram_rows": store.ROW_SCHEMA,
     "projections": store.PROJECTION_SCHEMA,
 }
-#: What training leaves in a run's folder; whatever else lies there is somebody's own.
+#: Patterns of the files that training leaves in a run's folder. Other files there belong to somebody else.
 OUTPUTS = ("*.parquet", "gradients_step_*.npz", "model/**/*", "model-step*/**/*")
-#: Metrics that a clock decides: they differ between two equal runs, and have their place in run.json.
+#: Metrics that depend on a clock. They differ between two equal runs, so run.json has times instead of the table.
 TIMED = (
     "step_time",
     "train_runtime",
@@ -51,12 +51,12 @@ TIMED = (
 
 
 def trained(work: Path) -> bool:
-    """Whether all steps of a run are trained, and its final folder is as it was written."""
+    """Whether all steps of a run are trained, and its final folder is unchanged since it was written."""
     return last_good([path for path in [work / FINAL] if path.exists()], work / "parts") is not None
 
 
 def finish(run_dir: Path) -> None:
-    """Make a trained run's outputs, `run.json` last; its folder holds `.work/final`."""
+    """Make a trained run's outputs, `run.json` last. The run's folder must hold `.work/final`."""
     work = run_dir / WORK
     parts = work / "parts"
     state = TrainerState.load_from_json(str(work / FINAL / STATE))
@@ -75,7 +75,7 @@ def finish(run_dir: Path) -> None:
     kept = kept_models(parts)
     for model in kept:
         _place_model(model, work, run_dir / model.name)
-    for folder in kept_models(run_dir):  # of an earlier result, which took more steps
+    for folder in kept_models(run_dir):  # models of an earlier result with more steps
         if folder.name not in {model.name for model in kept}:
             shutil.rmtree(folder)
     steps = state.global_step
@@ -85,12 +85,12 @@ def finish(run_dir: Path) -> None:
 
 
 def finished(run_dir: Path, owner: dict[str, Any]) -> bool:
-    """Whether an earlier attempt has left the whole result of this very run; its `run.json` is given back."""
+    """Whether an earlier attempt has left the whole result of this very run. If so, `run.json` is restored."""
     record = read_json(run_dir / HIDDEN_RECORD)
     if record is None:
         return False
-    of_whom = {"spec": {**record["spec"], "seed": record["seed"]}, "code": record["code"], "inputs": record["inputs"]}
-    if of_whom != owner:
+    of_record = {"spec": {**record["spec"], "seed": record["seed"]}, "code": record["code"], "inputs": record["inputs"]}
+    if of_record != owner:
         return False
     for name, digest in record["files"].items():
         path = run_dir / name
@@ -102,7 +102,7 @@ def finished(run_dir: Path, owner: dict[str, Any]) -> bool:
 
 
 def clear_outputs(run_dir: Path) -> None:
-    """Remove the record of an earlier result, before another one takes the place of its files."""
+    """Remove the record of an earlier result before a new result replaces its files."""
     for name in (RECORD, HIDDEN_RECORD):
         (run_dir / name).unlink(missing_ok=True)
 
@@ -113,7 +113,7 @@ def _publish(run_dir: Path) -> None:
 
 
 def _place_model(source: Path, work: Path, target: Path) -> None:
-    """Put a model in place by links and one move: its source stays whole until the run is finished."""
+    """Put a model in place by links and one move. The source stays whole until the run is finished."""
     model = work / MODEL
     shutil.rmtree(model, ignore_errors=True)
     for path in sorted(source.rglob("*")):
@@ -127,7 +127,7 @@ def _place_model(source: Path, work: Path, target: Path) -> None:
 
 
 def metrics_table(history: list[dict[str, Any]]) -> pa.Table:
-    """The trainer's log history: one row a step, one column a metric, null where a step did not log the metric."""
+    """The trainer's log history: one row per step, one column per metric, null where a step did not log the metric."""
     rows = [row for row in history if "loss" in row]  # the last entry sums up the whole training
     names = sorted({name for row in rows for name in row} - {"step", *TIMED})
     columns = {name: pa.array([_float(row.get(name)) for row in rows], pa.float64()) for name in names}
@@ -141,20 +141,20 @@ def _float(value: Any) -> float | None:
 def run_record(
     owner: dict[str, Any], attempts: list[dict[str, Any]], steps: int, folder: Path, requests: Usage | None = None
 ) -> dict[str, Any]:
-    """`run.json` of a finished run: what was trained, by which code, on what, and for how long.
+    """Content of a finished run's `run.json`: spec, code, inputs, times, hardware and files.
 
     Parameters
     ----------
     owner : dict
-        Spec with the seed, digest of the code and of its modules, digests of the inputs; taken when the run began.
+        The spec with the seed, digests of the code and of its modules, and digests of the inputs, as the run began.
     attempts : list of dict
-        The first attempt first.
+        Records of the attempts, in order.
     steps : int
-        Optimiser steps.
+        Number of optimiser steps.
     folder : Path
-        The run's folder; its files are listed with their digests and with their sizes in bytes.
+        The run's folder. Its files are listed with their digests and their sizes in bytes.
     requests : dict, optional
-        Requests to endpoints by the model that answers; left out of the record where there are none.
+        Requests to endpoints by the model that answers. Left out of the record if there are none.
     """
     spec = dict(owner["spec"])
     gpu_seconds = sum(attempt["wall_seconds"] * gpus_of(attempt) for attempt in attempts)

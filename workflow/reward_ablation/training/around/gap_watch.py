@@ -1,4 +1,4 @@
-"""Stops a run whose vLLM does not sample by the present weights."""
+"""Stop a run whose vLLM does not sample from the present weights."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 from reward_ablation.system.errors import StudyError
 
-#: Mean absolute difference of log-probabilities, in nats a token, that rounding does not explain, and how many
-#: generations in a row end a run: one batch may hold a few odd completions.
-LARGEST_GAP, IN_A_ROW = 0.1, 3
+#: Largest mean absolute difference of log-probabilities, in nats per token, that rounding may explain.
+LARGEST_GAP = 0.1
+#: So many generations in a row with a larger gap stop the run. A single batch may hold a few odd completions.
+IN_A_ROW = 3
 
-#: Settings by TRL's names, with the values under which vLLM's distribution is the trainer's.
+#: Settings by TRL's names, with the values under which vLLM samples from the trainer's distribution.
 SAME_DISTRIBUTION: dict[str, tuple] = {
     "top_p": (1.0,),
     "top_k": (0,),
@@ -23,13 +24,13 @@ SAME_DISTRIBUTION: dict[str, tuple] = {
 
 
 class GapWatch:
-    """Stops a run whose rollouts are, again and again, not those of the present weights.
+    """Stops a run if several generations in a row were not sampled from the present weights.
 
     Parameters
     ----------
     settings : mapping
-        Settings of TRL's config. With some of them, vLLM cuts off improbable tokens and TRL does not: the two
-        distributions then differ whatever the weights, and no gap stops the run.
+        Settings of TRL's config. With some settings, vLLM cuts off improbable tokens and TRL does not. The two
+        distributions then differ even if the weights are equal, and no gap stops the run.
     """
 
     def __init__(self, settings: Mapping[str, Any]):
@@ -37,17 +38,24 @@ class GapWatch:
         self.in_a_row = 0
 
     def see(self, mean: float, step: int) -> None:
-        """Take the gap of a generation: a mean over all tokens of the batch and all processes, in nats.
+        """Check the gap of a generation.
+
+        Parameters
+        ----------
+        mean : float
+            Mean absolute difference of log-probabilities over all tokens of the batch and all processes, in nats.
+        step : int
+            Optimiser step that the generation is for.
 
         Raises
         ------
         StudyError
-            The gap was too large for `IN_A_ROW` generations.
+            The gap was too large for `IN_A_ROW` generations in a row.
         """
         self.in_a_row = 0 if mean <= LARGEST_GAP or self.apart else self.in_a_row + 1
         if self.in_a_row == IN_A_ROW:
             raise StudyError(
                 f"launch.vllm: for {IN_A_ROW} generations in a row, up to step {step}, vLLM's log-probabilities were "
-                f"more than {LARGEST_GAP} a token from the trainer's ({mean:.2g}): it does not sample by the present "
-                "weights; see the versions in docs/launch.md, or train without launch.vllm"
+                f"more than {LARGEST_GAP} nats per token from the trainer's ({mean:.2g}): vLLM does not sample from "
+                "the present weights; see the versions in docs/launch.md, or train without launch.vllm"
             )

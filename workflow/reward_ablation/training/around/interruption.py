@@ -1,4 +1,4 @@
-"""Stopping a run so that it goes on later: by a signal, or before its Slurm job's time is up."""
+"""Stop a run so that it can resume later: after a signal, or before its Slurm job's time is up."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from transformers import TrainerCallback
 from reward_ablation.cluster.slurm import end_of_job
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-#: Why a run stops, as all its processes number it.
+#: Why a run stops. The processes of a run send each other the index of the reason.
 REASONS = (None, *(number.name for number in SIGNALS), "time limit")
-#: Seconds that are kept free at the end of a job, beside what a step and a checkpoint take.
+#: Seconds that are kept free at the end of a job, in addition to the time for steps and a checkpoint.
 SPARE = 30.0
 
 
 class Stopped(Exception):
-    """The run has saved a checkpoint and stopped; the same command goes on from it."""
+    """The run has saved a checkpoint and stopped. The same command resumes from the checkpoint."""
 
     def __init__(self, reason: str, step: int, steps: int):
         super().__init__(f"stopped at step {step} of {steps}: {reason}; the same command goes on from there")
@@ -29,14 +29,14 @@ class Stopped(Exception):
 
 
 class Interruption(TrainerCallback):
-    """Saves and stops at the end of the step in which a reason to stop has come up.
+    """Saves a checkpoint and stops at the end of the step in which a reason to stop came up.
 
-    All processes of a run stop at the same step: a signal reaches them at different times, or only one.
+    All processes of a run stop at the same step, although a signal may reach them at different times, or only one.
 
     Attributes
     ----------
     reason : str or None
-        One of `REASONS`; None to go on.
+        One of `REASONS`; None while there is no reason to stop.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ):
@@ -47,7 +47,7 @@ class Interruption(TrainerCallback):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Take signals as a wish to stop, as long as the block lasts."""
+        """Take SIGTERM and SIGINT as a request to stop, as long as the block lasts."""
         before = {number: signal.signal(number, self._note) for number in SIGNALS}
         try:
             yield
@@ -67,7 +67,7 @@ class Interruption(TrainerCallback):
         if self.end is not None and now + 2 * self._longest + SPARE > self.end:
             self.reason = self.reason or "time limit"
         if state.global_step >= state.max_steps:
-            control.should_save = False  # the final model is saved in its place
+            control.should_save = False  # the final model is saved instead
             return
         self.reason = agreed(self.reason, args.device)
         if self.reason is not None:
@@ -75,7 +75,7 @@ class Interruption(TrainerCallback):
 
 
 def agreed(reason: str | None, device: torch.device) -> str | None:
-    """A reason to stop that any process of the run has."""
+    """A reason to stop that at least one process of the run has, the same for all; None if no process has one."""
     if not torch.distributed.is_initialized():
         return reason
     number = torch.tensor([float(REASONS.index(reason))], device=device)

@@ -1,7 +1,8 @@
-"""What grows while a run trains: tables, as small Parquet files that are joined at the end, and kept models.
+"""Outputs that grow while a run trains: tables and kept models.
 
-A table's part is written in one move. Parts reach the disk with the checkpoint that stands on them, which has all rows
-and models before it written; those of later steps are dropped on resume, and made again.
+A table is written in parts, small Parquet files that are joined at the end. A part appears by one move. A checkpoint
+first writes all rows and models up to its step, and flushes them to disk. When a run resumes from a checkpoint, the
+parts of later steps are dropped and made again.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from reward_ablation.system.files import atomic_path, write_parquet
 
 #: Steps whose rows are written together.
 STEPS_PER_PART = 16
-#: Whole gradients, which are no table.
+#: Start of the names of files with whole gradients, which are not tables.
 WHOLE_GRADIENTS = "gradients_step_"
 
 
 class PartWriter:
-    """Keeps the tables of some steps in memory, and writes them together; the trainer's `Sink`.
+    """The trainer's `Sink`: keeps the tables of some steps in memory and writes them together.
 
-    Whole gradients are written while the next step is trained, those of one step at a time: memory is bounded.
-    `process` is the number of this process in the run.
+    Whole gradients are written while the next step is trained. To bound the memory, one step's gradients are written at
+    a time. `process` is the number of this process in the run.
     """
 
     def __init__(self, folder: Path, process: int):
@@ -46,23 +47,23 @@ class PartWriter:
         self._steps.add(step)
 
     def add_arrays(self, step: int, arrays: Callable[[], dict[str, np.ndarray]]) -> None:
-        """Write a step's whole gradients, as `gradients_step_N.npz`; an earlier step's are waited for."""
+        """Start to write a step's whole gradients, as `gradients_step_N.npz`, after an earlier step's are written."""
         self.wait()
         self._arrays = self._thread.submit(_save, self.folder / f"{WHOLE_GRADIENTS}{step}.npz", arrays())
 
     def wait(self) -> None:
-        """Wait for whole gradients that are being written; raises what went wrong."""
+        """Wait for whole gradients that are being written. Raises the exception with which the writing failed."""
         if self._arrays is not None:
             self._arrays.result()
             self._arrays = None
 
     def end_step(self) -> None:
-        """Write where enough steps have come together."""
+        """Write the tables if they have the rows of enough steps."""
         if len(self._steps) >= STEPS_PER_PART:
             self.flush()
 
     def flush(self) -> None:
-        """Write what there is, as `{table}-{last step}-{process}.parquet`."""
+        """Write all tables in memory, as `{table}-{last step}-{process}.parquet`."""
         for name, tables in self._tables.items():
             path = self.folder / f"{name}-{max(self._steps):08d}-{self.process:04d}.parquet"
             write_parquet(pa.concat_tables(tables), path, durable=False)
@@ -71,26 +72,27 @@ class PartWriter:
 
 def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write arrays by name; a reader never sees half a file."""
-    with atomic_path(path, durable=False) as temporary, temporary.open("wb") as file:  # a path would get another ending
+    # numpy gets an open file, because it would add an ending to a path.
+    with atomic_path(path, durable=False) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def step_of_part(path: Path) -> int:
-    """The last step that a part has rows of."""
+    """The last step whose rows a part contains."""
     if path.name.startswith(WHOLE_GRADIENTS):
         return int(path.stem.removeprefix(WHOLE_GRADIENTS))
     return int(path.stem.split("-")[1])
 
 
 def parts_until(folder: Path, step: int) -> list[Path]:
-    """Parts of steps up to `step`, by name, and files of kept models; without a file that is still being written."""
+    """Parts of steps up to `step`, by name, and files of kept models, without files that are still being written."""
     kept = [model for model in kept_models(folder) if step_of_kept_model(model.name) <= step]
     files = [path for model in kept for path in sorted(model.rglob("*")) if path.is_file()]
     return [*(path for path in _parts(folder) if step_of_part(path) <= step), *files]
 
 
 def drop_parts_after(folder: Path, step: int) -> None:
-    """Remove all parts of later steps, and what was being written when the process ended."""
+    """Remove all parts of later steps, and files that were being written when the process ended."""
     for model in kept_models(folder):
         if step_of_kept_model(model.name) > step:
             shutil.rmtree(model)
@@ -106,7 +108,7 @@ def _by_process(part: Path) -> tuple[str, int]:
 
 
 def kept_models(folder: Path) -> list[Path]:
-    """Folders of the models that were kept, in order of their steps."""
+    """Folders of the kept models, in order of their steps."""
     found = [path for path in folder.glob(f"{KEPT_MODEL}*") if step_of_kept_model(path.name)]
     return sorted(found, key=lambda path: step_of_kept_model(path.name))
 
@@ -116,7 +118,7 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
-    """Join the parts in order of step and process; without any, the table has its columns and no row."""
+    """Join a table's parts in order of step and process. Without parts, the table has its columns and no rows."""
     parts = [pq.read_table(path, schema=schema) for path in sorted(folder.glob(f"{name}-*.parquet"), key=_by_process)]
     table = pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
     order = np.argsort(table["step"].to_numpy(), kind="stable")
@@ -124,7 +126,10 @@ def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None
 
 
 def join_large_parts(folder: Path, name: str, schema: pa.Schema, output: Path) -> None:
-    """As `join_parts`, with one part in memory at a time, and a row group for each step, however the parts were cut."""
+    """Join a table's parts with only one part in memory at a time.
+
+    The table has one row group per step, whichever steps the parts contain.
+    """
     with atomic_path(output) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for path in sorted(folder.glob(f"{name}-*.parquet")):
             part = pq.read_table(path, schema=schema)

@@ -1,4 +1,4 @@
-"""Where training is, what it earns, how long it will take: a line a step in the log, and the run's heartbeat."""
+"""Progress of the training: one line per step in the log, with reward and time left, and the run's heartbeat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reward_ablation.study.heartbeat import EVERY_SECONDS, SAVING, TRAINING, bea
 
 
 class ProgressCallback(TrainerCallback):
-    """Prints step, reward, each component, length and the time left; writes the heartbeat every few seconds."""
+    """Prints step, reward, each component, length and time left; writes the heartbeat every few seconds."""
 
     def __init__(self, components: list[str], work: Path):
         self.components = components
@@ -35,7 +35,7 @@ class ProgressCallback(TrainerCallback):
         if time.perf_counter() - self.written > EVERY_SECONDS:
             beat(self.work, TRAINING, step=state.global_step, seconds_per_step=pace, **new)
             self.written = time.perf_counter()
-        if not new:  # a step on rollouts of an earlier one
+        if not new:  # the step trains on rollouts of an earlier step
             print(f"step {state.global_step}/{state.max_steps}: loss {logs['loss']:.4f}", flush=True)
             return
         left = pace * (state.max_steps - state.global_step)
@@ -57,6 +57,6 @@ class ProgressCallback(TrainerCallback):
 
 
 def _mean(logs: dict[str, float | None], metric: str) -> str:
-    """The mean of a batch's scores; TRL gives None where no completion has a score."""
+    """Mean of a batch's scores as text. TRL gives None where no completion has a score."""
     mean = logs.get(metric)
     return "unscored" if mean is None or math.isnan(mean) else f"{mean:.3f}"

@@ -1,8 +1,8 @@
-"""What TRL does not save with a checkpoint: rollouts that later steps train on, its count of micro batches, the epoch.
+"""State that TRL does not save with a checkpoint: rollouts for later steps, the count of micro batches, the epoch.
 
-TRL generates for `steps_per_generation * num_iterations` micro batches at once, and a run may stop between
-them; and it draws the order of the data anew in each epoch, beginning with the first one's. Reads and sets TRL's
-private parts; `tests/training/test_trl.py` pins them.
+TRL generates for `steps_per_generation * num_iterations` micro batches at once, and a run may stop between them. TRL
+also draws the order of the data anew in each epoch, and a resumed TRL would begin with the first epoch's order. This
+module reads and sets private parts of TRL; `tests/training/test_trl.py` pins them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Batch = dict[str, Any]
 
 
 def save_state(trainer: Any, folder: Path) -> None:
-    """Save what this process needs to go on, into a checkpoint's folder."""
+    """Save the state that this process needs to resume, into a checkpoint's folder."""
     batch = joined(trainer._buffered_inputs) if rollouts_are_left(trainer) else None
     rows = [] if batch is None else batch["row"].tolist()
     state = {
@@ -37,9 +37,9 @@ def save_state(trainer: Any, folder: Path) -> None:
 
 
 def load_state(trainer: Any, folder: Path) -> None:
-    """Set a trainer that has not trained yet to where a checkpoint left this process."""
+    """Restore this process's state from a checkpoint's folder, in a trainer that has not trained yet."""
     state: dict[str, Any] = torch.load(_file(folder, trainer), map_location=trainer.accelerator.device)
-    # Where the micro batch has been halved since, as many steps are twice as many micro batches.
+    # If the micro batch has been halved since, the same steps are twice as many micro batches.
     trainer._step = state["micro_batches"] * state["micro_batch"] // trainer.args.per_device_train_batch_size
     trainer.batches = state["generated"]
     trainer.epochs = state["epochs"]
@@ -53,12 +53,12 @@ def load_state(trainer: Any, folder: Path) -> None:
 
 
 def rollouts_are_left(trainer: Any) -> bool:
-    """Whether the next micro batch trains on rollouts that are there already."""
+    """Whether the next micro batch trains on rollouts that are already generated."""
     return trainer._step % (trainer.args.steps_per_generation * trainer.num_iterations) != 0
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """One batch of several with the same columns; a number that all have stays a number."""
+    """Join batches with the same columns. A column that is a single number stays that number."""
     return {
         name: first if first is None or first.ndim == 0 else torch.cat([batch[name] for batch in batches])
         for name, first in batches[0].items()

@@ -1,4 +1,4 @@
-"""One run from start to finish: finish what an earlier attempt left, else train on from its last checkpoint."""
+"""One run from start to finish: finish a result that an earlier attempt left, or train on from its last checkpoint."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ from reward_ablation.training.around.tracking import prepare_wandb, tracker_sett
 from reward_ablation.training.core import build as core
 from reward_ablation.training.core.settings import halved
 
-#: Where no folder of a fetched model is given: on the CPU, from the folders that the components name.
+#: Reward models on the CPU, from the folders that the components name, where no folders of fetched models are given.
 NO_REWARD_MODELS = RewardModels({}, "cpu")
-#: Where vLLM has no server.
+#: How vLLM runs without a server.
 OWN_ENGINE = Engine()
-#: Where all parameters of the components are in the spec.
+#: Parameters outside the spec, where the spec has all parameters of the components.
 NO_PARAMETERS: Mapping[str, dict[str, Any]] = {}
-#: In the work folder, once a GPU has run out of memory: how often the micro batch is halved.
+#: File in the work folder that says how often the micro batch is halved. Written when a GPU runs out of memory.
 MICRO_BATCH = "micro_batch.json"
 
 
 @dataclass(frozen=True)
 class Start:
-    """What there is to do: nothing, to finish a trained run, or to train on from a checkpoint or the beginning."""
+    """What this attempt has to do: nothing, finish a trained run, or train from a checkpoint or the beginning."""
 
-    finished: bool = False
-    trained: bool = False
-    checkpoint: Path | None = None
+    finished: bool = False  # nothing is left to do
+    trained: bool = False  # the outputs are left to be made
+    checkpoint: Path | None = None  # where to train on from; None: from the beginning
 
 
 def train_run(
@@ -77,12 +77,12 @@ def train_run(
     reward_models: Mapping[str, Path] | None = None,
     parameters: Mapping[str, dict[str, Any]] | None = None,
 ) -> None:
-    """Train one run, or go on with it where an attempt of the same spec and code was interrupted.
+    """Train one run, or resume it where an attempt of the same spec and code was interrupted.
 
     Parameters
     ----------
     spec : str
-        Canonical JSON of all that decides the run, its seed included.
+        Canonical JSON of everything that decides the run, including its seed.
     code : str
         Digest of the training code.
     model : Path
@@ -90,25 +90,29 @@ def train_run(
     problems : Path
         Prepared training set.
     run_dir : Path
-        Gets rollouts.parquet, gradients.parquet, metrics.parquet, model/, the models that are kept on the way as
-        model-stepN/ and, last, run.json.
+        Folder for rollouts.parquet, gradients.parquet, metrics.parquet, model/, models that are kept during training as
+        model-stepN/ and, written last, run.json.
     started : float, optional
         `time.perf_counter()` at the start of the process, for the record of its wall time.
     callbacks : tuple of TrainerCallback
-        More callbacks for the trainer.
+        Additional callbacks for the trainer.
     engine : Engine
-        How vLLM runs beside the run, where the spec has vLLM.
+        How vLLM runs beside the training, if the spec has vLLM.
     tracking : dict, optional
-        TRL's settings of experiment trackers by name, and `group`; empty or None where there is no tracker.
+        TRL's settings of experiment trackers by name, and `group`. Empty or None without a tracker.
     reward_models : mapping of str to Path, optional
-        Folder of each fetched reward model, by what the components call the model.
+        Folder of each fetched reward model, by the name that the components use for the model.
     parameters : mapping of str to dict, optional
-        By component: parameters that are no part of the spec, such as where a file lies.
+        By component, the parameters that are not part of the spec, such as the path of a file.
 
     Raises
     ------
     Stopped
-        A signal, or the end of the Slurm job, stopped the run, which has saved a checkpoint.
+        A signal or the end of the Slurm job stopped the run after it saved a checkpoint, or a GPU ran out of memory.
+    PassingError
+        The run needs a GPU, and this machine shows none.
+    StudyError
+        The run cannot be trained as its spec says.
     """
     started = time.perf_counter() if started is None else started
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(run_dir / "tensorboard"))
@@ -141,7 +145,7 @@ def train_run(
 def prepare(
     run_dir: Path, spec: RunSpec, code: str, model: Path, problems: Path, reward_models: Iterable[Path] = ()
 ) -> Start:
-    """Find out what earlier attempts have left, and make the run's folder ready to go on."""
+    """Find out what earlier attempts have left, and prepare the run's folder for this attempt."""
     verify_problems(problems)
     inputs = {"model": sha256(model / "model.json"), "problems": sha256(problems)}
     owner = {"spec": spec.content(), "code": code, "inputs": inputs}
@@ -208,7 +212,7 @@ def train(
         if trainer.accelerator.is_main_process:
             attempt.write(ended=interruption.reason if stopped else "done", to_step=trainer.state.global_step)
         if stopped:
-            trainer.accelerator.wait_for_everyone()  # the first process to end has the launcher end the others
+            trainer.accelerator.wait_for_everyone()  # when one process ends, the launcher ends the others
             raise Stopped(str(interruption.reason), trainer.state.global_step, trainer.state.max_steps)
 
 
@@ -219,26 +223,28 @@ def halvings(work: Path) -> int:
 
 
 def halve(work: Path, settings: dict[str, Any], times: int) -> int:
-    """Have the next attempt halve the micro batch once more; returns the micro batch of that attempt.
+    """Let the next attempt halve the micro batch once more; return the micro batch of that attempt.
 
     Parameters
     ----------
+    work : Path
+        The run's work folder.
     settings : dict
         The run's training settings.
     times : int
-        How often the micro batch is halved in this attempt. The file does not say so any more where another process
-        of the run has run out of memory, too.
+        How often the micro batch is halved in this attempt. The file may already say more, if another process of the
+        run has run out of memory, too.
 
     Raises
     ------
     StudyError
-        The micro batch of this attempt cannot be halved, or half of it is another training.
+        The micro batch of this attempt cannot be halved, or half the micro batch would change the training.
     """
     if settings.get("loss_type") == "bnpo" or settings.get("top_entropy_quantile", 1.0) < 1:
         raise StudyError(
-            "training: the GPU's memory does not hold the micro batch, and half of it would be another training, for "
-            "loss_type bnpo and top_entropy_quantile are taken over micro batches; lower per_device_train_batch_size "
-            "and raise gradient_accumulation_steps yourself"
+            "training: the GPU's memory does not hold the micro batch, and half of it would change the training, "
+            "because loss_type bnpo and top_entropy_quantile are taken over micro batches; lower "
+            "per_device_train_batch_size and raise gradient_accumulation_steps yourself"
         )
     micro_batch = halved(settings, times)["per_device_train_batch_size"]
     if micro_batch % 2:
@@ -251,7 +257,9 @@ def halve(work: Path, settings: dict[str, Any], times: int) -> int:
 
 
 class KeepModels(TrainerCallback):
-    """Keeps the model after each n-th step but the last, whose model is kept anyway; after no step where n is 0.
+    """Keeps the model after every n-th step, `every` being n; after no step if n is 0.
+
+    The last step is left out, because its model is the final model.
 
     transformers saves the checkpoint of a step after this callback, so that the checkpoint includes the kept model.
     """
@@ -266,7 +274,7 @@ class KeepModels(TrainerCallback):
 
 
 def combination_of(spec: RunSpec) -> CombinationOfRun | None:
-    """How the run combines its components; None where TRL does."""
+    """The run's combination of its components; None where TRL combines them."""
     if spec.combine is None:
         return None
     taking_part = {name: spec.weights[name] for name in spec.components if name in spec.taking_part}
@@ -283,10 +291,31 @@ def build_trainer(
     parameters: Mapping[str, dict[str, Any]] = NO_PARAMETERS,
     reward_models: RewardModels = NO_REWARD_MODELS,
 ) -> SavingTrainer:
-    """The trainer of one run, ready to train, once all is as the run's spec says.
+    """The trainer of one run, ready to train.
 
-    `work` is the folder for checkpoints and parts, and `trackers` are TRL's settings of experiment trackers.
-    `parameters` are those of each component that are no part of the spec.
+    Parameters
+    ----------
+    spec : RunSpec
+        The run's spec.
+    model : Path
+        Folder of the base model.
+    problems : Path
+        Prepared training set.
+    work : Path
+        Folder for checkpoints and parts.
+    trackers : dict, optional
+        TRL's settings of experiment trackers.
+    engine : Engine
+        How vLLM runs beside the training, if the spec has vLLM.
+    parameters : mapping of str to dict
+        By component, the parameters that are not part of the spec.
+    reward_models : RewardModels
+        Models of components that score by a reward model.
+
+    Raises
+    ------
+    StudyError
+        The trainer would not train as the run's spec says.
     """
     components = {}
     further = further_columns_of(problems)
@@ -298,7 +327,7 @@ def build_trainer(
     surroundings = {"save_total_limit": KEPT_CHECKPOINTS, **(trackers or {})}
     if spec.vllm:
         surroundings |= engine.settings(spec.vllm.mode)
-        if not spec.has_server:  # a server was started with it
+        if not spec.has_server:  # a server got this option when it was started
             surroundings["vllm_max_model_length"] = longest_text(spec, model, problems)
     config = core.build_config(spec, work, surroundings, halvings(work))
     sink = PartWriter(work / "parts", config.process_index)

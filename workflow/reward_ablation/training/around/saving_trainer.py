@@ -1,6 +1,6 @@
-"""The run's trainer with what surrounds its numbers: checkpoints, the final model, going on from a checkpoint.
+"""The run's trainer, extended by checkpoints, resumption from a checkpoint, and the final model.
 
-Overrides TRL's private parts; `tests/training/test_trl.py` pins them.
+This module overrides private parts of TRL; `tests/training/test_trl.py` pins them.
 """
 
 from __future__ import annotations
@@ -19,33 +19,34 @@ from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.around.resumed_state import save_state
 from reward_ablation.training.core.trainer import AblationTrainer
 
-# Processes on CPUs are on devices cpu:0, cpu:1, ..., for which transformers restores the optimiser, and torch cannot.
+# Several processes on CPUs have the devices cpu:0, cpu:1, ... To these, transformers restores the optimiser's state.
+# torch cannot restore to such a device by itself.
 torch.serialization.register_package(
     100, lambda storage: None, lambda storage, place: storage if place.startswith("cpu:") else None
 )
 
 
 class SavingTrainer(AblationTrainer):
-    """Saves checkpoints from which a run goes on in the same result; they include the parts that `sink` writes."""
+    """Saves checkpoints, including the parts that `sink` writes. A resumed run ends in the same result."""
 
     sink: PartWriter
 
     def __init__(self, *, sink: PartWriter, **kwargs: Any):
         super().__init__(sink=sink, **kwargs)
-        self.epochs = 0  # that were over when the checkpoint was saved that the run goes on from
+        self.epochs = 0  # finished epochs at the checkpoint from which this attempt resumed
         self._gap_watch = GapWatch(vars(self.args))
         self._saved_at = 0
         self._sealed: dict[str, str] = {}  # digests of the parts that are on disk
 
     def _get_train_sampler(self, dataset=None):
-        """Shuffle as in the epoch that the run goes on in: TRL would take the order of the first one again."""
+        """Shuffle as in the epoch in which the run resumes. TRL would use the first epoch's order again."""
         sampler: Any = super()._get_train_sampler(dataset)
         for _ in range(self.epochs if sampler.shuffle else 0):
             torch.randperm(sampler.num_samples, generator=sampler.generator)
         return sampler
 
     def _generate_and_score_completions(self, inputs):
-        """Stop the run where vLLM has not sampled by the present weights."""
+        """Generate and score; stop the run if vLLM does not sample from the present weights."""
         output = super()._generate_and_score_completions(inputs)
         if self.use_vllm and self.model.training:
             mean = self._metrics["train"]["sampling/sampling_logp_difference/mean"][-1]
@@ -53,7 +54,10 @@ class SavingTrainer(AblationTrainer):
         return output
 
     def _generate(self, prompts):
-        """Half the micro batch would not help here: completions of several micro batches are generated at once."""
+        """Generate completions; raise a StudyError if the GPU runs out of memory.
+
+        Half the micro batch would not help here, because completions of several micro batches are generated at once.
+        """
         try:
             return super()._generate(prompts)
         except torch.OutOfMemoryError as error:
@@ -63,8 +67,9 @@ class SavingTrainer(AblationTrainer):
             ) from error
 
     def _save_checkpoint(self, model, trial):
-        """Save a checkpoint; earlier checkpoints stay until this one is sealed."""
-        if self._saved_at == self.state.global_step:  # as transformers would at the end of an epoch: over a sealed one
+        """Save a checkpoint. Earlier checkpoints stay until this one is sealed."""
+        # At the end of an epoch, transformers would save again, over a sealed checkpoint.
+        if self._saved_at == self.state.global_step:
             return
         self._saved_at = self.state.global_step
         self.finish_writing()
@@ -80,20 +85,20 @@ class SavingTrainer(AblationTrainer):
             drop_old(work, limit)
 
     def create_model_card(self, *arguments, **keywords):
-        """No card with each checkpoint: TRL would write it beside them, where it goes with the work folder."""
+        """Write no model card. TRL would write one beside the checkpoints, to be removed with the work folder."""
 
     def keep_model(self) -> None:
-        """Save the present model among the parts: checkpoints from this step on include it."""
+        """Save the present model among the parts. Checkpoints from this step on include the model."""
         self._save_for_use(self.sink.folder / f"{KEPT_MODEL}{self.state.global_step}")
 
     def _save_for_use(self, folder: Path) -> None:
         self.save_model(str(folder))
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
-            (folder / "training_args.bin").unlink(missing_ok=True)  # a pickle; run.json says it all
+            (folder / "training_args.bin").unlink(missing_ok=True)  # a pickle; run.json has the settings
 
     def save_final(self) -> None:
-        """Save the final model, and the trainer's state, which has the metrics of all steps."""
+        """Save the final model and the trainer's state, which includes the metrics of all steps."""
         self.finish_writing()
         final = Path(self.args.output_dir) / FINAL
         self._save_for_use(final)

@@ -1,4 +1,4 @@
-"""What an experiment tracker is told of a run, by TRL's settings and by the environment that W&B reads."""
+"""Settings of experiment trackers: TRL's settings, and the environment variables that W&B reads."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.system.files import atomic_path
 
-#: Holds the id of a run's W&B run for as long as it is being trained: another training is another W&B run.
+#: File with the id of a run's W&B run. It exists while the run is being trained: a new training is a new W&B run.
 WANDB_ID = "wandb_id"
 
 
 def tracker_settings(tracking: dict[str, Any]) -> dict[str, Any]:
-    """TRL's settings of the trackers, from the command's option `--tracking`; none where there is no tracker.
+    """TRL's settings of the trackers, from the command's option `--tracking`; empty where there is no tracker.
 
-    A user's WANDB_NAME becomes the run's name: TRL would prefer its own.
+    If the user has set WANDB_NAME, it becomes the run's name. Otherwise TRL's own name would take precedence.
     """
     settings = {name: value for name, value in tracking.items() if name != "group"}
     if settings and (name := os.environ.get("WANDB_NAME")):
@@ -27,9 +27,10 @@ def tracker_settings(tracking: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare_wandb(tracking: dict[str, Any], run_dir: Path, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Set the environment variables that the user has not: which W&B run this is, and where its files go.
+    """Set W&B's environment variables, such as the id of its run and the folder of its files.
 
-    Called in the first process of a run, which alone logs, once the work folder is the run's own.
+    Variables that the user has set stay. Only the first process of a run logs. It calls this function once the work
+    folder belongs to the run.
     """
     if not tracking:
         return
@@ -37,11 +38,11 @@ def prepare_wandb(tracking: dict[str, Any], run_dir: Path, environment: MutableM
     environment.setdefault("WANDB_RUN_GROUP", tracking["group"])
     environment.setdefault("WANDB_DIR", str(run_dir.resolve()))
     environment.setdefault("WANDB_RUN_ID", _wandb_id(run_dir / WORK / WANDB_ID))
-    environment.setdefault("WANDB_RESUME", "allow")  # an interrupted run goes on where it was
+    environment.setdefault("WANDB_RESUME", "allow")  # an interrupted run continues its W&B run
 
 
 def _wandb_id(path: Path) -> str:
-    """The id that an earlier attempt has left, or a new one."""
+    """The id that an earlier attempt wrote, or a new one."""
     if not path.exists():
         with atomic_path(path) as temporary:
             temporary.write_text(secrets.token_hex(8))

@@ -1,8 +1,8 @@
 """Advantages of single components, from the raw scores of a generation batch.
 
-The arithmetic is that by which TRL's `GRPOTrainer` turns weighted scores into one advantage per completion, kept apart
-by component. With one rollout a prompt, which TRL does not train on, the weighted score is the advantage: PPO without a
-critic.
+TRL's `GRPOTrainer` turns weighted scores into one advantage per completion. This module does the same arithmetic and
+keeps the components apart. TRL does not train with one rollout per prompt. Here the weighted score is then the
+advantage: PPO without a critic.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from trl.trainer.utils import nanstd
 
-#: Added to standard deviations by TRL before dividing.
+#: TRL adds this number to a standard deviation before dividing by it.
 EPSILON = 1e-4
 
 
@@ -23,19 +23,21 @@ def component_shares(
     Parameters
     ----------
     scores : (N, K) tensor
-        Raw scores, NaN where a component gave none; the rows of a group follow one another.
+        Raw scores, NaN where a component gave none. The rows of a group are contiguous.
     weights : (K,) tensor
+        Weights of the components.
     num_generations : int
         Size of the groups. With 1 nothing is centred or scaled.
     scale_rewards : {"group", "batch", "none"}
+        Which standard deviation the advantages are divided by, as TRL's setting of this name.
     aggregation : {"sum_then_normalize", "normalize_then_sum"}
         GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's `multi_objective_aggregation`.
 
     Returns
     -------
     (N, K) tensor
-        Rows sum to TRL's advantage, or with groups of one to the weighted score. A component of weight 0 has share 0
-        and changes no other share, bit for bit. A completion that no weighted component could score has share 0.
+        Each row sums to TRL's advantage or, in groups of one, to the weighted score. A component of weight 0 has share
+        0 and changes no other share, bit for bit. A completion without a score of any weighted component has shares 0.
     """
     weighted = weights != 0
     shares = torch.zeros_like(scores)
@@ -55,7 +57,7 @@ def _weighted_shares(
         groups = scores.view(-1, num_generations, scores.shape[1])
         deviation = nanstd(groups, dim=1, keepdim=True) + EPSILON
         scores = ((groups - torch.nanmean(groups, dim=1, keepdim=True)) / deviation).view_as(scores)
-        num_generations, scale_rewards = len(scores), "group"  # TRL: then over the whole batch
+        num_generations, scale_rewards = len(scores), "group"  # TRL then normalises over the whole batch
     parts = torch.nan_to_num(scores * weights, nan=0.0)
     parts[unscorable] = torch.nan
     groups = parts.view(-1, num_generations, parts.shape[1])
@@ -69,11 +71,11 @@ def _weighted_shares(
 
 
 def alone_advantages(scores: Tensor, num_generations: int, scale_rewards: str, aggregation: str) -> Tensor:
-    """Advantages that each component would give if it were the only one, at weight 1.
+    """Advantages that each component would give if it were the only component, at weight 1.
 
-    Parameters and shapes as in `component_shares`; defined for ablated components too. A group of several whose scores
-    are all alike has advantages of 0 here. TRL's would be rounding errors over a deviation of nearly 0: small, and of a
-    direction that means nothing.
+    Parameters and shapes are those of `component_shares`. Ablated components have such advantages, too. A group of two
+    or more completions with equal scores has advantages of 0 here. TRL would divide rounding errors by a deviation of
+    nearly 0: the result is small, and its direction means nothing.
     """
     one = torch.ones(1, dtype=scores.dtype, device=scores.device)
     how = num_generations, scale_rewards, aggregation

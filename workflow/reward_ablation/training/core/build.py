@@ -1,4 +1,4 @@
-"""From a run's spec to its trainer."""
+"""Build a run's trainer from its spec."""
 
 from __future__ import annotations
 
@@ -26,16 +26,30 @@ Trainer = TypeVar("Trainer", bound=AblationTrainer)
 
 
 def build_config(spec: RunSettings, output_dir: Path, surroundings: dict[str, Any], halvings: int = 0) -> GRPOConfig:
-    """TRL's config of a run, with its micro batch halved so many times.
+    """TRL's config of a run.
 
-    `surroundings` are TRL's settings that change no number; the spec's settings win.
+    Parameters
+    ----------
+    spec : RunSettings
+        The run's spec.
+    output_dir : Path
+        Folder of the checkpoints.
+    surroundings : dict
+        Settings that change no number, by TRL's names. The spec's settings take precedence.
+    halvings : int
+        How many times the micro batch is halved, after the GPU's memory ran out.
+
+    Raises
+    ------
+    StudyError
+        TRL refuses a value, or a combination of values.
     """
     settings = halved({**surroundings, **spec.training}, halvings)
     return grpo_config(settings, output_dir, spec.seed, on_cpu=spec.gpus == 0, vllm=spec.vllm)
 
 
 def training_dataset(problems: Path, render: Callable[[str], str | Messages]) -> Dataset:
-    """Prepared problems as TRL takes them: `prompt`, by `render` from a question, `problem_id`, and other columns."""
+    """Prepared problems as a dataset for TRL: `prompt`, rendered from the question, `problem_id`, and other columns."""
     rows = pq.read_table(problems).to_pylist()
     return Dataset.from_list([{"prompt": render(row["question"]), "problem_id": row.pop("id"), **row} for row in rows])
 
@@ -51,29 +65,37 @@ def build_trainer(
     callbacks: Sequence[TrainerCallback] = (),
     combination: Combination | None = None,
 ) -> Trainer:
-    """The trainer of a run, of a class `kind`, ready to train.
+    """The trainer of a run, ready to train.
 
     Parameters
     ----------
+    kind : type
+        Class of the trainer.
     spec : RunSettings
-        Components in alphabetical order, as canonical JSON has them.
+        The run's spec, with components in alphabetical order, as in canonical JSON.
     components : dict of str to callable
-        The spec's components, by name in the same order.
+        The spec's components by name, in the same order.
     model : Path
         Folder of the base model.
     problems : Path
-        Prepared training set, Parquet of the problem schema.
+        Prepared training set: Parquet with the problem schema.
+    config : GRPOConfig
+        TRL's config of the run.
+    sink : Sink
+        Receives the run's measurements.
+    callbacks : sequence of TrainerCallback
+        Callbacks of transformers' trainer.
     combination : Combination, optional
-        How the components are combined, where it is not TRL's way.
+        Method that combines the components. Without one, TRL combines them.
 
     Raises
     ------
     StudyError
-        The tokenizer is missing, or does not take the prompts.
+        The tokenizer is missing, or cannot render the prompts.
     """
     render = partial(render_prompt, prompt=spec.prompt)
     tokenizer = load_tokenizer(model)
-    tokenize_prompts([render("")], tokenizer)  # refuses a model without a chat template in one line
+    tokenize_prompts([render("")], tokenizer)  # a one-line error for a model without a chat template
     texts = json_columns(pq.read_schema(problems))
     trainer = kind(
         components={name: with_values(component, texts) for name, component in components.items()},

@@ -1,4 +1,4 @@
-"""What the trainer asks of a way to combine components that is not TRL's own."""
+"""The interface between the trainer and a method that combines components in place of TRL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ WEIGHTS = "weights"
 
 
 class Combination(Protocol):
-    """A method and its state: all processes have the same, as all of them see the same scores and gradients."""
+    """A method and its state.
+
+    The state is the same in all processes, because all of them see the same scores and gradients.
+    """
 
     @property
     def names(self) -> Sequence[str]:
@@ -21,11 +24,14 @@ class Combination(Protocol):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether it goes by the gradients of the very completions that it combines: they are measured before."""
+        """Whether the method needs the gradients of the completions that it combines.
+
+        If so, these gradients are measured before `shares` is called.
+        """
 
     @property
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps: JSON values."""
+        """The part of the method that a checkpoint keeps, as JSON values."""
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None: ...
@@ -33,27 +39,27 @@ class Combination(Protocol):
     def shares(
         self, scores: np.ndarray, groups: np.ndarray, tokens: np.ndarray, step: int, learning_rate: float
     ) -> np.ndarray:
-        """Parts of the advantages of a generation batch, by component.
+        """Parts of a generation batch's advantages by component.
 
         Parameters
         ----------
         scores : (N, K) float64 array
             Raw scores of all processes' completions, NaN where a component gave none.
         groups, tokens : (N,) int arrays
-            Number of each completion's group, and its length.
+            Group number and length, in tokens, of each completion.
         step : int
-            Optimiser steps that are done.
+            Number of finished optimiser steps.
         learning_rate : float
-            Of the coming step.
+            Learning rate of the coming step.
 
         Returns
         -------
         (N, K) array
-            Rows sum to the advantage of the completion.
+            Each row sums to the completion's advantage.
         """
 
     def see(self, gradients: pa.Table) -> None:
         """Take note of a measured step's gradients, as rows of `gradients.parquet`."""
 
     def table(self, step: int) -> pa.Table:
-        """Rows of `weights.parquet` of the last generation."""
+        """Rows of `weights.parquet` for the last generation batch."""

@@ -1,30 +1,37 @@
-"""Options of the programs that start a run's processes and serve its rollouts, as far as they decide numbers."""
+"""Options of `accelerate launch` and of the vLLM server that decide a run's numbers."""
 
 from __future__ import annotations
 
-#: DeepSpeed would start other nodes by itself, over ssh; srun does that.
+#: By default DeepSpeed starts the other nodes itself, over ssh. Here srun starts them.
 ZERO = ["--use_deepspeed", "--deepspeed_multinode_launcher", "standard", "--zero_stage"]
 #: Options of `accelerate launch` by strategy.
 STRATEGIES = {
     "ddp": ["--multi_gpu"],
     "zero2": [*ZERO, "2"],
-    "zero3": [*ZERO, "3", "--zero3_save_16bit_model", "true"],  # without, no whole model would be saved
+    "zero3": [*ZERO, "3", "--zero3_save_16bit_model", "true"],  # without this option, no whole model would be saved
 }
-#: Options of `accelerate launch` by every strategy: number formats are in the run's settings.
+#: Options of `accelerate launch` for all strategies. The number formats come from the run's settings instead.
 OF_ALL_STRATEGIES = ["--mixed_precision", "no", "--dynamo_backend", "no"]
 
 
 def server_options(gpus: int, tensor_parallel_size: int, model_impl: str | None = None) -> dict[str, str | int]:
-    """Options of a vLLM server on some GPUs, of which `tensor_parallel_size` share one copy of the model.
+    """Options of a vLLM server, including the options that TRL's trainer requires of a server.
 
-    They contain what TRL's trainer asks of a server. `model_impl` is vLLM's implementation of the model.
+    Parameters
+    ----------
+    gpus : int
+        Number of the server's GPUs.
+    tensor_parallel_size : int
+        How many GPUs share one copy of the model.
+    model_impl : str, optional
+        Which of vLLM's implementations of the model to use.
     """
     options: dict[str, str | int] = {
         "tensor-parallel-size": tensor_parallel_size,
         "weight-transfer-config": '{"backend":"nccl"}',
-        "logprobs-mode": "processed_logprobs",  # of the distribution that was sampled from
+        "logprobs-mode": "processed_logprobs",  # log-probabilities of the distribution that was sampled from
         "max-logprobs": -1,
-        "seed": 0,  # each request has its own
+        "seed": 0,  # of no effect: each request has its own seed
     }
     copies = gpus // tensor_parallel_size
     options |= {"data-parallel-size": copies} if copies > 1 else {}

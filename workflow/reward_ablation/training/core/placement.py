@@ -1,4 +1,7 @@
-"""On which tokens a component's advantage acts. No reward-to-go: all placements give a completion the same in all."""
+"""On which tokens a component's advantage acts.
+
+No placement is reward-to-go: a completion's total over its tokens is the same under all placements.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,15 @@ from reward_ablation.rewards.grading.extraction import after_thinking, answer_en
 
 #: The placement of one advantage for a whole completion.
 ALL_TOKENS = "all_tokens"
-#: The formats that mark an answer, as lenient grading looks for them; a bare last number has no marker.
+#: Answer formats with a marker, in the order in which lenient grading tries them. A bare last number has no marker.
 MARKED = ("boxed", "hash", "tag", "final")
 
 
 def answer_span(text: str) -> tuple[int, int] | None:
     r"""Start and end of an answer with its marker: ``\boxed{72}``, ``#### 72``, ``<answer>72</answer>``, ``Final: 72``.
 
-    The first of these formats that has an answer counts, by the rules of `extract`. Boxes that make one answer together
-    are one span. None without an answer, or without a marker.
+    The first of these formats with an answer counts, by the rules of `extract`. Boxes that form one answer together
+    are one span. Returns None where there is no answer, or the answer has no marker.
     """
     rest = after_thinking(text)
     offset = thinking_end(text)
@@ -30,22 +33,23 @@ def answer_span(text: str) -> tuple[int, int] | None:
         answer = extract(rest, answer_format)
         markers = marker_spans(rest, answer_format)
         if answer is not None and markers:
-            # Texts from a marker on have this answer up to the marker where the answer starts, and no further.
+            # A text that starts at a marker yields this answer as long as it includes the marker where the answer
+            # starts. A text that starts later does not.
             others = bisect_left(markers, True, key=lambda marker: extract(rest[marker[0] :], answer_format) != answer)
             own = markers[max(others - 1, 0) :]
-            # An answer of the last marker that stands inside that of the first marker ends before it.
+            # If the last marker's answer lies inside the first marker's, it ends earlier; so take the latest end.
             return offset + own[0][0], offset + max(answer_end(rest, end, answer_format) for _, end in own)
     return None
 
 
 def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Indices of the tokens that write any part of the answer and its marker, ascending.
+    """Indices, ascending, of the tokens that write any part of the answer and its marker.
 
-    The last token where there is no answer. Special tokens write nothing. A character that is split over tokens belongs
-    to all of them. Takes O(log T) decodings of the T > 0 tokens.
+    Without an answer, the last token alone. Special tokens write nothing. A character that is split over several tokens
+    belongs to all of them. The search takes O(log T) decodings of the T > 0 tokens.
     """
 
-    @cache  # the searches below pass through the same lengths
+    @cache  # the searches below decode the same lengths again
     def decode(n: int) -> str:
         return str(tokenizer.decode(list(ids[:n]), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
@@ -55,7 +59,8 @@ def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> lis
         return [len(ids) - 1]
     start, end = span
     counts = range(len(ids) + 1)
-    # The fewest tokens that write all up to a place. An incomplete character decodes to another character.
+    # Each search finds the fewest tokens that write the text up to a position. An incomplete character decodes to
+    # another character.
     before = bisect_left(counts, True, key=lambda n: decode(n)[:start] == text[:start])
     first = bisect_left(counts, True, lo=before, key=lambda n: len(decode(n)) > start) - 1
     last = bisect_left(counts, True, lo=first, key=lambda n: decode(n)[:end] == text[:end])
@@ -66,18 +71,23 @@ def answer_tokens(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> lis
 def token_weights(
     placement: str, completion_ids: Sequence[Sequence[int]], width: int, tokenizer: PreTrainedTokenizerBase
 ) -> Tensor:
-    """What a completion's advantage is multiplied by on each of its tokens.
+    """Factor by which a completion's advantage is multiplied on each of its tokens.
 
     Parameters
     ----------
     placement : {"all_tokens", "last_token", "answer_span"}
+        Which tokens get the advantage.
     completion_ids : sequence of B sequences of int
-        Completions of T_i tokens, with the end token where there is one, without the padding that follows.
+        Completions of T_i tokens, with the end token if there is one, without the padding.
+    width : int
+        Length of the padded completions.
+    tokenizer : PreTrainedTokenizerBase
+        Decodes the tokens to find the answer.
 
     Returns
     -------
     (B, width) tensor
-        T_i / |S_i| on the tokens S_i of the placement, else 0. The mean over a completion's tokens is always 1.
+        T_i / |S_i| on the tokens S_i of the placement, 0 elsewhere. The mean over a completion's tokens is always 1.
     """
     weights = torch.zeros(len(completion_ids), width)
     for row, ids in zip(weights, completion_ids, strict=True):
@@ -90,6 +100,6 @@ def token_weights(
 
 
 def place(advantages: Tensor, placements: Sequence[str], weights: dict[str, Tensor]) -> Tensor:
-    """Advantages (B, K) of components with these placements, put on tokens by `token_weights`: (B, T, K)."""
+    """Put the advantages (B, K) of K components on tokens, (B, T, K), by the `token_weights` of their placements."""
     parts = [advantages[:, k, None] * weights[placement] for k, placement in enumerate(placements)]
     return torch.stack(parts, dim=2)

@@ -12,9 +12,9 @@ from torch import Tensor
 
 
 def rollout_schema(components: list[str]) -> pa.Schema:
-    """Columns of the rollout log; one raw score and one share of the advantage per component.
+    """Columns of the rollout log, with one raw score and one share of the advantage per component.
 
-    An advantage that is placed on some tokens stands here as its mean over all tokens of the completion. The columns of
+    An advantage that acts on some tokens only is logged as its mean over all tokens of the completion. The columns of
     `sampling_gap` are null where transformers generates.
     """
     return pa.schema(
@@ -39,16 +39,17 @@ def rollout_schema(components: list[str]) -> pa.Schema:
 def rollout_table(
     columns: dict[str, Any], scores: dict[str, list[float]], shares: dict[str, list[float]], weights: dict[str, float]
 ) -> pa.Table:
-    """One row per completion; a score that a component did not give is null.
+    """One row per completion. A score is null where the component gave none.
 
     Parameters
     ----------
     columns : dict of str to list
-        All columns that do not follow from others or belong to a component; those of `sampling_gap` may be missing.
+        All columns that are not derived from other columns and belong to no component. The columns of `sampling_gap`
+        may be missing.
     scores, shares : dict of str to list of float
-        By component: raw scores, and parts of the advantage.
+        Raw scores, and parts of the advantage, by component.
     weights : dict of str to float
-        By component; `total` is null where no component with a weight gave a score.
+        Weights by component. `total` is null where no component with a weight gave a score.
     """
     none = [None] * len(columns["completion"])
     rows = {
@@ -65,17 +66,22 @@ def rollout_table(
 def sampling_gap(
     trainer: Tensor, sampler: Tensor, mask: Tensor, ratio: Tensor, by_sequence: bool
 ) -> dict[str, list[float]]:
-    """Gap between the log-probabilities that vLLM sampled by and the trainer's own, by completion.
+    """Gap between vLLM's log-probabilities and the trainer's, by completion.
 
-    Two implementations of a model differ by rounding; importance sampling corrects for it (Yao et al. 2025, "Your
-    efficient RL framework secretly brings you off-policy RL training"). Weights that did not arrive differ by far more.
+    Two implementations of a model differ by rounding; importance sampling corrects for this (Yao et al. 2025, "Your
+    efficient RL framework secretly brings you off-policy RL training"). If new weights did not reach vLLM, the gap is
+    far larger.
 
     Parameters
     ----------
-    trainer, sampler, mask : (B, T) tensor
-        Log-probabilities, NaN where vLLM gave none, and the tokens that count.
+    trainer, sampler : (B, T) tensor
+        Log-probabilities by the trainer, and by vLLM, with NaN where vLLM gave none.
+    mask : (B, T) tensor
+        Which tokens count.
     ratio : (B, T) or (B, 1) tensor
-        Importance ratios that the loss is multiplied by, of tokens or (`by_sequence`) of completions.
+        Importance ratios that the loss is multiplied by.
+    by_sequence : bool
+        Whether each ratio belongs to a completion, not to a token.
 
     Returns
     -------
@@ -84,7 +90,7 @@ def sampling_gap(
         share in [0, 1] of tokens whose ratio was cut off or set to zero. NaN where TRL masks all tokens.
     """
     difference = ((trainer - sampler) * mask).nan_to_num(nan=0.0)
-    tokens = torch.where(mask.any(1), mask.sum(1), torch.nan)  # none where TRL leaves a cut completion out
+    tokens = torch.where(mask.any(1), mask.sum(1), torch.nan)  # NaN where TRL leaves a truncated completion out
     exact = torch.exp(difference.sum(1, keepdim=True) if by_sequence else difference)
     cut = (ratio != exact).expand_as(mask) & mask.bool()
     return {

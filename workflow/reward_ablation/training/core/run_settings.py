@@ -1,4 +1,4 @@
-"""What the core reads of a run's spec, whatever the spec's own type is."""
+"""The parts of a run's spec that the core reads, as protocols: the core does not import the spec's type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Component(Protocol):
 
 
 class Gradients(Protocol):
-    """Which steps are measured, and by which backward pass a run trains."""
+    """Which steps are measured, and which backward pass the run trains by."""
 
     @property
     def every(self) -> int: ...
@@ -39,7 +39,7 @@ class Vllm(Protocol):
 
 
 class RunSettings(Protocol):
-    """A run's spec: `training` by TRL's names, `lora` by peft's, as pairs or a mapping."""
+    """A run's spec. `training` uses TRL's names; `lora` uses peft's names, as pairs or a mapping."""
 
     @property
     def seed(self) -> int: ...

@@ -16,18 +16,19 @@ from reward_ablation.training.core.run_settings import Vllm
 
 Config = TypeVar("Config", bound=TrainingArguments)
 
-#: TRL trains in bfloat16 with gradient checkpointing; a CPU gains from neither.
+#: TRL trains in bfloat16 with gradient checkpointing. Neither helps on a CPU.
 CPU_DEFAULTS: dict[str, Any] = {"bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
-#: Nor does Apple's GPU of two of these.
+#: On Apple's GPU, bfloat16 and pinned memory do not help either.
 APPLE_DEFAULTS: dict[str, Any] = {"bf16": False, "dataloader_pin_memory": False}
-#: Not TRL's default: sequence_mask drops a completion by the product of its tokens' ratios, the longer the more often.
+#: Not TRL's default, `sequence_mask`, which drops a completion by the product of its tokens' ratios. Long completions
+#: would be dropped more often than short ones.
 IMPORTANCE_SAMPLING_MODE = "token_truncate"
-#: TRL's and transformers' own defaults.
+#: Defaults of TRL and transformers for the micro batch and for gradient accumulation.
 MICRO_BATCH, ACCUMULATION = 8, 1
 
 
 def vllm_settings(vllm: Vllm) -> dict[str, Any]:
-    """TRL's settings for rollouts by vLLM, as far as they decide numbers."""
+    """TRL's settings for rollouts by vLLM: only the settings that decide numbers."""
     settings = {"use_vllm": True, "vllm_mode": vllm.mode, "vllm_importance_sampling_mode": IMPORTANCE_SAMPLING_MODE}
     if vllm.mode == "server":
         return settings
@@ -35,7 +36,7 @@ def vllm_settings(vllm: Vllm) -> dict[str, Any]:
 
 
 def defaults(on_cpu: bool) -> dict[str, Any]:
-    """Settings that differ from TRL's, on this machine's device."""
+    """Our defaults for this machine's device, where they differ from TRL's."""
     if on_cpu:
         return CPU_DEFAULTS
     on_apple = torch.backends.mps.is_available() and not torch.cuda.is_available()
@@ -43,7 +44,10 @@ def defaults(on_cpu: bool) -> dict[str, Any]:
 
 
 def halved(settings: dict[str, Any], times: int) -> dict[str, Any]:
-    """Training settings with the micro batch halved so many times, and as many more in a step and a generation."""
+    """Training settings with the micro batch halved `times` times.
+
+    A step and a generation take correspondingly more micro batches, so that both keep their size.
+    """
     factor = 2**times
     changes = {
         "per_device_train_batch_size": settings.get("per_device_train_batch_size", MICRO_BATCH) // factor,
@@ -62,13 +66,15 @@ def grpo_config(
     Parameters
     ----------
     training : dict
-        The study's settings and the arm's overrides, by TRL's names, and those that change no number.
+        The study's settings, the arm's overrides, and settings that change no number, by TRL's names.
     output_dir : Path
-        Where checkpoints go.
+        Folder of the checkpoints.
     seed : int
         Decides data order, initialisation and sampling.
+    on_cpu : bool
+        Whether the run trains on a CPU.
     vllm : Vllm, optional
-        Of the run's spec, where vLLM generates the rollouts.
+        The run's vLLM settings; None where transformers generates the rollouts.
 
     Raises
     ------
@@ -77,7 +83,7 @@ def grpo_config(
     """
     settings = {**defaults(on_cpu), **(vllm_settings(vllm) if vllm else {}), **training}
     single = settings.get("num_generations") == 1
-    if single:  # TRL refuses it, and trains with it all the same
+    if single:  # TRL's config refuses 1, but its trainer works with 1
         settings["num_generations"] = completions_at_once(settings)
     config = trl_config(GRPOConfig, "training", settings, output_dir, seed, on_cpu)
     if single:
@@ -88,7 +94,28 @@ def grpo_config(
 def trl_config(
     kind: type[Config], section: str, settings: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool
 ) -> Config:
-    """A config object of TRL's, with a line a step in the log; a StudyError says what TRL refuses of the section."""
+    """A config object of TRL's that logs one line per step.
+
+    Parameters
+    ----------
+    kind : type
+        TRL's class of the config.
+    section : str
+        Section of the study's config that the settings come from, for the message of an error.
+    settings : dict
+        Settings by TRL's names.
+    output_dir : Path
+        Folder of the checkpoints.
+    seed : int
+        Seed of the run.
+    on_cpu : bool
+        Whether the run trains on a CPU.
+
+    Raises
+    ------
+    StudyError
+        TRL refuses a value, or a combination of values.
+    """
     try:
         return kind(
             output_dir=str(output_dir),
@@ -100,19 +127,31 @@ def trl_config(
             **settings,
         )
     except (ValueError, TypeError, NotImplementedError, ImportError) as error:
-        raise StudyError(f"{section}: TRL's {kind.__name__} refuses it: {' '.join(str(error).split())}") from None
+        raise StudyError(
+            f"{section}: TRL's {kind.__name__} refuses these settings: {' '.join(str(error).split())}"
+        ) from None
 
 
 def completions_at_once(training: dict[str, Any]) -> int:
-    """Completions that all processes generate at once, a number of generations that TRL takes; 1 is a StudyError."""
+    """Number of completions that all processes generate at once.
+
+    TRL accepts this number as `num_generations`.
+
+    Raises
+    ------
+    StudyError
+        Only one completion would be generated at a time.
+    """
     micro_batches = training.get("steps_per_generation") or training.get("gradient_accumulation_steps", 1)
     of_process = training.get("per_device_train_batch_size", 8) * micro_batches
     batch = training.get("generation_batch_size") or of_process * int(os.environ.get("WORLD_SIZE", 1))
     if batch < 2:
-        raise StudyError("training: num_generations: 1 with one completion at a time; raise steps_per_generation")
+        raise StudyError(
+            "training: num_generations: 1 needs two completions or more at a time; raise steps_per_generation"
+        )
     return batch
 
 
 def lora_config(lora: Any) -> LoraConfig | None:
-    """Peft's config of the adapters, from a mapping or pairs by peft's names; None for full fine-tuning."""
+    """Peft's config of the adapters, from a mapping or pairs with peft's names. None means full fine-tuning."""
     return LoraConfig(task_type="CAUSAL_LM", **dict(lora)) if lora else None

@@ -1,7 +1,7 @@
-"""TRL's GRPOTrainer with a backward pass that sees single completions, and component gradients taken from it.
+"""TRL's GRPOTrainer with a backward pass that sees single completions and yields the components' gradients.
 
-Overrides and reads TRL's private parts, as `trainer.py` and `gradients/lm_head.py` do, and around the core
-`saving_trainer.py` and `resumed_state.py`; `tests/training/test_trl.py` pins them.
+This module overrides and reads private parts of TRL. So do `trainer.py` and `gradients/lm_head.py` in the core, and
+`saving_trainer.py` and `resumed_state.py` around the core. `tests/training/test_trl.py` pins these parts.
 """
 
 from __future__ import annotations
@@ -27,45 +27,50 @@ from reward_ablation.training.core.gradients.seeds import KL, TRAINED, Family, c
 from reward_ablation.training.core.gradients.step import Completion, StepMeasurement
 from reward_ablation.training.core.placement import ALL_TOKENS
 
-#: Settings under which the backward pass is not watched: training is TRL's as it is, and nothing can be measured.
+#: Settings under which the backward pass is not watched: TRL trains by its own pass, and nothing can be measured.
 UNWATCHED = ("fp16", "torch_compile", "torch_compile_backend", "torch_compile_mode", "use_liger_kernel")
 
 
 class Sink(Protocol):
-    """Takes what one process of a run measures, step by step."""
+    """Receives what one process of a run measures, step by step."""
 
     def add(self, name: str, table: pa.Table, step: int) -> None: ...
 
     def add_arrays(self, step: int, arrays: Callable[[], dict[str, np.ndarray]]) -> None:
-        """Take a step's whole gradients by name; they are asked for when there is room for them."""
+        """Receive a step's whole gradients by name. `arrays` is called when there is room for the gradients."""
 
     def end_step(self) -> None: ...
 
 
 class WatchedTrainer(GRPOTrainer):
-    """GRPO whose training step measures the components' gradients on its way.
+    """GRPO whose training step also measures the components' gradients.
 
-    What a micro-batch needs stands in TRL's batch, beside what TRL puts there: `alone` and `shares`, (B, K)
-    advantages; `row`, (B,) numbers that `_completions` explains; `placement_<name>`, (B, T) weights of tokens.
+    The measurement reads additional columns of TRL's batch: `alone` and `shares`, (B, K) advantages; `row`, (B,)
+    numbers, the keys of `_completions`; `placement_<name>`, (B, T) weights of tokens.
 
     Parameters
     ----------
     components : sequence of str
         Names of all components.
     trained : collection of str
-        Those that the advantage is made of; the others are tracked.
+        Names of the components that the advantage is made of. The other components are tracked.
     placements : dict of str to str
         One placement per component: the tokens that its advantage acts on.
     sink : Sink
-        Takes the rollout log, the tables of gradients and the whole gradients.
+        Receives the rollout log, the tables of gradients and the whole gradients.
     measure_every : int
-        Measure the components' gradients at each n-th step; 0 for never.
+        Measure the components' gradients at every n-th step; 0 for never.
     whole_at : sequence of int
-        Steps at which the components' whole gradients are written, too.
+        Steps at which the components' whole gradients are also written.
     by_completion : bool
         False for TRL's own backward pass, with no layer watched and nothing measured.
     **kwargs
-        Of `GRPOTrainer`.
+        Arguments of `GRPOTrainer`.
+
+    Raises
+    ------
+    StudyError
+        The run measures gradients, and a layer of the model cannot be watched.
     """
 
     def __init__(
@@ -98,13 +103,17 @@ class WatchedTrainer(GRPOTrainer):
         self._gradients = StepMeasurement(self.model, self._vectors, len(components), self.accelerator.num_processes)
         self._shapes = {name: shape_of(part) for name, part in self.model.named_parameters()}
         self._forward: Any = None  # log-probabilities, entropies and auxiliary loss of the training step
-        self._given: Tensor | None = None  # log-probabilities that take the place of the forward pass
+        self._given: Tensor | None = None  # log-probabilities to use instead of a forward pass
         # The micro-batch whose backward pass is being measured.
         self._measured: tuple[Measurement, list[Family], dict[str, Tensor]] | None = None
         self._completions: dict[int, Completion] = {}
 
     def _can_watch(self, must: bool) -> bool:
-        """Watch the model's layers; where they cannot be watched and nothing is measured, TRL trains as it is."""
+        """Watch the model's layers and return whether this was possible.
+
+        If a layer cannot be watched, the error is raised only where the run `must` measure. Otherwise TRL trains by its
+        own backward pass.
+        """
         if any(getattr(self.args, name, None) for name in UNWATCHED):
             return False
         try:
@@ -127,7 +136,10 @@ class WatchedTrainer(GRPOTrainer):
         return bool(self.measure_every and step % self.measure_every == 0) or step + 1 in self.whole_at
 
     def _get_per_token_logps_and_entropies(self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs):
-        """Keep the training step's forward pass, and give it back while losses are taken of it."""
+        """Keep the results of the training step's forward pass.
+
+        While `_given` is set, further losses use these log-probabilities and no forward pass is made.
+        """
         if self._given is not None:
             return self._given, *self._forward[1:]
         own_pass = super()._get_per_token_logps_and_entropies
@@ -143,12 +155,12 @@ class WatchedTrainer(GRPOTrainer):
         return self._forward
 
     def _compute_loss(self, model, inputs):
-        """TRL's loss, with the backward pass by completion; what is measured is measured on the way.
+        """TRL's loss with a backward pass by completion, which also serves the measurement.
 
-        Where each completion's loss is its advantage times some factor, the backward pass starts from that factor, and
-        the advantages come in where weight gradients are added up. One pass then serves training and measurement.
-        Otherwise (KL term, entropy bonus, advantages on some tokens) training takes TRL's own pass, and the measurement
-        has passes of its own.
+        In the simple case, each completion's loss is its advantage times a factor. The backward pass then starts from
+        the factor, and the advantages come in where weight gradients are added up. One pass serves both training and
+        measurement. In the other cases (KL term, entropy bonus, auxiliary loss, advantages on some tokens only),
+        training uses TRL's own backward pass, and the measurement makes passes of its own.
         """
         if not self.model.training or not self._by_completion:
             return super()._compute_loss(model, inputs)
@@ -176,7 +188,10 @@ class WatchedTrainer(GRPOTrainer):
         return loss
 
     def _measure_ahead(self, batches: list[dict[str, Any]], step: int) -> pa.Table:
-        """Gradients of a step's micro-batches before the step, as rows of `gradients.parquet`; leaves no trace."""
+        """Measure a step's micro-batches before the step, without a trace in the training.
+
+        Returns rows of `gradients.parquet`.
+        """
         model = self.model_wrapped
         for batch in batches:
             self._recorder.clear()
@@ -196,8 +211,8 @@ class WatchedTrainer(GRPOTrainer):
         return mean
 
     def _measure(self, model, inputs, signs: Tensor, own: Tensor, fused: bool) -> None:
-        """Make all passes but the one that the training step makes itself."""
-        other = None  # on rollouts of the present model nothing is clipped
+        """Make all backward passes of the measurement except the one that the training step makes itself."""
+        other = None  # stays None on rollouts of the present model: nothing is clipped
         if "old_per_token_logps" in inputs:
             other = self._policy_seeds(model, inputs, -signs)
             if not self.accelerator.gather(differ(own, other).any()[None]).any():
@@ -229,12 +244,15 @@ class WatchedTrainer(GRPOTrainer):
         self._recorder.measurement = measurement if fused else None
 
     def _policy_seeds(self, model, inputs, signs: Tensor) -> Tensor:
-        """Derivatives of the policy term for advantages of 1, clipped as by `signs`, (B, T)."""
+        """Derivatives of the policy term for advantages of 1, (B, T), clipped as for advantages with these signs."""
         seeds = self._seeds(model, inputs, signs, ("beta", "_entropy_bonus_enabled", "aux_loss_enabled"))
         return seeds * (signs[:, None] if signs.dim() == 1 else signs)
 
     def _seeds(self, model, inputs, advantages: Tensor, without: tuple[str, ...]) -> Tensor:
-        """Derivatives of TRL's loss, less the terms `without`; what the loss keeps on the way is thrown away."""
+        """Derivatives of TRL's loss by the log-probabilities, (B, T), without the terms named in `without`.
+
+        The loss is taken by a copy of the trainer, so that the metrics which TRL records are discarded.
+        """
         asked = apart(self)
         for name in without:
             setattr(asked, name, 0.0 if name == "beta" else False)
@@ -253,14 +271,14 @@ class WatchedTrainer(GRPOTrainer):
         return output
 
     def keep_block(self) -> bool:
-        """Take over what the backward pass of a micro-batch left; return whether the micro-batch was measured."""
+        """Collect the results of a micro-batch's backward passes; return whether the micro-batch was measured."""
         measured, self._measured = self._measured, None
         if self._by_completion:
             self._recorder.check(measured[0] if measured else None)
         if measured is not None:
             measurement, families, batch = measured
             completions = [self._completions[row] for row in batch["row"].tolist()]
-            # All losses but vespo, which takes them into a completion's weight, multiply tokens by these.
+            # All losses multiply tokens by these ratios, except vespo, which puts them into a completion's weight.
             ratio = None if self.loss_type == "vespo" else batch.get("importance_sampling_ratio")
             self._gradients.add(measurement, families, completions, batch["completion_mask"].bool(), ratio)
         self._recorder.clear()
@@ -277,10 +295,10 @@ class WatchedTrainer(GRPOTrainer):
                 self.sink.add_arrays(step, partial(self._arrays_of, whole))
 
     def _measured_step(self, step: int, gradients: pa.Table) -> None:
-        """What a trainer makes of a step's gradients, the same in all processes."""
+        """Called with a step's gradients, which are the same in all processes. Does nothing here."""
 
     def _arrays_of(self, whole: dict[str, Tensor]) -> dict[str, np.ndarray]:
-        """Whole gradients as rldynamics lays them out: float32 arrays by `component/parameter`."""
+        """Whole gradients in the layout of rldynamics: float32 arrays by `component/parameter`."""
         return {
             f"{component}/{name}": gradients[k].float().cpu().numpy().reshape(self._shapes[name])
             for name, gradients in whole.items()
@@ -289,7 +307,10 @@ class WatchedTrainer(GRPOTrainer):
 
 
 class _Seeded(torch.autograd.Function):
-    """A loss whose backward pass starts from given derivatives, and leaves the advantages to the weight gradients."""
+    """A loss whose backward pass starts from `seeds`, derivatives for advantages of 1.
+
+    The recorder's `scales` get the advantages, which multiply the gradients when these are added up.
+    """
 
     @staticmethod
     def forward(ctx, log_probs, loss, seeds, advantages, recorder):

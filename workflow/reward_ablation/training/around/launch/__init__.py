@@ -1,1 +1,1 @@
-"""From a run's spec to its running processes: laid out, launched, and with a vLLM server beside them."""
+"""Start a run's processes as the run's spec says, with a vLLM server beside them where the spec has one."""

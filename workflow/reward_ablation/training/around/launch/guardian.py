@@ -1,8 +1,8 @@
 """Processes that end with the process that started them, however that process ends.
 
-A server would go on for ever when its supervisor is killed by SIGKILL, which no process sees coming. So a guardian runs
-between the two. The supervisor holds the other end of a pipe that the guardian reads: the kernel closes the pipe,
-however the supervisor ends, and the guardian then ends all that it has started.
+If a server's supervisor is killed by SIGKILL, it cannot end the server, which would then run for ever. A guardian
+therefore runs between the two. The guardian reads from a pipe whose other end the supervisor holds. However the
+supervisor ends, the kernel closes the pipe, and the guardian then ends all processes below itself.
 
 python -m reward_ablation.training.around.launch.guardian SECONDS COMMAND...
 """
@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-#: Of Linux' prctl.
+#: Constants of Linux's prctl.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 prctl = ctypes.CDLL(None).prctl
@@ -34,22 +34,26 @@ def guarded(
     output: IO[bytes] | None = None,
     keep: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen]:
-    """Run a command as long as the block lasts; all that the command has started is gone when the block has ended.
+    """Run a command as long as the block lasts. After the block, all processes that the command started have ended.
 
     Parameters
     ----------
+    command : sequence of str
+        Program and arguments.
     patience : float
         Seconds between SIGTERM and SIGKILL at the end of the block.
+    environment : mapping
+        Environment variables of the command.
     output : file, optional
-        For what the command prints; default: where this process prints.
+        File for the command's output; default: the output of this process.
     keep : sequence of int
-        Descriptors of locks, which stay open until the command is gone, should this process be killed.
+        Descriptors of locks. They stay open until the command has ended, even if this process is killed.
 
     Yields
     ------
     Popen
-        The guardian. It passes SIGTERM and SIGINT on and ends with the command: by the exit status of the command, or
-        by 128 and the number of the signal that has ended the command.
+        The guardian. It passes SIGTERM and SIGINT on to the command and ends with it. Its exit status is the command's,
+        or 128 plus the number of the signal that ended the command.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, str(patience), *command],
@@ -57,7 +61,7 @@ def guarded(
         stdout=output,
         stderr=subprocess.STDOUT if output else None,
         env=dict(environment),
-        start_new_session=True,  # a terminal's Ctrl-C is for this process, which passes it on
+        start_new_session=True,  # Ctrl-C in a terminal reaches only this process, which passes it on
         pass_fds=keep,
     )
     try:
@@ -69,12 +73,15 @@ def guarded(
 
 
 def adopt() -> None:
-    """Become the parent of processes below this one whose own parent has died, in place of the init process."""
+    """Let this process, instead of init, become the parent of orphaned processes below it."""
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_all() -> None:
-    """Kill all children, and theirs, which become this process' own one after the other; return when none is left."""
+    """Kill all descendants; return when none is left.
+
+    When a child dies, its own children become children of this process and are killed in turn.
+    """
     while True:
         for pid in _children():
             _send(pid, signal.SIGKILL)
@@ -86,7 +93,7 @@ def end_all() -> None:
 
 def _children() -> Iterator[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # gone meanwhile
+        with suppress(OSError):  # the process has ended meanwhile
             if int(stat.read_text().rpartition(")")[2].split()[1]) == os.getpid():
                 yield int(stat.parent.name)
 
@@ -114,7 +121,7 @@ def main() -> None:
 
 
 def _end_with_the_pipe(child: subprocess.Popen, patience: float) -> None:
-    """End the command once the pipe is closed: asked first, killed after so many seconds."""
+    """Once the pipe is closed, ask the command to end. Kill it after `patience` seconds."""
     while os.read(0, 1):
         pass
     _send(child.pid, signal.SIGTERM)

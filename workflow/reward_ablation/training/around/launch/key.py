@@ -1,8 +1,9 @@
-"""The key of a run's vLLM server: other users of the machine reach the server's port, and must not use the server.
+"""The key of a run's vLLM server. Other users of the machine can reach the server's port, but must not use the server.
 
-vLLM's own key (VLLM_API_KEY) guards only what begins with /v1, /v2, /inference or /cohere. It leaves open the endpoints
-that take weights, and those of vLLM's development mode, which TRL needs. So the server gets a middleware of ours, and
-TRL's client gets the key. `client_with` changes a part of TRL; `tests/training/test_trl.py` pins it.
+vLLM's own key (VLLM_API_KEY) protects only paths that begin with /v1, /v2, /inference or /cohere. It leaves open the
+endpoints that receive weights and the endpoints of vLLM's development mode, which TRL needs. The server therefore gets
+a middleware of ours, and TRL's client gets the key. `client_with` changes a part of TRL; `tests/training/test_trl.py`
+pins that part.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapp
 from contextlib import contextmanager
 from typing import Any
 
-#: Variable by which the server's process knows its key. A key on a command line would be shown by `ps` to everybody.
+#: Environment variable with the key, for the server's process. `ps` would show a key on a command line to everybody.
 KEY = "REWARD_ABLATION_VLLM_KEY"
-#: What anybody may ask: whether the server is up. TRL's client asks without a key.
+#: Path that needs no key: whether the server is up. TRL's client asks this without a key.
 OPEN = "/health"
 
 Message = MutableMapping[str, Any]
@@ -30,7 +31,7 @@ def new_key() -> str:
 
 
 def header(key: str) -> dict[str, str]:
-    """The header by which a request shows the key."""
+    """HTTP header with the key, for a request."""
     return {"Authorization": f"Bearer {key}"}
 
 
@@ -40,7 +41,7 @@ class RequireKey:
     Raises
     ------
     KeyError
-        The process was started without a key: a server must not start then.
+        The process was started without a key. The server must not start without one.
     """
 
     def __init__(self, app: Application):
@@ -57,26 +58,29 @@ class RequireKey:
             await send({"type": "http.response.body", "body": b""})
 
     def _has_key(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        given = [value for name, value in headers if name == b"authorization"]
-        return len(given) == 1 and secrets.compare_digest(given[0], self._expected)
+        values = [value for name, value in headers if name == b"authorization"]
+        return len(values) == 1 and secrets.compare_digest(values[0], self._expected)
 
 
 @contextmanager
 def client_with(key: str | None) -> Iterator[None]:
-    """Have TRL make clients that show the key with each request, as long as the block lasts; None: no server."""
+    """Let TRL create clients that send the key with each request, as long as the block lasts.
+
+    If the key is None, there is no server, and nothing changes.
+    """
     if key is None:
         yield
         return
     from trl.generation import vllm_generation
 
-    shown = header(key)
+    with_key = header(key)
 
     class ClientWithKey(vllm_generation.VLLMClient):
-        """Shows the key from its first request on, which comes after this check."""
+        """Sends the key with every request: the first request is made by `check_server`."""
 
         def check_server(self, *arguments: Any, **options: Any) -> None:
-            self.session.headers.update(shown)
-            self.session.trust_env = False  # a user's .netrc would take the place of the header
+            self.session.headers.update(with_key)
+            self.session.trust_env = False  # a user's .netrc would replace the header
             super().check_server(*arguments, **options)
 
     original = vllm_generation.VLLMClient

@@ -1,4 +1,4 @@
-"""Start a run's processes of one node, and end with them: accelerate's launcher with one-line errors.
+"""Start a run's processes on one node and end with them: accelerate's launcher with one-line errors.
 
 python -m reward_ablation.training.around.launch.launcher --processes N [...] -- OPTIONS OF reward_ablation.training
 """
@@ -32,22 +32,36 @@ def accelerate_options(
 ) -> list[str]:
     """Options of `accelerate launch`.
 
-    Ranks follow the order of the job's nodes: results do not depend on which node comes first to meet the others.
-    DeepSpeed's batch, accumulation and clipping are left to transformers, which takes them from the run's settings.
+    Ranks follow the order of the job's nodes, so that results do not depend on which node connects first. There are no
+    options for DeepSpeed's batch, accumulation and clipping: transformers sets these from the run's settings.
+
+    Parameters
+    ----------
+    processes : int
+        Number of the run's processes on all its nodes.
+    nodes : int
+        Number of the run's nodes.
+    port : int
+        Port of the first node at which all processes connect; 0 for any free port.
+    strategy : str
+        A key of `STRATEGIES`.
+    environment : mapping
+        Slurm's environment variables, needed on several nodes.
     """
     options = STRATEGIES[strategy]
     options = [*options, "--num_processes", str(processes), "--num_machines", str(nodes), "--gpu_ids", "all"]
     options += [*OF_ALL_STRATEGIES, "--main_process_port", str(port)]
     if nodes > 1:
         options += ["--rdzv_backend", "static", "--machine_rank", environment["SLURM_NODEID"]]
-        options += ["--main_process_ip", environment["SLURM_LAUNCH_NODE_IPADDR"]]  # where srun runs: on the first node
+        options += ["--main_process_ip", environment["SLURM_LAUNCH_NODE_IPADDR"]]  # srun runs on the first node
     return options
 
 
 def status_of(statuses: Mapping[int, int], first: int) -> int:
-    """Exit status of a run whose processes failed: the first failure decides. A signal that ended it is told.
+    """Exit status of a run whose processes failed. The first failure decides.
 
-    Later failures follow from the first: those processes lost their peer, or the launcher ended them.
+    Later failures follow from the first: these processes lost their peer, or the launcher ended them. If a signal ended
+    a process, a line on stderr says so.
 
     Parameters
     ----------
@@ -58,7 +72,7 @@ def status_of(statuses: Mapping[int, int], first: int) -> int:
     """
     if is_permanent(statuses[first]):
         return 1
-    # A process that lost its peer goes on later, too, and may be seen first.
+    # A process that lost its peer has a status to go on later, too, and may be noticed first.
     killed = {rank for rank, status in statuses.items() if status < 0 and -status not in STOPS}
     if statuses[first] < 0 and GOES_ON not in statuses.values():
         killed.add(first)
@@ -68,36 +82,37 @@ def status_of(statuses: Mapping[int, int], first: int) -> int:
 
 
 def heed_the_first_signal() -> None:
-    """Have the first SIGTERM or SIGINT end all processes in order, and further ones change nothing.
+    """Let the first SIGTERM or SIGINT end all processes in order. Further signals have no effect.
 
-    A signal to all processes of a job comes several times, also from those that pass it on. torch's own handler raises
-    each time, in the end out of the wait for processes that are saving, which are killed then. It has a private name.
+    A signal to all processes of a job arrives several times, because some processes pass it on. torch's own handler, a
+    private function, raises an exception each time. This would also interrupt the wait for processes that are saving,
+    and these would be killed.
     """
-    assert hasattr(elastic, "_terminate_process_handler"), "torch has another handler of signals to its launcher now"
+    assert hasattr(elastic, "_terminate_process_handler"), "this version of torch has another signal handler"
     elastic._terminate_process_handler = _stop_once
 
 
 def _stop_once(signum: int, frame: FrameType | None) -> None:
-    for each in (signal.SIGTERM, signal.SIGINT):
-        # Not SIG_IGN: Python prints an error for a signal that has come already and finds no handler.
-        signal.signal(each, lambda number, frame: None)
+    for ignored in (signal.SIGTERM, signal.SIGINT):
+        # Not SIG_IGN: Python prints an error for a signal that has already arrived and finds no handler.
+        signal.signal(ignored, lambda number, frame: None)
     raise SignalException(f"got signal {signum}", signal.Signals(signum))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.training.around.launch.launcher")
-    parser.add_argument("--processes", required=True, type=int, help="of the run, on all its nodes")
+    parser.add_argument("--processes", required=True, type=int, help="number of the run's processes on all its nodes")
     parser.add_argument("--nodes", default=1, type=int)
     parser.add_argument("--strategy", default="ddp", choices=STRATEGIES)
-    parser.add_argument("--port", default=0, type=int, help="of the first node, where all meet; 0: any that is free")
+    parser.add_argument("--port", default=0, type=int, help="port of the first node for connections; 0: any free port")
     parser.add_argument("arguments", nargs="*")
     arguments = parser.parse_args()
-    # After a signal, processes that have not ended in so many seconds are killed: a step may take more than 30.
+    # Seconds after a signal until processes are killed. torch's default is 30, and a step may take longer.
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "3600")
     os.environ[WORKER] = "1"  # for the processes that are started here
     heed_the_first_signal()
-    accelerate_launch.default_config_file = ""  # a user's own accelerate config is for other things
-    logging.disable(logging.ERROR)  # torch tells at length how each process ended; what a run has to say it says itself
+    accelerate_launch.default_config_file = ""  # a user's own accelerate config must not count
+    logging.disable(logging.ERROR)  # torch logs at length how each process ended; the run prints its errors itself
     options = accelerate_options(arguments.processes, arguments.nodes, arguments.port, arguments.strategy)
     options += ["--module", "reward_ablation.training", *arguments.arguments]
     try:

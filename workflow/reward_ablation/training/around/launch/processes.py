@@ -1,4 +1,4 @@
-"""Processes of one run: this one, several by a launcher on each of the run's nodes, and beside them a vLLM server."""
+"""Start the processes of one run: this process alone, or several by launchers, and a vLLM server beside them."""
 
 from __future__ import annotations
 
@@ -27,34 +27,51 @@ from reward_ablation.training.around.launch.worker import ERROR_STAYS, is_worker
 def lay_out_processes(
     spec: RunSpec, nodes: int, locks: list[Lock], model: Path, problems: Path, run_dir: Path, engine: Engine
 ) -> None:
-    """Have a run trained by the processes that its spec asks for; return where this is the only one, or one of them.
+    """Start the processes that a run's spec asks for.
 
-    Several processes are started by a launcher, which replaces this process. Where vLLM serves the run, this process
-    stays: it starts the server, then the training, and ends with them.
+    This function returns only in a process that has to train: the run's only process, or one of its workers. If the run
+    has several processes, a launcher replaces this process and starts them. If a vLLM server serves the run, this
+    process stays: it starts the server, then the training, and ends with them. On several nodes, this process stays
+    too: it starts a launcher on each node by srun.
 
-    A run sees its own GPUs only, which no other run has unless the runs share a GPU: TRL would spread the model of one
-    process over all GPUs that it sees. The `locks` on the run, and those on its GPUs, are held until all processes of
-    the run are gone.
+    A run sees only its own GPUs, because TRL would spread one process's model over all visible GPUs. No other run uses
+    them unless the runs share a GPU. The locks on the run and on its GPUs are held until all processes of the run have
+    ended.
 
-    On more than one of `nodes`, the batch script of a Slurm job starts this.
+    Parameters
+    ----------
+    spec : RunSpec
+        The run's spec.
+    nodes : int
+        Number of the run's nodes. If there are several, this process must run in the batch script of a Slurm job.
+    locks : list of Lock
+        Locks on the run.
+    model : Path
+        Folder of the base model.
+    problems : Path
+        Prepared training set.
+    run_dir : Path
+        The run's folder.
+    engine : Engine
+        How vLLM runs beside the training, if the spec has vLLM.
 
     Raises
     ------
     StudyError
-        There are fewer nodes, a package is not installed, or the server does not start or ends too early.
+        The Slurm job has fewer nodes, a package is not installed, or the server does not start or ends too early.
     """
     check_installed(spec)
     serves = spec.has_server and not is_worker()
-    # On several nodes the GPUs are those that Slurm gave the job.
+    # On several nodes, Slurm has allocated the GPUs, and no locks are needed.
     server = spec.server_gpus if serves else 0
     gpus = spec.gpus + server if nodes == 1 else 0
     locks = [*locks, *(claim_gpus(gpus, "train", server, engine.gpu_share) if gpus else [])]
     if is_worker() or (spec.process_count == 1 and not serves):
         return
-    if spec.gpus == 0 and spec.strategy == DDP:  # with it accelerate forgets DeepSpeed
+    if spec.gpus == 0 and spec.strategy == DDP:  # with this variable, accelerate ignores DeepSpeed
         os.environ["ACCELERATE_USE_CPU"] = "true"
     for lock in locks:
-        lock.share()  # with the processes that are started here
+        lock.share()  # with the processes that this process starts
     if nodes > 1:
         more = ["--nodes", str(nodes), "--port", str(free_port())]
         sys.exit(_end_with([*srun_command(nodes), *training_command(spec, *more)], run_dir))
@@ -69,7 +86,10 @@ def lay_out_processes(
 
 
 def training_command(layout: Layout, *more: str) -> list[str]:
-    """The command that starts a run's processes on one node, by this process' options and more of the launcher."""
+    """Command that starts a run's processes on one node.
+
+    It repeats the options of this process. `more` are additional options of the launcher.
+    """
     if layout.process_count == 1:
         return [sys.executable, "-m", "reward_ablation.training", *sys.argv[1:]]
     launcher = [sys.executable, "-m", "reward_ablation.training.around.launch.launcher"]
@@ -92,7 +112,7 @@ def server_plan(spec: RunSpec, model: Path, problems: Path, run_dir: Path, engin
 
 
 def check_installed(layout: Layout) -> None:
-    """Refuse a layout whose packages are not installed here."""
+    """Refuse a run for which a package is not installed."""
     for package in layout.packages:
         if find_spec(package) is None:
             key = "vllm" if package == "vllm" else "strategy"
@@ -102,27 +122,28 @@ def check_installed(layout: Layout) -> None:
 
 
 def srun_command(nodes: int, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The start of a command line that runs a command on each node of a Slurm job, and ends all where one fails.
+    """Start of a command line that runs a command on each node of a Slurm job, and ends all if one fails.
 
     Raises
     ------
     StudyError
-        This is no Slurm job, or a job of fewer nodes.
+        This process is not in the batch script of a Slurm job, or the job has fewer nodes.
     """
     job = environment.get("SLURM_JOB_ID")
-    if job is None or "SLURMD_NODENAME" not in environment:  # salloc's shell may be on no node of its job
+    if job is None or "SLURMD_NODENAME" not in environment:  # salloc's shell may run outside the job's nodes
         raise StudyError(
-            f"launch.nodes: a run on {nodes} nodes is started by a Slurm job's batch script, and this is none; "
-            "start with --profile profiles/slurm, or set launch.nodes: 1"
+            f"launch.nodes: a run on {nodes} nodes must be started by a Slurm job's batch script, and this process is "
+            "not in one; start with --profile profiles/slurm, or set launch.nodes: 1"
         )
-    there = environment.get("SLURM_JOB_NUM_NODES", "1")
-    if int(there) < nodes:
+    available = environment.get("SLURM_JOB_NUM_NODES", "1")
+    if int(available) < nodes:
         raise StudyError(
-            f"launch.nodes: a run on {nodes} nodes, and Slurm job {job} has {there}; submit it with --nodes={nodes}"
+            f"launch.nodes: the run needs {nodes} nodes, and Slurm job {job} has {available}; submit the job with "
+            f"--nodes={nodes}"
         )
     command = ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=1"]
     command += ["--export=ALL", "--mpi=none", "--input=none", "--quiet"]  # whatever the site's defaults are
-    if cpus := environment.get("SLURM_CPUS_PER_TASK"):  # which srun does not take over since Slurm 22.05
+    if cpus := environment.get("SLURM_CPUS_PER_TASK"):  # since Slurm 22.05, srun ignores this variable
         command.append(f"--cpus-per-task={cpus}")
     return command
 
@@ -130,24 +151,27 @@ def srun_command(nodes: int, environment: Mapping[str, str] = os.environ) -> lis
 def _end_with(srun: list[str], run_dir: Path) -> int:
     """Run srun, pass signals on to the processes of the job, and return the run's exit status.
 
-    The status of srun does not tell an error that stays: srun ends the other nodes, and a signal that ended one of them
-    counts more than any status. So the launcher of a node that meets such an error leaves a file in the run's folder.
+    The status of srun does not show whether an error is permanent: when one node fails, srun ends the others, and a
+    signal that ended one of these counts more than any status. The launcher of a node with a permanent error therefore
+    creates a file in the run's folder.
 
-    srun kills all that it has started where it gets a signal itself. So srun runs in a session of its own, which our
-    signals do not reach, and `scancel` sends the signal to the processes on all nodes.
+    If srun itself gets a signal, it kills all processes that it has started. srun therefore runs in a session of its
+    own, which our signals do not reach, and `scancel` sends the signal to the processes on all nodes.
     """
-    word = run_dir / f".error-stays-{uuid.uuid4().hex[:12]}"  # a new name: file systems remember what is not there
-    process = subprocess.Popen(srun, start_new_session=True, env={**os.environ, ERROR_STAYS: str(word)})
+    # The file has a new name each time, because network file systems remember for a while that a file does not exist.
+    marker = run_dir / f".error-stays-{uuid.uuid4().hex[:12]}"
+    process = subprocess.Popen(srun, start_new_session=True, env={**os.environ, ERROR_STAYS: str(marker)})
 
-    def tell(number: int, frame: object) -> None:
+    def pass_on(number: int, frame: object) -> None:
         job, name = os.environ["SLURM_JOB_ID"], signal.Signals(number).name
-        subprocess.run(["scancel", f"--signal={name}", job], capture_output=True)  # all of the job but its batch script
+        # Reaches all processes of the job except the batch script.
+        subprocess.run(["scancel", f"--signal={name}", job], capture_output=True)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, tell)
+        signal.signal(number, pass_on)
     status = process.wait()
     try:
-        word.unlink()
+        marker.unlink()
     except FileNotFoundError:
         return status
     return 1

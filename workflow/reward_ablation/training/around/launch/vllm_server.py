@@ -1,6 +1,6 @@
-"""vLLM beside a run's training: what the spec does not say of it, and a server of the run's own.
+"""vLLM beside a run's training: its settings that are not part of the spec, and the run's own server.
 
-The server is started, waited for, and told from anybody else's.
+This module starts the server, waits for it, and makes sure that it is not another run's server.
 """
 
 from __future__ import annotations
@@ -27,53 +27,58 @@ from reward_ablation.training.around.launch.guardian import guarded
 from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
 from reward_ablation.training.core.options import server_options
 
-#: Variable by which a run's processes find their vLLM server.
+#: Environment variable that tells a run's processes where their vLLM server is.
 SERVER = "REWARD_ABLATION_VLLM"
 #: Seconds between two progress lines while waiting for the server.
 TELL_EVERY = 10.0
 #: Seconds after which we stop waiting: loading a large model from a slow disk and compiling it takes many minutes.
 LONGEST_START = 3600.0
-#: Seconds between two requests to a server that starts, for the answer, and for the server to end in order.
-LOOK_EVERY, ANSWER_WITHIN, PATIENCE = 0.5, 5.0, 5.0
-#: Ports to try: a free port may be taken before the server listens at it.
+#: Seconds between two requests to a server that is starting.
+LOOK_EVERY = 0.5
+#: Seconds to wait for the answer to a request.
+ANSWER_WITHIN = 5.0
+#: Seconds between SIGTERM and SIGKILL when the server has to end.
+PATIENCE = 5.0
+#: How many ports to try: another program may take a free port before the server listens there.
 PORTS = 3
 
-_LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a site's proxy does not know this machine
+#: Uses no proxy: a site's proxy cannot reach this machine's own ports.
+_LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-#: What vLLM puts before a line: its process, level, time and place.
+#: Start of vLLM's log lines: process, level, time, and position in the code.
 _PREFIX = re.compile(r"^(\([^()]*pid=\d+\)\s*)?([A-Z]+ [\d-]+ [\d:.]+ (\[[^\]]*\])?\s*)?")
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
-#: Errors that only say that there was another one.
+#: Texts of errors that only refer to another error.
 _SECOND_HAND = ("See root cause above", "See stack trace for root cause")
 
 
 class PortTaken(Exception):
-    """Somebody else is at the port."""
+    """Another program listens at the port."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where a run's own vLLM server is."""
+    """Address, name and key of a run's own vLLM server."""
 
     url: str  # such as http://127.0.0.1:43211
-    group_port: int  # where server and trainer meet for the weights
-    model_name: str  # at this server: a server of another run has another name
-    started: float  # `time.perf_counter()` at the start of the run's first process, which has waited for the server
-    key: str = field(repr=False)  # what the server asks of each request
+    group_port: int  # port at which server and trainer exchange the weights
+    model_name: str  # the model's name at this server; another run's server has another name
+    started: float  # `time.perf_counter()` at the start of the run's first process, which waited for the server
+    key: str = field(repr=False)  # the server requires this key with each request
 
     def environment(self) -> dict[str, str]:
-        """What the run's processes are started with."""
+        """Environment variables for the run's processes."""
         return {SERVER: json.dumps(asdict(self))}
 
 
 @dataclass(frozen=True)
 class Engine:
-    """How vLLM runs beside a run, and what the run has of its GPU: what does not decide the result."""
+    """How vLLM runs beside a run's training, and the run's share of its GPU: settings that do not decide the result."""
 
     memory: float = 0.3  # share of a GPU's memory, in (0, 1)
-    sleep: bool = False  # whether vLLM lets go of its memory while the model is trained
+    sleep: bool = False  # whether vLLM frees its memory while the model is trained
     server: Server | None = None  # None in colocate mode
-    gpu_share: float = 1.0  # less where other runs have the rest of the GPU
+    gpu_share: float = 1.0  # less than 1 if other runs use the rest of the GPU
 
     @classmethod
     def from_options(
@@ -83,12 +88,12 @@ class Engine:
         environment: Mapping[str, str] = os.environ,
         gpu_share: float = 1.0,
     ) -> Engine:
-        """By the options of the training command, and by the environment that the command was started in."""
+        """The engine by the options of the training command and by the environment variables of its process."""
         server = environment.get(SERVER)
         return cls(memory_percent / 100, sleep, Server(**json.loads(server)) if server else None, gpu_share)
 
     def settings(self, mode: str) -> dict[str, Any]:
-        """TRL's settings of vLLM in its mode, "server" or "colocate"; they change no number."""
+        """TRL's settings of vLLM in a mode, "server" or "colocate". They change no number."""
         if mode == "server":
             assert self.server is not None
             return {"vllm_server_base_url": self.server.url, "vllm_group_port": self.server.group_port}
@@ -100,8 +105,8 @@ class ServerPlan:
     """How a run's server is started."""
 
     model: Path  # folder of the base model
-    log: Path  # for the server's output
-    gpus: int
+    log: Path  # file for the server's output
+    gpus: int  # number of the server's GPUs
     tensor_parallel_size: int  # how many of the GPUs share one copy of the model
     memory: float  # share of a GPU's memory
     max_model_length: int  # see `longest_text`
@@ -119,34 +124,38 @@ class ServerPlan:
             "middleware": f"{RequireKey.__module__}.{RequireKey.__name__}",
             **server_options(self.gpus, self.tensor_parallel_size, self.model_impl),
         }
-        given = [part for option, value in options.items() for part in (f"--{option}", str(value))]
+        arguments = [part for option, value in options.items() for part in (f"--{option}", str(value))]
         start = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(self.model.absolute())]
-        return [*start, *given, "--enable-scale-out"]
+        return [*start, *arguments, "--enable-scale-out"]
 
 
 @contextmanager
 def serving(
     plan: ServerPlan, environment: dict[str, str], keep: Sequence[int], check_stop: Callable[[], None]
 ) -> Iterator[tuple[Popen, Server]]:
-    """Run a server as long as the block lasts; yields its guardian, and what training needs to know of the server.
+    """Run a server as long as the block lasts. Yields the server's guardian, and its address for the training.
 
     Parameters
     ----------
+    plan : ServerPlan
+        How to start the server.
     environment : dict of str to str
-        For the server; variables that vLLM needs are added here.
+        Environment variables of the server. Variables that vLLM needs are added.
     keep : sequence of int
-        Descriptors of locks that hold until the server is gone.
+        Descriptors of locks that are held until the server has ended.
     check_stop : function
-        Called while the server starts; raises where nobody wants the server any more.
+        Called while the server starts. Raises an exception to give up the start.
 
     Raises
     ------
     StudyError
-        The server ended, or did not begin to serve the model.
+        The server ended before it served the model, or serves another model.
+    PassingError
+        The server did not start in time, or all its ports were taken.
     """
     environment = {
         **environment,
-        "VLLM_SERVER_DEV_MODE": "1",  # the endpoints that take weights
+        "VLLM_SERVER_DEV_MODE": "1",  # enables the endpoints that receive weights
         "VLLM_HOST_IP": "127.0.0.1",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
@@ -164,14 +173,14 @@ def serving(
             yield process, server
             return
     raise PassingError(
-        f"launch.vllm: {PORTS} free ports, the last one {port}, were taken before the vLLM server was at them; start "
-        "the run again"
+        f"launch.vllm: {PORTS} free ports, the last one {port}, were taken before the vLLM server listened there; "
+        "start the run again"
     )
 
 
 def _wait_for(process: Popen, server: Server, plan: ServerPlan, check_stop: Callable[[], None]) -> None:
-    """Return once the server serves the model; raises `PortTaken` where another server has the port."""
-    started = told = time.monotonic()
+    """Return once the server serves the model. Raises `PortTaken` if another program has the port."""
+    started = last_line = time.monotonic()
     while True:
         check_stop()
         if _get(f"{server.url}/health", server.key) is not None:
@@ -186,14 +195,14 @@ def _wait_for(process: Popen, server: Server, plan: ServerPlan, check_stop: Call
             raise PassingError(
                 f"launch.vllm: the vLLM server did not start within {LONGEST_START:.0f} s; see {plan.log}"
             )
-        if now - told >= TELL_EVERY:
+        if now - last_line >= TELL_EVERY:
             print(f"train: waiting for the vLLM server, {now - started:.0f} s", flush=True)
-            told = now
+            last_line = now
         time.sleep(LOOK_EVERY)
 
 
 def _check_model(answer: bytes | None, name: str, model: Path) -> None:
-    """Refuse a server that is not this run's, or has another model than its trainer."""
+    """Refuse a server that is not this run's, or that serves a model other than the trainer's."""
     try:
         served = json.loads(answer or b"")["data"][0]
         root = served.get("root") if served["id"] == name else None
@@ -206,23 +215,25 @@ def _check_model(answer: bytes | None, name: str, model: Path) -> None:
 
 
 def _get(url: str, key: str) -> bytes | None:
-    """What a server answers; None where there is none, it is not ready, or it has another key."""
+    """Answer to a request; None if no server answers, it is not ready, or it has another key."""
     try:
         with _LOCAL.open(urllib.request.Request(url, headers=header(key)), timeout=ANSWER_WITHIN) as answer:
             return answer.read()
-    except (OSError, ValueError):  # refused, reset, too late, or no HTTP
+    except (OSError, ValueError):  # refused, reset, timed out, or not HTTP
         return None
 
 
 def longest_text(spec: RunSpec, model: Path, problems: Path) -> int:
-    """Tokens that vLLM makes room for: what the settings say, or the longest prompt and a completion of full length.
+    """Number of tokens that vLLM reserves memory for.
 
-    Without such a number vLLM makes room for the longest text that the model can read.
+    It is the number of the settings, or the longest prompt's and a completion's of full length. Without a number, vLLM
+    reserves memory for the longest text that the model can read.
 
     Raises
     ------
     StudyError
-        The settings, or the model, have less room than that: vLLM would cut completions of long prompts short.
+        The settings or the model have no room for the longest prompt and a completion of full length. vLLM would cut
+        completions of long prompts short.
     """
     import pyarrow.parquet as pq
 
@@ -235,29 +246,29 @@ def longest_text(spec: RunSpec, model: Path, problems: Path) -> int:
     longest = max(map(len, tokens))
     needed = longest + training.get("max_completion_length", COMPLETION_LENGTH)
     context = json.loads((model / "config.json").read_text()).get("max_position_embeddings")
-    for room, what in (
+    for room, owner in (
         (training.get("vllm_max_model_length"), "training.vllm_max_model_length"),
         (context, "the model"),
     ):
         if room is not None and room < needed:
             raise StudyError(
-                f"launch.vllm: {what} has room for {room} tokens, and the longest prompt takes {longest} beside a "
-                f"completion, {needed} in all; lower max_completion_length, or leave long questions out"
+                f"launch.vllm: {owner} has room for {room} tokens, and the longest prompt, of {longest} tokens, needs "
+                f"{needed} with its completion; lower max_completion_length, or leave long questions out"
             )
     return training.get("vllm_max_model_length") or needed
 
 
 def last_words(log: Path) -> str:
-    """The last line of a server's log that tells what was wrong, and where the log is."""
+    """The last line of a server's log that names an error, or else its last line; and the path of the log."""
     lines = [_PREFIX.sub("", _ANSI.sub("", line)).strip() for line in log.read_text(errors="replace").splitlines()]
-    said = [line for line in lines if line]
-    errors = [line for line in said if _ERROR.match(line) and not any(text in line for text in _SECOND_HAND)]
-    line = (errors or said or ["it said nothing"])[-1]
-    return f"{line if len(line) <= 300 else line[:297] + '...'}; its log: {log}"
+    filled = [line for line in lines if line]
+    errors = [line for line in filled if _ERROR.match(line) and not any(text in line for text in _SECOND_HAND)]
+    line = (errors or filled or ["the server printed nothing"])[-1]
+    return f"{line if len(line) <= 300 else line[:297] + '...'}; the server's log: {log}"
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
+    """A port of this machine at which no program listens."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         return probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A run's own processes, once the run has been laid out: how they are known, and DeepSpeed's ways in them."""
+"""A run's worker processes: how a process knows that it is a worker, and workarounds for DeepSpeed in workers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import NoReturn
 
 from reward_ablation.system.errors import StudyError
 
-#: Set by a run's own launcher, and by its server's supervisor, for the processes that train it.
+#: Variable that a run's launcher, or the supervisor of its server, sets for the processes that train the run.
 WORKER = "REWARD_ABLATION_WORKER"
-#: Of a run on several nodes: the file that a node's launcher makes where the run has met an error that stays.
+#: Variable with the path of a file, in a run on several nodes. A node's launcher creates this file when the run fails
+#: with a permanent error.
 ERROR_STAYS = "REWARD_ABLATION_ERROR_STAYS"
 
 
@@ -20,10 +21,10 @@ def is_worker() -> bool:
 
 
 def refuse_other_launchers() -> None:
-    """Refuse to be one of several processes of a launcher that the run has not started: each would lay it out again."""
+    """Refuse to run under somebody else's launcher: each of its processes would start all processes of the run."""
     if "TORCHELASTIC_RUN_ID" in os.environ and not is_worker():
         raise StudyError(
-            "launch: TORCHELASTIC_RUN_ID is set, by torchrun or accelerate; start the training command by no "
+            "launch: TORCHELASTIC_RUN_ID is set, by torchrun or accelerate; start the training command without a "
             "launcher of your own"
         )
 
@@ -34,16 +35,19 @@ def is_zero_worker() -> bool:
 
 
 def need_no_compiler() -> None:
-    """Have DeepSpeed on a CPU build nothing: what it compiles, in a minute, moves bytes faster and changes none."""
+    """Keep DeepSpeed on a CPU from compiling its extension for shared memory.
+
+    To compile it takes a minute. The extension only moves bytes faster; it does not change them.
+    """
     import deepspeed
 
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
 def leave(status: int) -> NoReturn:
-    """End this process of DeepSpeed without Python's own clean-up, once all processes of the run have come so far.
+    """End this DeepSpeed process without Python's clean-up, once all processes of the run have reached this point.
 
-    In one of ten runs on CPUs, one of two such processes dies of SIGABRT in that clean-up, with all work done.
+    In one of ten runs on CPUs, one of the two processes died of SIGABRT in the clean-up, when all work was done.
     """
     import torch
 

@@ -1,1 +1,1 @@
-"""How rollouts are generated: each with random numbers of its own, by transformers or by vLLM."""
+"""Generation of rollouts by transformers or by vLLM, each rollout with random numbers of its own."""

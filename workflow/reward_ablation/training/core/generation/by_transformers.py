@@ -1,4 +1,4 @@
-"""Rollouts by transformers' `generate`, each drawn by its own random numbers."""
+"""Rollouts by transformers' `generate`, each drawn with its own random numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reward_ablation.sampling.draws import SampleByRow, uniforms, where_drawn
 
 
 def warpers(config: GenerationConfig) -> list[Any]:
-    """What a sampling config does to the logits, in transformers' order."""
+    """Processors by which a sampling config changes the logits, in transformers' order."""
     found: list[Any] = []
     if config.temperature not in (None, 1.0):
         found.append(TemperatureLogitsWarper(config.temperature))
@@ -37,17 +37,17 @@ def warpers(config: GenerationConfig) -> list[Any]:
 
 @contextmanager
 def own_draws(model: Any, config: GenerationConfig, seeds: list[int]) -> Iterator[None]:
-    """Have the model's `generate` draw each row's tokens by the row's seed, whoever calls it.
+    """Let the model's `generate` draw each row's tokens by the row's own seed, whoever calls it.
 
-    `config` is what `generate` is going to be called with. With a sampling config, transformers would draw all rows
-    from one stream, so the config is greedy until the context ends, and a logits processor draws. The warpers are ours,
-    since transformers puts its own behind the processors that it is given.
+    `config` is the config that `generate` will be called with. With a sampling config, transformers would draw all rows
+    from one stream. Inside this context the config is therefore greedy, and a logits processor draws the tokens. The
+    warpers are added here, because transformers would apply its own only after the processors that it is given.
     """
     numbers = np.stack([uniforms(seed, config.max_new_tokens) for seed in seeds])
     processors = [*warpers(config), SampleByRow(torch.from_numpy(numbers).to(where_drawn(model.device)))]
     model.generate = partial(model.generate, logits_processor=LogitsProcessorList(processors))
     sampling = {name: getattr(config, name) for name in ("do_sample", "temperature", "top_k", "top_p", "min_p")}
-    # Without the others: transformers would warn at each step that they do nothing.
+    # The other settings are removed: transformers would warn at each step that they have no effect.
     config.update(do_sample=False, **dict.fromkeys(sampling.keys() - {"do_sample"}))
     try:
         yield

@@ -1,8 +1,8 @@
-"""Rollouts by vLLM, each with a seed of its own, of the weights that are trained.
+"""Rollouts by vLLM, each with a seed of its own, from the weights that are trained.
 
-TRL gives all requests of a step the same sampling parameters: with one seed the completions of a group would be equal,
-or, where vLLM numbers them, the same for all problems. Replaces public methods of vLLM's engine and of TRL's client;
-`tests/training/test_trl.py` pins how TRL calls them.
+TRL gives all requests of a step the same sampling parameters. With one seed, the completions of a group would be equal;
+or, where vLLM numbers the completions, all problems would share the same random numbers. This module replaces public
+methods of vLLM's engine and of TRL's client; `tests/training/test_trl.py` pins how TRL calls them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from accelerate.utils import gather_object
 from peft.tuners.lora import LoraLayer
 from torch import Tensor
 
-#: Requests that a server is sent at once; it batches them as they come.
+#: Number of requests that a server is sent at once. The server batches them as they come.
 REQUESTS_AT_ONCE = 512
 
 _PREFIX, _BASE = "base_model.model.", ".base_layer."
@@ -25,20 +25,20 @@ _PREFIX, _BASE = "base_model.model.", ".base_layer."
 
 @contextmanager
 def own_seeds(generation: Any, seeds: list[int]) -> Iterator[None]:
-    """Have TRL's VLLMGeneration generate each of this process' rollouts by its own seed, in the order of the prompts.
+    """Let TRL's VLLMGeneration generate each of this process's rollouts by its own seed.
 
-    All processes call this together.
+    `seeds` are in the order of the prompts. All processes call this function together.
     """
     if generation.mode == "server":
         seeds = gather_object(seeds)
         caller, replacement = getattr(generation, "vllm_client", None), seeded_client
     else:
-        if generation.tensor_parallel_size > 1:  # all processes of such a group generate the group's rollouts
+        if generation.tensor_parallel_size > 1:  # every process of a tensor-parallel group generates all its rollouts
             lists: list[Any] = [None] * generation.tensor_parallel_size
             torch.distributed.all_gather_object(lists, seeds, group=generation.tp_group)
             seeds = [seed for of_process in lists for seed in of_process]
         caller, replacement = generation.llm, seeded_engine
-    if caller is None:  # the first process alone talks to the server
+    if caller is None:  # only the first process talks to the server
         yield
         return
     caller.generate = replacement(caller.generate, seeds)
@@ -63,7 +63,10 @@ def seeded_engine(generate: Callable, seeds: Sequence[int]) -> Callable:
 
 
 def seeded_client(generate: Callable, seeds: Sequence[int]) -> Callable:
-    """`VLLMClient.generate` with a seed for each completion: one request each, which share their prompt's cache."""
+    """`VLLMClient.generate` with a seed for each completion.
+
+    Each completion is a request of its own. The requests of a group share their prompt's cache.
+    """
 
     def seeded(prompts: list, n: int, generation_kwargs: dict | None = None, **options: Any) -> dict[str, Any]:
         repeated = [prompt for prompt in prompts for _ in range(n)]
@@ -86,9 +89,9 @@ def seeded_client(generate: Callable, seeds: Sequence[int]) -> Callable:
 def merged_weights(model: Any, gather: Callable[[list], AbstractContextManager]) -> Iterator[tuple[str, Tensor]]:
     """Names and weights of a base model with its LoRA adapters added, one weight at a time, in copies.
 
-    TRL merges the adapters into the base, sends it, and takes them out again: w + d - d is not w in floating point, and
-    the frozen base would drift with each synchronisation. `gather` is the context in which given parameters are whole:
-    DeepSpeed's ZeRO-3 holds a slice on each process.
+    TRL merges the adapters into the base, sends the base, and subtracts the adapters again. In floating point,
+    w + d - d is not w, so that the frozen base would drift with each synchronisation. `gather` is a context in which
+    parameters are whole, because DeepSpeed's ZeRO-3 holds only a slice on each process.
     """
     adapted: dict[str, Any] = {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
     for name, weight in model.named_parameters():
@@ -100,5 +103,5 @@ def merged_weights(model: Any, gather: Callable[[list], AbstractContextManager])
             merged = weight.data
             if layer is not None:
                 for adapter in layer.active_adapters:
-                    merged = merged + layer.get_delta_weight(adapter)  # float32 where the adapter is
+                    merged = merged + layer.get_delta_weight(adapter)  # float32 if the adapter is float32
             yield name.removeprefix(_PREFIX).replace(_BASE, "."), merged.to(weight.dtype)

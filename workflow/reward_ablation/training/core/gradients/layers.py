@@ -1,7 +1,7 @@
-"""Backward passes of layers that see the gradient of one completion at a time.
+"""Backward passes of layers that form each completion's gradient separately.
 
-A weight gradient is a sum over completions. To form the terms first and to add them up afterwards costs as many
-multiplications, and inner products between completions are made of the terms.
+A weight gradient is a sum of one term per completion. To form the terms first and to add them up afterwards takes no
+more multiplications, and the terms give the inner products between completions.
 """
 
 from __future__ import annotations
@@ -29,22 +29,24 @@ from reward_ablation.training.core.gradients.trials import (
 )
 
 Forward = Callable[..., Tensor]
-#: The watched forward pass of a module: takes the module, its own pass, its parameters' names, recorder and inputs.
+#: A watched forward pass. It takes the module, the module's own pass, its parameters' names, the recorder and inputs.
 Kind = Callable[[Any, Forward, dict[str, str], Recorder, Tensor], Tensor]
 
 
 class MixedCompletions(StudyError):
-    """A layer gets tokens of several completions mixed."""
+    """A layer's input mixes tokens of several completions."""
 
 
 def watch(model: PreTrainedModel, recorder: Recorder) -> None:
-    """Give every layer that has trained parameters, but for the head (`lm_head`), a pass that reports to the recorder.
+    """Replace the forward pass of every layer with trained parameters by one that reports to the recorder.
+
+    The head is excepted: `lm_head` watches it.
 
     Raises
     ------
     StudyError
-        A trained parameter belongs to a kind of layer whose gradient cannot be told apart by completion. The
-        model is as it was.
+        The layer of a trained parameter is of a kind whose gradient cannot be separated by completion, or several
+        layers share the parameter. The model is then unchanged.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
@@ -56,7 +58,7 @@ def watch(model: PreTrainedModel, recorder: Recorder) -> None:
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
     expected = Counter(sizes_of(head))
     forwards: list[tuple[nn.Module, Forward]] = []
-    # Adapters of a bare parameter, such as the experts': peft multiplies their weights and never calls them.
+    # Adapters of a bare parameter, as of experts: peft multiplies their weights and never calls the modules.
     wrapped = {part for module in model.modules() if isinstance(module, ParamWrapper) for part in module.modules()}
     for module in model.modules():
         trained = sizes_of(module)
@@ -67,7 +69,7 @@ def watch(model: PreTrainedModel, recorder: Recorder) -> None:
         if kind is None or shared:
             why = "shared by several layers" if shared else f"of a {type(module).__name__}"
             raise StudyError(
-                f"gradients: the gradient of {next(iter(trained))}, {why}, cannot be told apart by completion; "
+                f"gradients: the gradient of {next(iter(trained))}, {why}, cannot be separated by completion; "
                 "set gradients.every: off"
             )
         own = {key: names.get(id(parameter), "") for key, parameter in module.named_parameters(recurse=False)}
@@ -81,19 +83,21 @@ def watch(model: PreTrainedModel, recorder: Recorder) -> None:
 
 
 def unwatch(recorder: Recorder) -> None:
-    """Give the layers their own passes back."""
+    """Restore the layers' own forward passes."""
     for module in recorder.watched:
         del module.__dict__["forward"]
     recorder.watched.clear()
 
 
 def _kind_of(module: nn.Module) -> Kind | None:
-    """The watched forward pass of a module, by what the module computes; None where that is not known."""
-    if "forward" in module.__dict__:  # replaced already, as by a fused kernel
+    """The watched forward pass for what the module computes; None where its computation is not known."""
+    if "forward" in module.__dict__:  # somebody else replaced the pass, as by a fused kernel
         return None
     own = {name for name, _ in module.named_parameters(recurse=False)}
     if type(module).forward in (nn.Linear.forward, Conv1D.forward):
-        return _linear if own <= {"weight", "bias"} else None  # others make up the weight, as in weight norm
+        return (
+            _linear if own <= {"weight", "bias"} else None
+        )  # other parameters mean a computed weight, as in weight norm
     if isinstance(module, nn.Embedding):
         plain = module.max_norm is None and not module.scale_grad_by_freq
         known = type(module).forward is nn.Embedding.forward or is_scaled_embedding(module)
@@ -104,18 +108,18 @@ def _kind_of(module: nn.Module) -> Kind | None:
 
 
 def _guarded(module: nn.Module, kind: Kind, names: dict[str, str], recorder: Recorder) -> Forward:
-    """The watched forward pass in training steps, the module's own elsewhere."""
+    """A forward pass that is watched in training steps and the module's own elsewhere."""
     plain = module.forward
 
     def forward(inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not recorder.active or not torch.is_grad_enabled() or args or kwargs:
             return plain(inputs, *args, **kwargs)
-        # Positions are the same for all completions of a batch, and come once.
+        # Position ids are the same for all completions of a batch, so the model may look them up once for all.
         once = isinstance(module, nn.Embedding) and inputs.size(0) == 1
         if inputs.size(0) != recorder.batch and not once:
             raise MixedCompletions(
-                f"gradients: {next(iter(names.values()))} gets tokens of several completions mixed, as in a "
-                "mixture of experts: gradients cannot be told apart by completion; set gradients.every: off"
+                f"gradients: the input of {next(iter(names.values()))} mixes tokens of several completions, as in a "
+                "mixture of experts: gradients cannot be separated by completion; set gradients.every: off"
             )
         return kind(module, plain, names, recorder, inputs)
 
@@ -135,7 +139,7 @@ def _embedding(module: Any, plain: Forward, names: dict[str, str], recorder: Rec
 
 
 def _norm(module: Any, plain: Forward, names: dict[str, str], recorder: Recorder, inputs: Tensor) -> Tensor:
-    """A norm of torch's: what it computes without parameters, times its weight, plus its bias if it has one."""
+    """A norm of torch: its result without parameters, times its weight, plus its bias if there is one."""
     copies = _copies(module, inputs, names, recorder)
     shape = list(module.normalized_shape)
     if type(module).forward is nn.LayerNorm.forward:
@@ -143,7 +147,7 @@ def _norm(module: Any, plain: Forward, names: dict[str, str], recorder: Recorder
     else:
         normal = F.rms_norm(wide(inputs), shape, None, module.eps)
     outputs = normal * copies["weight"] + copies.get("bias", 0.0)
-    return outputs.to(plain(inputs[:0]).dtype)  # torch computes in float32, and rounds where no autocast is
+    return outputs.to(plain(inputs[:0]).dtype)  # torch computes in float32 and rounds, except under autocast
 
 
 def _copied(module: Any, plain: Forward, names: dict[str, str], recorder: Recorder, inputs: Tensor) -> Tensor:
@@ -153,14 +157,14 @@ def _copied(module: Any, plain: Forward, names: dict[str, str], recorder: Record
 
 
 def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: Recorder) -> dict[str, Tensor]:
-    """A module's parameters, one copy for each completion, to be broadcast against its inputs (B, ..., *S)."""
+    """A module's parameters, one copy for each completion, which broadcast against its inputs (B, ..., *S)."""
     parameters = dict(module.named_parameters(recurse=False))
     for name, parameter in parameters.items():
         own, room = parameter.shape, inputs.shape[1:][-parameter.dim() :] if parameter.dim() else ()
         if len(room) < len(own) or any(size not in (1, of_inputs) for size, of_inputs in zip(own, room, strict=True)):
             raise MixedCompletions(
                 f"gradients: {names[name]} of shape {tuple(own)} is not multiplied with inputs of shape "
-                f"{tuple(inputs.shape)} number by number: gradients cannot be told apart by completion; "
+                f"{tuple(inputs.shape)} elementwise: gradients cannot be separated by completion; "
                 "set gradients.every: off"
             )
     return {
@@ -169,14 +173,14 @@ def _copies(module: nn.Module, inputs: Tensor, names: dict[str, str], recorder: 
 
 
 def _as_computed(tensor: Tensor | None, device: torch.device) -> Tensor | None:
-    """The tensor in the format that autocast would compute with."""
+    """The tensor in the number format that autocast would compute in."""
     if tensor is None or not torch.is_autocast_enabled(device.type) or tensor.dtype == torch.float64:
         return tensor
     return tensor.to(torch.get_autocast_dtype(device.type))
 
 
 class _Linear(torch.autograd.Function):
-    """inputs @ weight.T + bias, or inputs @ weight + bias where the weight has its units last."""
+    """inputs @ weight.T + bias; or inputs @ weight + bias, if the output units are the weight's last dimension."""
 
     @staticmethod
     def forward(ctx, inputs, weight, bias, recorder, names, units_first):
@@ -208,7 +212,7 @@ class _Linear(torch.autograd.Function):
 
 
 def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor, units_first: bool) -> Tensor | None:
-    """Gradients of a matrix by completion, block by block; their sum where it is wanted."""
+    """Form a matrix's gradients by completion, in blocks. Return the training gradient, or None if none is needed."""
     inputs = inputs.flatten(1, -2)
     passes = [part.flatten(1, -2) for part in passes]
     lefts, rights = (passes, [inputs] * len(passes)) if units_first else ([inputs] * len(passes), passes)
@@ -228,7 +232,7 @@ def _matrix(recorder: Recorder, name: str, passes: list[Tensor], inputs: Tensor,
 
 
 def joined(parts: list[Tensor]) -> Tensor:
-    """Tensors one after another; one alone is not copied."""
+    """Concatenate tensors; a single tensor is not copied."""
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
@@ -237,7 +241,7 @@ def _like(tensor: Tensor, value: Tensor | None) -> Tensor | None:
 
 
 class _OneEach(torch.autograd.Function):
-    """Parameters, one copy for each completion, to be broadcast against (B, ..., *S) inputs."""
+    """Copies of a parameter, one for each completion, which broadcast against (B, ..., *S) inputs."""
 
     @staticmethod
     def forward(ctx, parameter, dimensions, recorder, name):
@@ -280,7 +284,10 @@ class _Embedding(torch.autograd.Function):
 def _measure_embedding(
     recorder: Recorder, measurement: Measurement, name: str, shape: torch.Size, passes: list[Tensor], ids: Tensor
 ) -> None:
-    """Gradients of the rows of tokens that occur; with the head's part where the two share their weight."""
+    """Measure the embedding's rows of the tokens that occur.
+
+    Where the head shares the embedding's weight, the head's part of these rows is added.
+    """
     folded = [part.new_zeros(len(part), units_kept(shape[0]), shape[1]) for part in passes]
     for part, of_part in zip(folded, passes, strict=True):
         add_folded_rows(part, of_part, ids, offset_of(name))

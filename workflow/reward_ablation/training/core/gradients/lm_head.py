@@ -1,6 +1,7 @@
-"""The language model's head: TRL computes log-probabilities from its weight in one fused function, no layer is called.
+"""Gradients by completion of the language model's head.
 
-The only module that reads TRL's kernels; `tests/training/test_trl.py` pins them.
+TRL does not call the head as a layer: one fused function computes log-probabilities from the head's weight. No other
+module reads TRL's kernels; `tests/training/test_trl.py` pins them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from reward_ablation.training.core.gradients.recorder import HeadGradient, Recor
 def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) -> Iterator[None]:
     """Let TRL's fused head report to the recorder.
 
-    `name` and `bias_name` are those of the head's weight and bias; None where there is none, or it is not trained.
+    `name` and `bias_name` are the names of the head's weight and bias, or None for a parameter that does not exist or
+    is not trained.
     """
 
     class WatchedLogProbs(ChunkedLogProbFunction):
@@ -49,7 +51,7 @@ def watched_head(recorder: Recorder, name: str | None, bias_name: str | None) ->
 
 
 def _in_float64(ctx: Any, results: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    """TRL's results in float64, which TRL computes in float32; tests compare with references in float64."""
+    """TRL's results computed in float64, for tests with references in float64. TRL itself computes in float32."""
     hidden, weight, bias, targets = ctx.to_save[:4]
     logits = _scaled(hidden @ weight.T + (0.0 if bias is None else bias), ctx.kernel_args)[0]
     log_z = logits.logsumexp(1)
@@ -60,7 +62,7 @@ def _in_float64(ctx: Any, results: tuple[Tensor | None, ...]) -> tuple[Tensor | 
 
 
 def _scaled(logits: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor | float]:
-    """Logits that are softmaxed, from those of the projection, and the derivative of the former by the latter."""
+    """The softmax's input, computed from the projection's logits, and its derivative by these logits."""
     if not settings["HAS_SOFTCAP"]:
         slope = settings["logit_scale"] * settings["inv_t"]
         return (logits if slope == 1 else logits * slope), slope
@@ -70,7 +72,10 @@ def _scaled(logits: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor | 
 
 
 def _unit_gradient(logits: Tensor, targets: Tensor, log_z: Tensor, first: int, settings: dict[str, Any]) -> Tensor:
-    """Gradient of N tokens' log-probabilities by a tile of the projection's logits, (N, V') from word `first` on."""
+    """Gradient of N tokens' log-probabilities by a tile of the projection's logits, (N, V').
+
+    The tile starts at word `first` of the vocabulary.
+    """
     scaled, slope = _scaled(wide(logits), settings)
     gradient = (scaled - log_z[:, None].to(scaled.dtype)).exp_().neg_()
     inside = ((targets >= first) & (targets < first + logits.size(1))).nonzero()[:, 0]
@@ -93,9 +98,9 @@ def _by_completion(
     name: str | None,
     bias_name: str | None,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of hidden states, weight and bias, from those of the log-probabilities.
+    """Gradients of hidden states, weight and bias, from the gradients of log-probabilities and entropies.
 
-    The logits are computed again in tiles, as in TRL's own backward pass, but for the completions' tokens alone.
+    The logits are computed again in tiles, as in TRL's own backward pass, but only for the completions' tokens.
     """
     hidden, weight, bias, targets, log_z, entropy = ctx.saved_tensors
     inputs = _padded(hidden, recorder).to(ctx.compute_dtype)
@@ -103,13 +108,13 @@ def _by_completion(
     targets, log_z = (_padded(tensor, recorder).flatten() for tensor in (targets, log_z))
     entropies = None if to_entropy is None else [_padded(tensor, recorder) for tensor in (entropy, to_entropy)]
     plain = recorder.plain or name is None
-    passes = [] if plain else recorder.factors(f"head {name}", seeds)  # a name that no layer has
+    passes = [] if plain else recorder.factors(f"head {name}", seeds)  # a key that no layer uses
     sums = None
     if name is not None and (passes or plain):
         sums = _WeightGradient(recorder, name, bias_name, weight, bias, inputs)
 
     def tiles_of(part: Tensor, start: int) -> list[Tensor]:
-        """Gradients of the logits of some words, (B, T, V') for each pass."""
+        """Gradients of the logits of one tile's words, (B, T, V'), one tensor for each pass."""
         logits = inputs @ part.T
         if bias is not None:
             logits += bias[start : start + len(part)].to(logits.dtype)
@@ -123,7 +128,7 @@ def _by_completion(
         return tiles
 
     step = recorder.units_at_once(weight.shape[1], max(1, len(passes)))
-    step = -(-step // units_kept(len(weight))) * units_kept(len(weight))  # as `fold_units` wants it
+    step = -(-step // units_kept(len(weight))) * units_kept(len(weight))  # for `fold_units`
     to_inputs = torch.zeros_like(wide(inputs))
     for start in range(0, len(weight), step):
         part = weight[start : start + step].to(ctx.compute_dtype)
@@ -138,10 +143,10 @@ def _by_completion(
 
 
 class _WeightGradient:
-    """Gradients of the head's weight and bias by completion, tile by tile, and their sums where wanted.
+    """Gradients of the head's weight and bias by completion, tile by tile, and their sums if training needs these.
 
-    Where the head shares its weight with the embedding, the rows of words that occur are left to the embedding. The
-    embedding adds its own part before products are taken.
+    Where the head shares its weight with the embedding, the rows of words that occur are left to the embedding, which
+    adds its own part before it takes products.
     """
 
     def __init__(
@@ -162,7 +167,7 @@ class _WeightGradient:
         self.folded: list[Tensor] = []
 
     def add(self, tiles: list[Tensor], start: int) -> None:
-        """Take in the gradients of a tile of logits, which are changed."""
+        """Add the gradients of a tile of logits. Changes `tiles` in place."""
         words = slice(start, start + tiles[0].size(2))
         if self.bias_name is not None:
             rows = joined([tile.sum(1) for tile in tiles])
@@ -186,7 +191,7 @@ class _WeightGradient:
                 self.weight[start + columns] = product(scaled.flatten(0, 1).T, self.inputs.flatten(0, 1))
 
     def finish(self) -> tuple[Tensor | None, Tensor | None]:
-        """Leave its rows to the embedding; return the training gradients of weight and bias."""
+        """Hand the held-back rows over to the embedding; return the training gradients of weight and bias."""
         if self.recorder.measurement is not None:
             self.recorder.measurement.project(self.name, joined([part.mT @ self.inputs for part in self.folded]))
         if self.words is not None:
@@ -196,7 +201,10 @@ class _WeightGradient:
         return weight, bias
 
     def _hold_back(self, tiles: list[Tensor], start: int, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Move columns of words that occur out of the tiles; their places, and the last pass's columns."""
+        """Move the columns of words that occur out of the tiles.
+
+        Returns the positions of these columns in the tile, and the last pass's columns.
+        """
         columns = words[(words >= start) & (words < start + tiles[0].size(2))] - start
         self.kept.append([tile[:, :, columns] for tile in tiles])
         for tile in tiles:
@@ -205,9 +213,9 @@ class _WeightGradient:
 
 
 def _padded(tensor: Tensor, recorder: Recorder) -> Tensor:
-    """The completions' positions of a tensor of the head, (N, ...) -> (B, T, ...).
+    """The completions' part of a tensor of the head, (N, ...) -> (B, T, ...).
 
-    On a GPU, TRL scores only the positions that count; elsewhere, all positions.
+    N differs by device: on a GPU, TRL scores only the positions that count; on others, all positions.
     """
     if len(tensor) == recorder.scored.numel():
         return tensor.view(*recorder.scored.shape, *tensor.shape[1:])[:, -recorder.width :]
@@ -217,7 +225,7 @@ def _padded(tensor: Tensor, recorder: Recorder) -> Tensor:
 
 
 def _unpadded(padded: Tensor, like: Tensor, recorder: Recorder) -> Tensor:
-    """The inverse of `_padded`, with zeros where it left something out."""
+    """The inverse of `_padded`, with zeros at the positions that `_padded` left out."""
     if len(like) != recorder.scored.numel():
         return padded[recorder.scored[:, -recorder.width :]]
     whole = torch.zeros_like(like)

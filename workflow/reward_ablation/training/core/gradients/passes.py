@@ -1,4 +1,4 @@
-"""Passes that the training step does not make itself: TRL's loss once more, and backward passes that only measure."""
+"""Passes besides those of the training step: TRL's loss a second time, and backward passes that only measure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from reward_ablation.training.core.gradients.recorder import Recorder
 
 Thing = TypeVar("Thing")
 
-#: Attributes by which ZeRO-3's hooks know for how many backward passes a layer's weights are still gathered.
+#: Attributes in which ZeRO-3's hooks count for how many more backward passes a layer's weights stay gathered.
 COUNTERS = ("applied_pre_backward_ref_cnt", "ds_grads_remaining")
 
 
 def apart(thing: Thing) -> Thing:
-    """A copy of an object that can be used without a trace in the object.
+    """A copy of an object whose use leaves the object unchanged.
 
-    Dicts, lists, sets and deques are copied at every depth, and so are tensors that are attributes. All else, such as
-    a model, is shared with the object.
+    Dicts, lists, sets and deques are copied at every depth. Tensors are copied where they are attributes of the object.
+    Everything else, such as a model, is shared.
     """
     copy = type(thing).__new__(type(thing))
     for name, value in vars(thing).items():
@@ -32,7 +32,7 @@ def apart(thing: Thing) -> Thing:
 
 def _container(value: Any) -> Any:
     if isinstance(value, dict):
-        copy = value.copy()  # a defaultdict stays one
+        copy = value.copy()  # a defaultdict stays a defaultdict
         copy.update((key, _container(part)) for key, part in value.items())
         return copy
     if type(value) is list:
@@ -41,10 +41,10 @@ def _container(value: Any) -> Any:
 
 
 def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
-    """Keep the log-probabilities that a model's own forward pass returns, for `measuring_pass` to start from.
+    """Keep the log-probabilities that a model's own forward pass returns. `measuring_pass` starts from them.
 
-    DeepSpeed's engine returns a copy with hooks. A backward pass through the copy is divided by the accumulation
-    steps, and gradients are reduced when it ends.
+    The log-probabilities of DeepSpeed's engine would not do, because they have hooks: a backward pass from there is
+    divided by the accumulation steps, and reduces gradients at its end.
     """
 
     def keep(module: nn.Module, arguments: tuple, output: Any) -> None:
@@ -58,7 +58,14 @@ def watch_log_probs(model: nn.Module, recorder: Recorder) -> None:
 def measuring_pass(model: nn.Module, log_probs: Tensor, seeds: Tensor) -> None:
     """A backward pass that leaves no gradients and can be repeated.
 
-    It starts from what `watch_log_probs` kept, (B, L - 1), with a loss's derivatives by the last T of each row, (B, T).
+    Parameters
+    ----------
+    model : Module
+        The model whose layers are watched.
+    log_probs : (B, L - 1) tensor
+        Log-probabilities that `watch_log_probs` kept; the pass starts from them.
+    seeds : (B, T) tensor
+        Derivatives of a loss by the last T log-probabilities of each row.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     completions = log_probs[:, -seeds.size(1) :]
@@ -68,7 +75,7 @@ def measuring_pass(model: nn.Module, log_probs: Tensor, seeds: Tensor) -> None:
 
 @contextmanager
 def _uncounted(model: nn.Module) -> Iterator[None]:
-    """Give ZeRO-3's hooks their counts back: they expect one backward pass for each forward pass."""
+    """Restore the counts of ZeRO-3's hooks afterwards: the hooks expect one backward pass for each forward pass."""
     states = [module.__dict__ for module in model.modules()]
     saved = [{name: state[name] for name in COUNTERS if name in state} for state in states]
     try:

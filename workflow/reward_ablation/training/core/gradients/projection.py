@@ -1,13 +1,13 @@
-"""Count sketches: a gradient in a few numbers that keep inner products.
+"""Count sketches: a gradient as a few numbers that preserve inner products.
 
 Each number of the gradient gets a random sign and is added to one of a few sums. Inner products of sums estimate inner
 products of gradients without bias, with a standard error of |a||b| / sqrt(sums) (Charikar, Chen and Farach-Colton,
 "Finding frequent items in data streams", 2004; Weinberger et al., arXiv 0902.2206). The sums of micro-batches and of
 processes add up.
 
-To sketch all numbers of each component's gradient would cost a lot for each component. A matrix's units are therefore
-added up first, for each completion, in the gradients of the layer's outputs. This gives the gradient of a smaller
-matrix. It keeps inner products less well where the gradient has a low rank.
+To sketch all numbers of each component's gradient would be expensive. A matrix's units are therefore folded first:
+for each completion, the gradients of the layer's outputs are added up to a few units. This gives the gradient of a
+smaller matrix, which preserves inner products less well where the gradient has a low rank.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-#: Length of the table of signs, a prime: signs repeat in no pattern that a weight has.
+#: Length of the table of signs. A prime, so that the signs do not repeat in step with a weight's rows.
 SIGNS = 1_048_573
 
 
 @cache
 def _signs(device: torch.device) -> Tensor:
-    """Random signs, the same in every study, twice in a row so that a slice can run past the end."""
+    """Random signs, the same in every study. The table stands twice in a row so that a slice can run past its end."""
     generator = torch.Generator().manual_seed(20041026)
     signs = torch.randint(0, 2, (SIGNS,), generator=generator, dtype=torch.int8) * 2 - 1
     return torch.cat([signs, signs]).to(device)
@@ -39,20 +39,20 @@ def _signs_from(start: int, count: int, like: Tensor) -> Tensor:
 
 
 def offset_of(parameter: str) -> int:
-    """Where a parameter's signs start in the table. It follows from the name, so that it is the same in every run."""
+    """Where a parameter's signs start in the table: derived from its name, and therefore the same in every run."""
     return crc32(parameter.encode())
 
 
 def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> None:
-    """Add (V, n) contiguous numbers of flattened gradients, from place `start` on, to their (V, M) sums.
+    """Add (V, n) contiguous numbers of V flattened gradients to the gradients' (V, M) sums.
 
-    Sum j collects the numbers whose place in the flattened parameter is j modulo M. With M at least the parameter's
-    size, inner products are exact. `offset` is `offset_of` the parameter.
+    Sum j collects the numbers whose index in the flattened parameter is j modulo M. If M is at least the parameter's
+    size, inner products are exact. `start` is the index of the first number, and `offset` is `offset_of` the parameter.
     """
     size = sums.size(1)
     signed = values.to(sums.dtype) * _signs_from(offset + start, values.size(1), sums)
     place = start % size
-    first = min(-place % size, signed.size(1))  # up to where the sums start anew
+    first = min(-place % size, signed.size(1))  # numbers until the index is a multiple of `size`
     if first:
         sums[:, place : place + first] += signed[:, :first]
     rounds = (signed.size(1) - first) // size
@@ -63,7 +63,10 @@ def add_projection(sums: Tensor, values: Tensor, start: int, offset: int) -> Non
 
 
 def add_projected_rows(sums: Tensor, values: Tensor, rows: Tensor, offset: int) -> None:
-    """Add (V, U, H) gradients of some rows of a matrix, numbered (U,), to (V, M) sums, as `add_projection` would."""
+    """Add (V, U, H) gradients of U rows of a matrix to (V, M) sums, as `add_projection` would.
+
+    `rows`, (U,), are the row numbers.
+    """
     width = values.size(2)
     places = rows[:, None] * width + torch.arange(width, device=rows.device)
     signs = _signs(rows.device)[(places + offset) % SIGNS].to(sums.dtype)
@@ -71,12 +74,12 @@ def add_projected_rows(sums: Tensor, values: Tensor, rows: Tensor, offset: int) 
 
 
 def units_kept(units: int) -> int:
-    """Number of sums that a matrix's units are folded to: a small part of a layer's units, more for a vocabulary."""
+    """Number of sums that a matrix's units are folded to: 8 to 32 for a layer, up to 256 for a large vocabulary."""
     return min(units, max(8, min(32, units // 8), min(256, units // 64)))
 
 
 def fold_units(values: Tensor, sums: int, start: int, offset: int) -> Tensor:
-    """Add up units under random signs, (..., n) -> (..., sums). `start`, the first unit, is a multiple of `sums`."""
+    """Add up units with random signs, (..., n) -> (..., sums). `start`, the first unit, is a multiple of `sums`."""
     signed = values * _signs_from(offset + start, values.size(-1), values)
     missing = -values.size(-1) % sums
     padded = F.pad(signed, (0, missing)) if missing else signed
@@ -84,7 +87,10 @@ def fold_units(values: Tensor, sums: int, start: int, offset: int) -> Tensor:
 
 
 def add_folded_rows(folded: Tensor, values: Tensor, units: Tensor, offset: int) -> None:
-    """Add (B, L, H) gradients of some units, numbered (B, L), to (B, S, H) sums, as `fold_units` would."""
+    """Add (B, L, H) gradients of units to (B, S, H) sums, as `fold_units` would.
+
+    `units`, (B, L), are the numbers of the units.
+    """
     signs = _signs(units.device)[(units + offset) % SIGNS].to(values.dtype)
     places = (units % folded.size(1))[:, :, None].expand_as(values)
     folded.scatter_add_(1, places, values * signs[:, :, None])

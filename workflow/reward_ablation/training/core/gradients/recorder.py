@@ -1,4 +1,4 @@
-"""What one micro-batch's backward passes leave behind: Gram matrices by layer, and a few numbers for each gradient."""
+"""Results of one micro-batch's backward passes: Gram matrices by layer, and a few numbers for each gradient."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.core.gradients.projection import add_projected_rows, add_projection, offset_of
 
-#: Bytes of one block of rows: large enough for matrix products, small enough for a cache.
+#: Bytes of one block of rows: large enough for fast matrix products, small enough for a cache.
 BLOCK_BYTES = 16 * 2**20
-#: Numbers by layer that stand for a gradient where steps, seeds and arms are compared. A prime: neither rows
+#: Numbers per layer that represent a gradient in comparisons of steps, seeds and arms. A prime, so that neither rows
 #: nor columns of a weight line up with the sums.
 PROJECTED = 509
-#: Numbers of a parameter that are kept for products between micro-batches: all numbers of a small one. A prime.
+#: Numbers per parameter that are kept for products between micro-batches. A smaller parameter is kept whole. A prime.
 SUMS = 65_521
 
 _BLOCK = re.compile(r"\.(layers|h|blocks)\.(\d+)\.")
@@ -33,26 +33,26 @@ def layer_of(parameter: str) -> str:
 
 
 def shape_of(parameter: Tensor) -> tuple[int, ...]:
-    """Shape of a whole parameter, of which ZeRO-3 holds a part."""
+    """Shape of the whole parameter, even where ZeRO-3 has split it over processes."""
     return tuple(getattr(parameter, "ds_shape", parameter.shape))
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """The tensor in a format to add up in: float32, or float64 where it came in that."""
+    """The tensor in a number format for sums: float64 stays, any other becomes float32."""
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """Matrix product, added up in float32 or float64 and not rounded to the factors' format."""
+    """Matrix product in float32 or float64, not rounded to the factors' number format."""
     if left.is_cuda and left.dtype == torch.bfloat16:
         return torch.mm(left, right, out_dtype=torch.float32)
     return wide(left) @ wide(right)
 
 
 def combined(coefficients: Tensor, rows: Tensor) -> Tensor:
-    """Weighted sums of rows, (V, R) and (R, P) -> (V, P), added up in float32 or float64."""
+    """Weighted sums of rows, (V, R) and (R, P) -> (V, P), in float32 or float64."""
     if rows.is_cuda and rows.dtype == torch.bfloat16:
-        # Two bfloat16 numbers hold a coefficient to 16 bits: one alone would round an advantage to 8.
+        # Two bfloat16 numbers hold a coefficient to 16 bits. A single one would round an advantage to 8 bits.
         high = coefficients.bfloat16()
         low = (coefficients - high.to(coefficients.dtype)).bfloat16()
         return product(torch.cat([high, low]), rows).unflatten(0, (2, -1)).sum(0)
@@ -61,36 +61,42 @@ def combined(coefficients: Tensor, rows: Tensor) -> Tensor:
 
 
 def add_up(sums: dict[str, Tensor], parts: dict[str, Tensor]) -> None:
-    """Add tensors to sums of the same names; the first tensor of a name is the sum."""
+    """Add tensors to the sums of the same names. A name without a sum starts with its first tensor."""
     for key, part in parts.items():
         sums[key] = sums[key] + part if key in sums else part
 
 
 @dataclass
 class Measurement:
-    """Sums of one micro-batch's measured pass: over R rows, of which V vectors are weighted sums."""
+    """Sums of one micro-batch's measured pass.
+
+    The pass yields R rows, the gradients of single completions. The V vectors, the gradients of components, are
+    weighted sums of the rows.
+    """
 
     coefficients: Tensor  # (V, R): vector v is the sum over r of coefficients[v, r] times row r
     projected: int  # V': the first V' vectors are projected
-    folded: bool  # keep `sums`, for products with other micro-batches
-    whole: bool  # keep `vectors`
+    folded: bool  # whether to keep `sums`, for products with other micro-batches
+    whole: bool  # whether to keep `vectors`
     grams: dict[str, Tensor] = field(default_factory=dict)  # (R, R) by layer
     projections: dict[str, Tensor] = field(default_factory=dict)  # (V', 509) by layer
-    sums: dict[str, Tensor] = field(default_factory=dict)  # (V, M) by parameter; (R, M) where rows are fewer
-    vectors: dict[str, Tensor] = field(default_factory=dict)  # the first V' whole, (V', P) by parameter
-    seen: set[str] = field(default_factory=set)  # parameters
+    sums: dict[str, Tensor] = field(default_factory=dict)  # (V, M) by parameter; (R, M) if R < V
+    vectors: dict[str, Tensor] = field(default_factory=dict)  # the first V' vectors, whole, (V', P) by parameter
+    seen: set[str] = field(default_factory=set)  # names of the measured parameters
 
     def add(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> None:
-        """Take in rows of part of a parameter.
+        """Add the rows' gradients with respect to a part of a parameter.
 
         Parameters
         ----------
+        parameter : str
+            Name of the parameter.
         size : int
             How many numbers the whole parameter has.
         rows : (R, n) or (R, U, H) tensor
-            Gradients of all rows with respect to n contiguous numbers, or to U rows of a matrix.
+            Gradients with respect to n contiguous numbers, or to U rows of a matrix.
         place : int or (U,) tensor of int
-            Where the n numbers start, or which rows of the matrix these are.
+            Index of the first of the n numbers, or the numbers of the U rows.
         """
         self.seen.add(parameter)
         flat = rows.flatten(1)
@@ -109,7 +115,7 @@ class Measurement:
                 kept.view(self.projected, -1, rows.size(2))[:, place] += vectors
 
     def _fewer_rows(self) -> bool:
-        """Whether rows are fewer than vectors, so that folding the rows is less work."""
+        """Whether there are fewer rows than vectors: folding the rows is then less work."""
         return self.coefficients.size(1) < self.coefficients.size(0)
 
     def folded_vectors(self) -> dict[str, Tensor]:
@@ -119,7 +125,7 @@ class Measurement:
         return {name: combined(self.coefficients, sums) for name, sums in self.sums.items()}
 
     def project(self, parameter: str, rows: Tensor, place: int = 0) -> None:
-        """Take in rows of a parameter's folded gradients from a place on, (R, ...), for the projections."""
+        """Add rows of a parameter's folded gradients, (R, ...), to the projections; `place` is their first index."""
         vectors = combined(self.coefficients[: self.projected], rows.flatten(1))
         _project(self.projections, layer_of(parameter), PROJECTED, vectors, place, f"folded {parameter}")
 
@@ -137,29 +143,29 @@ def _project(
 
 @dataclass(frozen=True)
 class HeadGradient:
-    """What the embedding needs of a head that shares its weight."""
+    """The head's part of the gradient, for an embedding that shares the head's weight."""
 
-    name: str  # of the weight
+    name: str  # name of the weight
     to_logits: list[Tensor]  # by pass, (B, T, U) gradients of the logits of the U words that occur in the batch
-    inputs: Tensor  # (B, T, H)
+    inputs: Tensor  # (B, T, H) inputs of the head
 
 
 class Recorder:
-    """What the layers' backward passes are asked for, and where they leave what they find.
+    """Tells the layers' backward passes what to compute, and receives their results.
 
     A layer's backward pass does one of three things. It does what autograd would do (`plain`). It keeps the gradients
-    of the layer's outputs for a later pass (`keeping`). Or it forms the gradients of single completions, in blocks,
-    which add up to the weight gradient with `scales` and go to `measurement`.
+    of the layer's outputs for a later pass (`keeping`). Or it forms the gradients of single completions in blocks.
+    These, weighted by `scales`, add up to the training gradient; and `measurement` receives them.
     """
 
     def __init__(self) -> None:
         self.batch = 0  # B, completions of the micro-batch
-        self.width = 0  # of the completions, in tokens
+        self.width = 0  # T, tokens of the padded completions
         self.tokens = torch.empty(0)  # (B, L), prompts and completions
         self.scored = torch.empty(0)  # (B, L - 1), positions whose next token counts
         self.head_shares_embedding = False
         self.watched: list[nn.Module] = []
-        self.expected: Counter[str] = Counter()  # numbers of each trained parameter that one pass reports
+        self.expected: Counter[str] = Counter()  # by trained parameter, how many numbers one pass reports
         self.clear()
 
     def clear(self) -> None:
@@ -171,44 +177,52 @@ class Recorder:
         self.keeping = False
         self.kept: dict[str, list[Tensor]] = {}  # by parameter, gradients of the outputs in earlier passes
         self.head: HeadGradient | None = None
-        self.reported: Counter[str] = Counter()  # numbers of each training gradient that were added up here
+        self.reported: Counter[str] = Counter()  # by parameter, added-up numbers of the training gradient
 
     @property
     def plain(self) -> bool:
-        """Whether layers do what autograd would do."""
+        """Whether the layers' backward passes do what autograd would do."""
         return not self.keeping and self.scales is None and self.measurement is None
 
     def check(self, measurement: Measurement | None) -> None:
-        """A StudyError unless every trained parameter was measured, and its gradient came by completion, once.
+        """Check that the passes covered every trained parameter exactly once.
 
-        Advantages come in here and nowhere else: a layer that is called twice, compiled or replaced would train on
-        a wrong gradient.
+        The advantages enter the training gradient in these passes only. A layer that is called twice, compiled or
+        replaced would train on a wrong gradient.
+
+        Raises
+        ------
+        StudyError
+            A trained parameter was not measured, or its training gradient was not added up by completion exactly once.
         """
         if measurement is not None and not self.expected.keys() <= measurement.seen:
             name = min(self.expected.keys() - measurement.seen)
-            raise StudyError(f"gradients: the gradient of {name} cannot be seen; set gradients.every: off")
+            raise StudyError(f"gradients: the gradient of {name} was not measured; set gradients.every: off")
         if self.scales is None or self.reported == self.expected:
             return
         name = next(name for name in {**self.expected, **self.reported} if self.reported[name] != self.expected[name])
         raise StudyError(
-            f"gradients: {self.reported[name]:,} of {self.expected[name]:,} numbers of the gradient of {name} came by "
-            "completion: the model, or a setting that replaces its layers, is not supported; set "
-            "gradients.backward: trl to train by TRL's own backward pass"
+            f"gradients: the backward pass by completion gave {self.reported[name]:,} of {self.expected[name]:,} "
+            f"numbers of the gradient of {name}: the model, or a setting that replaces its layers, is not supported; "
+            "set gradients.backward: trl to train by TRL's own backward pass"
         )
 
     def factors(self, name: str, gradient: Tensor) -> list[Tensor]:
-        """Gradients of a module's outputs in all passes, this one last; empty while they are being kept."""
+        """Gradients of a module's outputs in all passes, the present pass last; empty while passes are being kept."""
         if self.keeping:
             self.kept.setdefault(name, []).append(gradient)
             return []
         return [*(self.kept.pop(name, []) if self.measurement is not None else []), gradient]
 
     def units_at_once(self, width: int, passes: int) -> int:
-        """How many output units to take at once, each with `width` numbers."""
+        """How many output units of `width` numbers form one block."""
         return max(1, BLOCK_BYTES // (4 * width * self.batch * passes))
 
     def collect(self, parameter: str, size: int, rows: Tensor, place: int | Tensor) -> Tensor | None:
-        """Take in rows (R, ...); return their sum over completions, with the training's advantages, where wanted."""
+        """Measure rows (R, ...) of a parameter; return this part of the training gradient, or None if none is needed.
+
+        The training gradient is the sum over completions, weighted by `scales`. Parameters as in `Measurement.add`.
+        """
         if self.plain:
             return rows.sum(0)
         if self.measurement is not None:
@@ -220,7 +234,7 @@ class Recorder:
         return combined(self.scales[None], own.flatten(1)).view(own.shape[1:])
 
     def collect_vector(self, parameter: str, rows: Tensor) -> Tensor | None:
-        """`collect` gradients of a whole vector, (R, n), and project them."""
+        """`collect` the gradients of a whole vector, (R, n), and project them."""
         if self.measurement is not None:
             self.measurement.project(parameter, rows)
         return self.collect(parameter, rows.size(1), rows, 0)

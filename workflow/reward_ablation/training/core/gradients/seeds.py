@@ -1,7 +1,7 @@
-"""The derivatives of a policy loss by the tokens' log-probabilities, from which a backward pass starts.
+"""Seeds of backward passes: the derivatives of a policy loss by the tokens' log-probabilities.
 
-Every loss of TRL's is linear in a completion's advantage as long as the advantage keeps its sign. The derivatives at
-advantages +1 and -1 therefore give those for any component and any weight, with TRL's own clipping, masks and
+Every loss of TRL is linear in a completion's advantage as long as the advantage keeps its sign. The derivatives at
+advantages +1 and -1 therefore give the derivatives for any component and any weight, with TRL's own clipping, masks and
 normalisation.
 """
 
@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-#: Derivatives at +1 and -1 that differ by less, relative to the largest, are the same but for rounding.
+#: Derivatives at +1 and -1 count as equal if they differ by less than this part of the largest: that is rounding.
 SAME = 1e-5
 #: Name of the family of the KL term's derivatives.
 KL = "kl"
 
 
-#: Columns of `Family.serves`: to clip as a negative advantage, as a positive one, or as those that are trained on.
+#: Columns of `Family.serves`, the ways to clip: as for negative advantages, as for positive ones, and as in training.
 NEGATIVE, POSITIVE, TRAINED = 0, 1, 2
 
 
@@ -27,27 +27,28 @@ NEGATIVE, POSITIVE, TRAINED = 0, 1, 2
 class Family:
     """One backward pass over all completions."""
 
-    name: str  # the placement whose tokens the pass is about, or `kl`
+    name: str  # name of a placement, whose tokens the pass starts from, or `kl`
     seeds: Tensor  # (B, T) derivatives of the loss by log-probabilities, for advantages of 1
-    serves: Tensor  # (B, 3) of bool: whether the pass is for gradients that clip so, by completion
+    serves: Tensor  # (B, 3) of bool: by completion, for which ways to clip the pass gives gradients
 
     @classmethod
     def for_all(cls, name: str, seeds: Tensor) -> Family:
-        """A family for gradients that clip in any way."""
+        """A family for gradients with any way to clip."""
         return cls(name, seeds, torch.ones(len(seeds), 3, dtype=torch.bool, device=seeds.device))
 
     def without(self, ratio: Tensor) -> Family:
-        """The same with seeds that are divided by importance ratios where these are not 0."""
+        """The family with its seeds divided by importance ratios, and with seeds of 0 where a ratio is 0."""
         if self.name == KL:
             return self
         return replace(self, seeds=torch.where(ratio > 0, self.seeds / ratio, 0.0))
 
     def labels(self, mask: Tensor) -> list[str]:
-        """Name of each completion's row: the family's, with how the row clips where the ways to clip differ.
+        """Label of each completion's row in a Gram matrix.
 
+        The label is the family's name. Where the ways to clip differ, an ending tells how the row clips. The ending
         "/uneven" says that the tokens of a completion count differently: some are masked by entropy, or by their
         ratios to an older model. The row is then not a multiple of the gradient of the completion's log-probability.
-        `mask`, (B, T) of bool, has the tokens of the completions.
+        `mask`, (B, T) of bool, marks the tokens of the completions.
         """
         endings = {(True, True, True): "", (False, True, False): "/+", (True, False, False): "/-"}
         endings |= {(False, True, True): "/+", (True, False, True): "/-", (False, False, True): "/trained"}
@@ -67,16 +68,20 @@ def differ(own: Tensor, other: Tensor) -> Tensor:
 def policy_families(
     own: Tensor, other: Tensor | None, signs: Tensor, placements: dict[str, Tensor | None]
 ) -> list[Family]:
-    """The families that the gradients of all components are made of; those that clip as the training does come last.
+    """The families from which the gradients of all components are made.
+
+    The families that clip as the training does come last.
 
     Parameters
     ----------
-    own, other : (B, T) tensors
-        Derivatives for advantages of 1, clipped by these signs and by the opposite signs. None if they do not differ.
+    own : (B, T) tensor
+        Derivatives for advantages of 1, clipped as for advantages with these signs.
+    other : (B, T) tensor, optional
+        The derivatives clipped as for the opposite signs; None if they equal `own`.
     signs : (B,) or (B, T) tensor
-        Of the advantages that are trained on.
+        Signs of the advantages that the run trains on.
     placements : dict of str to (B, T) tensor or None
-        What each placement multiplies a token's advantage by; None for 1.
+        By placement, the factors of the tokens' advantages; None for factors of 1.
     """
     if other is None:
         return [Family.for_all(name, seeds) for name, seeds in _placed(own, placements)]
@@ -87,7 +92,7 @@ def policy_families(
         extra = [(other, torch.stack([two & up, two & ~up, no], 1))]
         served = torch.stack([~(two & up), ~(two & ~up), ~no], 1)
     else:
-        # A completion has tokens of both signs: each way of clipping takes a pass of its own.
+        # A completion has tokens of both signs, so each way to clip needs a pass of its own.
         positive, negative = torch.where(signs > 0, own, other), torch.where(signs > 0, other, own)
         extra = [(positive, torch.stack([no, two, no], 1)), (negative, torch.stack([two, no, no], 1))]
         served = torch.stack([~two, ~two, ~no], 1)
@@ -104,10 +109,23 @@ def _placed(seeds: Tensor, placements: dict[str, Tensor | None]) -> list[tuple[s
 
 
 def coefficients(advantages: Tensor, clips: Tensor, placements: Sequence[str], families: Sequence[Family]) -> Tensor:
-    """How much each family's row of each completion counts in each gradient, (V, F * B), family by family.
+    """Coefficients by which the V gradients are made from the rows: one row per family and completion.
 
-    `advantages` and `clips` are (B, V): the advantages of each gradient, and how these clip (`NEGATIVE`, `POSITIVE` or
-    `TRAINED`). `placements` names the family that each of the V gradients is made of.
+    Parameters
+    ----------
+    advantages : (B, V) tensor
+        Advantages of each completion in each gradient.
+    clips : (B, V) tensor of int
+        How these advantages clip: `NEGATIVE`, `POSITIVE` or `TRAINED`.
+    placements : sequence of V str
+        Name of the families from which each gradient is made.
+    families : sequence of F Family
+        The backward passes, each with B rows.
+
+    Returns
+    -------
+    (V, F * B) tensor
+        Columns in the order of the families.
     """
     columns = []
     for family in families:

@@ -1,4 +1,4 @@
-"""The measurements of one optimiser step, block by block, and what is written of them."""
+"""The measurements of one optimiser step, and the tables that are written of them."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ from reward_ablation.training.core.gradients.seeds import Family
 
 @dataclass(frozen=True)
 class Completion:
-    """Where a row of a Gram matrix is found in the rollout log."""
+    """Which completion a row of a Gram matrix belongs to, by its keys in the rollout log."""
 
     generation_step: int
     problem_id: str
     rollout: int
-    place: int  # in the generation batch, over all processes
-    group: int
+    place: int  # number of the completion, over all processes and batches of a step
+    group: int  # number of its group
 
 
 class StepMeasurement:
-    """Blocks of one optimiser step on one process: a block is what a micro-batch measured.
+    """Measurements of one optimiser step on one process: one block per micro-batch.
 
     Parameters
     ----------
     model : Module
         Its trained parameters give the layers and their order.
     vectors : list of V (str, str)
-        Definition and component of each gradient; the first `projected` are projected.
+        Definition (`alone` or `share`) and component of each gradient.
+    projected : int
+        How many of the gradients are projected: the first ones.
     processes : int
-        The optimiser takes the mean of the processes' gradients.
+        Number of processes. The optimiser takes the mean of their gradients.
     """
 
     def __init__(self, model: nn.Module, vectors: list[tuple[str, str]], projected: int, processes: int):
@@ -52,10 +54,10 @@ class StepMeasurement:
 
     def clear(self) -> None:
         """Start the next step."""
-        self.blocks: list[tuple[Block, list[tuple]]] = []  # with what their rows stand for
+        self.blocks: list[tuple[Block, list[tuple]]] = []  # each with the description of its rows
         self.projections: dict[str, Tensor] = {}  # by layer
         self.sums: dict[str, Tensor] = {}  # by parameter
-        self.inside: dict[str, Tensor] = {}  # by layer, (V, V) products of the sums of each block by itself
+        self.inside: dict[str, Tensor] = {}  # by layer, (V, V) products of each block's sums with themselves, added up
         self.whole: dict[str, Tensor] = {}  # by parameter
 
     def add(
@@ -66,17 +68,21 @@ class StepMeasurement:
         mask: Tensor,
         ratio: Tensor | None = None,
     ) -> None:
-        """Take in a block.
+        """Add a block.
 
         Parameters
         ----------
+        measurement : Measurement
+            The micro-batch's measurement.
         families : list of Family
-            In the order of the measurement's rows.
+            The families in the order of the measurement's rows.
+        completions : list of B Completion
+            The micro-batch's completions.
         mask : (B, T) tensor of bool
             Tokens of the micro-batch's completions.
         ratio : (B, T) or (B, 1) tensor, optional
-            Importance ratios of what vLLM sampled. The rows contain them; the rows' labels and weights leave them out,
-            since any weights would train on the same ratios.
+            Importance ratios of vLLM's samples. The rows contain them. The rows' labels and weights leave them out,
+            because an arm with any other weights would train on the same ratios.
         """
         if ratio is not None:
             mask = mask & (ratio > 0)
@@ -107,15 +113,22 @@ class StepMeasurement:
     def tables(
         self, step: int, reduce: Callable[[Tensor], Tensor], gather: Callable[[list], list]
     ) -> dict[str, pa.Table]:
-        """All that is written of the step; empties the measurement.
+        """Tables of the step by the names of their files. Clears the measurement for the next step.
 
-        `reduce` gives the mean of a tensor over the processes, `gather` the joined lists of all processes.
+        Parameters
+        ----------
+        step : int
+            Number of the optimiser step.
+        reduce : callable
+            Gives the mean of a tensor over the processes.
+        gather : callable
+            Joins the lists of all processes.
         """
         blocks, rows = zip(*gather(self.blocks), strict=True)
         across = variance = None
         size = len(self.vectors)
         if self.sums:
-            # Terms between blocks: what all blocks' sums give together, less what each gives by itself.
+            # Terms between blocks: the products of all blocks' sums together, less the products inside each block.
             sums = {name: reduce(part) for name, part in self.sums.items()}
             total = _grams_by_layer(sums)
             for layer, inside in self.inside.items():
@@ -141,16 +154,17 @@ class StepMeasurement:
         return tables
 
     def _stacked(self, by_layer: dict[str, Tensor], *shape: int) -> np.ndarray:
-        """Tensors of a shape by layer as one array of all layers; zeros for a layer without a tensor."""
+        """One array of the tensors of all layers; zeros for a layer without a tensor."""
         none = torch.zeros(shape)
         return np.stack([by_layer.get(layer, none).cpu().double().numpy() for layer in self.layers])
 
 
 def folding_variance(sums: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Variance, at most, of inner products between blocks, from (V, M) sums of folded parameters: (V, V) by layer.
+    """Upper bound of the variance of inner products between blocks, (V, V) by layer.
 
-    An inner product of two vectors' sums has variance (|a|² |b|² + <a, b>²) / M over the random signs (`projection`).
-    Terms inside blocks are exact. The variance of the terms between two blocks is therefore about half of that.
+    `sums` are the (V, M) sums of folded parameters. An inner product of two vectors' sums has variance
+    (|a|² |b|² + <a, b>²) / M over the random signs (`projection`). Terms inside blocks are exact. The variance of the
+    terms between two blocks is therefore about half of this bound.
     """
     variances: dict[str, Tensor] = {}
     for name, part in sums.items():

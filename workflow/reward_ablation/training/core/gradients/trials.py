@@ -1,4 +1,4 @@
-"""What a layer computes, found by a trial with random inputs and weights; the name of its class proves nothing."""
+"""Find out what a layer computes by trying random inputs and weights: the name of its class proves nothing."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from reward_ablation.training.core.gradients.recorder import shape_of
 
 #: Completions and tokens of a trial, and the width of its embedding.
 ROWS, TOKENS, WIDTH = 2, 3, 4
-#: Largest parameter that is copied for each completion: a norm is smaller, and copies take memory.
+#: Largest parameter, in numbers, that is copied for each completion. Copies take memory; a norm's are smaller.
 LARGEST = 2**20
-#: Two ways of computing the same may differ by this much, relative and absolute, in float32.
+#: Relative and absolute tolerance for two ways of computing the same result in float32.
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 
 
 @contextmanager
 def in_place_of_parameters(module: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """Let a module compute with other tensors than its parameters: an attribute of the instance hides a parameter."""
+    """Let a module compute with these tensors instead of its parameters.
+
+    This works because an attribute of the instance hides a parameter of the same name.
+    """
     module.__dict__.update(tensors)
     try:
         yield
@@ -33,23 +36,23 @@ def in_place_of_parameters(module: nn.Module, tensors: Mapping[str, Tensor]) -> 
 
 
 def one_copy_each(parameter: Tensor, dimensions: int, copies: int) -> Tensor:
-    """A view of a parameter (*S) as (B, 1, ..., *S) copies, to be broadcast against (B, ..., *S) inputs."""
+    """A view of a parameter (*S) as B copies, (B, 1, ..., *S), which broadcast against (B, ..., *S) inputs."""
     return parameter.expand(copies, *[1] * (dimensions - 1 - parameter.dim()), *parameter.shape)
 
 
 def takes_a_copy_for_each_completion(module: nn.Module) -> bool:
-    """Whether a layer can be given one copy of its parameters for each completion, as norms, scales and shifts can.
+    """Whether a layer works with one copy of its parameters for each completion, as norms, scales and shifts do.
 
-    Each completion's output then follows from its own input and its own copy, and the gradient of a copy is the
+    Each completion's output then depends only on its own input and its own copy, so that the gradient of a copy is the
     gradient of one completion.
     """
     shapes = {name: shape_of(parameter) for name, parameter in module.named_parameters(recurse=False)}
     if not shapes or next(module.children(), None) is not None or next(module.buffers(), None) is not None:
-        return False  # buffers may be written to, as in a batch norm
+        return False  # a layer may write to its buffers, as a batch norm does
     if max(math.prod(shape) for shape in shapes.values()) > LARGEST:
         return False
     longest = max(shapes.values(), key=len)
-    generator = torch.Generator().manual_seed(1)  # the random state of training is not touched
+    generator = torch.Generator().manual_seed(1)  # leaves the random state of training alone
     inputs = torch.randn(ROWS, TOKENS, *longest, generator=generator)
     own = {name: torch.randn(ROWS, *shape, generator=generator) for name, shape in shapes.items()}
     together = {
@@ -64,13 +67,13 @@ def takes_a_copy_for_each_completion(module: nn.Module) -> bool:
                     alone = type(module).forward(module, inputs[row : row + 1])
                 if alone.shape[1:] != outputs.shape[1:] or not _close(outputs[row : row + 1], alone):
                     return False
-    except Exception:  # a layer of somebody else's may raise anything where it cannot be called so
+    except Exception:  # a foreign layer may raise anything if it cannot be called like this
         return False
     return True
 
 
 def is_scaled_embedding(module: nn.Embedding) -> bool:
-    """Whether an embedding with a forward pass of its own looks up rows and multiplies them by `embed_scale`."""
+    """Whether an embedding's own forward pass looks up rows and multiplies them by `embed_scale`."""
     scales = next(module.buffers(), torch.empty(0))
     weight = torch.randn(module.num_embeddings, WIDTH, generator=torch.Generator().manual_seed(1)).to(scales.device)
     ids = torch.arange(ROWS * TOKENS, device=weight.device).view(ROWS, TOKENS) % module.num_embeddings
