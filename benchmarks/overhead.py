@@ -79,7 +79,9 @@ KEEPING = """#!/bin/sh
 case "$*" in *--test-only*) exec {sbatch} "$@" ;; esac
 cat > {folder}/script.$$
 export -p > {folder}/variables.$$
-{sbatch} "$@" < {folder}/script.$$ && mv {folder}/script.$$ {folder}/script && mv {folder}/variables.$$ {folder}/variables
+{sbatch} "$@" < {folder}/script.$$ || exit
+mv {folder}/script.$$ {folder}/script
+mv {folder}/variables.$$ {folder}/variables
 """
 
 

@@ -94,7 +94,7 @@ def batch_script(parts: Sequence[Part], folder: str, patience: int) -> str:
 
 
 def _lines(part: Part) -> str:
-    folders = sorted({os.path.dirname(file) or "." for file in [*part.outputs, *filter(None, [part.benchmark])]})
+    folders = sorted({os.path.dirname(file) or "." for file in [*part.outputs, part.benchmark or ""]})
     benchmark = _BENCHMARK.format(file=shlex.quote(part.benchmark)) if part.benchmark else ":"
     return _PART.format(
         goes_on=GOES_ON,
