@@ -77,9 +77,11 @@ for record in values("--record"):
 #: In the place of `sbatch`: keeps the script and the environment of the last submission.
 KEEPING = """#!/bin/sh
 case "$*" in *--test-only*) exec {sbatch} "$@" ;; esac
-cat > {folder}/script
-export -p > {folder}/variables
-exec {sbatch} "$@" < {folder}/script
+cat > {folder}/script.$$
+export -p > {folder}/variables.$$
+{sbatch} "$@" < {folder}/script.$$ || exit
+mv {folder}/script.$$ {folder}/script
+mv {folder}/variables.$$ {folder}/variables
 """
 
 
