@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
@@ -217,9 +218,16 @@ class StudyFile(Section):
         file = self.scores_file(dataset, run)
         return None if file is None else file.removesuffix(".parquet") + ".steps.parquet"
 
+    @cached_property
+    def _runs_by_arm(self) -> dict[str, list[StudyRun]]:
+        by_arm: dict[str, list[StudyRun]] = {}
+        for run in self.runs:
+            by_arm.setdefault(run.arm, []).append(run)
+        return by_arm
+
     def runs_of(self, arm: str) -> list[StudyRun]:
         """Runs of one arm, one a seed."""
-        return [run for run in self.runs if run.arm == arm]
+        return self._runs_by_arm.get(arm, [])
 
     def trained_on(self, arm: StudyArm) -> list[str]:
         """Components that an arm's advantages are made of: weighted, or named by its method of combination."""

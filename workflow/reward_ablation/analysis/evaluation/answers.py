@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from reward_ablation.analysis.evaluation.metrics import Metrics
+from reward_ablation.analysis.evaluation.coded_means import cells_of, is_coded, means_of_cells
+from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics
 from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
@@ -78,24 +79,50 @@ def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.Data
     Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Those of several samples, pass@k
     and maj@n, are null in the mode "greedy".
     """
+    if metrics.mathematics and not metrics.own and is_coded(answers, [*set(MATHEMATICS.values()) & {*answers}, "tokens"]):
+        return _coded_means(answers, metrics)
     labels = [answers["mode"], answers["problem_id"]]
     grouped = measured(answers, metrics).groupby(labels, sort=True)
     means = grouped.mean().set_axis(list(metrics.sources), axis="columns")
     means.insert(0, "answers", grouped.size())
     sampled = answers[(answers["mode"] == SAMPLED).to_numpy()]
-    return means.join(_of_samples(sampled, metrics)) if len(sampled) else means
+    if not len(sampled):
+        return means
+    question, problems = pd.factorize(sampled["problem_id"], sort=True)
+    index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
+    return means.join(pd.DataFrame(_of_samples(sampled, question, metrics), index=index))
 
 
-def _of_samples(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
+def _coded_means(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
+    """`question_means` of verdicts that are yes or no, and whose labels are categories."""
+    cell, index = cells_of(answers)
+    values = {name: answers[column].to_numpy() for name, column in metrics.sources.items() if column in answers}
+    strict, math_paper = values["accuracy_strict"], values["accuracy_math_paper"]
+    made = {
+        "graders_differ": strict != math_paper,
+        "correct_only_strict": strict & ~math_paper,
+        "correct_only_math_paper": ~strict & math_paper,
+        "tokens": values.pop("tokens"),
+    }
+    means = means_of_cells(values, made, cell, index)[["answers", *metrics.sources]]
+    place = index.get_level_values("mode") == SAMPLED
+    if not place.any():
+        return means
+    rows = place[cell]
+    columns = _of_samples(answers[["correct_strict", "answer"]][rows], (np.cumsum(place) - 1)[cell[rows]], metrics)
+    full = np.full((len(columns), len(index)), np.nan)
+    full[:, place] = list(columns.values())
+    return pd.concat([means, pd.DataFrame(dict(zip(columns, full, strict=True)), index=index)], axis="columns")
+
+
+def _of_samples(answers: pd.DataFrame, question: np.ndarray, metrics: Metrics) -> dict[str, np.ndarray]:
     """pass@k and maj@n of each question; of mathematics by the strict grader, whose answers the files have.
 
-    An answer passes by an own metric where its score is the highest that there is.
-    Where questions differ in samples, which `read_question_means` refuses, n is the least there is.
+    An answer passes by an own metric where its score is the highest that there is. `question` has the number of each
+    answer's question. Where questions differ in samples, which `read_question_means` refuses, n is the least there is.
     """
-    question, problems = pd.factorize(answers["problem_id"], sort=True)
-    index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
     if metrics.passed is None:
-        return pd.DataFrame(index=index)
+        return {}
     column, highest = metrics.passed
     right = answers[column].to_numpy(dtype=float) >= highest
     counts = np.bincount(question)
@@ -104,7 +131,7 @@ def _of_samples(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
     columns = {f"pass@{size}": pass_at(rights, samples, size) for size in sizes(samples)}
     if metrics.mathematics:
         columns[f"maj@{samples}"] = majority_right(question, answers["answer"], right)
-    return pd.DataFrame(columns, index=index)
+    return columns
 
 
 def pass_at(right: np.ndarray, samples: int, size: int) -> np.ndarray:
@@ -159,10 +186,19 @@ def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -
 
 def metrics_of(means: pd.DataFrame, mode: str) -> pd.DataFrame:
     """Question means of one mode: a row a question, a column a metric that this mode has."""
-    metrics = [str(column) for column in means if column != "answers"]
-    if mode != SAMPLED:
-        metrics = [name for name in metrics if not is_of_samples(name)]
-    return means.loc[[mode]].droplevel("mode")[metrics]
+    metrics = metrics_in(means, mode)
+    return means[metrics].loc[[mode]].droplevel("mode")
+
+
+def metrics_in(means: pd.DataFrame, mode: str) -> list[str]:
+    """Metrics that a mode has."""
+    return [name for name in means if name != "answers" and (mode == SAMPLED or not is_of_samples(name))]
+
+
+def rows_of(means: pd.DataFrame, mode: str) -> slice:
+    """Places of the rows of a mode; rows are sorted."""
+    codes, levels = means.index.codes[0], means.index.levels[0]
+    return slice(*np.searchsorted(codes, [levels.get_loc(mode), levels.get_loc(mode) + 1]))
 
 
 def is_of_samples(metric: str) -> bool:
@@ -172,13 +208,40 @@ def is_of_samples(metric: str) -> bool:
 
 def evaluation_of_run(means: pd.DataFrame, arm: str, seed: int | None, dataset: str) -> pd.DataFrame:
     """One row per mode and metric: the mean over questions. The base model has no seed."""
-    parts = []
+    return evaluation_of_runs([(arm, seed, over_questions(means))], dataset)
+
+
+#: Means over questions by mode and metric, with the numbers of questions and answers.
+OverQuestions = dict[tuple[str, str], tuple[float, int, int]]
+
+
+def over_questions(means: pd.DataFrame) -> OverQuestions:
+    """Means over the questions of each mode."""
+    found = {}
     for mode in means.index.unique("mode"):
-        of_mode = metrics_of(means, mode)
-        rows = of_mode.mean().rename_axis("metric").rename("value").reset_index()
-        parts.append(rows.assign(mode=mode, questions=len(of_mode), answers=means.loc[mode, "answers"].sum()))
-    rows = pd.concat(parts, ignore_index=True)
-    return rows.assign(arm=arm, seed=pd.array([seed] * len(rows), dtype="Int64"), dataset=dataset)
+        rows = rows_of(means, mode)
+        size, answers = rows.stop - rows.start, int(means["answers"].to_numpy()[rows].sum())
+        for name in metrics_in(means, mode):
+            found[mode, name] = mean_of(means[name].to_numpy()[rows]), int(size), answers
+    return found
+
+
+def mean_of(values: np.ndarray) -> float:
+    """Mean of the values that are known, added in the order in which pandas adds those of a column of a table."""
+    known = values[~np.isnan(values)] if np.isnan(values).any() else values
+    alone = values.strides[0] == values.itemsize
+    total = known.sum() if alone else np.add.accumulate(known)[-1] if len(known) else 0.0
+    return float(total / len(known)) if len(known) else np.nan
+
+
+def evaluation_of_runs(runs: Sequence[tuple[str, int | None, OverQuestions]], dataset: str) -> pd.DataFrame:
+    """Rows of `evaluation_of_run` of runs, each with its arm and its seed."""
+    sizes = [len(of_run) for _, _, of_run in runs]
+    modes, metrics = zip(*(labels for _, _, of_run in runs for labels in of_run), strict=True)
+    values, questions, answers = zip(*(found for _, _, of_run in runs for found in of_run.values()), strict=True)
+    rows = {"metric": metrics, "value": values, "mode": modes, "questions": questions, "answers": answers}
+    arms, seeds = (np.repeat(np.array([run[place] for run in runs], dtype=object), sizes) for place in (0, 1))
+    return pd.DataFrame(rows).assign(arm=arms, seed=pd.array(seeds, dtype="Int64"), dataset=dataset)
 
 
 def answered(
@@ -187,10 +250,10 @@ def answered(
     """Question means of an arm's seeds, which answered the same questions, with their resamples, by mode."""
     of_modes = {}
     for mode in next(iter(means.values())).index.unique("mode"):
-        tables = [metrics_of(of_seed, mode) for of_seed in means.values()]
-        values = np.stack([table.to_numpy().T for table in tables], axis=1)
+        names = metrics_in(next(iter(means.values())), mode)
+        tables = [of_seed.iloc[rows_of(of_seed, mode)] for of_seed in means.values()]
+        values = np.stack([[table[name].to_numpy() for name in names] for table in tables], axis=1)
         by_seed = resampled_seeds(values, dataset, resamples)
-        names = list(tables[0].columns)
         of_modes[mode] = Answered(names, list(means), values, by_seed, [metrics.limits(name) for name in names])
     return of_modes
 

@@ -70,6 +70,11 @@ class Metrics:
         """Columns that `answers.question_means` reads."""
         return ["mode", "problem_id", *self.verdicts, *self.own]
 
+    @property
+    def coded(self) -> list[str]:
+        """Those of `columns` that are read as categories."""
+        return ["mode", "problem_id", *(["answer"] if self.mathematics else [])]
+
     def limits(self, metric: str) -> Limits:
         """Lowest and highest value of a metric; also of pass@k and maj@n, which are shares."""
         return COUNT if metric == "tokens" else self.own.get(metric, SHARE)

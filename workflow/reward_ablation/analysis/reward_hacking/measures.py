@@ -63,7 +63,7 @@ def held_out_answers(study: StudyFile, root: Path, last_steps: dict[str, int]) -
     sign = -1 if metric in study.metrics and not study.metrics[metric].higher_is_better else 1
     name = name_of(metric) if sign > 0 else f"{name_of(metric)} (negated)"
     for dataset in study.datasets:
-        base = question_means(read_answers(study, root, dataset, BASE, metrics.columns), metrics)
+        base = question_means(read_answers(study, root, dataset, BASE, metrics.columns, metrics.coded), metrics)
         mode = SAMPLED if SAMPLED in base.index.unique("mode") else "greedy"
         for arm in study.arm_names:
             by_seed = {
