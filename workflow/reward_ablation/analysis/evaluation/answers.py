@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -217,13 +217,19 @@ OverQuestions = dict[tuple[str, str], tuple[float, int, int]]
 
 def over_questions(means: pd.DataFrame) -> OverQuestions:
     """Means over the questions of each mode."""
-    found = {}
+    found, columns = {}, columns_of(means)
     for mode in means.index.unique("mode"):
         rows = rows_of(means, mode)
-        size, answers = rows.stop - rows.start, int(means["answers"].to_numpy()[rows].sum())
+        size, answers = rows.stop - rows.start, int(columns["answers"][rows].sum())
         for name in metrics_in(means, mode):
-            found[mode, name] = mean_of(means[name].to_numpy()[rows]), int(size), answers
+            found[mode, name] = mean_of(columns[name][rows]), int(size), answers
     return found
+
+
+def columns_of(means: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Columns as arrays; each column that pandas makes has an index, which takes longer to copy than the numbers."""
+    plain = means.set_axis(range(len(means)))
+    return {str(name): column.to_numpy() for name, column in plain.items()}
 
 
 def mean_of(values: np.ndarray) -> float:
@@ -248,11 +254,11 @@ def answered(
     means: dict[int | None, pd.DataFrame], dataset: str, resamples: int, metrics: Metrics = DEFAULT
 ) -> dict[str, Answered]:
     """Question means of an arm's seeds, which answered the same questions, with their resamples, by mode."""
-    of_modes = {}
-    for mode in next(iter(means.values())).index.unique("mode"):
-        names = metrics_in(next(iter(means.values())), mode)
-        tables = [of_seed.iloc[rows_of(of_seed, mode)] for of_seed in means.values()]
-        values = np.stack([[table[name].to_numpy() for name in names] for table in tables], axis=1)
+    of_modes, first = {}, next(iter(means.values()))
+    tables = [columns_of(of_seed) for of_seed in means.values()]
+    for mode in first.index.unique("mode"):
+        names, rows = metrics_in(first, mode), rows_of(first, mode)
+        values = np.stack([[columns[name][rows] for name in names] for columns in tables], axis=1)
         by_seed = resampled_seeds(values, dataset, resamples)
         of_modes[mode] = Answered(names, list(means), values, by_seed, [metrics.limits(name) for name in names])
     return of_modes
@@ -301,20 +307,37 @@ def _within(of: Limits, reach: tuple[float, float]) -> tuple[float, float]:
     return (low, high) if of.low == 0 else (-np.inf, np.inf)
 
 
-def estimate_rows(of: Distribution, metrics: list[str], confidence: float) -> pd.DataFrame:
+#: Columns of a table by name: arrays, and values that all rows have.
+Columns = dict[str, Any]
+
+
+def estimate_columns(of: Distribution, metrics: list[str], confidence: float) -> Columns:
     """Mean and interval of each metric."""
     low, high = intervals(of, confidence)
-    rows = {"metric": metrics, "estimate": of.estimate, "low": low, "high": high}
-    return pd.DataFrame(rows).assign(seeds=of.seeds, questions=of.questions)
+    names = np.array(metrics, dtype=object)
+    return {
+        **{"metric": names, "estimate": of.estimate, "low": low, "high": high},
+        **{"seeds": of.seeds, "questions": of.questions},
+    }
 
 
-def tested_rows(of: Distribution, answers: Answered, confidence: float, margin: float | None) -> pd.DataFrame:
+def tested_columns(of: Distribution, answers: Answered, confidence: float, margin: float | None) -> Columns:
     """Mean, interval and p-value of each metric; for shares also that of a difference beyond the margin, if any."""
-    rows = estimate_rows(of, answers.metrics, confidence).assign(p=p_values(of))
+    columns = estimate_columns(of, answers.metrics, confidence) | {"p": p_values(of), "p_equivalent": np.nan}
     if margin is None:
-        return rows.assign(p_equivalent=np.nan)
+        return columns
     shares = np.array([limits == SHARE for limits in answers.limits])
-    return rows.assign(p_equivalent=np.where(shares, p_equivalent(of, margin, confidence), np.nan))
+    return columns | {"p_equivalent": np.where(shares, p_equivalent(of, margin, confidence), np.nan)}
+
+
+def rows_of_parts(parts: Sequence[Columns], **labels: Any) -> pd.DataFrame:
+    """One table of parts with the same columns, of which `metric` tells how many rows a part has."""
+    sizes = [len(part["metric"]) for part in parts]
+    columns = {
+        name: np.concatenate([np.broadcast_to(part[name], size) for part, size in zip(parts, sizes, strict=True)])
+        for name in parts[0]
+    }
+    return pd.DataFrame(columns | labels)
 
 
 def evaluation_rows(
@@ -327,9 +350,9 @@ def evaluation_rows(
     parts = []
     for mode, answers in of_modes.items():
         variance, flags = seed_part(means.get(mode), {arm: 1.0}, answers)
-        rows = estimate_rows(distribution_of(answers, dataset, seed_variance=variance), answers.metrics, confidence)
-        parts.append(rows.assign(mode=mode, flagged_arms=flags))
-    return pd.concat(parts).assign(arm=arm, dataset=dataset)
+        of = distribution_of(answers, dataset, seed_variance=variance)
+        parts.append(estimate_columns(of, answers.metrics, confidence) | {"mode": mode, "flagged_arms": flags})
+    return rows_of_parts(parts, arm=arm, dataset=dataset)
 
 
 def difference_rows(
@@ -349,9 +372,9 @@ def difference_rows(
     for mode, of_arm in answers[arm].items():
         other = answers[against][mode]
         of, flags = distribution_of_difference(of_arm, other, arm, against, dataset, means.get(mode))
-        rows = tested_rows(of, of_arm, study.confidence, study.equivalence_margin)
-        parts.append(rows.assign(mode=mode, flagged_arms=flags))
-    return pd.concat(parts).assign(arm=arm, baseline=against, dataset=dataset)
+        columns = tested_columns(of, of_arm, study.confidence, study.equivalence_margin)
+        parts.append(columns | {"mode": mode, "flagged_arms": flags})
+    return rows_of_parts(parts, arm=arm, baseline=against, dataset=dataset)
 
 
 def distribution_of_difference(

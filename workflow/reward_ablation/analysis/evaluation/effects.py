@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import Answered, distribution_of, seed_part, tested_rows
+from reward_ablation.analysis.evaluation.answers import Answered, distribution_of, rows_of_parts, seed_part, tested_columns
 from reward_ablation.analysis.evaluation.seed_means import OfModes
 from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
@@ -130,9 +130,9 @@ def effect_tables(sums: Sums, study: StudyFile, means: dict[str, OfModes]) -> li
             trained = {arm: share for arm, share in effect.coefficients.items() if arm != BASE}
             variance, flags = seed_part(means[dataset].get(mode), trained, total)
             of_effect = distribution_of(total, dataset, reach(effect), variance)
-            tested = tested_rows(of_effect, total, study.confidence, None)
-            rows.append(tested.assign(method=effect.method, component=effect.component, flagged_arms=flags))
-        table = without_models_that_fail(pd.concat(rows, ignore_index=True)).assign(dataset=dataset, mode=mode)
+            columns = tested_columns(of_effect, total, study.confidence, None)
+            rows.append(columns | {"method": effect.method, "component": effect.component, "flagged_arms": flags})
+        table = without_models_that_fail(rows_of_parts(rows)).assign(dataset=dataset, mode=mode)
         table["p_holm"] = table.groupby(["method", "metric"])["p"].transform(lambda p: holm(p.to_numpy()))
         tables.append(table)
     return tables
