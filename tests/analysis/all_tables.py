@@ -12,7 +12,7 @@ from reward_ablation.analysis.evaluation.tables import evaluation_tables
 from reward_ablation.analysis.gradients.tables import gradient_tables
 from reward_ablation.analysis.provenance.tables import provenance
 from reward_ablation.analysis.registry import RULES
-from reward_ablation.analysis.reward_hacking.measures import held_out_answers, training_answers
+from reward_ablation.analysis.reward_hacking.measures import HeldOutAnswers, training_answers
 from reward_ablation.analysis.reward_hacking.tables import reward_hacking
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import StudyFile
@@ -50,7 +50,7 @@ def all_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     training = training_tables(study, root)
     rewards = training["rewards_by_step"]
     evaluation = evaluation_tables(study, root)
-    held_out = held_out_answers(study, root, {folder: record.steps for folder, record in records.items()})
+    held_out = HeldOutAnswers(study, root, {folder: record.steps for folder, record in records.items()})
     signs = reward_hacking(study, rewards, training_answers(study, root), held_out)
     runs = runs_table(study, root)
     return {

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from reward_ablation.analysis.evaluation.coded_means import cells_of, is_coded, means_of_cells
+from reward_ablation.analysis.evaluation.coded_means import cells_of, is_coded, means_of_cells, table_of
 from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics
 from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two
 from reward_ablation.analysis.statistics.estimates import (
@@ -79,7 +79,7 @@ def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.Data
     Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Those of several samples, pass@k
     and maj@n, are null in the mode "greedy".
     """
-    if metrics.mathematics and not metrics.own and is_coded(answers, [*set(MATHEMATICS.values()) & {*answers}, "tokens"]):
+    if metrics.mathematics and not metrics.own and is_coded(answers, {*MATHEMATICS.values(), "tokens"} & {*answers}):
         return _coded_means(answers, metrics)
     labels = [answers["mode"], answers["problem_id"]]
     grouped = measured(answers, metrics).groupby(labels, sort=True)
@@ -96,23 +96,20 @@ def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.Data
 def _coded_means(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
     """`question_means` of verdicts that are yes or no, and whose labels are categories."""
     cell, index = cells_of(answers)
-    values = {name: answers[column].to_numpy() for name, column in metrics.sources.items() if column in answers}
-    strict, math_paper = values["accuracy_strict"], values["accuracy_math_paper"]
-    made = {
-        "graders_differ": strict != math_paper,
-        "correct_only_strict": strict & ~math_paper,
-        "correct_only_math_paper": ~strict & math_paper,
-        "tokens": values.pop("tokens"),
-    }
-    means = means_of_cells(values, made, cell, index)[["answers", *metrics.sources]]
-    place = index.get_level_values("mode") == SAMPLED
-    if not place.any():
-        return means
-    rows = place[cell]
-    columns = _of_samples(answers[["correct_strict", "answer"]][rows], (np.cumsum(place) - 1)[cell[rows]], metrics)
-    full = np.full((len(columns), len(index)), np.nan)
-    full[:, place] = list(columns.values())
-    return pd.concat([means, pd.DataFrame(dict(zip(columns, full, strict=True)), index=index)], axis="columns")
+    read = {name: column for name, column in metrics.sources.items() if column in answers}
+    values = {name: answers[column].to_numpy() for name, column in read.items()}
+    strict, math_paper = (answers[f"correct_{grader}"].to_numpy() for grader in ("strict", "math_paper"))
+    values["graders_differ"] = strict != math_paper
+    values["correct_only_strict"], values["correct_only_math_paper"] = strict & ~math_paper, ~strict & math_paper
+    means = means_of_cells({name: values[name] for name in metrics.sources}, cell, len(index))
+    place = index.codes[0] == index.levels[0].get_indexer([SAMPLED])[0]
+    if place.any():
+        rows = np.flatnonzero(place[cell])
+        sampled = answers[[name for name in ("correct_strict", "answer") if name in answers]].take(rows)
+        for name, of_questions in _of_samples(sampled, (np.cumsum(place) - 1)[cell[rows]], metrics).items():
+            means[name] = np.full(len(index), np.nan)
+            means[name][place] = of_questions
+    return table_of(means, read.keys() - {"tokens"}, index)
 
 
 def _of_samples(answers: pd.DataFrame, question: np.ndarray, metrics: Metrics) -> dict[str, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 _RANKS: deque[tuple[pd.Index, tuple[np.ndarray, tuple[str, ...]]]] = deque(maxlen=8)
 
 
-def is_coded(answers: pd.DataFrame, columns: list[str]) -> bool:
+def is_coded(answers: pd.DataFrame, columns: Collection[str]) -> bool:
     """Whether the labels are categories, and each of these columns is of truth values or of whole numbers."""
     labels = all(isinstance(answers[name].dtype, pd.CategoricalDtype) for name in ("mode", "problem_id"))
     return labels and all(answers[name].dtype.kind in "bi" for name in columns)
@@ -53,21 +54,20 @@ def _index(modes: tuple[str, ...], problems: tuple[str, ...], present: bytes | N
     return index if present is None else index[np.frombuffer(present, dtype=bool)]
 
 
-def means_of_cells(
-    read: dict[str, np.ndarray], made: dict[str, np.ndarray], cell: np.ndarray, index: pd.MultiIndex
-) -> pd.DataFrame:
-    """Means over the answers of each cell, with the column `answers`, their number.
+def means_of_cells(values: dict[str, np.ndarray], cell: np.ndarray, cells: int) -> dict[str, np.ndarray]:
+    """Means of truth values or whole numbers over the answers of each cell, and under `answers` their number."""
+    answers = np.bincount(cell, minlength=cells)
+    sums = {name: np.bincount(cell, weights=column, minlength=cells) for name, column in values.items()}
+    return {"answers": answers, **{name: of_column / answers for name, of_column in sums.items()}}
 
-    Columns that are `read` are next to each other in memory, by cell, and those that are `made` are by themselves: a
-    sum over questions adds in the order in which it does where pandas groups answers, and is the same to the last
-    digit.
+
+def table_of(columns: dict[str, np.ndarray], together: Collection[str], index: pd.MultiIndex) -> pd.DataFrame:
+    """Table of columns by name.
+
+    Numbers of the columns in `together` are next to each other in memory, by row, and the others by column. A sum over
+    questions then adds in the order in which it does where pandas groups answers, and is the same to the last digit.
     """
-    answers = np.bincount(cell, minlength=len(index))
-    means = {
-        name: np.bincount(cell, weights=values, minlength=len(index)) / answers
-        for name, values in (read | made).items()
-    }
-    by_cell = np.column_stack([means[name] for name in read])
-    together = pd.DataFrame(by_cell, index=index, columns=list(read), copy=False)
-    others = pd.DataFrame({"answers": answers, **{name: means[name] for name in made}}, index=index)
-    return pd.concat([together, others], axis="columns")
+    by_row = np.column_stack([columns[name] for name in columns if name in together])
+    first = pd.DataFrame(by_row, index=index, columns=[name for name in columns if name in together], copy=False)
+    others = pd.DataFrame({name: values for name, values in columns.items() if name not in together}, index=index)
+    return pd.concat([first, others], axis="columns")[list(columns)]

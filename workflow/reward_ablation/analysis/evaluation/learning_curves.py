@@ -16,7 +16,7 @@ from reward_ablation.analysis.evaluation.answers import (
     over_questions,
     question_means,
 )
-from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
 from reward_ablation.analysis.evaluation.seed_means import OfModes, seed_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers, read_kept_answers
 from reward_ablation.analysis.statistics.contrasts import BASE
@@ -75,10 +75,19 @@ def seed_means_by_step(study: StudyFile, dataset: str, read: Reader) -> dict[int
 
 
 def means_by_step(
-    study: StudyFile, run: StudyRun, dataset: str, root: Path, last_step: int, base: pd.DataFrame
+    study: StudyFile,
+    run: StudyRun,
+    dataset: str,
+    root: Path,
+    last_step: int,
+    base: pd.DataFrame,
+    metrics: Metrics | None = None,
 ) -> dict[int, pd.DataFrame]:
-    """Question means of a run by step; all of its models must have answered the questions of the base model."""
-    metrics = metrics_of_study(study)
+    """Question means of a run by step; all of its models must have answered the questions of the base model.
+
+    `metrics` are by default those of the study.
+    """
+    metrics = metrics or metrics_of_study(study)
     answers = answers_by_step(study, run, dataset, root, last_step, metrics.columns, metrics.coded)
     means = {step: question_means(rows, metrics) for step, rows in answers.items()}
     for step, of_step in means.items():
