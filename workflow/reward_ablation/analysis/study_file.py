@@ -27,6 +27,10 @@ RIGHT_ANSWER = {
 }
 
 
+#: Metrics of which less is better, beside those that the study declares so.
+BETTER_LOW = {"tokens", "truncated", "graders_differ"}
+
+
 class Section(BaseModel):
     """A part of the file; keys that only other stages need are passed over."""
 
@@ -200,6 +204,12 @@ class StudyFile(Section):
     def main_is_better_high(self) -> bool:
         """Whether more of the main metric is better."""
         return self.main_metric not in self.metrics or self.metrics[self.main_metric].higher_is_better
+
+    @property
+    def primary_is_better_high(self) -> bool:
+        """Whether more of the primary question's metric is better."""
+        metric = self.primary.metric
+        return self.metrics[metric].higher_is_better if metric in self.metrics else metric not in BETTER_LOW
 
     def answers_file(self, dataset: str, run: str) -> str:
         """Answers to a data set of a run, or of "base", below the study's folder."""

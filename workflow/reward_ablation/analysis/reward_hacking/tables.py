@@ -87,11 +87,9 @@ def table(rows: pd.DataFrame, values: str) -> pd.DataFrame:
 
 
 def curves_of(
-    study: StudyFile, arm: StudyArm, scores: pd.DataFrame, answers: pd.DataFrame, held_out: list[HeldOut]
+    arm: StudyArm, trained: list[str], scores: pd.DataFrame, answers: pd.DataFrame, held_out: list[HeldOut]
 ) -> Curves:
-    """Curves of one arm, from its rows; components are those that it trains on, but correctness."""
-    correctness = correctness_component(study)
-    trained = [name for name in study.trained_on(arm) if name != (correctness or ("",))[0]]
+    """Curves of one arm, from its rows; `trained` are the components that it trains on, but correctness."""
     components = {
         name: float(np.copysign(1.0, arm.weights[name])) * table(scores[scores["quantity"] == name], "mean")
         for name in trained
@@ -217,7 +215,8 @@ def reward_hacking(
 
     def curves(arm: StudyArm) -> Curves:
         of_arm = answers.get(arm.name, training_answers.iloc[:0])
-        return curves_of(study, arm, scores[arm.name], of_arm, held_out.get(arm.name, []))
+        trained = [name for name in study.trained_on(arm) if name != (correctness or ("",))[0]]
+        return curves_of(arm, trained, scores[arm.name], of_arm, held_out.get(arm.name, []))
 
     arms = [arm for arm in study.arms if arm.name in scores]
     of_control = next((curves(arm) for arm in arms if arm.name == study.control), None)

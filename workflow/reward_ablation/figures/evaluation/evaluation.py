@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.few_arms import few_arms, with_others
 from reward_ablation.figures.elements.estimates import (
     draw_main,
     draw_rows,
@@ -23,7 +24,8 @@ from reward_ablation.figures.elements.style import WIDTH
 
 def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """One row of panels per data set and mode: the main metric, others, and tokens last."""
-    arms = study.arm_names
+    study = few_arms(study, evaluation_by_arm)
+    arms = with_others(study, study.arm_names)
     rows = kinds(evaluation_by_arm, study)
     figure = Figure(figsize=(WIDTH, len(rows) * (row_height(arms) * len(arms) + 0.75) + 0.4))
     metrics = {**metric_panels(study), study.main_metric: main_label(study)}
