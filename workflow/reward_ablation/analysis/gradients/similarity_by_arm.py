@@ -41,13 +41,14 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
     folding = np.full(len(units), np.nan)
     np.fmax.at(folding, unit, similarities["folding_error"].to_numpy(dtype=float))
     exact = np.where(np.isnan(folding), np.nan, 0.0)
-    measured = (~np.isnan(squares[0])).any(axis=1).sum(axis=1)
+    measured = np.zeros((len(units), len(steps)), dtype=bool)
+    measured[unit, np.searchsorted(steps, similarities["step"])] = True
     table = units.iloc[place].assign(
         part=names,
         **found.clipped(-bounds, bounds)._asdict(),
         folding_error=np.concatenate([folding if name in FOLDED else exact for name in PARTS]),
         seeds=(~np.isnan(by_seed)).sum(axis=2).ravel(),
-        steps=measured[place],
+        steps=measured.sum(axis=1)[place],
         arm=arm,
     )
     order = np.lexsort((place, part, table["pair"]))

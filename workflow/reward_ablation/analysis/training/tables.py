@@ -117,13 +117,21 @@ def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFra
     """
     sources = {component: f"score_{component}" for component in components}
     sources |= {quantity: quantity for quantity in ("total", "tokens", "truncated")}
-    grouped = rollouts[list(sources.values())].astype(float).groupby(rollouts["step"], sort=True)
-    known, size = grouped.count(), grouped.size().to_numpy()
+    values = rollouts[list(sources.values())].astype(float)
+    whole = values.columns[values.notna().all()]
+    # Next to a column with gaps, pandas rounds the means of other columns otherwise.
+    parts = [list(whole), *([name] for name in values.columns.difference(whole, sort=False))]
+    grouped = [values[names].groupby(rollouts["step"], sort=True) for names in parts if names]
+    mean, std, known = (
+        pd.concat([getattr(part, of)() for part in grouped], axis="columns")[values.columns]
+        for of in ("mean", "std", "count")
+    )
+    size = grouped[0].size().to_numpy()
     return pd.DataFrame(
         {
             "step": np.repeat(known.index.to_numpy(), len(sources)),
-            "mean": grouped.mean().to_numpy().ravel(),
-            "std": grouped.std().to_numpy().ravel(),
+            "mean": mean.to_numpy().ravel(),
+            "std": std.to_numpy().ravel(),
             "rollouts": known.to_numpy().ravel(),
             "unscored": (size[:, None] - known.to_numpy()).ravel(),
             "quantity": np.tile(np.array(list(sources), dtype=object), len(known)),
