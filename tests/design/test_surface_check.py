@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from reward_ablation.design.surface.check import LeftOut, as_alone, check_table, left_out, nearest
+from reward_ablation.design.surface.model import Surface
 from reward_ablation.design.surface.words import is_ahead, verdict
 
 from .surfaces import FIFTEEN, hill, measured

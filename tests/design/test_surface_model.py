@@ -7,7 +7,15 @@ from scipy.stats import multivariate_normal, norm
 
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
 from reward_ablation.design.surface import model
-from reward_ablation.design.surface.model import Prediction, Scale, Surface
+from reward_ablation.design.surface.model import (
+    AMPLITUDES,
+    LENGTHS,
+    MANY_ARMS,
+    MeasuredArms,
+    Prediction,
+    Scale,
+    Surface,
+)
 
 from .surfaces import FIFTEEN, hill, measured, plain
 

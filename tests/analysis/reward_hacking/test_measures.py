@@ -58,4 +58,4 @@ def test_answers_to_other_questions_are_refused(tmp_path):
     answers = pd.read_parquet(path)
     answers[answers["problem_id"] != "gsm8k_test:0"].to_parquet(path)
     with pytest.raises(StudyError, match="answers other questions than the base model did"):
-        HeldOutAnswers(study, tmp_path, {run.folder: 2 for run in study.runs})
+        HeldOutAnswers(study, tmp_path, {run.folder: 2 for run in study.runs})["one"]

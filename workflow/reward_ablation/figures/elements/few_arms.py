@@ -36,12 +36,14 @@ def few_arms(study: StudyFile, evaluation_by_arm: pd.DataFrame) -> StudyFile:
 
 
 def with_ends(study: StudyFile, values: pd.Series) -> StudyFile:
-    """The study with the arms of the highest and the lowest values, the baseline and the control."""
+    """The study with the arms of the highest and the lowest values, the baseline and the control; highest first."""
     if len(study.arms) <= MOST_ARMS:
         return study
     known = values.reindex(study.arm_names).dropna().sort_values(ascending=False, kind="stable").index
     shown = {*known[:FROM_EACH_END], *known[-FROM_EACH_END:], study.baseline, study.control}
-    return study.model_copy(update={"arms": [arm for arm in study.arms if arm.name in shown]})
+    arms = {arm.name: arm for arm in study.arms if arm.name in shown}
+    ordered = {name: arms[name] for name in known if name in arms} | arms
+    return study.model_copy(update={"arms": list(ordered.values())})
 
 
 def others(study: StudyFile) -> int:
@@ -72,7 +74,7 @@ def others_note(study: StudyFile, by: str | None = None) -> str:
     by = by or f"best and the {FROM_EACH_END} worst by {name_of(primary.metric)} ({primary.dataset}, {primary.mode})"
     always = "the baseline and the control" if study.control else "the baseline"
     return (
-        f" Arms: the {FROM_EACH_END} {by}, and {always}. Grey: the other {others(study):,}, light from the lowest to "
+        f" Arms: the {FROM_EACH_END} {by}, and {always}, in this order. Grey: the other {others(study):,}, light from the lowest to "
         "the highest, dark the middle 80\u00a0%, with their median; the tables have each."
     )
 
