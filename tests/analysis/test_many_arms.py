@@ -58,11 +58,11 @@ def test_an_arm_is_read_across_row_groups(tmp_path, small_groups):
 
 
 def test_a_rule_holds_one_arm_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "ROWS_OF_GROUP", 500)
+    monkeypatch.setattr(tables, "ROWS_OF_GROUP", 2000)
     peaks = []
     for arms in (4, 4, 24):
         root = tmp_path / f"{arms}-{len(peaks)}"
-        made = MadeUpStudy({f"arm{n}": {"a": 1.0, "b": n / arms} for n in range(arms)}, steps=30, layers=0)
+        made = MadeUpStudy({f"arm{n}": {"a": 1.0, "b": n / arms} for n in range(arms)}, steps=120, rollouts=32, layers=0)
         made.write(root)
         tracemalloc.start()
         command("training", root, root / "tables")
@@ -70,7 +70,7 @@ def test_a_rule_holds_one_arm_in_memory(tmp_path, monkeypatch):
         tracemalloc.stop()
         written = pd.read_parquet(root / "tables" / "rewards_by_step.parquet")
         assert list(written) == SCHEMAS["rewards_by_step"].names
-        assert len(written) == arms * 2 * 30 * 5
+        assert len(written) == arms * 2 * 120 * 5
     assert peaks[2] < 1.7 * peaks[1]
 
 

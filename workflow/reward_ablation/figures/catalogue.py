@@ -65,7 +65,7 @@ FIGURES = {
         "Gradients", ("what_if_check", "what_if_agreement", SHOWN), "Predicted and observed changes of the components"
     ),
     "methods_offline": Entry(
-        "Gradients", ("methods_offline", "methods_apart"), "What the arms' combinations would have done in the baseline"
+        "Gradients", ("methods_offline", "methods_apart", SHOWN), "What the arms' combinations would have done in the baseline"
     ),
     "cost": Entry("Cost", ("cost",), "Cost of training by arm"),
 }
