@@ -1,7 +1,5 @@
 """CSV text made by columns is that of pandas, byte for byte."""
 
-import io
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -62,7 +62,9 @@ def test_a_rule_holds_one_arm_in_memory(tmp_path, monkeypatch):
     peaks = []
     for arms in (4, 4, 24):
         root = tmp_path / f"{arms}-{len(peaks)}"
-        made = MadeUpStudy({f"arm{n}": {"a": 1.0, "b": n / arms} for n in range(arms)}, steps=120, rollouts=32, layers=0)
+        made = MadeUpStudy(
+            {f"arm{n}": {"a": 1.0, "b": n / arms} for n in range(arms)}, steps=120, rollouts=32, layers=0
+        )
         made.write(root)
         tracemalloc.start()
         command("training", root, root / "tables")

@@ -80,7 +80,9 @@ STUDIES = {
     ),
     "many arms": MadeUpStudy(
         arms={
-            f"arm_{n:02}_{LONG}"[:60] if n % 2 else f"arm_{n:02}": dict(zip(THREE, (1 - n / 50, n / 50, n % 7 / 7), strict=True))
+            f"arm_{n:02}_{LONG}"[:60] if n % 2 else f"arm_{n:02}": dict(
+                zip(THREE, (1 - n / 50, n / 50, n % 7 / 7), strict=True)
+            )
             for n in range(48)
         },
         steps=12,

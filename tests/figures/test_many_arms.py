@@ -1,4 +1,4 @@
-"""Figures of a study with more arms than a figure can show: both ends, the baseline and the others as a distribution."""
+"""Figures of a study with more arms than a figure can show: both ends, and the others as a distribution."""
 
 import numpy as np
 import pandas as pd

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.reward_hacking.measures import answers_of_steps, HeldOutAnswers, training_answers
+from reward_ablation.analysis.reward_hacking.measures import HeldOutAnswers, answers_of_steps, training_answers
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.system.errors import StudyError
 

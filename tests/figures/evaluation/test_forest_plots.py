@@ -104,7 +104,9 @@ def test_what_has_no_estimate_says_so(made_up):
 
 def test_one_arm_has_no_difference(made_up):
     given = made_up("one of everything")
-    words = [text.get_text() for text in differences(given.tables["paired_differences"], NONE, given.study).findobj(Text)]
+    words = [
+        text.get_text() for text in differences(given.tables["paired_differences"], NONE, given.study).findobj(Text)
+    ]
     assert "nothing to compare: the study has one arm" in words
 
 

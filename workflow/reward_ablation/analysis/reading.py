@@ -61,7 +61,8 @@ def rows_by_arm(path: Path, columns: list[str], coded: Collection[str] = ()) -> 
     One row group of the file and one arm are in memory at a time. `columns` and `coded` as in `read_parquet`; the rows
     have no column `arm`.
     """
-    arm, parts = None, []
+    arm = ""
+    parts: list[pd.DataFrame] = []
     with _damage_named(path), _opened(path, {"arm", *coded}) as file:
         for group in range(file.num_row_groups):
             rows = file.read_row_group(group, ["arm", *columns], use_threads=False).to_pandas()
@@ -72,12 +73,12 @@ def rows_by_arm(path: Path, columns: list[str], coded: Collection[str] = ()) -> 
                     continue
                 name = str(rows["arm"].iat[first])
                 if parts and name != arm:
-                    yield str(arm), pd.concat(parts, ignore_index=True)
+                    yield arm, pd.concat(parts, ignore_index=True)
                     parts = []
                 arm = name
                 parts.append(rows[columns].iloc[first:end])
     if parts:
-        yield str(arm), pd.concat(parts, ignore_index=True)
+        yield arm, pd.concat(parts, ignore_index=True)
 
 
 def _opened(path: Path, coded: Collection[str]) -> pq.ParquetFile:

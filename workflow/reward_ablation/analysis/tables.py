@@ -24,7 +24,8 @@ from reward_ablation.system.html_page import PAGE
 TEXT, COUNT, NUMBER, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
 #: Tables by name, and names with parts of tables in the order of the tables' rows.
-Tables, Parts = dict[str, pd.DataFrame], Iterable[tuple[str, pd.DataFrame]]
+Tables = dict[str, pd.DataFrame]
+Parts = Iterable[tuple[str, pd.DataFrame]]
 
 #: Rows of a Parquet file that are compressed together, which is pyarrow's own number.
 ROWS_OF_GROUP = 1 << 20
@@ -75,7 +76,7 @@ def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
         {
             "step": np.repeat(signals.index.to_numpy(), width),
             "quantity": np.tile(quantities, rows),
-            "component": np.tile(np.where(components == "", None, components), rows),
+            "component": np.tile([name or None for name in components], rows),
             "value": signals.to_numpy().ravel(),
         }
     )

@@ -49,9 +49,15 @@ FIGURES = {
     "learning_curves": Entry("Evaluation", ("learning_curves", SHOWN), "Evaluation over training"),
     "problem_curves": Entry("Evaluation", ("problem_curves",), "Single problems over training"),
     "examples": Entry("Evaluation", ("examples",), "Examples of answers"),
-    "similarity_parts": Entry("Gradients", ("similarity_by_arm", SHOWN), "Gradient similarity of components and its parts"),
-    "similarity_steps": Entry("Gradients", ("similarity_by_step", SHOWN), "Gradient similarity across prompts over training"),
-    "similarity_layers": Entry("Gradients", ("similarity_by_arm", SHOWN), "Gradient similarity across prompts by layer"),
+    "similarity_parts": Entry(
+        "Gradients", ("similarity_by_arm", SHOWN), "Gradient similarity of components and its parts"
+    ),
+    "similarity_steps": Entry(
+        "Gradients", ("similarity_by_step", SHOWN), "Gradient similarity across prompts over training"
+    ),
+    "similarity_layers": Entry(
+        "Gradients", ("similarity_by_arm", SHOWN), "Gradient similarity across prompts by layer"
+    ),
     "similarity_heatmap": Entry(
         "Gradients", ("similarity_by_step",), "Gradient similarity across prompts by layer and step"
     ),
@@ -65,7 +71,9 @@ FIGURES = {
         "Gradients", ("what_if_check", "what_if_agreement", SHOWN), "Predicted and observed changes of the components"
     ),
     "methods_offline": Entry(
-        "Gradients", ("methods_offline", "methods_apart", SHOWN), "What the arms' combinations would have done in the baseline"
+        "Gradients",
+        ("methods_offline", "methods_apart", SHOWN),
+        "What the arms' combinations would have done in the baseline",
     ),
     "cost": Entry("Cost", ("cost",), "Cost of training by arm"),
 }

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 
 from reward_ablation.analysis.provenance.words import sentence
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.few_arms import MOST_ARMS
 from reward_ablation.figures.elements.estimates import row_height
+from reward_ablation.figures.elements.few_arms import MOST_ARMS
 from reward_ablation.figures.elements.style import STYLE, WIDTH, looks, title
 from reward_ablation.figures.elements.weights import COLUMN_WIDTH, weight_matrix
 

@@ -11,7 +11,6 @@ from reward_ablation.analysis.statistics.across import distribution_of_iqm, prob
 from reward_ablation.analysis.statistics.intervals import generator, percentile_interval
 from reward_ablation.analysis.study_file import StudyFile
 
-
 #: Columns of both statistics.
 COLUMNS = ["metric", "estimate", "low", "high"]
 

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 
 from reward_ablation.analysis.evaluation.coded_means import cells_of, is_coded, means_of_cells, table_of
 from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics
+from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, metrics_in, rows_of
 from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
@@ -24,9 +25,6 @@ from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans, SeedVariance
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.config.sections.primary import sizes
-
-#: The mode that has several samples of a question.
-SAMPLED = "sampled"
 
 #: The metrics of mathematics, which a study has unless it says otherwise.
 DEFAULT = Metrics()
@@ -102,7 +100,7 @@ def _coded_means(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
     values["graders_differ"] = strict != math_paper
     values["correct_only_strict"], values["correct_only_math_paper"] = strict & ~math_paper, ~strict & math_paper
     means = means_of_cells({name: values[name] for name in metrics.sources}, cell, len(index))
-    place = index.codes[0] == index.levels[0].get_indexer([SAMPLED])[0]
+    place = index.get_level_values("mode") == SAMPLED
     if place.any():
         rows = np.flatnonzero(place[cell])
         sampled = answers[[name for name in ("correct_strict", "answer") if name in answers]].take(rows)
@@ -185,66 +183,6 @@ def metrics_of(means: pd.DataFrame, mode: str) -> pd.DataFrame:
     """Question means of one mode: a row a question, a column a metric that this mode has."""
     metrics = metrics_in(means, mode)
     return means[metrics].loc[[mode]].droplevel("mode")
-
-
-def metrics_in(means: pd.DataFrame, mode: str) -> list[str]:
-    """Metrics that a mode has."""
-    return [name for name in means if name != "answers" and (mode == SAMPLED or not is_of_samples(name))]
-
-
-def rows_of(means: pd.DataFrame, mode: str) -> slice:
-    """Places of the rows of a mode; rows are sorted."""
-    codes, levels = means.index.codes[0], means.index.levels[0]
-    return slice(*np.searchsorted(codes, [levels.get_loc(mode), levels.get_loc(mode) + 1]))
-
-
-def is_of_samples(metric: str) -> bool:
-    """Whether a metric is of several samples of a question; no own metric's name has an @."""
-    return "@" in metric
-
-
-def evaluation_of_run(means: pd.DataFrame, arm: str, seed: int | None, dataset: str) -> pd.DataFrame:
-    """One row per mode and metric: the mean over questions. The base model has no seed."""
-    return evaluation_of_runs([(arm, seed, over_questions(means))], dataset)
-
-
-#: Means over questions by mode and metric, with the numbers of questions and answers.
-OverQuestions = dict[tuple[str, str], tuple[float, int, int]]
-
-
-def over_questions(means: pd.DataFrame) -> OverQuestions:
-    """Means over the questions of each mode."""
-    found, columns = {}, columns_of(means)
-    for mode in means.index.unique("mode"):
-        rows = rows_of(means, mode)
-        size, answers = rows.stop - rows.start, int(columns["answers"][rows].sum())
-        for name in metrics_in(means, mode):
-            found[mode, name] = mean_of(columns[name][rows]), int(size), answers
-    return found
-
-
-def columns_of(means: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Columns as arrays; each column that pandas makes has an index, which takes longer to copy than the numbers."""
-    plain = means.set_axis(range(len(means)))
-    return {str(name): column.to_numpy() for name, column in plain.items()}
-
-
-def mean_of(values: np.ndarray) -> float:
-    """Mean of the values that are known, added in the order in which pandas adds those of a column of a table."""
-    known = values[~np.isnan(values)] if np.isnan(values).any() else values
-    alone = values.strides[0] == values.itemsize
-    total = known.sum() if alone else np.add.accumulate(known)[-1] if len(known) else 0.0
-    return float(total / len(known)) if len(known) else np.nan
-
-
-def evaluation_of_runs(runs: Sequence[tuple[str, int | None, OverQuestions]], dataset: str) -> pd.DataFrame:
-    """Rows of `evaluation_of_run` of runs, each with its arm and its seed."""
-    sizes = [len(of_run) for _, _, of_run in runs]
-    modes, metrics = zip(*(labels for _, _, of_run in runs for labels in of_run), strict=True)
-    values, questions, answers = zip(*(found for _, _, of_run in runs for found in of_run.values()), strict=True)
-    rows = {"metric": metrics, "value": values, "mode": modes, "questions": questions, "answers": answers}
-    arms, seeds = (np.repeat(np.array([run[place] for run in runs], dtype=object), sizes) for place in (0, 1))
-    return pd.DataFrame(rows).assign(arm=arms, seed=pd.array(seeds, dtype="Int64"), dataset=dataset)
 
 
 def answered(

@@ -9,7 +9,6 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
-
 #: What `_ranks` gave last, by the names.
 _RANKS: deque[tuple[pd.Index, tuple[np.ndarray, tuple[str, ...]]]] = deque(maxlen=8)
 

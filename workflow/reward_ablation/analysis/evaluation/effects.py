@@ -7,7 +7,13 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import Answered, distribution_of, rows_of_parts, seed_part, tested_columns
+from reward_ablation.analysis.evaluation.answers import (
+    Answered,
+    distribution_of,
+    rows_of_parts,
+    seed_part,
+    tested_columns,
+)
 from reward_ablation.analysis.evaluation.seed_means import OfModes
 from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
@@ -21,7 +27,7 @@ REGRESSED = {"simplex", "list"}
 DOUBTFUL_FIT = 0.2
 
 #: Arms whose parts in the contrasts of lack of fit are added at once.
-ARMS_AT_ONCE = 32
+ARMS_AT_ONCE = 64
 
 
 def alike(study: StudyFile) -> list[str]:
@@ -86,7 +92,7 @@ class Sums:
             values, by_seed = answers.values[:, places], answers.by_seed[:, :, places]
             if (dataset, mode) not in self.by_mode:
                 self.by_mode[dataset, mode] = [
-                    answers._replace(seeds=self.seeds, values=np.zeros_like(values), by_seed=np.zeros_like(by_seed))
+                    answers._replace(seeds=[*self.seeds], values=np.zeros_like(values), by_seed=np.zeros_like(by_seed))
                     for _ in self.effects
                 ]
             for effect, total in zip(self.effects, self.by_mode[dataset, mode], strict=True):
@@ -105,10 +111,10 @@ class Sums:
         if not waiting:
             return
         shares = np.array([[self.effects[n].coefficients.get(arm, 0.0) for arm, _, _ in waiting] for n in self.missed])
-        for place, kind in ((1, np.float64), (2, np.float32)):
-            parts = np.array([of_arm[place].ravel() for of_arm in waiting], dtype=kind)
-            for n, product in zip(self.missed, shares.astype(kind) @ parts, strict=True):
-                total = self.by_mode[key][n][place + 1]
+        totals = [self.by_mode[key][n] for n in self.missed]
+        for place, sums in enumerate(([total.values for total in totals], [total.by_seed for total in totals])):
+            parts = np.array([(values, by_seed)[place].ravel() for _, values, by_seed in waiting])
+            for total, product in zip(sums, shares.astype(parts.dtype) @ parts, strict=True):
                 total += product.reshape(total.shape)
 
     def totals(self) -> dict[tuple[str, str], list[Answered]]:

@@ -8,15 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import (
-    OverQuestions,
-    answered,
-    evaluation_of_runs,
-    evaluation_rows,
-    over_questions,
-    question_means,
-)
+from reward_ablation.analysis.evaluation.answers import answered, evaluation_rows, question_means
 from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
+from reward_ablation.analysis.evaluation.run_means import OverQuestions, evaluation_of_runs, over_questions
 from reward_ablation.analysis.evaluation.seed_means import OfModes, seed_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers, read_kept_answers
 from reward_ablation.analysis.statistics.contrasts import BASE

@@ -19,7 +19,7 @@ def seed_means(rows: pd.DataFrame, study: StudyFile) -> OfModes:
     Parameters
     ----------
     rows : DataFrame
-        Of `evaluation_of_run` for the runs of one data set, and one step where there are several. Rows without a seed,
+        Of `evaluation_of_runs` for the runs of one data set, and one step where there are several. Rows without a seed,
         which are those of the base model, are left out.
     """
     trained = rows[rows["seed"].notna()]

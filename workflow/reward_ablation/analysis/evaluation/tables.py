@@ -13,15 +13,11 @@ import pyarrow as pa
 
 from reward_ablation.analysis.evaluation.across_datasets import across_rows
 from reward_ablation.analysis.evaluation.answers import (
-    SAMPLED,
     Answered,
     answered,
     difference_rows,
-    evaluation_of_runs,
     evaluation_rows,
-    over_questions,
     question_means,
-    rows_of,
 )
 from reward_ablation.analysis.evaluation.decided import with_decisions
 from reward_ablation.analysis.evaluation.effects import Sums, effect_tables, effects_of, seeds_of
@@ -29,6 +25,7 @@ from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.problem_curves import problem_curves
+from reward_ablation.analysis.evaluation.run_means import SAMPLED, evaluation_of_runs, over_questions
 from reward_ablation.analysis.evaluation.seed_means import seed_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers, without_score
 from reward_ablation.analysis.runs import read_runs
@@ -105,12 +102,12 @@ def read_question_means(
             f"{path}: answers other questions than the base model did, or not as often; "
             "delete it and run the workflow again"
         )
-    if SAMPLED in means.index.levels[0] and len(samples := means["answers"].to_numpy()[rows_of(means, SAMPLED)]):
-        if samples.min() < samples.max():
-            raise StudyError(
-                f"{path}: has {samples.min()} sampled answers to some questions and {samples.max()} to others; "
-                "delete it and run the workflow again"
-            )
+    sampled = means["answers"].to_numpy()[means.index.get_level_values("mode") == SAMPLED]
+    if len(sampled) and sampled.min() < sampled.max():
+        raise StudyError(
+            f"{path}: has {sampled.min()} sampled answers to some questions and {sampled.max()} to others; "
+            "delete it and run the workflow again"
+        )
     return means
 
 

@@ -80,7 +80,8 @@ def predicted_changes(
     pairs = pairs[..., covered]
     ranks = rankdata(pairs, axis=-1, nan_policy="omit")
     seeds, steps = len(pairs), pairs.shape[-1]
-    whole = np.array([rank_correlations(of_seed, np.full((1, steps), 1 / steps))[0] for of_seed in ranks])
+    evenly = np.full((1, steps), 1 / steps)
+    whole = np.array([rank_correlations(of_seed, evenly)[0] for of_seed in ranks])
     if np.isnan(whole).all():
         return np.nan, np.nan, np.nan
     rng = generator("predictors", *labels)
@@ -124,10 +125,12 @@ def predictors(
         steps = np.sort(of_arm["step"].unique())
         seeds = sorted(of_arm["seed"].unique())
         window, shape = window_of(len(steps)), (len(seeds), len(steps))
-        places = np.searchsorted(seeds, of_arm["seed"]), np.searchsorted(steps, of_arm["step"])
-        labelled = of_arm.assign(component=of_arm["component"].fillna("")).groupby(["quantity", "component"], sort=False)
+        seed, step = np.searchsorted(seeds, of_arm["seed"]), np.searchsorted(steps, of_arm["step"])
+        labelled = of_arm.assign(component=of_arm["component"].fillna("")).groupby(
+            ["quantity", "component"], sort=False
+        )
         values = {
-            labels: by_seed_and_step(of_arm["value"].to_numpy(dtype=float)[rows], *(of[rows] for of in places), shape)
+            labels: by_seed_and_step(of_arm["value"].to_numpy(dtype=float)[rows], seed[rows], step[rows], shape)
             for labels, rows in labelled.indices.items()
         }
         for predictor in PREDICTORS:

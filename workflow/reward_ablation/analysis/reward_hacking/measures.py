@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import SAMPLED, columns_of, question_means, rows_of
+from reward_ablation.analysis.evaluation.answers import question_means
 from reward_ablation.analysis.evaluation.learning_curves import means_by_step
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
+from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, rows_of
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.reading import read_parquets
 from reward_ablation.analysis.reward_hacking.words import NAMES

@@ -33,6 +33,7 @@ COEFFICIENTS = np.append(np.linspace(0, 0.9, 19), [0.93, 0.96, 0.98, 0.99])
 SIMULATED = 999
 
 
+@cache
 def points_of(steps: int) -> list[np.ndarray]:
     """Places of the steps that are averaged to each point of a curve."""
     return np.array_split(np.arange(steps), min(steps, MOST_POINTS))
@@ -46,8 +47,9 @@ def points(values: np.ndarray) -> np.ndarray | None:
     if values.shape[1] < LEAST_POINTS:
         return None
     places = points_of(values.shape[1])
-    known = np.array([np.isfinite(values[:, some]).sum(axis=1) for some in places]).T
-    sums = np.array([np.nansum(values[:, some], axis=1) for some in places]).T
+    finite, filled = np.isfinite(values), np.where(np.isnan(values), 0.0, values)
+    known = np.array([finite[:, some].sum(axis=1) for some in places]).T
+    sums = np.array([filled[:, some].sum(axis=1) for some in places]).T
     if (2 * (known > 0).sum(axis=1) < len(places)).any():
         return None
     means = sums / np.maximum(known, 1)

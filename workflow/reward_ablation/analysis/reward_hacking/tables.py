@@ -83,7 +83,10 @@ class Measure:
 
 def table(rows: pd.DataFrame, values: str) -> pd.DataFrame:
     """A row a seed and a column a step, both in ascending order."""
-    return rows.pivot(index="seed", columns="step", values=values).sort_index(axis=1).astype(float)
+    (seed, seeds), (step, steps) = (pd.factorize(rows[name], sort=True) for name in ("seed", "step"))
+    curves = np.full((len(seeds), len(steps)), np.nan)
+    curves[seed, step] = rows[values].to_numpy(dtype=float)
+    return pd.DataFrame(curves, pd.Index(seeds, name="seed"), pd.Index(steps, name="step"))
 
 
 def curves_of(

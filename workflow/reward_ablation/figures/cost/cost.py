@@ -13,8 +13,15 @@ from matplotlib.patches import Patch
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.cost.table import complete
-from reward_ablation.figures.elements.few_arms import FROM_EACH_END, draw_others_in_row, others, others_note, with_ends, with_others
 from reward_ablation.figures.elements.estimates import name_rows, row_height
+from reward_ablation.figures.elements.few_arms import (
+    FROM_EACH_END,
+    draw_others_in_row,
+    others,
+    others_note,
+    with_ends,
+    with_others,
+)
 from reward_ablation.figures.elements.style import ONE_COLUMN, legend_below, looks, round_ticks
 
 #: Columns beside the runs' own clocks: the end of their names, how they are drawn, and what they are.

@@ -65,8 +65,8 @@ def draw_rows(
     look, flagged = looks(study), set(rows.index[rows["flagged_arms"].notna()])
     for place, arm in enumerate(arms):
         if arm not in look:
-            hidden = [] if hollow else rows_of_others(rows.reset_index(), study)["estimate"]
-            draw_others_in_row(axes, pd.Series(hidden, dtype=float), place)
+            if not hollow:
+                draw_others_in_row(axes, rows_of_others(rows.reset_index(), study)["estimate"], place)
             continue
         estimate, *ends = interval(rows, arm)
         draw_points(axes, look[arm], estimate, place + shift, across=ends, hollow=hollow, label=arm, **POINT)

@@ -71,11 +71,12 @@ def others_note(study: StudyFile, by: str | None = None) -> str:
     if not others(study):
         return ""
     primary = study.primary
-    by = by or f"best and the {FROM_EACH_END} worst by {name_of(primary.metric)} ({primary.dataset}, {primary.mode})"
+    question = f"{name_of(primary.metric)} ({primary.dataset}, {primary.mode})"
+    by = by or f"best and the {FROM_EACH_END} worst by {question}"
     always = "the baseline and the control" if study.control else "the baseline"
     return (
-        f" Arms: the {FROM_EACH_END} {by}, and {always}, in this order. Grey: the other {others(study):,}, light from the lowest to "
-        "the highest, dark the middle 80\u00a0%, with their median; the tables have each."
+        f" Arms: the {FROM_EACH_END} {by}, and {always}, in this order. Grey: the other {others(study):,}, light from "
+        "the lowest to the highest, dark the middle 80\u00a0%, with their median; the tables have each."
     )
 
 
@@ -104,7 +105,7 @@ def draw_others_at(axes: Axes, values: list[np.ndarray], width: float) -> None:
 def draw_band_of_others(axes: Axes, curves: pd.DataFrame) -> None:
     """Draw the distribution of the other arms' means at each x. `curves` has the columns x and mean."""
     if curves["mean"].notna().any():
-        bands = curves.dropna(subset="mean").groupby("x")["mean"].quantile(QUANTILES).unstack()
+        bands = curves.dropna(subset="mean").groupby("x")["mean"].quantile(np.array(QUANTILES)).unstack()
         lowest, low, middle, high, highest = bands.to_numpy(dtype=float).T
         style: dict[str, Any] = {"linewidth": 0}
         axes.fill_between(bands.index, lowest, highest, color=LIGHT, zorder=0.4, **style)

@@ -80,7 +80,9 @@ def forest_panels(
         panels[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
     handles = dot_handles(f"Holm p < {level:g}", "not significant, or no test")
     points = interval_note(study, of_all=" and all questions", detail=", uncorrected")
-    legend_below(figure, handles, f"{before}{points} Holm's correction: over {family}.{flag_note(table)}{others_note(study)}")
+    legend_below(
+        figure, handles, f"{before}{points} Holm's correction: over {family}.{flag_note(table)}{others_note(study)}"
+    )
     return figure
 
 

@@ -61,7 +61,14 @@ def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollect
     estimates = rows.loc[[arm.name for arm in on_it], "estimate"].to_numpy()
     size = 60 if len(places) <= MOST_NUMBERS else 30 if len(places) <= MANY_POINTS else 8
     points = axes.scatter(
-        places[:, 0], places[:, 1], size, estimates, cmap="viridis", edgecolor="black", linewidth=0.5 if size > 8 else 0.2, zorder=3
+        places[:, 0],
+        places[:, 1],
+        size,
+        estimates,
+        cmap="viridis",
+        edgecolor="black",
+        linewidth=0.5 if size > 8 else 0.2,
+        zorder=3,
     )
     if len(places) <= MOST_NUMBERS:
         for place, estimate in zip(places, estimates, strict=True):

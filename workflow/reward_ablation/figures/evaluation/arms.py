@@ -9,7 +9,6 @@ from matplotlib.figure import Figure, SubFigure
 
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.few_arms import few_arms, with_others
 from reward_ablation.figures.elements.estimates import (
     draw_main,
     kinds,
@@ -19,6 +18,7 @@ from reward_ablation.figures.elements.estimates import (
     select,
     share_axis,
 )
+from reward_ablation.figures.elements.few_arms import few_arms, with_others
 from reward_ablation.figures.elements.style import WIDTH, panel_grid
 from reward_ablation.figures.elements.weights import COLUMN_WIDTH, simplex_map, weight_matrix
 

@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.few_arms import few_arms, with_others
 from reward_ablation.figures.elements.estimates import (
     draw_main,
     draw_rows,
@@ -19,6 +18,7 @@ from reward_ablation.figures.elements.estimates import (
     select,
     share_axis,
 )
+from reward_ablation.figures.elements.few_arms import few_arms, with_others
 from reward_ablation.figures.elements.style import WIDTH
 
 

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.few_arms import few_arms, others_note
 from reward_ablation.figures.elements.curves import arm_groups, draw_curves, numbers_of, step_axis
 from reward_ablation.figures.elements.estimates import interval_note, kinds
+from reward_ablation.figures.elements.few_arms import few_arms, others_note
 from reward_ablation.figures.elements.style import WIDTH, arm_handles, legend_below, page_of_words, round_ticks, wrapped
 
 #: Characters of a title, which reaches over all panels of its row.

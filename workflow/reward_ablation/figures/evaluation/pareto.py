@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.few_arms import DARK, few_arms, others_note, rows_of_others
 from reward_ablation.figures.elements.estimates import base_note, interval, kinds, select
+from reward_ablation.figures.elements.few_arms import DARK, few_arms, others_note, rows_of_others
 from reward_ablation.figures.elements.style import (
     BASE_COLOUR,
     ONE_COLUMN,
@@ -93,5 +93,7 @@ def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     handles.append(Line2D([], [], **FRONT, label="Pareto front of the estimates"))
     better = "Up" if study.main_is_better_high else "Down"
     front_is = "The front joins what no other model beats in both, by the estimates alone."
-    legend_below(figure, handles, f"{better} and to the left is better. {front_is} {base_note(study)}{others_note(study)}")
+    legend_below(
+        figure, handles, f"{better} and to the left is better. {front_is} {base_note(study)}{others_note(study)}"
+    )
     return figure

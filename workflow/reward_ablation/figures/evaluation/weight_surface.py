@@ -89,7 +89,9 @@ def draw_maps(
         filled = panel.tripcolor(shapes, values, shading="gouraud", cmap=colours, zorder=0, **limits)
         draw_triangle(panel, components)
         face: dict[str, Any] = {"color": "white"} if number else {"c": arms.rows["observed"], "cmap": colours, **limits}
-        panel.scatter(places[:, 0], places[:, 1], size, edgecolor="black", linewidth=size / 40, zorder=3, clip_on=False, **face)
+        panel.scatter(
+            places[:, 0], places[:, 1], size, edgecolor="black", linewidth=size / 40, zorder=3, clip_on=False, **face
+        )
         panel.set_title(titles[number], loc="left", pad=18)
         figure.colorbar(filled, ax=panel, shrink=0.7, aspect=18, location="bottom").outline.set_visible(False)
 
@@ -107,7 +109,9 @@ def draw_line(
     low, estimate, high = (rows[name].to_numpy()[order] for name in ("low", "estimate", "high"))
     axes.fill_between(shares[order, 1], low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
     axes.plot(shares[order, 1], estimate, color=COLOURS[0])
-    axes.plot(arms.shares[:, 1], arms.rows["observed"], "o" if len(arms.rows) <= MANY_POINTS else ".", color="black", zorder=3)
+    axes.plot(
+        arms.shares[:, 1], arms.rows["observed"], "o" if len(arms.rows) <= MANY_POINTS else ".", color="black", zorder=3
+    )
     axes.set_xlabel(f"share of the weight on {wrapped(components[1], 24)}")
     axes.set_ylabel(name_of(study.primary.metric))
 

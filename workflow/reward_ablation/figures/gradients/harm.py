@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.gradients.error_rates import FALSE_DISCOVERIES
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.curves import curve_panels, finish
 from reward_ablation.figures.elements.estimates import draw_side_by_side
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import page_of_words, wrapped
 from reward_ablation.figures.gradients.what_if import why_no_map
 

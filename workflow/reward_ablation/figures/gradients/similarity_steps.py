@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.config.sections.training import BY_TRL
-from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.curves import Row, curve_panels, draw_steps, finish, seeds_note, thinned
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import page_of_words, round_ticks, zero_line
 from reward_ablation.gram.similarity import ALL_LAYERS
 

@@ -119,7 +119,14 @@ def draw_map(
     style: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6, "zorder": 4, "clip_on": False}
     for arm, vector in arms.items():
         x, y = positions(vector[None])[0]
-        axes.scatter(x, y, 45 if len(arms) <= MANY_POINTS else 8, color=look[arm].colour, marker=MARKS[seen.get(arm, 0)][0], **style)
+        axes.scatter(
+            x,
+            y,
+            45 if len(arms) <= MANY_POINTS else 8,
+            color=look[arm].colour,
+            marker=MARKS[seen.get(arm, 0)][0],
+            **style,
+        )
     return filled
 
 

@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.curves import arm_groups, draw_steps, finish, panel_title, seeds_note
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import WIDTH
 
 

@@ -6,9 +6,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.curves import curve_panels, finish, no_total
 from reward_ablation.figures.elements.estimates import draw_side_by_side
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import page_of_words, zero_line
 
 #: Predictors in their order, with their names below a panel.

@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.curves import curve_panels, draw_steps, finish, seeds_note
+from reward_ablation.figures.elements.few_arms import few_arms
 
 
 def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
