@@ -1,1 +1,1 @@
-"""Gradient similarities from sample Gram matrices, and the files of these matrices: NumPy and Arrow, no torch."""
+"""Gram matrices of completions' gradients: their files, and the gradient similarities that follow; no torch."""
