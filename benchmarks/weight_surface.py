@@ -86,8 +86,8 @@ def of_study(truth: Truth, shares: np.ndarray, rng: np.random.Generator) -> dict
     """What one simulated study gives."""
     arms = simulated(truth(shares), shares, rng)
     expected, of_grid = expit(truth(shares)), expit(truth(GRID))
-    check = check_table(arms, left_out(arms, CONFIDENCE), higher_is_better=True).set_index("rule")
     surface = Surface(arms)
+    check = check_table(arms, left_out(surface, CONFIDENCE), higher_is_better=True).set_index("rule")
     map_ = surface.predict(GRID)
     low, high = map_.interval(CONFIDENCE)
     best = float(surface.predict(shares).estimate.max())

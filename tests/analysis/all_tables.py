@@ -9,14 +9,16 @@ import pandas as pd
 
 from reward_ablation.analysis.combination.tables import combination_tables
 from reward_ablation.analysis.evaluation.tables import evaluation_tables
+from reward_ablation.analysis.gradients.tables import SCHEMAS as gradient_schemas
 from reward_ablation.analysis.gradients.tables import gradient_tables
 from reward_ablation.analysis.provenance.tables import provenance
 from reward_ablation.analysis.registry import RULES
-from reward_ablation.analysis.reward_hacking.measures import held_out_answers, training_answers
+from reward_ablation.analysis.reward_hacking.measures import HeldOutAnswers, training_answers
 from reward_ablation.analysis.reward_hacking.tables import reward_hacking
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.tables import joined
+from reward_ablation.analysis.tables import gathered, joined
+from reward_ablation.analysis.training.tables import SCHEMAS as training_schemas
 from reward_ablation.analysis.training.tables import training_tables
 from reward_ablation.cost.tables import cost_by_arm, runs_table
 from reward_ablation.design.surface.tables import surface_tables
@@ -44,19 +46,30 @@ def write_tables(root: Path, output: Path | None = None, mixed: str = "tell") ->
     return output
 
 
+def tables_of_gradients(study: StudyFile, root: Path, training: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Tables of gradients in memory, from those of training."""
+    signals = training["signals_by_step"].groupby("arm", sort=False)
+    return gathered(gradient_schemas, gradient_tables(study, root, training["rewards_by_step"], signals))
+
+
+def tables_of_training(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
+    """Tables of training in memory."""
+    return gathered(training_schemas, training_tables(study, root))
+
+
 def all_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     """All tables by name, in memory."""
     records = read_runs(study, root)
-    training = training_tables(study, root)
+    training = tables_of_training(study, root)
     rewards = training["rewards_by_step"]
     evaluation = evaluation_tables(study, root)
-    held_out = held_out_answers(study, root, {folder: record.steps for folder, record in records.items()})
+    held_out = HeldOutAnswers(study, root, {folder: record.steps for folder, record in records.items()})
     signs = reward_hacking(study, rewards, training_answers(study, root), held_out)
     runs = runs_table(study, root)
     return {
         "provenance": provenance(study, {name: quantities(record.model_dump()) for name, record in records.items()}),
         **training,
-        **gradient_tables(study, root, rewards, training["signals_by_step"]),
+        **tables_of_gradients(study, root, training),
         **evaluation,
         "reward_hacking": joined(SCHEMAS["reward_hacking"], [signs]),
         **combination_tables(study, root),

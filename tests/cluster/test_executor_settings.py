@@ -17,8 +17,8 @@ OURS = {field.name for field in fields(plugin.ExecutorSettings)}
 #: Settings of the parent that do nothing here, or harm.
 REFUSED = sorted({field.name for field in fields(parent.ExecutorSettings)} - OURS)
 
-#: Functions of the parent that nothing calls here, since no job is one of an array.
-UNUSED = {"run_array_jobs", "_submit_array_jobs"}
+#: Functions of the parent that nothing calls here: no job is one of an array, and no job starts a Snakemake.
+UNUSED = {"run_array_jobs", "_submit_array_jobs", "additional_general_args"}
 
 #: Settings that the parent reads only where another setting says so.
 READ_BESIDE = {"status_command", "efficiency_report_path", "efficiency_threshold"}

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from reward_ablation.cluster.job_names import digest_of, job_name, params_in, prefix
+from reward_ablation.cluster.job_names import comment, digest_of, job_name, params_in, prefix, then_in
 from reward_ablation.cluster.slurm import SlurmJob, live_jobs, run_jobs
 
 RUN = "mixed-1a2b3c4d/seed0"
@@ -36,6 +36,17 @@ def test_live_jobs_of_the_study_alone():
 
 def test_params_are_found_again_in_the_comment():
     digest = digest_of(['{"seed": 0}', "6200ff6c"])
-    assert params_in(f"train {RUN} params={digest}") == digest
+    assert params_in(comment(f"train {RUN}", digest, {})) == digest
+    assert params_in(f"train {RUN} params={digest}") == digest, "of an earlier version"
     assert digest != digest_of(['{"seed": 1}', "6200ff6c"])
     assert params_in("a comment of somebody else's") != digest
+
+
+def test_the_jobs_that_follow_are_found_again_in_the_comment():
+    names = [job_name("demo-1f2e3d", "evaluate", f"{RUN}_{data}") for data in ("one", "two", "three")]
+    said = comment(f"train {RUN}", "abc", {names[0]: "123", names[1]: "456"})
+    assert params_in(said) == "abc"
+    assert then_in(said, names) == {names[0]: "123", names[1]: "456"}
+    assert then_in(said, names[1:]) == {names[1]: "456"}
+    assert then_in(f"train {RUN} params=abc", names) == {}
+    assert then_in("somebody's then=own comment", names) == {}

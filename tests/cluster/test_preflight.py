@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from reward_ablation.cluster.bundle import bundles, request_of_parts
 from reward_ablation.cluster.preflight import check_dry_run, check_jobs, offer, refusal, requests_of, within_limits
 from reward_ablation.cluster.request import Request
 from reward_ablation.cluster.site import Site
@@ -33,7 +34,44 @@ def site_file(tmp_path):
 
 def test_jobs_that_ask_for_the_same_are_one_request():
     jobs = [job("train", gpu=1), job("train", gpu=2), job("evaluate", gpu=1), job("train", gpu=1)]
-    assert [request.kind for request in requests_of(jobs, SITE)] == ["evaluate", "train", "train"]
+    requests = requests_of([[each] for each in jobs], SITE)
+    assert [(request.kind, number) for request, number in requests.items()] == [
+        ("evaluate", 1),
+        ("train", 2),
+        ("train", 1),
+    ]
+
+
+def test_a_training_with_its_evaluation_asks_for_the_time_of_both():
+    site = Site.model_validate(
+        {
+            "bundle": "run",
+            "train": {"hours": 20, "mem_gb": 8, "cpus": 2},
+            "evaluate": {"hours": 4.5, "mem_gb": 16, "cpus": 8, "partition": "cpu"},
+        }
+    )
+    train, evaluate = job("train", gpu=2, slurm_partition="gpu"), job("evaluate", gpu=1)
+    request = request_of_parts(site, [train, evaluate], lambda job: 2 if job is evaluate else 1)
+    assert (request.minutes, request.cpus, request.mem_mb, request.gpus) == (1470, 8, 32_000, 2)
+    assert request.partition == "gpu"
+    told = refusal(request, "gpus", CLUSTER)
+    assert told.startswith("train + evaluate (bundle: run): asks for 24.5 hours; partition gpu gives a job at most 24")
+    assert told.endswith("; lower `hours` of train or evaluate, or leave `bundle` empty")
+
+
+@pytest.mark.parametrize(
+    ("bundle", "slurm_jobs"),
+    [
+        (None, [["train"], ["evaluate"], ["evaluate_base"]]),
+        ("run", [["train", "evaluate"], ["evaluate_base"]]),
+    ],
+)
+def test_which_jobs_are_one_slurm_job(bundle, slurm_jobs):
+    site = SITE.model_copy(update={"bundle": bundle})
+    train, evaluate, base, figure = (job(rule) for rule in ("train", "evaluate", "evaluate_base", "figure"))
+    after = {id(train): [evaluate, figure]}
+    found = bundles([train, evaluate, base], site, lambda job: after.get(id(job), []))
+    assert [[each.rule.name for each in parts] for parts in found] == slurm_jobs
 
 
 @pytest.mark.parametrize(
@@ -82,7 +120,7 @@ def test_a_later_attempt_asks_for_no_more_than_there_is():
 
 def test_a_dry_run_without_slurm_says_what_is_not_checked(monkeypatch, site_file):
     monkeypatch.setenv("PATH", "")
-    assert check_dry_run([job("train")], site_file) == (
+    assert check_dry_run([[job("train")]], SITE, site_file) == (
         f"{site_file}: not checked whether Slurm takes these jobs: sinfo: no such command; is Slurm installed on this "
         "machine?"
     )
@@ -91,7 +129,7 @@ def test_a_dry_run_without_slurm_says_what_is_not_checked(monkeypatch, site_file
 def test_a_dry_run_without_slurm_checks_what_needs_none(monkeypatch, site_file):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(StudyError, match="cpus_per_task: 'many' is not a whole number"):
-        check_dry_run([job("train", cpus_per_task="many")], site_file)
+        check_dry_run([[job("train", cpus_per_task="many")]], SITE, site_file)
 
 
 SHARED = {"gpu": replace(CLUSTER["gpu"], nodes=[replace(NODES[0], shards=16), NODES[1]])}
@@ -110,6 +148,6 @@ def test_another_number_of_shards_than_the_partition_has_is_refused(monkeypatch,
     site = SITE.model_copy(update={"shards_per_gpu": 8})
     half = job("train", gpu=1, gpu_parts=420)
     with pytest.raises(StudyError) as error:
-        check_jobs([half], site, tmp_path / "site.yaml", SHARED)
+        check_jobs([[half]], site, tmp_path / "site.yaml", SHARED)
     told = "site.yaml: shards_per_gpu: 8, and each GPU of partition gpu has 4; write that number"
     assert str(error.value).endswith(told)

@@ -1,21 +1,16 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from reward_ablation.cluster.submission import (
     Reminder,
-    batch_script,
     may_come_later,
     number_in,
     output_pattern,
     submission_limit,
     told_of_limit,
-    verdict,
 )
-from reward_ablation.system.exit_status import GOES_ON
+from reward_ablation.system.errors import StudyError
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 
@@ -77,42 +72,21 @@ def test_the_limit_on_the_number_of_jobs(named, limit):
     ],
 )
 def test_what_is_told_at_a_limit(limit, hint):
-    waits = "9 submissions wait here, and are made as other jobs end"
-    assert told_of_limit(limit, 9) == f"Slurm takes no more jobs now ({limit}): {waits}{hint}"
+    counts = "100 of 1,500 jobs are in, 37 done, 1,363 to go; they are submitted as others end"
+    assert told_of_limit(limit, 100, 37, 1363) == f"Slurm takes no more jobs now ({limit}): {counts}{hint}"
 
 
 def test_another_failure_is_no_limit():
     assert submission_limit("sbatch: Batch job submission failed: Invalid account") is None
 
 
-@pytest.mark.parametrize("folder", ["logs", 'a b/it\'s "$(touch PWNED)" `touch PWNED` $HOME \\ *'])
-@pytest.mark.parametrize(
-    ("snakemake", "command", "left"),
-    [
-        (0, None, 0),
-        (1, 3, 3),  # the rule's command has failed
-        (1, -9, 137),  # a signal has ended the rule's command
-        (1, None, GOES_ON),  # Snakemake itself has failed
-        (137, None, GOES_ON),
-    ],
-)
-def test_a_job_leaves_the_exit_status_of_its_command(tmp_path, folder, snakemake, command, left):
-    verdicts = tmp_path / folder
-    verdicts.mkdir(parents=True)
-    (verdicts / "7.status").write_text("3\n")  # of the same job before it was requeued
-    inner = f"from reward_ablation.cluster.submission import leave_status; leave_status({command})"
-    leave = f'{sys.executable} -c "{inner}"; ' if command is not None else ""
-    script = batch_script(f"({leave}exit {snakemake})", verdicts)
-    environment = {**os.environ, "SLURM_JOB_ID": "7"}
-    result = subprocess.run(["sh"], input=script, text=True, env=environment, cwd=tmp_path)
-    assert result.returncode == left
-    assert verdict(verdicts, "7") == left
-    assert verdict(verdicts, "8") is None
-    assert not list(tmp_path.rglob("PWNED"))
-
-
 def test_slurm_puts_nothing_of_its_own_into_a_folders_name():
     assert output_pattern(Path("/home/100%j/a %%x")) == "/home/100%%j/a %%%%x/%j.log"
+
+
+def test_a_folder_that_slurm_cannot_write_a_log_into_is_refused():
+    with pytest.raises(StudyError, match=r"^/home/back\\slash: Slurm writes no log into .*; start the study"):
+        output_pattern(Path("/home/back\\slash"))
 
 
 def test_a_message_comes_once_and_again_after_a_while():

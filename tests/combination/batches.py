@@ -26,7 +26,7 @@ def made_up_gram(components: int = 3, seed: int = 0, rank: int | None = None) ->
 
 
 def context(components: int = 3, completions: int = 48) -> dict:
-    """What `call_method` may pass on, for the components `a`, `b`, `c` and so on."""
+    """The context that `call_method` may pass to a method, for the components `a`, `b`, `c` and so on."""
     return {
         "names": tuple("abcdefgh"[:components]),
         "gram": made_up_gram(components),

@@ -1,4 +1,4 @@
-"""What holds for every method: shapes, groups, dead groups, one component, hostile scores."""
+"""Properties of every method: shapes, groups, dead groups, one component, hostile scores."""
 
 import json
 import warnings
@@ -139,7 +139,7 @@ def test_a_component_without_a_weight_changes_nothing(method):
     assert (found.advantages[:, 2] == 0).all()
 
 
-# Numbers of the parameters of the others are raw scores: they have tests of their own.
+# The numbers in the parameters of the other methods are raw scores. These methods have their own tests.
 @pytest.mark.parametrize("method", sorted(set(METHODS) - set(PARAMETERS)))
 def test_a_negative_weight_is_the_same_as_the_negative_component(method):
     scores, groups = made_up()

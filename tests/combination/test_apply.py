@@ -1,4 +1,4 @@
-"""From a config's method to a call: names, users' files, what comes in, and what a result must be."""
+"""From a config's method to a call: names, users' files, the arguments of a method, and checks of its result."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ NAMES = ("correctness", "format", "length")
 
 @pytest.fixture
 def user_method(tmp_path):
-    """Writes a user's method with a body; returns a function that combines by it."""
+    """A function that writes a user's method with the given body, and combines by it."""
 
     def written(body: str, arguments: str = "", weights=(1.0, 1.0, 1.0), parameters=None, **context):
         lines = "\n    ".join(body.splitlines())
@@ -130,7 +130,7 @@ def test_rescaling_needs_weights(user_method):
     assert found.weights.tolist() == [1, 1, 1]
     np.testing.assert_allclose(found.advantages, made_up()[0] / 4)
     user_method("return scores, {}", ", *, gram")  # nothing to rescale by
-    with pytest.raises(StudyError, match=r"^rescale: mine.py:mine reports no weights to rescale by; take"):
+    with pytest.raises(StudyError, match=r"^rescale: mine.py:mine reports no weights to rescale by; remove"):
         user_method("return scores, {}", parameters={"rescale": True})
 
 
@@ -179,8 +179,8 @@ def test_which_methods_ask_for_the_gram_matrix(tmp_path):
         ("", "nothing", {}, "^method: unknown method 'nothing'; methods here: cagrad, ctwa,"),
         ("", "../../x", {}, "^method: unknown method"),
         ("", "_common", {}, "^method: unknown method"),
-        ("", "mine.py:other", {}, "no function 'other'; functions there: none$"),
-        ("", "mine.py", {}, "is no path/to/file.py:function$"),
+        ("", "mine.py:other", {}, "no function 'other'; functions in the file: none$"),
+        ("", "mine.py", {}, "is not of the form path/to/file.py:function$"),
         ("", "other.py:mine", {}, "there is no file other.py in "),
         ("def mine(:", "mine.py:mine", {}, "mine.py does not load: SyntaxError"),
         ("\0", "mine.py:mine", {}, "mine.py does not load"),
@@ -220,7 +220,7 @@ def test_planning_calls_a_method_with_the_ranges_of_the_components():
     with pytest.raises(StudyError, match=r"^ranges: the range of 'length' is not known"):
         check("sa_mrpo", {}, NAMES, [1.0, 1.0, 1.0], bounds)
     check("sa_mrpo", {}, NAMES, [1.0, -1.0, 0.0], bounds)
-    with pytest.raises(StudyError, match=r"^at_least.format: 0.5 is above its highest score, 0;"):
+    with pytest.raises(StudyError, match=r"^at_least.format: 0.5 is above the highest score, 0;"):
         check("lagrangian", {"at_least": {"format": 0.5}}, NAMES, [1.0, 0.0, 0.0], bounds)
 
 

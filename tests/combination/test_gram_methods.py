@@ -20,7 +20,7 @@ SCALES = [1e-12, 1e-3, 1.0, 1e3]
 
 
 def weights_by(method, gram, weights=None, parameters=None, **context):
-    """Multipliers of a method, in its own scale with preferences that sum to 1."""
+    """Multipliers of a method for preferences that sum to 1, without rescaling."""
     gram = np.asarray(gram, float)
     count = len(gram)
     weights = np.full(count, 1 / count) if weights is None else np.asarray(weights, float)

@@ -1,4 +1,4 @@
-"""Advantages of the two aggregations against those that the trainer makes with torch."""
+"""Advantages of the two aggregations, compared with the trainer's, which uses torch."""
 
 import numpy as np
 import pytest

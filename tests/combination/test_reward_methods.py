@@ -1,4 +1,4 @@
-"""Methods on scores: at which parameters they are GRPO, GDPO or static weights, and numbers worked out by hand."""
+"""Methods on scores: the parameters at which they equal GRPO, GDPO or static weights, and numbers worked by hand."""
 
 import numpy as np
 import pytest
@@ -203,7 +203,7 @@ def test_a_schedule_starts_a_component_that_has_no_weight_and_may_change_its_sig
         ({"b": {"nan": 1}}, "^b: nan is not a number of at least 0|^b: 'nan' is not a step"),
         ({"b": {-1: 1}}, "^b: -1 is not a"),
         ({"b": {1: "x"}}, "^b.1: 'x' is not a finite number"),
-        ({"b": {"1": 1, "1.0": 2}}, "^b: step 1.0 is there twice"),
+        ({"b": {"1": 1, "1.0": 2}}, "^b: step 1.0 is written twice"),
     ],
 )
 def test_a_schedule_that_is_wrong_is_refused_in_one_line(parameters, message):
@@ -397,7 +397,7 @@ def test_a_constrained_component_without_scores_keeps_its_multiplier():
     [
         ({}, WEIGHTS, "^at_least: None is not a mapping with entries"),
         ({"at_least": {"d": 1}}, WEIGHTS, "^at_least: unknown component 'd'"),
-        ({"at_least": {"b": 1.5}}, WEIGHTS, "^at_least.b: 1.5 is above its highest score, 1; write less$"),
+        ({"at_least": {"b": 1.5}}, WEIGHTS, "^at_least.b: 1.5 is above the highest score, 1; write less$"),
         ({"at_least": {"b": "x"}}, WEIGHTS, "^at_least.b: 'x' is not a finite number"),
         ({"at_least": {"b": 0.5}}, [1.0, -1.0, 1.0], "^at_least.b: the component has a negative weight"),
         ({"at_least": {"b": 0.5}}, [0.0, 1.0, 0.0], "^at_least: no component with a weight is left"),

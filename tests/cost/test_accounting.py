@@ -10,13 +10,14 @@ from reward_ablation.cost.accounting import AT_ONCE, Allocation, allocations
 
 #: A job that ended, one that was put back into the queue while it ran, one that was cancelled before it began, one on a
 #: cluster that counts GPUs of a type alone, and one on a cluster that counts none.
+BEGAN = 1700000000.0
 ANSWER = """\
-1|COMPLETED|3|billing=3,cpu=3,gres/gpu:h200=2,gres/gpu=2,mem=3000M,node=1|s-1.train.a_seed0
-4|REQUEUED|5|billing=2,cpu=2,gres/gpu:h200=2,gres/gpu=2,mem=2000M,node=2|s-1.train.b_seed0
-4|COMPLETED|8|billing=2,cpu=2,gres/gpu:h200=2,gres/gpu=2,mem=2000M,node=2|s-1.train.b_seed0
-3|CANCELLED by 0|0||s-1.train.c_seed0
-6|TIMEOUT|60|billing=8,cpu=8,gres/gpu:h200=4,mem=8000M,node=1|s-1.train.d_seed0
-5|CANCELLED by 0|5|billing=1,cpu=1,mem=1000M,node=1|s-1.train.e_seed0
+1|COMPLETED|3|billing=3,cpu=3,gres/gpu:h200=2,gres/gpu=2,mem=3000M,node=1|1700000000|s-1.train.a_seed0
+4|REQUEUED|5|billing=2,cpu=2,gres/gpu:h200=2,gres/gpu=2,mem=2000M,node=2|1700000000|s-1.train.b_seed0
+4|COMPLETED|8|billing=2,cpu=2,gres/gpu:h200=2,gres/gpu=2,mem=2000M,node=2|1700000000|s-1.train.b_seed0
+3|CANCELLED by 0|0||None|s-1.train.c_seed0
+6|TIMEOUT|60|billing=8,cpu=8,gres/gpu:h200=4,mem=8000M,node=1|1700000000|s-1.train.d_seed0
+5|CANCELLED by 0|5|billing=1,cpu=1,mem=1000M,node=1|1700000000|s-1.train.e_seed0
 """
 
 
@@ -33,12 +34,12 @@ def sacct(tmp_path, monkeypatch) -> Path:
 
 def test_each_time_that_a_job_ran_counts(sacct):
     assert allocations(["1", "3", "4", "5", "6"]) == [
-        Allocation("1", "s-1.train.a_seed0", "COMPLETED", 3, 3, 2),
-        Allocation("4", "s-1.train.b_seed0", "REQUEUED", 5, 2, 2),
-        Allocation("4", "s-1.train.b_seed0", "COMPLETED", 8, 2, 2),
+        Allocation("1", "s-1.train.a_seed0", "COMPLETED", 3, 3, 2, BEGAN),
+        Allocation("4", "s-1.train.b_seed0", "REQUEUED", 5, 2, 2, BEGAN),
+        Allocation("4", "s-1.train.b_seed0", "COMPLETED", 8, 2, 2, BEGAN),
         Allocation("3", "s-1.train.c_seed0", "CANCELLED by 0", 0, 0, None),
-        Allocation("6", "s-1.train.d_seed0", "TIMEOUT", 60, 8, 4),
-        Allocation("5", "s-1.train.e_seed0", "CANCELLED by 0", 5, 1, None),
+        Allocation("6", "s-1.train.d_seed0", "TIMEOUT", 60, 8, 4, BEGAN),
+        Allocation("5", "s-1.train.e_seed0", "CANCELLED by 0", 5, 1, None, BEGAN),
     ]
 
 

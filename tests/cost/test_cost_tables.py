@@ -114,6 +114,20 @@ def test_the_accounting_counts_for_the_jobs_that_it_knows():
     assert told["cpu_hours_accounted"] == pytest.approx(8 * (900 + 3700 + 1000) / 3600, abs=1e-4)
 
 
+def test_of_a_job_that_went_on_with_the_evaluation_the_time_of_the_training_counts():
+    """Slurm started it three times: the first time in training, then from training to evaluation, then there."""
+    first, second = (JOB | {"parts": 2, "start": start, "seconds_before": 100.0} for start in (9000.0, 10000.0))
+    attempts = attempt(0, 4, 800, ended="killed", slurm=first), attempt(2, 10, 700, slurm=second)
+    had = [(9000.0, 900), (10000.0, 5000), (20000.0, 3000)]
+    known: Accounting = {("c", "12", NAME): [Allocation(**HAD | {"start": start, "seconds": s}) for start, s in had]}
+    told = cost(*attempts, accounting=known)
+    assert told["gpu_hours_accounted"] == pytest.approx(2 * (900 + 100 + 700) / 3600, abs=1e-4)
+    known["c", "15", NAME] = [Allocation(**HAD | {"id": "15", "start": 30000.0, "seconds": 900})]
+    elsewhere = second | {"id": "15", "start": 30000.0}
+    told = cost(attempt(0, 4, 800, ended="killed", slurm=first), attempt(2, 10, 700, slurm=elsewhere), accounting=known)
+    assert told["gpu_hours_accounted"] == pytest.approx(2 * (900 + 5000 + 3000 + 800) / 3600, abs=1e-4)
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -202,7 +216,9 @@ def test_the_answer_of_the_accounting_is_in_the_tables(root, tmp_path, monkeypat
     edit(root, slurm=JOB | {"name": "study-1f2e3d.train.{run}"})
     program = tmp_path / "bin" / "sacct"
     program.parent.mkdir()
-    lines = [f"12|COMPLETED|3600|cpu=8,gres/gpu=2|study-1f2e3d.train.first-00000000_seed{seed}" for seed in (0, 1)]
+    lines = [
+        f"12|COMPLETED|3600|cpu=8,gres/gpu=2|1700000000|study-1f2e3d.train.first-00000000_seed{seed}" for seed in (0, 1)
+    ]
     program.write_text(f"#!/bin/sh\nwhile read line; do echo $line; done <<END\n{chr(10).join(lines)}\nEND\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent))

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from reward_ablation.design.surface.check import LeftOut, as_alone, check_table, left_out, nearest
+from reward_ablation.design.surface.model import Surface
 from reward_ablation.design.surface.words import is_ahead, verdict
 
 from .surfaces import FIFTEEN, hill, measured
@@ -54,7 +55,7 @@ def test_errors_coverage_and_regret_by_hand(higher, picked, regret):
 
 def test_a_hill_is_predicted_better_than_by_any_rule_without_a_model():
     arms = measured(hill(FIFTEEN), FIFTEEN)
-    check = check_table(arms, left_out(arms, 0.95), higher_is_better=True)
+    check = check_table(arms, left_out(Surface(arms), 0.95), higher_is_better=True)
     assert is_ahead(check)
     assert verdict(check) == "The surface is ahead of the rules without a model."
     assert check.set_index("rule").loc["alone", "arms"] == 12  # all but the corners
@@ -63,7 +64,7 @@ def test_a_hill_is_predicted_better_than_by_any_rule_without_a_model():
 def test_noise_is_not_predicted_and_no_arm_is_suggested():
     rng = np.random.default_rng(3)
     arms = measured(0.5 + 0.02 * rng.normal(size=15), FIFTEEN)
-    check = check_table(arms, left_out(arms, 0.95), higher_is_better=True)
+    check = check_table(arms, left_out(Surface(arms), 0.95), higher_is_better=True)
     assert not is_ahead(check)
     assert "no arm is suggested" in verdict(check)
 

@@ -7,7 +7,15 @@ from scipy.stats import multivariate_normal, norm
 
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
 from reward_ablation.design.surface import model
-from reward_ablation.design.surface.model import Prediction, Scale, Surface
+from reward_ablation.design.surface.model import (
+    AMPLITUDES,
+    LENGTHS,
+    MANY_ARMS,
+    MeasuredArms,
+    Prediction,
+    Scale,
+    Surface,
+)
 
 from .surfaces import FIFTEEN, hill, measured, plain
 
@@ -102,3 +110,19 @@ def test_means_at_a_limit_are_half_an_answer_inside():
 def test_the_spread_of_seeds_comes_from_the_scale_on_which_seeds_are_compared(limits, expected):
     at = np.array([0.5 if limits == SHARE else 50.0])
     np.testing.assert_allclose(Scale(limits, 10**6).seed_variance(at, 0.3), expected**2, rtol=1e-5)
+
+
+def test_an_arm_that_is_left_out_by_the_inverse_is_as_after_another_fit():
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(3), MANY_ARMS + 20)
+    means = 0.4 + 0.3 * shares[:, 0] - 0.2 * shares[:, 1] * shares[:, 2] + rng.normal(0, 0.01, len(shares))
+    names, seeds, spreads = [f"arm{n}" for n in range(len(shares))], np.full(len(shares), 5), np.full(len(shares), 0.02)
+    arms = MeasuredArms(names, shares, means, seeds, spreads, 0.02, Scale(SHARE, 1000))
+    surface = Surface(arms)
+    assert len(surface.weights) < len(LENGTHS) * len(AMPLITUDES)  # hardly likely models are left out
+    found = surface.left_out()
+    for arm in (0, 50, 119):
+        fitted = Surface(arms.without(arm)).predict(shares[[arm]])
+        assert found.estimate[arm] == pytest.approx(fitted.estimate[0], rel=1e-4)
+        assert found.variance[arm] == pytest.approx(fitted.variance[0], rel=0.01)
+    assert found.degrees == fitted.degrees

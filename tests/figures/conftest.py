@@ -78,6 +78,21 @@ STUDIES = {
         problems=4,
         sample_grams=True,
     ),
+    "many arms": MadeUpStudy(
+        arms={
+            f"arm_{n:02}_{LONG}"[:60] if n % 2 else f"arm_{n:02}": dict(
+                zip(THREE, (1 - n / 50, n / 50, n % 7 / 7), strict=True)
+            )
+            for n in range(48)
+        },
+        steps=12,
+        rollouts=8,
+        problems=2,
+        layers=1,
+        keep_models=6,
+        gradients_every=3,
+        sample_grams=True,
+    ),
     "one component": MadeUpStudy(arms={"only": {"a": 1.0}}, steps=2),
 }
 

@@ -249,7 +249,7 @@ def test_a_value_between_two_gaps_has_a_marker(made_up):
         arm="equal_weights", seed=0, layer="all", component_a="correctness", component_b="format", definition="alone"
     )
     table["folding_error"] = 0.0
-    figure = similarity_steps(table, made_up("four arms").study)
+    figure = similarity_steps(table, pd.DataFrame(), made_up("four arms").study)
     assert 8 in line(figure.axes[0], "equal_weights").get_markevery()
 
 

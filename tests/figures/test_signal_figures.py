@@ -23,6 +23,9 @@ from specs import arm_spec
 
 THREE = ["correctness", "format", "length"]
 
+#: The table by which arms are chosen where a study has many.
+NONE = pd.DataFrame()
+
 
 def study(**changes) -> StudyFile:
     return StudyFile.model_validate(MadeUpStudy(**changes).plan())
@@ -54,7 +57,7 @@ def test_signals_have_a_panel_each():
     one = study()
     quantities = [("no_signal", None), ("variance", None), ("tokens_correct", THREE[0]), ("tokens_wrong", THREE[0])]
     quantities += [(quantity, name) for quantity in ("advantage_share", "covariance") for name in THREE]
-    figure = signals(signal_rows(one, quantities), one)
+    figure = signals(signal_rows(one, quantities), NONE, one)
     titles = [axes.get_title(loc="left").replace("\n", " ") for axes in figure.axes]
     assert titles[:3] == ["without any advantage", "length of right completions", "length of wrong completions"]
     assert titles[-1].startswith("length: covariance")
@@ -68,21 +71,21 @@ def test_lengths_by_correctness_are_shown_where_they_are_known():
         ("no_signal", None),
         *((quantity, name) for quantity in ("advantage_share", "covariance") for name in THREE),
     ]
-    assert len(signals(signal_rows(one, quantities), one).axes) == 7
+    assert len(signals(signal_rows(one, quantities), NONE, one).axes) == 7
 
 
 def test_predictors_show_estimates_with_their_intervals():
     one = study()
     rows = [(arm, "variance", name, 0.2, -0.1, 0.6, 2, 40, 4) for arm in one.arm_names for name in THREE]
     columns = ["arm", "predictor", "component", "estimate", "low", "high", "seeds", "steps", "window"]
-    figure = predictors(pd.DataFrame(rows, columns=columns), one)
+    figure = predictors(pd.DataFrame(rows, columns=columns), NONE, one)
     assert [axes.get_title(loc="left") for axes in figure.axes] == THREE
     bar = next(bar for bar in figure.axes[1].containers if bar.get_label() == "length_only")
     assert bar.lines[0].get_ydata()[0] == 0.2
     assert bar.lines[2][0].get_segments()[0][:, 1] == pytest.approx([-0.1, 0.6])
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["variance in groups"]
     assert "the 4 steps after it" in words(figure)
-    assert "too few steps" in words(predictors(pd.DataFrame(columns=columns), one))
+    assert "too few steps" in words(predictors(pd.DataFrame(columns=columns), NONE, one))
 
 
 def similarities(values: np.ndarray, arms=("correctness_only",), pair=("correctness", "format")) -> pd.DataFrame:
@@ -194,10 +197,10 @@ def test_a_study_without_a_map_says_why():
     effects, points, check = (table.iloc[:0] for table in maps(one))
     assert "do not say what other weights would do" in words(what_if(effects, points, check, one))
     assert "gradients.every is 0" in words(what_if(effects, points, check, off))
-    assert "gradients.every is 0" in words(what_if_check(check, agreements(0, 0), off))
+    assert "gradients.every is 0" in words(what_if_check(check, agreements(0, 0), NONE, off))
     single = study(arms={"x": {"a": 1.0}})
     assert "one component" in words(what_if(effects, points, check, single))
-    assert "there is one arm" in words(what_if_check(check, agreements(0, 0), single))
+    assert "there is one arm" in words(what_if_check(check, agreements(0, 0), NONE, single))
 
 
 def agreements(ahead: float, margin: float, changes: int = 6) -> pd.DataFrame:
@@ -213,7 +216,7 @@ def agreements(ahead: float, margin: float, changes: int = 6) -> pd.DataFrame:
 
 def test_predictions_and_observations_have_all_intervals():
     one = study()
-    figure = what_if_check(maps(one)[2], agreements(0.4, 0.1), one)
+    figure = what_if_check(maps(one)[2], agreements(0.4, 0.1), NONE, one)
     filled, hollow = [bar for bar in figure.axes[0].containers if bar.get_label() == "correctness_only"]
     across, along = (segments.get_segments()[0] for segments in filled.lines[2])
     assert filled.lines[0].get_xdata()[0] == hollow.lines[0].get_xdata()[0] == 1  # as shares of the largest of a rule
@@ -243,12 +246,12 @@ def test_harm_shows_shares_with_their_intervals():
     rows = [(arm, name, 0.1, 0.02, 0.3, 2, 40, "seeds") for arm in one.arm_names for name in THREE]
     columns = ["arm", "component", "estimate", "low", "high", "seeds", "steps", "interval"]
     table = pd.DataFrame(rows, columns=columns)
-    panel = harm(table, one).axes[0]
+    panel = harm(table, NONE, one).axes[0]
     bar = next(bar for bar in panel.containers if bar.get_label() == "length_only")
     assert list(bar.lines[0].get_ydata()) == [0.1] * 3
     assert bar.lines[2][0].get_segments()[0][:, 1] == pytest.approx([0.02, 0.3])
-    assert "5\u00a0% false discoveries" in words(harm(table, one))
-    assert "do not say what other weights would do" in words(harm(table.iloc[:0], one))
+    assert "5\u00a0% false discoveries" in words(harm(table, NONE, one))
+    assert "do not say what other weights would do" in words(harm(table.iloc[:0], NONE, one))
 
 
 def test_corners_and_centre_of_the_simplex():

@@ -1,4 +1,4 @@
-"""Explicit row gradients of a made-up step, and what follows from them by plain loops."""
+"""Explicit row gradients of a made-up step, and their inner products by plain loops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rows:
         return np.einsum("vr,lrp->lvp", self.coefficients[:, rows], self.gradients[:, rows])
 
     def known(self) -> list[Block]:
-        """What a run knows of them: products inside blocks."""
+        """The blocks as a run has them: with inner products inside blocks only."""
         return [
             Block(
                 np.einsum("lrp,lsp->lrs", self.gradients[:, here], self.gradients[:, here]),
@@ -39,7 +39,7 @@ class Rows:
         ]
 
     def across(self) -> np.ndarray:
-        """(L, V, V) products over the pairs of different blocks: those of the sums less those inside."""
+        """(L, V, V) products over the pairs of different blocks: products of the sums minus products inside blocks."""
         whole = self.vectors()
         inside = [self.vectors(self.blocks == block) for block in np.unique(self.blocks)]
         return whole @ whole.swapaxes(1, 2) - sum(part @ part.swapaxes(1, 2) for part in inside)
@@ -71,7 +71,7 @@ def made_up_rows(
     families: int = 1,
     blocks: int = 1,
 ) -> Rows:
-    """Random row gradients with something in common; groups lie across blocks, families within one."""
+    """Random row gradients with a common part. A group may span several blocks, a family lies within one block."""
     rng = np.random.default_rng(seed)
     completions = np.repeat(np.arange(prompts * group), families)
     shape = layers, len(completions), 7

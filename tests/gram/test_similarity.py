@@ -87,7 +87,7 @@ def test_a_row_per_layer_definition_and_pair_in_order():
 
 
 def jackknife_by_hand(rows: Rows, layer: int, a: int, b: int, name: str) -> tuple[float, float]:
-    """Interval from one prompt left out at a time, each time computed anew; across blocks held fixed."""
+    """Interval from leaving out one prompt at a time and computing all anew, with `across` held fixed."""
     across = rows.across()
     estimates = []
     for left_out in [None, *np.unique(rows.prompts)]:
@@ -159,7 +159,7 @@ def test_one_prompt_has_no_interval():
 
 @pytest.mark.parametrize("elsewhere", [0.0, 1e-8])
 def test_a_gradient_of_a_single_prompt_has_no_interval(elsewhere):
-    """Without that prompt nothing but rounding is left, so how far the cosine hangs on it cannot be told."""
+    """Without that prompt only rounding errors remain, so that its influence on the cosine cannot be known."""
     rows = made_up_rows()
     rows.coefficients[1] *= np.where(rows.prompts == 11, 1.0, elsewhere)
     row = pair(table_of(rows), "all", "a", "b")
@@ -202,7 +202,7 @@ def test_the_order_of_rows_means_nothing_and_parts_add_up(seed, prompts, group, 
 
 
 def test_intervals_cover_the_truth():
-    """300 simulated steps of 16 prompts; the truth is the cosine of as many completions as one likes.
+    """300 simulated steps of 16 prompts. The true value is the cosine for very many completions.
 
     Rows are independent with expected square length 7 and advantages correlated by .5: the true cosine is .5.
     """

@@ -5,7 +5,7 @@ import time
 
 
 def children(pid):
-    """Processes that a process has started and that are there."""
+    """Processes that a process has started and that still exist."""
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
     return [int(line) for line in found.stdout.split()]
 

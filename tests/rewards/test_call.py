@@ -158,7 +158,7 @@ def test_an_error_while_scores_are_yielded_shows_the_users_own_line(tmp_path):
 
 
 def test_an_error_of_storage_or_of_the_gpu_stays_what_it_is(tmp_path):
-    """Training knows what to do with them."""
+    """Training handles these errors itself."""
     text = "def f(completions, **columns):\n    raise OSError(28, 'No space left on device')\n"
     with pytest.raises(OSError, match="No space left"):
         load_component("mine.py:f", {}, written(tmp_path, text), "mine")(**BATCH)

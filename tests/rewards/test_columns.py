@@ -1,4 +1,4 @@
-"""JSON columns reach reward functions as values of their own."""
+"""JSON columns reach reward functions as decoded values that no two calls share."""
 
 import asyncio
 

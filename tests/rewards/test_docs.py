@@ -1,4 +1,4 @@
-"""The docs are what the code does: their worked examples run, and their table names every component."""
+"""The docs agree with the code: their worked examples run, and their table names every component."""
 
 import doctest
 import re

@@ -67,10 +67,10 @@ def test_the_name_of_one_component_is_not_the_name_of_another(root):
     [
         ("corectness", {}, "unknown function 'corectness'; functions here: answer_format, boxed_answer"),
         ("__init__", {}, "unknown function"),
-        ("mine.py", {}, "is no path/to/file.py:function"),
-        ("mine.py:", {}, "is no path/to/file.py:function"),
+        ("mine.py", {}, "is not of the form path/to/file.py:function"),
+        ("mine.py:", {}, "is not of the form path/to/file.py:function"),
         ("absent.py:f", {}, "there is no file absent.py"),
-        ("mine.py:long", {}, "no function 'long'; functions there: brevity, longest"),
+        ("mine.py:long", {}, "no function 'long'; functions in the file: brevity, longest"),
         ("broken.py:f", {}, "broken.py does not load: SyntaxError"),
         ("failing.py:f", {}, "failing.py, line 2, `LIMIT = {}['limit']`: KeyError: 'limit'"),
         ("exiting.py:f", {}, "exiting.py, line 1, `raise SystemExit('no')`: SystemExit: no"),
@@ -114,7 +114,7 @@ def test_checking_a_config_imports_nothing_heavy(root):
 
 
 def test_a_users_file_imports_from_the_folder_where_the_study_is(root):
-    """Wherever this process was started: the jobs are started there."""
+    """Imports work wherever this process was started, because the jobs start in the study's folder."""
     (root / "my_helper_of_lengths.py").write_text("def half(length):\n    return length / 2\n")
     (root / "importing.py").write_text(
         "from my_helper_of_lengths import half\n\n"
@@ -147,7 +147,7 @@ def f(completions, completion_ids, *, limit: int = 2, judge: Judge | None = None
 
 
 def test_a_users_file_imports_from_its_own_folder_last(root):
-    """Also while it scores, and never instead of what is installed."""
+    """Also while the function scores, and never in place of an installed module."""
     folder = root / "my_rewards"
     folder.mkdir()
     (folder / "beside.py").write_text(BESIDE)
@@ -228,7 +228,7 @@ def test_an_error_never_shows_a_secret(judge, capsys, completion, told):
 
 
 def test_a_parameter_may_be_called_env(judge):
-    """Only a parameter's value is `{env: NAME}`; all parameters together are not."""
+    """Only the value of a parameter can be `{env: NAME}`, not all parameters together."""
     environment = {"STAGE": "staging", "staging": "production"}
     for value in ("staging", {"env": "STAGE"}):
         component = load_component("judge.py:named_env", {"env": value}, judge, "judge", environment)

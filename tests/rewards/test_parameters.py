@@ -1,4 +1,4 @@
-"""Markers of parameters: by the type hints of a function, and not by their values."""
+"""Markers of parameters come from the type hints of a function, not from the values."""
 
 from pathlib import Path
 

@@ -33,7 +33,8 @@ def _clear_cluster(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def undisturbed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> ClusterStudy:
     """A study of two runs that nothing went wrong in, in a folder that shells and Slurm must have quoted."""
-    study = ClusterStudy(tmp_path_factory.mktemp("undisturbed") / "100%j of it's space", cluster)
+    folder = tmp_path_factory.mktemp("undisturbed") / "100%j of it's $HOME $(touch PWNED) space"
+    study = ClusterStudy(folder, cluster)
     status, told = study.train()
     assert status == 0, told
     return study
@@ -45,3 +46,13 @@ def study(undisturbed: ClusterStudy, tmp_path: Path) -> Iterator[ClusterStudy]:
     made = undisturbed.beside(tmp_path / "study")
     yield made
     made.end()
+
+
+@pytest.fixture(scope="session")
+def evaluated(undisturbed: ClusterStudy, tmp_path_factory: pytest.TempPathFactory) -> ClusterStudy:
+    """The same study with its evaluations, each in the Slurm job of its run, that nothing went wrong in."""
+    study = undisturbed.beside(tmp_path_factory.mktemp("evaluated") / "study")
+    study.site["bundle"] = "run"
+    status, told = study.train()
+    assert status == 0, told
+    return study

@@ -47,6 +47,17 @@ def slow(completions, **columns):
     return [0.0] * len(completions)
 '''
 
+#: What Python does first, by which a test holds evaluations up as long as there is a file `hold`.
+HOLD = """
+import sys
+import time
+from pathlib import Path
+
+if "reward_ablation.evaluation" in sys.orig_argv:
+    while Path("hold").exists():
+        time.sleep(0.1)
+"""
+
 #: Two runs of some steps each.
 STUDY = {
     **copy.deepcopy(TINY),
@@ -145,9 +156,32 @@ class ClusterStudy:
         return self.run(*self.targets(), **options)
 
     def targets(self) -> list[str]:
-        """The runs' records."""
-        runs = resolve(self.config, "config.yaml", self.folder).runs
-        return [f"results/{self.config['name']}/runs/{name}/run.json" for name in runs]
+        """The runs' records; where the runs' evaluations follow in the same Slurm jobs, their answers, too."""
+        study = resolve(self.config, "config.yaml", self.folder)
+        root = f"results/{self.config['name']}"
+        targets = [f"{root}/runs/{name}/run.json" for name in study.runs]
+        if self.site.get("bundle"):
+            targets += [
+                f"{root}/{study.answers_folder}/{name}/{data}.parquet" for name in study.runs for data in study.datasets
+            ]
+        return targets
+
+    def hold_evaluations(self) -> None:
+        """Have the evaluations of the next starts wait until `release`."""
+        (self.folder / "first").mkdir()
+        (self.folder / "first" / "sitecustomize.py").write_text(HOLD)
+        paths = [str(self.folder / "first"), self.environment.get("PYTHONPATH", "")]
+        self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        (self.folder / "hold").touch()
+
+    def release(self) -> None:
+        """Have evaluations wait no longer."""
+        (self.folder / "hold").unlink()
+
+    def slurm_jobs(self) -> list[str]:
+        """The Slurm jobs of the study by their names without the study, ended ones too, in order of their numbers."""
+        jobs = sorted(self.cluster.jobs(), key=lambda job: int(job.id))
+        return [job.name.removeprefix(f"{self.prefix}.") for job in jobs if self.prefix in job.name]
 
     def slow(self, seconds: float = 0.3) -> None:
         """Have each training step take so many seconds more."""
@@ -173,8 +207,9 @@ class ClusterStudy:
         return {path.parts[-3].rpartition("-")[0]: json.loads(path.read_text()) for path in paths}
 
     def digests(self) -> dict[str, str]:
-        """Digests of what the runs have written, their records left out: these tell times."""
-        paths = sorted(path for path in self.results.glob("runs/*/*/**/*") if path.is_file())
+        """Digests of what the runs and their evaluations have written, records left out: these tell times."""
+        folders = ("runs/*/*/**/*", "evaluation/*/*/seed*/*.parquet")
+        paths = sorted(path for of in folders for path in self.results.glob(of) if path.is_file())
         shown = [path for path in paths if not path.name.startswith(".") and path.name != "run.json"]
         return {str(path.relative_to(self.results)): hashlib.sha256(path.read_bytes()).hexdigest() for path in shown}
 

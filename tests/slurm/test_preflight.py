@@ -130,7 +130,7 @@ def test_a_dry_run_checks_what_a_start_would(study: ClusterStudy, cluster: Clust
     before = {job.id for job in cluster.jobs()}
     status, said = study.run("--dry-run")
     assert status == 0, said
-    assert "site.yaml: Slurm takes these jobs (evaluate, train)" in said
+    assert "site.yaml: Slurm takes these 5 jobs: 3 evaluate, 2 train" in said
     study.site["partition"] = "gpuu"
     status, said = study.run("--dry-run")
     assert status == 1

@@ -22,7 +22,7 @@ def test_a_study_to_its_figures(study: ClusterStudy, undisturbed: ClusterStudy, 
     assert sorted(name.partition("-")[0] for name in jobs) == [
         "evaluate.one",
         "evaluate.two",
-        "evaluate_base.test",
+        "evaluate_base",
         "train.one",
         "train.two",
     ], "and nothing that takes seconds"

@@ -12,7 +12,6 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from reward_ablation.start.job_commands import (
     check_config_files,
-    check_passed_on,
     shell_prefix,
     shorten_failed_commands,
 )
@@ -27,46 +26,6 @@ def test_the_programs_of_the_environment_come_first_whatever_its_folder_is_calle
     path = subprocess.run(command, cwd=tmp_path, env={"PATH": "/bin:/usr/bin"}, capture_output=True, text=True)
     assert path.stdout == f"{HOSTILE}:/bin:/usr/bin", path.stderr
     assert not (tmp_path / "PWNED").exists()
-
-
-@pytest.mark.parametrize(
-    ("path", "passed"),
-    [
-        ("/home/me/study", True),
-        ("/home/me/a study", True),
-        ("/home/me/it's mine", True),
-        ('/home/me/"mine"', True),
-        ("/home/me/$(touch PWNED) `touch PWNED`", True),  # Snakemake's single quotes hold it
-        ("/home/me/{run} <results> 100%j ünï", True),
-        ("/home/me/it's $(touch PWNED)", False),  # its double quotes do not
-        ("/home/me/it's `touch PWNED`", False),
-        ("/home/me/it's $HOME", False),
-        ('/home/me/it\'s "mine"', False),
-        ("/home/me/back\\slash", False),
-        ("/home/me/two\nlines", False),
-        ("'/home' $(touch PWNED)", False),  # taken for quoted already
-    ],
-)
-def test_a_path_that_jobs_would_not_get_as_it_is_is_refused(path, passed, tmp_path):
-    from snakemake_interface_executor_plugins.utils import format_cli_arg
-
-    if passed:
-        check_passed_on([path], "/usr/bin/python")
-        command = format_cli_arg("printf %s", path)
-        printed = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
-        assert printed.stdout == path
-        assert not (tmp_path / "PWNED").exists()
-        return
-    with pytest.raises(StudyError, match="Snakemake cannot write this path into the command of a job") as error:
-        check_passed_on(["/fine", path], "/usr/bin/python")
-    assert str(error.value).isprintable()
-
-
-def test_a_python_that_must_be_quoted_is_refused():
-    with pytest.raises(
-        StudyError, match=r"^/my env/bin/python: Snakemake cannot .* install the workflow \(make install"
-    ):
-        check_passed_on([], "/my env/bin/python")
 
 
 @pytest.mark.parametrize(

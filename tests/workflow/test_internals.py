@@ -19,6 +19,8 @@ from reward_ablation.start.internals import (
     is_dry_run,
     is_main,
     jobs_to_submit,
+    keep_updated,
+    latency_wait,
     limit,
     local_cores,
     once_planned,
@@ -157,6 +159,80 @@ def test_ready_jobs_start_by_priority_functions_of_their_wildcards(tmp_path, sch
     snakemake(tmp_path, "--scheduler", scheduler)
     of_runs = [f"{what} {run}" for run in "321" for what in ("train", "evaluate")]
     assert (tmp_path / "order").read_text().splitlines() == ["evaluate base", *of_runs]
+
+
+OF_JOBS = """
+from reward_ablation.start.internals import (
+    followers,
+    keep_updated,
+    needed_jobs,
+    shell_command,
+    waits_only_for,
+)
+
+
+shell.prefix("set -u; {{ ")
+
+
+rule all:
+    input:
+        "1.answers",
+
+
+rule train:
+    output:
+        "{run}.model",
+    shell:
+        "touch {output:q}"
+
+
+rule other:
+    output:
+        "other",
+    shell:
+        "touch {output:q}"
+
+
+rule evaluate:
+    input:
+        "{run}.model",
+        "other",
+    output:
+        update("{run}.answers"),
+    params:
+        text="{{$(touch PWNED)}} it's",
+    shell:
+        "printf %s {params.text:q} > {output:q}; exit 1"
+
+
+onstart:
+    shell.prefix("")
+    jobs = {job.rule.name: job for job in needed_jobs(workflow)}
+    print("after train:", [job.rule.name for job in followers(workflow, jobs["train"])])
+    print("after evaluate:", [job.rule.name for job in followers(workflow, jobs["evaluate"])])
+    print("free:", waits_only_for(workflow, jobs["evaluate"], jobs["train"]))
+    print("free:", waits_only_for(workflow, jobs["other"], jobs["train"]))
+    shell.prefix("set -u; {{ ")
+    print("command:", shell_command(jobs["evaluate"]))
+    shell.prefix("")
+    keep_updated(workflow)
+"""
+
+
+def test_what_a_submission_takes_of_jobs_and_updated_outputs_of_failed_ones_stay(tmp_path):
+    (tmp_path / "Snakefile").write_text(OF_JOBS)
+    (tmp_path / "1.answers").write_text("earlier")
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--forceall"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 1
+    lines = result.stdout.splitlines()
+    assert "after train: ['evaluate']" in lines
+    assert "after evaluate: ['all']" in lines
+    assert [line for line in lines if line.startswith("free:")] == ["free: False", "free: True"]
+    [command] = [line.removeprefix("command: set -u; { ") for line in lines if line.startswith("command:")]
+    assert subprocess.run(["bash", "-c", command], cwd=tmp_path).returncode == 1
+    assert (tmp_path / "1.answers").read_text() == "{{$(touch PWNED)}} it's", "the failed job's own, not removed"
+    assert not (tmp_path / "PWNED").exists()
 
 
 def test_jobs_of_the_highest_priority_are_submitted_first():
@@ -342,6 +418,8 @@ def test_a_snakemake_that_reports_failures_elsewhere_is_one_line(monkeypatch):
         (lambda workflow: limit(workflow, "gpu"), "global_resources"),
         (lambda workflow: set_limit(workflow, "gpu", 1), "register_resource"),
         (jobs_to_submit, "_localrules"),
+        (latency_wait, "execution_settings.latency_wait"),
+        (keep_updated, "persistence"),
     ],
 )
 def test_a_part_that_is_gone_is_one_line(use, part):

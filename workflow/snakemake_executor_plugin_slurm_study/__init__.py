@@ -5,9 +5,11 @@ there,
 
 - jobs are named after the study, the arm and the seed, and take what they ask for from one site file;
 - jobs of an earlier Snakemake that still wait or run are taken over and not submitted again;
+- the evaluation of a run may follow the training in the same Slurm job;
+- a study of more jobs than Slurm takes at a time is submitted in the order of priorities, as jobs end;
 - what cannot run on this cluster is refused before anything is submitted;
 - a controller that does not answer, a job that was preempted, or one that Slurm has forgotten does not hang a study;
-- a job is one Snakemake that runs the rule's command itself, not one that starts another by `srun`.
+- a job runs the rule's command itself, and no Snakemake.
 """
 
 import asyncio
@@ -17,45 +19,49 @@ import shlex
 import sys
 import threading
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import snakemake_executor_plugin_slurm as slurm_plugin
-from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 
+from reward_ablation.cluster.bundle import bundles, request_of_parts
 from reward_ablation.cluster.command import SlurmError, ask
-from reward_ablation.cluster.job_names import digest_of, job_name, params_in, prefix
+from reward_ablation.cluster.job_names import comment, digest_of, job_name, prefix
 from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
-from reward_ablation.cluster.preflight import check_jobs, no_room, within_limits
-from reward_ablation.cluster.request import arguments, request_of
+from reward_ablation.cluster.preflight import check_jobs, within_limits
+from reward_ablation.cluster.request import arguments
+from reward_ablation.cluster.script import Part, batch_script
 from reward_ablation.cluster.site import read_site
 from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs, partitions
 from reward_ablation.cluster.submission import (
     Reminder,
-    batch_script,
     may_come_later,
     number_in,
     output_pattern,
     submission_limit,
-    told_of_limit,
     verdict,
 )
 from reward_ablation.start.internals import (
-    by_priority,
+    followers,
     jobs_to_submit,
+    keep_updated,
     last_attempt,
-    needed_jobs,
-    passed_on_as_text,
+    latency_wait,
+    shell_command,
     variable,
+    waits_only_for,
 )
-from reward_ablation.start.job_commands import check_config_files, check_passed_on
+from reward_ablation.start.job_commands import check_config_files
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 
+from .feeder import Feeder, NoRoom
+from .room import Room
 from .settings import ExecutorSettings as ExecutorSettings
+from .slots import TELL_EVERY, Progress, Slot, slot_of, taken_over, words_of
 
 # Snakemake imports its plugins before it reads config files, and reads them before any code of the workflow.
 with one_line_errors():
@@ -66,8 +72,8 @@ common_settings = slurm_plugin.common_settings
 #: Seconds that `sbatch` may take: a busy controller has it wait.
 SUBMISSION = 300.0
 
-#: Seconds between two words on what lasts: a controller that does not answer, a limit that is reached.
-TELL_EVERY = 300.0
+#: Seconds after which a submission is tried again that Slurm had no room for, though none of our jobs has ended.
+TRY_EVERY = 60.0
 
 #: A file of partitions of the parent plugin, which chooses among them; here the site file does.
 PARTITIONS_OF_PARENT = "SNAKEMAKE_SLURM_PARTITIONS"
@@ -75,6 +81,9 @@ PARTITIONS_OF_PARENT = "SNAKEMAKE_SLURM_PARTITIONS"
 
 class Executor(slurm_plugin.Executor):
     """Submits, watches and takes over jobs."""
+
+    #: Whether all attributes are there: the thread that watches jobs begins before.
+    checked = False
 
     def __post_init__(self, test_mode: bool = False) -> None:
         unread = unread_variables(os.environ)
@@ -88,98 +97,104 @@ class Executor(slurm_plugin.Executor):
 
     def _check(self) -> None:
         """Refuse by a StudyError all that can be known to go wrong before the first submission."""
-        check_passed_on(passed_on_as_text(self.workflow), sys.executable)
+        keep_updated(self.workflow)
         self.study = variable(self.workflow, "study")
         self.of_study = prefix(self.study.config.name, self.study.root / self.study.config.root)
         if self.executor_settings.logdir is None:
             self.slurm_logdir = (self.study.root / self.study.config.root / "logs" / "slurm").resolve()
+        output_pattern(self.slurm_logdir)
         self.site = read_site(self.executor_settings.site)
         self.outcomes = Outcomes(self.executor_settings.patience)
         self.ending = threading.Event()
         self.cancelled: set[str] = set()
         self.memory_factors: dict[str, int] = {}
-        self.unreachable, self.at_limit = Reminder(TELL_EVERY), Reminder(TELL_EVERY)
-        self.to_submit: set[str] = set()
-        self.room_lock, self.room_checked = threading.Lock(), False
-        self.no_room: str | None = None
+        self.unreachable = Reminder(TELL_EVERY)
+        self.feeder = Feeder(TRY_EVERY)
+        self.leaving: dict[str, str] = {}  # by a job's name: the number of the Slurm job that is still ending
+        self.room = Room(self.workflow, self.study)
         try:
             self.cluster = partitions()
             live = live_jobs(self.of_study, my_jobs())
         except SlurmError as error:
             raise StudyError(f"{error}; start this on a machine where `sinfo` answers") from None
-        self.earlier = {name: job for name, job in live.items() if not job.ending}
-        self.leaving = {name: job.id for name, job in live.items() if job.ending}
         needed = jobs_to_submit(self.workflow)
         if grouped := next((job for job in needed if job.group is not None), None):
             raise StudyError(
-                f"--groups: {grouped.rule.name}: each job of a study is a Slurm job of its own; leave it out"
+                f"--groups: {grouped.rule.name}: `bundle` in the site file says which jobs are one Slurm job; leave "
+                "the option out"
             )
         jobs = {self._name(job): job for job in needed}
-        new = [job for name, job in jobs.items() if name not in self.earlier]
+        for job in live.values():
+            if job.ending:
+                self.leaving |= dict.fromkeys(slot_of(job, jobs).names, job.id)
+        #: By a job's name: the Slurm job that does the job already, or does it after others.
+        self.there = taken_over([job for job in live.values() if not job.ending], jobs, self.logger)
+        slurm_jobs = bundles(needed, self.site, partial(followers, self.workflow))
+        new = [parts for parts in slurm_jobs if self._name(parts[0]) not in self.there]
         check_jobs(new, self.site, self.executor_settings.site, self.cluster)
-        self._check_earlier(jobs)
-
-    def _check_earlier(self, jobs: dict[str, JobExecutorInterface]) -> None:
-        """Tell of jobs of an earlier start; refuse those that make by other code what this one is to make."""
-        for name, earlier in self.earlier.items():
-            job = jobs.get(name)
-            if job is None:
-                self.logger.warning(
-                    f"warning: Slurm job {earlier.id} of an earlier start ({name}) makes nothing that this one needs; "
-                    f"`scancel {earlier.id}` ends it"
-                )
-            elif params_in(earlier.comment) != digest_of(job.params):
-                raise StudyError(
-                    f"Slurm job {earlier.id} of an earlier start still works on {_what(job)}, with other code or "
-                    f"settings; end it with `scancel {earlier.id}`, or wait for it, then run the same command again"
-                )
-        adopted = [job.id for name, job in self.earlier.items() if name in jobs]
-        if adopted:
-            self.logger.info(
-                f"jobs of an earlier start still wait or run, and are not submitted again: Slurm jobs "
-                f"{', '.join(adopted)}"
-            )
-
-    def additional_general_args(self) -> str:
-        """The job's own Snakemake runs the rule's command: no second Snakemake, no `srun` between."""
-        return "--executor local --jobs 1"
+        self.progress = Progress(len(slurm_jobs))
+        self.checked = True
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
-        """Take over the jobs of an earlier start at once, and submit the others, which may have to wait.
+        """Take over at once what a Slurm job does already, and have the others submitted, which may have to wait.
 
         Jobs that wait start in the order of their submission, as far as Slurm goes by that. Snakemake hands them over
         in no order.
         """
-        earlier = [job for job in jobs if self._name(job) in self.earlier]
-        others = by_priority(job for job in jobs if self._name(job) not in self.earlier)
-        self.to_submit.update(map(self._name, others))
-        super().run_jobs(others)
-        for job in earlier:
+        others = [job for job in jobs if self._name(job) not in self.there]
+        taken_over = [job for job in jobs if self._name(job) in self.there]
+        for job in others:
+            self.run_job_pre(job)
+        self.feeder.add(others)
+        for _ in others:
+            self._job_submission_executor.submit(self._feed)
+        for job in taken_over:
             self.run_job_pre(job)
             self.run_job(job)
 
+    def _feed(self) -> None:
+        """Submit the next job, when Slurm has room."""
+        while job := self.feeder.next():
+            try:
+                self.run_job(job)
+            except NoRoom as limit:
+                self.feeder.refuse(job, str(limit))
+            else:
+                return self.feeder.settle()
+
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Submit a job, or take over the one of an earlier start that does its work."""
+        """Submit a job, or take over the Slurm job that does its work.
+
+        Raises
+        ------
+        NoRoom
+            Slurm takes no more jobs now.
+        """
         try:
-            self._check_room()
-            earlier = self.earlier.pop(self._name(job), None)
-            if leaving := self.leaving.pop(self._name(job), None):
-                self._wait_for_end(job, leaving)
-            number, how = (earlier.id, "is the work of") if earlier else self._submitted(job)
-            log = self._log(job, number)
-            self.logger.info(f"{_what(job)}: {how} Slurm job {number} (log: {log})")
-            self._report_job_submission_threadsafe(SubmittedJobInfo(job, number, {"slurm_logfile": log}))
+            self.room.check()
+            slot, how = self.there.pop(self._name(job), None), "is the work of"
+            if slot is None:
+                if leaving := self.leaving.pop(self._name(job), None):
+                    self._wait_for_end(job, leaving)
+                slot, how = self._submitted(job)
+                self.there |= dict.fromkeys(slot.names[1:], slot)
+                self.feeder.open()
+            self.progress.inside[slot.number] = slot
+            log = self._log(slot.names[0], slot.number)
+            self.logger.info(f"{words_of(job)}: {how} Slurm job {slot.number} (log: {log})")
+            self._report_job_submission_threadsafe(SubmittedJobInfo(job, slot.number, {"slot": slot}))
+        except NoRoom:
+            raise
         except Exception as error:  # whatever it is: a job of which nothing is reported is waited for for ever
             self.logger.debug("submission", exc_info=True)
             if isinstance(error, StudyError | SlurmError):  # what may come later has been waited for
                 last_attempt(job)
-            self._report_job_error_threadsafe(SubmittedJobInfo(job), f"{_what(job)}: {error}\n")
-        finally:
-            self.to_submit.discard(self._name(job))
+            self.progress.given_up += job.attempt > job.restart_times
+            self._report_job_error_threadsafe(SubmittedJobInfo(job), f"{words_of(job)}: {error}\n")
 
     def _wait_for_end(self, job: JobExecutorInterface, number: str) -> None:
         """Return when a job of an earlier start that was cancelled has saved what it has."""
-        self.logger.info(f"{_what(job)}: waits for Slurm job {number} of an earlier start, which is ending")
+        self.logger.info(f"{words_of(job)}: waits for Slurm job {number} of an earlier start, which is ending")
         while not self.ending.wait(self.executor_settings.poll):
             try:
                 if not is_live(number):
@@ -189,11 +204,11 @@ class Executor(slurm_plugin.Executor):
                     return  # no longer known
                 self._tell_unreachable(error)
 
-    def _submitted(self, job: JobExecutorInterface) -> tuple[str, str]:
-        """Number of the Slurm job that does a job's work, and in words how that job came to be.
+    def _submitted(self, job: JobExecutorInterface) -> tuple[Slot, str]:
+        """The Slurm job that does a job's work, and in words how that Slurm job came to be.
 
-        A controller that does not answer, or takes no more jobs now, is waited for. The controller may have taken a
-        submission that it did not confirm: so we look for the job by its name before we submit it again.
+        A controller that does not answer is waited for. The controller may have taken a submission that it did not
+        confirm: so we look for the job by its name before we submit it again.
         """
         look = job.attempt > 1
         while not self.ending.is_set():
@@ -201,39 +216,66 @@ class Executor(slurm_plugin.Executor):
                 if look and (live := self._live(job)):
                     return live, "is the work of"
                 look = True
-                number = number_in(self._submit(job)) or self._live(job)
-                if number is None:
+                parts = self._parts(job)
+                number = number_in(self._submit(parts))
+                slot = self._live(job) if number is None else Slot(number, tuple(map(self._name, parts)))
+                if slot is None:
                     raise StudyError("sbatch did not say the number of the job")
                 if self.ending.is_set():
-                    self._cancel(number)
+                    self._cancel(slot.number)
                     break
-                return number, "submitted as"
+                return slot, "submitted as"
             except SlurmError as error:
+                if limit := submission_limit(str(error)):
+                    raise NoRoom(limit) from None
                 self.ending.wait(max(2, self.executor_settings.poll))
                 if not may_come_later(str(error)) and not self._is_live(job):
                     raise
-                self._tell_later(error)
+                self._tell_unreachable(error)
         raise StudyError("not submitted: Snakemake is ending")
 
-    def _submit(self, job: JobExecutorInterface) -> str:
+    def _parts(self, job: JobExecutorInterface) -> list[JobExecutorInterface]:
+        """A job and those that are to follow it in the same Slurm job, by what is done now."""
+
+        def ready(job: JobExecutorInterface) -> list[JobExecutorInterface]:
+            after = followers(self.workflow, job)
+            free = [each for each in after if self._name(each) not in self.there]
+            return [each for each in free if waits_only_for(self.workflow, each, job)]
+
+        return bundles([job], self.site, ready)[0]
+
+    def _submit(self, parts: list[JobExecutorInterface]) -> str:
         """What `sbatch` answers."""
-        logs = self._log(job, "%j").parent
-        logs.mkdir(parents=True, exist_ok=True)
-        memory_factor = self.memory_factors.get(self._name(job), 1)
-        asked = request_of(self.site, job.rule.name, job.resources, job.threads, job.attempt, memory_factor)
+        name, *then = map(self._name, parts)
+        logs = self._log(name, "%j").parent
+        for part in (name, *then):
+            self._log(part, "%j").parent.mkdir(parents=True, exist_ok=True)
+        asked = request_of_parts(self.site, parts, lambda job: self.memory_factors.get(self._name(job), 1))
         request = within_limits(asked, self.cluster)
-        script = batch_script(self.format_job_exec(job), logs)
+        script = batch_script(list(map(self._part, parts)), os.getcwd(), latency_wait(self.workflow))
+        digests = [digest_of(job.params) for job in parts]
+        said = comment(words_of(parts[0]), digests[0], dict(zip(then, digests[1:], strict=True)))
         command = ["sbatch", "--parsable", f"--output={output_pattern(logs)}", "--open-mode=append", "--export=ALL"]
-        command += [f"--chdir={self.workflow.workdir_init}", *arguments(request, self.site.gpus_by)]
+        command += [f"--chdir={os.getcwd()}", *arguments(request, self.site.gpus_by)]
         command += ["--requeue" if self.executor_settings.requeue else "--no-requeue"]
-        command += [f"--job-name={self._name(job)}", f"--comment={_what(job)} params={digest_of(job.params)}"]
+        command += [f"--job-name={name}", f"--comment={said}"]
         self.logger.debug(f"sbatch call: {shlex.join(command)}\n{script}")
         return ask(*command, given=script, timeout=SUBMISSION)
 
-    def _live(self, job: JobExecutorInterface) -> str | None:
-        """Number of a job of this name that waits or runs, if not one that was just cancelled."""
+    def _part(self, job: JobExecutorInterface) -> Part:
+        """What a Slurm job is to do for a job."""
+        outputs = [str(file) for file in (*job.output, *job.log)]
+        inputs = [str(file) for file in job.get_wait_for_files()]
+        benchmark = str(job.benchmark) if job.benchmark else None
+        logs = self._log(self._name(job), "%j").parent
+        return Part(shell_command(job), inputs, outputs, job.threads, logs, benchmark)
+
+    def _live(self, job: JobExecutorInterface) -> Slot | None:
+        """The Slurm job of a job's name that waits or runs, if not one that was just cancelled."""
         live = live_jobs(self.of_study, my_jobs()).get(self._name(job))
-        return live.id if live and live.id not in self.cancelled else None
+        if live is None or live.id in self.cancelled:
+            return None
+        return slot_of(live, map(self._name, followers(self.workflow, job)))
 
     def _is_live(self, job: JobExecutorInterface) -> bool:
         try:
@@ -242,9 +284,12 @@ class Executor(slurm_plugin.Executor):
             return True  # for all that is known
 
     def cancel(self) -> None:
-        """Cancel all jobs, also those that are being submitted."""
+        """Cancel all jobs, also those that are being submitted, and those that wait to be taken over again."""
         self.ending.set()
+        self.feeder.stop()
         self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
+        for number in {slot.number for slot in self.there.values()} & self.progress.inside.keys():
+            self._cancel(number)
         super().cancel()
 
     def _cancel(self, number: str) -> None:
@@ -255,6 +300,8 @@ class Executor(slurm_plugin.Executor):
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
         """Report the jobs that have ended; give back those that have not."""
         self.next_seconds_between_status_checks = self.executor_settings.poll
+        if self.checked:
+            self.progress.tell(self.feeder.limit, self.logger)
         if not active_jobs:
             return
         try:
@@ -266,15 +313,17 @@ class Executor(slurm_plugin.Executor):
             return
         self.unreachable.forget()
         for info in active_jobs:
-            number = info.external_jobid
-            ended = self.outcomes.look(number, listed.get(number))
+            slot = info.aux["slot"]
+            if self._name(info.job) != slot.names[-1] and self._verdict(info) == 0:
+                self.report_job_success(info)  # Snakemake hands over the next part, which is taken over
+                continue
+            ended = self.outcomes.look(slot.number, listed.get(slot.number))
             if ended is not None and not ended.state:
                 ended = await asyncio.to_thread(self._found_out, info, ended)
             if ended is None:
                 yield info
             elif ended.state == "COMPLETED":
-                self.report_job_success(info)
-                self._clean(info)
+                self._succeed(info)
             else:
                 await asyncio.to_thread(self._fail, info, ended)
 
@@ -283,74 +332,61 @@ class Executor(slurm_plugin.Executor):
         with contextlib.suppress(SlurmError):  # no longer known at all
             if is_live(info.external_jobid):
                 return None
-        status = verdict(info.aux["slurm_logfile"].parent, info.external_jobid)
+        status = self._verdict(info)
         if status is None:
             return ended
         return Ended("FAILED" if status else "COMPLETED", f"ended with status {status}")
 
-    def _clean(self, info: SubmittedJobInfo) -> None:
-        """Remove the log of a job that ended well."""
-        log = info.aux["slurm_logfile"]
-        kept = self.executor_settings.keep_successful_logs
-        for path in [log.with_suffix(".status"), *([] if kept else [log])]:
-            with contextlib.suppress(OSError):
-                path.unlink()
+    def _succeed(self, info: SubmittedJobInfo) -> None:
+        """Report a Slurm job that has done its work, and remove its log."""
+        self.report_job_success(info)
+        slot = self._leave(info)
+        self.progress.done += 1
+        for name in slot.names:
+            log = self._log(name, slot.number)
+            kept = self.executor_settings.keep_successful_logs
+            for path in [log.with_suffix(".status"), *([] if kept else [log])]:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    def _leave(self, info: SubmittedJobInfo) -> Slot:
+        """Watch a Slurm job no longer; jobs that were to follow in it are to be submitted."""
+        slot = self.progress.inside.pop(info.external_jobid, info.aux["slot"])
+        for name in slot.names:
+            if self.there.get(name) == slot:
+                self.there.pop(name, None)
+        self.feeder.open()
+        return slot
 
     def _fail(self, info: SubmittedJobInfo, ended: Ended) -> None:
         """Report a job that did not do its work."""
+        name, number = self._name(info.job), info.external_jobid
+        log = self._log(self._leave(info).names[0], number)
         if ended.may_restart:
-            self._cancel(info.external_jobid)
+            self._cancel(number)
         if ended.state == "OUT_OF_MEMORY":
-            self.memory_factors[self._name(info.job)] = 2 * self.memory_factors.get(self._name(info.job), 1)
-        status = verdict(info.aux["slurm_logfile"].parent, info.external_jobid)
+            self.memory_factors[name] = 2 * self.memory_factors.get(name, 1)
+        status = self._verdict(info)
         permanent = ended.state == "FAILED" and status is not None and is_permanent(status)
         if permanent or not ended.again:
             last_attempt(info.job)
+        self.progress.given_up += info.job.attempt > info.job.restart_times
         hint = "; not submitted again, for its error stays: mend it and run the same command" if permanent else ""
-        message = f"{_what(info.job)}: Slurm job {info.external_jobid} {ended.why}{hint}\n"
-        self.report_job_error(info, msg=message, aux_logs=[str(info.aux["slurm_logfile"])])
+        message = f"{words_of(info.job)}: Slurm job {number} {ended.why}{hint}\n"
+        self.report_job_error(info, msg=message, aux_logs=[str(log)])
 
-    def _tell_later(self, error: SlurmError) -> None:
-        """Tell why a submission waits."""
-        limit = submission_limit(str(error))
-        if limit is None:
-            self._tell_unreachable(error)
-        elif self.at_limit.due():
-            self.logger.warning(f"warning: {told_of_limit(limit, len(self.to_submit))}")
+    def _verdict(self, info: SubmittedJobInfo) -> int | None:
+        """Exit status that the command of a job has left; None where it has left none yet."""
+        return verdict(self._log(self._name(info.job), info.external_jobid).parent, info.external_jobid)
 
     def _tell_unreachable(self, error: SlurmError) -> None:
         if self.unreachable.due():
             self.logger.warning(f"warning: {error}; jobs run on, and their states are asked for again and again")
 
-    def _check_room(self) -> None:
-        """Stop before the first submission where the file system has no room for the training to come.
-
-        Not checked earlier: this very start may have fetched the model, whose size says how much is needed.
-        """
-        with self.room_lock:  # jobs are submitted by two threads
-            if not self.room_checked:
-                self.room_checked = True
-                self.no_room = self._no_room()
-                if self.no_room:
-                    self.workflow.scheduler.executor_error_callback(WorkflowError(self.no_room))
-        if self.no_room:
-            raise StudyError(self.no_room)
-
-    def _no_room(self) -> str | None:
-        study = self.study
-        results = study.root / study.config.root
-        runs = [job.wildcards.run for job in needed_jobs(self.workflow) if job.rule.name == "train"]
-        specs = [study.runs[run].arm_spec for run in runs if run in study.runs]
-        return no_room((results / study.model_file).parent, results, specs, self.workflow.nodes)
-
     def _name(self, job: JobExecutorInterface) -> str:
         return job_name(self.of_study, job.rule.name, "_".join(job.wildcards))
 
-    def _log(self, job: JobExecutorInterface, number: str) -> Path:
-        """Slurm's log of a job."""
-        return self.slurm_logdir / job.rule.name / "_".join(job.wildcards).replace("/", "_") / f"{number}.log"
-
-
-def _what(job: Any) -> str:
-    """A job as one says it: `train mixed-1a2b3c4d/seed0`."""
-    return " ".join([job.rule.name, *job.wildcards])
+    def _log(self, name: str, number: str) -> Path:
+        """Slurm's log of a job, by the job's name at Slurm; the job's exit status stands beside it."""
+        rule, _, wildcards = name.removeprefix(f"{self.of_study}.").partition(".")
+        return self.slurm_logdir / rule / wildcards / f"{number}.log"

@@ -1,13 +1,16 @@
 """What `--slurm-study-...` and the profile may set."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from snakemake_interface_executor_plugins.settings import ExecutorSettingsBase
 
+from reward_ablation.cluster.bundle import bundles
 from reward_ablation.cluster.preflight import check_dry_run
-from reward_ablation.start.internals import in_dry_runs, jobs_to_submit
+from reward_ablation.cluster.site import read_site
+from reward_ablation.start.internals import followers, in_dry_runs, jobs_to_submit
 from reward_ablation.system.errors import StudyError, one_line_errors
 
 
@@ -64,4 +67,5 @@ class ExecutorSettings(ExecutorSettingsBase):
         """Check what a dry run lists: Snakemake makes these settings for a dry run, and no executor."""
         with one_line_errors():
             if jobs := jobs_to_submit(workflow):
-                logger.info(check_dry_run(jobs, self.site))
+                site = read_site(self.site)
+                logger.info(check_dry_run(bundles(jobs, site, partial(followers, workflow)), site, self.site))

@@ -5,14 +5,12 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from analysis.all_tables import command
+from analysis.all_tables import command, tables_of_gradients, tables_of_training
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.combination.lag import lag_cosine
 from reward_ablation.analysis.combination.tables import combination_tables
 from reward_ablation.analysis.gradients.replay import read_history
-from reward_ablation.analysis.gradients.tables import gradient_tables
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.analysis.training.tables import training_tables
 from reward_ablation.combination.grams import products
 from reward_ablation.combination.methods.upgrad import upgrad
 from reward_ablation.figures.gradients.what_if_check import what_if_check
@@ -113,7 +111,7 @@ def test_the_command_writes_the_same_bytes_each_time(root, tmp_path):
 
 
 def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
-    signals = training_tables(read_study(root / "study.json"), root)["signals_by_step"]
+    signals = tables_of_training(read_study(root / "study.json"), root)["signals_by_step"]
     assert "no covariance with the total in gradients, limits" in capsys.readouterr().out
     known = signals.dropna(subset="value").groupby(["arm", "quantity"]).size().unstack(0)
     assert known.loc["covariance"].dropna().index.tolist() == ["static"]
@@ -123,8 +121,7 @@ def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
 
 def test_predictions_leave_arms_with_a_method_out_and_say_so(root, capsys):
     study = read_study(root / "study.json")
-    training = training_tables(study, root)
-    tables = gradient_tables(study, root, training["rewards_by_step"], training["signals_by_step"])
+    tables = tables_of_gradients(study, root, tables_of_training(study, root))
     assert "what_if_check: no prediction for gradients, limits" in capsys.readouterr().out
     check = tables["what_if_check"].set_index(["arm", "component"])
     assert check["predicted"].notna().groupby("arm").any().to_dict() == {

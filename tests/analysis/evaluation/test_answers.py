@@ -4,13 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.evaluation.answers import (
-    answered,
-    difference_rows,
-    evaluation_of_run,
-    evaluation_rows,
-    question_means,
-)
+from reward_ablation.analysis.evaluation.answers import answered, difference_rows, evaluation_rows, question_means
+from reward_ablation.analysis.evaluation.run_means import evaluation_of_runs, over_questions
 from reward_ablation.analysis.study_file import StudyFile
 
 
@@ -27,7 +22,7 @@ def evaluation_of_arm(means: list[pd.DataFrame], arm: str, dataset: str, resampl
 
 def by_metric(means: pd.DataFrame) -> pd.DataFrame:
     """Values of a run, a row a mode, a column a metric."""
-    return evaluation_of_run(means, "base", None, "gsm8k").pivot(index="mode", columns="metric", values="value")
+    return of_run(means, "base", None).pivot(index="mode", columns="metric", values="value")
 
 
 ONE_SEED = answers(
@@ -42,6 +37,10 @@ ONE_SEED = answers(
 )
 
 
+def of_run(means, arm, seed):
+    return evaluation_of_runs([(arm, seed, over_questions(means))], "gsm8k")
+
+
 def test_samples_of_a_question_are_averaged_first():
     means = question_means(ONE_SEED)
     assert means.loc[("sampled", "a"), "accuracy_strict"] == 0.5
@@ -51,14 +50,14 @@ def test_samples_of_a_question_are_averaged_first():
 
 def test_every_question_counts_the_same_whatever_its_number_of_samples():
     uneven = answers([("sampled", "a", True, 1)] + [("sampled", "b", False, 1)] * 3)
-    rows = evaluation_of_run(question_means(uneven), "arm", 0, "gsm8k").set_index("metric")
+    rows = of_run(question_means(uneven), "arm", 0).set_index("metric")
     assert rows.loc["accuracy_strict", "value"] == 0.5  # a mean over the answers would be .25
     assert (rows["questions"] == 2).all()
     assert (rows["answers"] == 4).all()
 
 
 def test_rows_of_a_run():
-    rows = evaluation_of_run(question_means(ONE_SEED), "base", None, "gsm8k")
+    rows = of_run(question_means(ONE_SEED), "base", None)
     values = rows.set_index(["mode", "metric"])["value"]
     assert values["greedy", "accuracy_strict"] == 0.5
     assert values["sampled", "accuracy_strict"] == 0.75
@@ -67,7 +66,7 @@ def test_rows_of_a_run():
 
 
 def test_only_sampled_answers_have_metrics_of_several_samples():
-    values = evaluation_of_run(question_means(ONE_SEED), "base", None, "gsm8k").set_index(["mode", "metric"])["value"]
+    values = of_run(question_means(ONE_SEED), "base", None).set_index(["mode", "metric"])["value"]
     assert values["sampled", "pass@1"] == values["sampled", "accuracy_strict"]
     assert values["sampled", "pass@2"] == 1  # one of two right in a, both in b
     assert values["sampled", "maj@2"] == 0.75  # a tie in a

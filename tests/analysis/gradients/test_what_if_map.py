@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
+from analysis.all_tables import tables_of_gradients, tables_of_training
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.gradients.measured_tables import predictions_by_arm
-from reward_ablation.analysis.gradients.tables import SCHEMAS, gradient_tables
+from reward_ablation.analysis.gradients.tables import SCHEMAS
 from reward_ablation.analysis.gradients.what_if_map import map_table, point_table
 from reward_ablation.analysis.study_file import StudyFile, read_study
-from reward_ablation.analysis.training.tables import training_tables
 
 
 def test_effects_are_means_over_seeds_and_steps():
@@ -41,8 +41,8 @@ def tables(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     arms = {"both": {"a": 1.0, "b": 1.0}, "first": {"a": 1.0, "b": 0.0}}
     study = read_study(MadeUpStudy(arms=arms, steps=16, rollouts=32, problems=8, sample_grams=True).write(root))
-    training = training_tables(study, root)
-    return {**training, **gradient_tables(study, root, training["rewards_by_step"], training["signals_by_step"])}
+    training = tables_of_training(study, root)
+    return {**training, **tables_of_gradients(study, root, training)}
 
 
 def test_a_study_with_gram_matrices_has_all_tables(tables):
@@ -73,8 +73,7 @@ def test_the_map_knows_which_way_a_component_goes(tables):
 
 def test_without_gram_matrices_the_tables_are_empty(tmp_path, capsys):
     study = read_study(MadeUpStudy(steps=2).write(tmp_path))
-    training = training_tables(study, tmp_path)
-    found = gradient_tables(study, tmp_path, training["rewards_by_step"], training["signals_by_step"])
+    found = tables_of_gradients(study, tmp_path, tables_of_training(study, tmp_path))
     for name in SCHEMAS:
         assert found[name].empty == (name not in ("similarity_by_step", "similarity_by_arm")), name
     assert (

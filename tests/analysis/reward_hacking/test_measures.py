@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.reward_hacking.measures import answers_of_steps, held_out_answers, training_answers
+from reward_ablation.analysis.reward_hacking.measures import HeldOutAnswers, answers_of_steps, training_answers
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.system.errors import StudyError
 
@@ -43,7 +43,7 @@ def test_all_runs_and_models_are_read(tmp_path):
     answers = training_answers(study, tmp_path)
     assert len(answers) == 2 * 2 * 6
     assert answers["right"].between(0, 1).all()
-    found = held_out_answers(study, tmp_path, {run.folder: 6 for run in study.runs})["one"]
+    found = HeldOutAnswers(study, tmp_path, {run.folder: 6 for run in study.runs})["one"]
     assert [(of.dataset, of.mode, of.seeds) for of in found] == [("gsm8k_test", "sampled", [0, 1])]
     assert found[0].steps.tolist() == [0, 2, 4, 6]
     assert found[0].lenient.shape == found[0].one_grader.shape == (2, 4, 40)
@@ -58,4 +58,4 @@ def test_answers_to_other_questions_are_refused(tmp_path):
     answers = pd.read_parquet(path)
     answers[answers["problem_id"] != "gsm8k_test:0"].to_parquet(path)
     with pytest.raises(StudyError, match="answers other questions than the base model did"):
-        held_out_answers(study, tmp_path, {run.folder: 2 for run in study.runs})
+        HeldOutAnswers(study, tmp_path, {run.folder: 2 for run in study.runs})["one"]

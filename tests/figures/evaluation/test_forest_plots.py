@@ -15,6 +15,9 @@ NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40
 METRICS = ("accuracy_strict", "format", "tokens")
 KINDS = [(mode, metric) for mode in ("greedy", "sampled") for metric in METRICS]
 
+#: The table by which arms are chosen where a study has many.
+NONE = pd.DataFrame()
+
 
 def difference_table(study, **changed) -> pd.DataFrame:
     rows = [
@@ -40,7 +43,7 @@ def effect_table(method: str, components: list[str]) -> pd.DataFrame:
 
 def test_a_difference_is_drawn_with_its_interval(made_up):
     study = made_up("four arms").study
-    panel = differences(difference_table(study), study).axes[0]
+    panel = differences(difference_table(study), NONE, study).axes[0]
     heading = f"against {study.baseline}, the baseline"
     labels = [label.get_text().replace("\n", " ") for label in panel.get_yticklabels()]
     assert labels == [heading, *study.arm_names[1:]]
@@ -55,7 +58,7 @@ def test_arms_keep_their_looks_and_are_filled_where_significant(made_up):
     table = difference_table(study)
     table.loc[table["arm"] == study.arm_names[2], "p_holm"] = 0.05  # not below 1 - confidence
     table.loc[table["arm"] == study.arm_names[3], "p_holm"] = np.nan
-    panel = differences(table, study).axes[0]
+    panel = differences(table, NONE, study).axes[0]
     points = [container[0] for container in panel.containers if not hasattr(container, "patches")]
     for arm, point, filled in zip(study.arm_names[1:], points, [True, False, False], strict=True):
         look = looks(study)[arm]
@@ -68,7 +71,7 @@ def test_arms_stand_under_what_they_are_compared_with(made_up):
     first, second, *_ = study.arm_names[1:]
     study = study.model_copy(update={"control": second})
     others = difference_table(study).query("arm == @first").assign(baseline=second)
-    panel = differences(pd.concat([difference_table(study), others]), study).axes[0]
+    panel = differences(pd.concat([difference_table(study), others]), NONE, study).axes[0]
     labels = [label.get_text().replace("\n", " ") for label in panel.get_yticklabels()]
     assert labels[len(study.arm_names) :] == [f"against {second}, the control", first]
 
@@ -77,7 +80,7 @@ def test_the_primary_panel_and_flagged_arms_are_marked(made_up):
     study = made_up("four arms").study
     table = difference_table(study)
     flagged = (table["arm"] == study.arm_names[1]) & (table["mode"] == "greedy")
-    figure = differences(table.assign(flagged_arms=np.where(flagged, study.arm_names[1], None)), study)
+    figure = differences(table.assign(flagged_arms=np.where(flagged, study.arm_names[1], None)), NONE, study)
     panels = dict(zip(KINDS, figure.axes, strict=True))
     primary = [kind for kind, panel in panels.items() if panel.get_xlabel().endswith("(primary)")]
     assert primary == [("greedy", "accuracy_strict")]
@@ -96,12 +99,14 @@ def test_what_has_no_estimate_says_so(made_up):
     study = made_up("four arms").study
     table = difference_table(study)
     table.loc[table["arm"] == study.arm_names[1], ["estimate", "low", "high"]] = np.nan
-    assert [text.get_text() for text in differences(table, study).axes[0].texts] == ["no estimate"]
+    assert [text.get_text() for text in differences(table, NONE, study).axes[0].texts] == ["no estimate"]
 
 
 def test_one_arm_has_no_difference(made_up):
     given = made_up("one of everything")
-    words = [text.get_text() for text in differences(given.tables["paired_differences"], given.study).findobj(Text)]
+    words = [
+        text.get_text() for text in differences(given.tables["paired_differences"], NONE, given.study).findobj(Text)
+    ]
     assert "nothing to compare: the study has one arm" in words
 
 

@@ -1,4 +1,4 @@
-"""Answers that are kept: nothing is asked twice, by any process, and after any end of one."""
+"""Kept answers: no process sends a request twice, however an earlier process ended."""
 
 import json
 import os

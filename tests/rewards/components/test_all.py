@@ -1,4 +1,4 @@
-"""What holds for every component that comes along."""
+"""Properties of every component that comes with the workflow."""
 
 from pathlib import Path
 
@@ -19,8 +19,8 @@ COLUMNS = {"answer": "72", "problem_id": "p", "question": "9 * 8?", "solution": 
 COLUMNS |= FURTHER_COLUMNS
 
 MEGABYTE = 1_000_000
-#: Start, unit and end of texts of a megabyte that a careless expression would look at again and again:
-#: in a time that grows with the square of the length, the test would not end.
+#: Start, repeated unit and end of texts of a megabyte that a careless regular expression would read again and again.
+#: If the time grew with the square of the length, the test would not end.
 HOSTILE = [
     ("", "a", ""),
     ("", " ", "x"),
@@ -74,7 +74,7 @@ HOSTILE = [
 ]
 
 
-#: Components that run a model have tests of their own: a batch changes the last bits of a score, and a megabyte takes
+#: Components that run a model have other tests: a batch changes the last bits of their scores, and a megabyte takes
 #: minutes.
 OF_MODELS = {"judge", "reward_model"}
 

@@ -1,4 +1,4 @@
-"""The form of an answer, whatever it says."""
+"""The form of an answer, whatever its content."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from reward_ablation.rewards.components.answer_format import answer_format
     [
         ("Sum.\n#### 72", "hash", 1.0),
         ("Sum.\n#### 72\n\n", "hash", 1.0),
-        ("Sum.\n#### wrong", "hash", 1.0),  # the form, whatever it says
+        ("Sum.\n#### wrong", "hash", 1.0),  # only the form counts
         ("#### 1\n#### 72", "hash", 0.0),  # twice
         ("#### 72\nNo, wait", "hash", 0.0),  # not last
         ("####", "hash", 0.0),

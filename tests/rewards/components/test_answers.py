@@ -1,4 +1,4 @@
-"""Components of the reference systems that judge the answer, and the mistakes of theirs that are mended."""
+"""Components of the reference systems that judge the answer, and the mended mistakes of these systems."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_boxed_answer(completion, gold, score):
 
 
 def test_every_gold_of_math500_boxed_letter_by_letter_is_right():
-    """Where the gold is not normalised, 75 of the 500 score 0."""
+    """If the gold is not normalised, 75 of the 500 golds score 0."""
     golds = [row["answer"] for row in rows("math500.jsonl")]
     assert boxed_answer([rf"\boxed{{{gold}}}" for gold in golds], golds) == [1.0] * 500
 
@@ -51,7 +51,7 @@ def test_rldynamics_total_of_a_terse_right_answer():
 
 
 def test_rldynamics_total_of_a_wrong_answer_that_hacks_it():
-    """0.34 · 0 + 0.33 · 1 + 0.33 · 1 = 0.66: more than a terse right one."""
+    """0.34 · 0 + 0.33 · 1 + 0.33 · 1 = 0.66: more than a short right answer."""
     hack = [r"First, second, third, \boxed{}".ljust(800, ".")]
     scores = boxed_answer(hack, ["72"]) + keyword_steps(hack) + character_length(hack)
     assert scores == [0.0, 1.0, 1.0]
@@ -93,7 +93,7 @@ def test_final_line_takes_its_three_scores_as_parameters():
 
 
 def test_every_gold_of_gsm8k_can_be_right_on_a_final_line():
-    """Golds with a comma, 79 in the training set and 14 in the test set, among them."""
+    """This includes the golds with a comma: 79 in the training set and 14 in the test set."""
     golds = [gsm8k_gold(row) for name in ("gsm8k_train.jsonl", "gsm8k_test.jsonl") for row in rows(name)]
     assert sum("," in gold for gold in golds) == 93
     assert set(final_line([f"Final: {gold.replace(',', '')}" for gold in golds], golds)) == {1.0}

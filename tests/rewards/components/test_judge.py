@@ -1,4 +1,4 @@
-"""The component judge against an endpoint on this machine: what it asks, what it takes for a score, what it bounds."""
+"""The component judge with an endpoint on this machine: its requests, the answers that it reads, and its limits."""
 
 import os
 import random
@@ -27,7 +27,7 @@ def short_pauses(monkeypatch):
 
 @pytest.fixture
 def judged(tmp_path):
-    """Judges completions by an endpoint that answers as it is told."""
+    """Judge completions by an endpoint that gives the prescribed answers."""
     (tmp_path / "judge.txt").write_text(TEMPLATE)
 
     def judged(url, completions, columns=COLUMNS, **parameters):
@@ -182,7 +182,9 @@ def test_asking_moves_no_random_number_of_training(judged):
 def test_where_nothing_is_answered_the_run_stops_and_may_go_on_later(judged):
     with endpoint(lambda request: Reply(status=503)) as server, pytest.raises(PassingError) as error:
         judged(server.url, ["a", "b"], retries=1)
-    assert str(error.value).startswith("components.helpful: endpoint: answered none of 2 requests: status 503 (2); see")
+    assert str(error.value).startswith(
+        "components.helpful: endpoint: answered none of 2 requests: status 503 (2); check"
+    )
     assert len(server.requests) == 4
 
 
@@ -220,7 +222,7 @@ def test_a_prompt_that_the_model_does_not_take_is_not_sent_again(judged, capsys)
 def test_the_key_is_not_carried_to_another_host(judged, status):
     with endpoint(by_length) as other:
         moved = Reply(status=status, headers={"Location": f"{other.url}/chat/completions"})
-        message = r"sends requests elsewhere, where the key may not go; .* http://127"
+        message = r"redirects requests, and the key is not sent to another URL; .* http://127"
         with endpoint(lambda request: moved) as server, pytest.raises(StudyError, match=message):
             judged(server.url, ["a"], api_key={"env": "JUDGE_API_KEY"})
     assert other.requests == []
@@ -252,13 +254,13 @@ def test_an_interruption_ends_all_requests(judged):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"endpoint": "file:///etc/passwd"}, "endpoint: is no base URL"),
-        ({"endpoint": "localhost:8000/v1"}, "endpoint: is no base URL"),
-        ({"endpoint": "http:///v1"}, "endpoint: is no base URL"),
-        ({"endpoint": "http://h:99999/v1"}, "endpoint: is no base URL"),
-        ({"endpoint": "http://me:pw@h/v1"}, "endpoint: is no base URL"),
-        ({"endpoint": "http://h/v1?key=x"}, "endpoint: is no base URL"),
-        ({"endpoint": "http://h /v1\x1b"}, "endpoint: is no base URL"),
+        ({"endpoint": "file:///etc/passwd"}, "endpoint: is not a base URL"),
+        ({"endpoint": "localhost:8000/v1"}, "endpoint: is not a base URL"),
+        ({"endpoint": "http:///v1"}, "endpoint: is not a base URL"),
+        ({"endpoint": "http://h:99999/v1"}, "endpoint: is not a base URL"),
+        ({"endpoint": "http://me:pw@h/v1"}, "endpoint: is not a base URL"),
+        ({"endpoint": "http://h/v1?key=x"}, "endpoint: is not a base URL"),
+        ({"endpoint": "http://h /v1\x1b"}, "endpoint: is not a base URL"),
         ({"low": 1.0, "high": 1.0}, "low: 1.0 is not below high: 1.0"),
         ({"concurrency": 0}, "concurrency: Input should be greater than or equal to 1"),
         ({"retries": -1}, "retries: Input should be"),
@@ -279,7 +281,7 @@ def test_bad_parameters_are_refused_before_any_job(tmp_path, parameters, message
 def test_a_key_that_no_header_can_hold_is_refused_without_showing_it(tmp_path, key):
     (tmp_path / "judge.txt").write_text(TEMPLATE)
     parameters = {"model": "m", "template": "judge.txt", "endpoint": "http://h/v1", "api_key": {"env": "KEY"}}
-    with pytest.raises(StudyError, match="api_key: holds characters that no key has") as error:
+    with pytest.raises(StudyError, match="api_key: has characters that no key has") as error:
         check_component("judge", parameters, tmp_path, {"KEY": key})
     assert key not in str(error.value)
 
@@ -287,11 +289,11 @@ def test_a_key_that_no_header_can_hold_is_refused_without_showing_it(tmp_path, k
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{completion} {question.__class__}", r"template: \{question.__class__\} is no field"),
-        ("{completion} {question[0]}", "is no field"),
-        ("{completion!r}", "is no field"),
-        ("{completion:>9999999999}", "is no field"),
-        ("{completion} {}", "is no field"),
+        ("{completion} {question.__class__}", r"template: \{question.__class__\} is not a field"),
+        ("{completion} {question[0]}", "is not a field"),
+        ("{completion!r}", "is not a field"),
+        ("{completion:>9999999999}", "is not a field"),
+        ("{completion} {}", "is not a field"),
         ("{completion}\n\n}", "template: line 3: a single }"),
         ("{completion", "template: line 1: a single {"),
         ("no field", "has no field {completion}"),

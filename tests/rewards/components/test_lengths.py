@@ -66,7 +66,7 @@ def test_cosine_length_reads_other_answer_formats():
     ],
 )
 def test_cosine_length_scores_as_trl_does(values):
-    """On golds of MATH-500 in a box, each for its own problem and for the next, where both graders say the same."""
+    """On boxed golds of MATH-500, each for its own problem and the next, where both graders give the same verdict."""
     golds = [rf"$\boxed{{{row['answer']}}}$" for row in rows("math500.jsonl")[:40]]
     completions = [f"So the answer is {gold}." for gold in golds * 2]
     answers = golds + golds[1:] + golds[:1]

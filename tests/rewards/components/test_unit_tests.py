@@ -1,4 +1,4 @@
-"""The component `unit_tests`: where the program is found, and what its tests score."""
+"""The component `unit_tests`: finding the program in a completion, and scoring it by its tests."""
 
 import pytest
 

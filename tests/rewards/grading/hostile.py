@@ -14,10 +14,10 @@ from random import Random
 
 from . import hostile_answers, hostile_mathematics, hostile_near_misses, hostile_text
 
-#: What a text may get that is no answer. Never correct, and never error: the gold is sound.
+#: Statuses that a text without an answer may get. It is never correct, and never an error, because the gold is sound.
 REFUSED = frozenset({"wrong", "unparseable", "timeout"})
 
-#: Golds that no family of rubbish can hit, from each road through the grader: integer, fraction, words and LaTeX.
+#: Golds that no family of rubbish can equal, one for each path through the grader: integer, fraction, words and LaTeX.
 GOLDS = (
     "7919",
     r"\frac{355}{113}",
@@ -77,25 +77,26 @@ _SHARES = (*(share for _, share in _TEXTS), *(share for _, share in _COMPLETIONS
 
 
 def hostile_cases(count: int, seed: int) -> Iterator[Case]:
-    """The first so many cases of a seed.
+    """The first cases of a seed.
 
     Parameters
     ----------
     count : int
+        Number of cases.
     seed : int
         Each seed gives other cases; one seed gives the same cases in every process.
 
     Yields
     ------
     Case
-        Of all families mixed. About one in a hundred burns a second in a computer algebra system.
+        Cases of all families, mixed. About one in a hundred takes a computer algebra system a second.
     """
     for number in range(count):
         yield hostile_case(seed, number)
 
 
 def hostile_case(seed: int, number: int) -> Case:
-    """Case of one number, without the ones before it."""
+    """The case with a number, without making the cases before it."""
     rng = Random(f"{seed}/{number}")
     family = rng.choices(_FAMILIES, _SHARES)[0]
     made = family(rng)

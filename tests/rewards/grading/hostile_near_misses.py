@@ -25,7 +25,7 @@ def near_miss(rng: Random) -> tuple[str, str, str, str]:
 
 
 def vanishing(rng: Random) -> tuple[str, str, str, str]:
-    """Differences that are there, and too small to be seen in hundreds of digits."""
+    """Differences that are not zero, but too small to show in hundreds of digits."""
     k, root = rng.randint(300, 5000), rng.choice([2, 3, 5, 6, 7])
     answer, gold = rng.choice(
         [

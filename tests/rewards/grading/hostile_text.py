@@ -9,7 +9,7 @@ from __future__ import annotations
 import string
 from random import Random
 
-#: A file that only running code could make; tests look whether it is there.
+#: A file that only executed code could make. Tests check that it does not exist.
 CANARY = "grader_ran_a_completion"
 
 _DIGIT_ROWS = [0xFF10, 0x0660, 0x06F0, 0x0966, 0x1D7CE, 0x1D7D8, 0x1D7EC, 0x1FBF0, 0x2460, 0x2080]
@@ -59,7 +59,7 @@ _ADDRESSED = [
 
 
 def megabytes(rng: Random) -> str:
-    """A whole completion of up to a megabyte of one thing: what each extraction scans for, never finished."""
+    """A whole completion of up to a megabyte of one unit: markers that an extraction looks for, but never finished."""
     unit = rng.choice(_REPEATED)
     size = rng.choice((10_000, 100_000, 1_000_000)) + rng.randint(0, 999)
     text = unit * (size // len(unit))

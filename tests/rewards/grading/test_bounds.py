@@ -1,4 +1,4 @@
-"""What no parser is given."""
+"""Answers that no parser may get."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-r"""When two answers say the same, without a parser: None is what only a parser can tell."""
+r"""Whether two answers are equal, without a parser. None: only a parser can decide."""
 
 import pytest
 

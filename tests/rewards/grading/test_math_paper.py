@@ -139,7 +139,7 @@ def test_any_text_has_a_verdict(text):
 
 
 def test_it_judges_answers_and_no_rewards():
-    """So a change in it evaluates anew, and trains nothing anew."""
+    """A change in the module therefore evaluates again, but trains nothing again."""
     training = module_digests("reward_ablation.training", "reward_ablation.rewards.components.correctness")
     assert "reward_ablation.rewards.grading.math_paper" not in training
     assert "reward_ablation.rewards.grading.math_paper" in module_digests("reward_ablation.evaluation")

@@ -1,4 +1,4 @@
-"""One way to write an answer, and exact values."""
+"""The canonical form of an answer, and exact values."""
 
 from fractions import Fraction
 

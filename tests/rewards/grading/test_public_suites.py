@@ -1,4 +1,4 @@
-"""The cases of public graders' own test suites: agreed with, or listed here with the reason."""
+"""Cases of the test suites of public graders. The verdicts agree, or the case is listed here with the reason."""
 
 import re
 
@@ -49,7 +49,7 @@ DIFFERENT = {
 
 
 def answer_of_case(text):
-    """What a case takes for the answer: its box or tag, its last formula or number in prose, else all of it."""
+    """The answer in a case: its box or tag, its last formula or number in prose, else the whole text."""
     marked = extract(text, "boxed") or extract(text, "tag")
     if marked is not None:
         return marked
@@ -84,6 +84,6 @@ def test_every_case_agrees_or_is_listed():
 
 
 def test_no_listed_case_agrees():
-    """A reason that is no longer needed goes."""
+    """A reason that is no longer needed must be removed."""
     used = {listed(case) for case in rows("grader_cases.jsonl") if not agrees(case)[0]}
     assert used == set(DIFFERENT.values())

@@ -1,4 +1,4 @@
-"""How models write an answer, and what is nearly it: each row is one that was once graded otherwise."""
+"""Ways in which models write an answer, and near misses. Each row was once graded differently."""
 
 import pytest
 
@@ -227,7 +227,7 @@ def test_a_long_list_is_compared_with_its_like_in_no_time(count):
 
 @pytest.mark.parametrize("brackets", [r"\{%s\}", "{%s}", "(%s)", "[%s]", r"\langle %s \rangle"])
 def test_lists_in_lists_are_compared_part_by_part(brackets):
-    """Nested as deep as is allowed; a comparison that looks twice at each level would never end."""
+    """Nested as deep as allowed. A comparison that reads each level twice would never end."""
     answer = gold = "1"
     for level in range(19):
         answer, gold = brackets % f"1, {answer}", brackets % f"1, {gold}"

@@ -84,7 +84,7 @@ def test_a_verdict_is_kept(worker):
 
 
 def test_an_answer_whose_child_is_killed_twice_has_no_verdict(worker):
-    """Killed by something else, such as the system when memory is short: not the answer's fault."""
+    """Something else kills the process, such as the system when memory is short. This is not the answer's fault."""
     judge(worker, "1", "x")
     done = threading.Event()
 
@@ -105,7 +105,7 @@ def test_an_answer_whose_child_is_killed_twice_has_no_verdict(worker):
 
 
 def test_a_child_that_only_waits_ends_at_the_deadline():
-    """It uses no CPU time: the deadline of the worker ends it."""
+    """The answer uses no CPU time. The deadline of the worker ends it."""
     script = (
         "import time\n"
         "from reward_ablation.rewards.grading import worker\n"
@@ -165,7 +165,7 @@ def test_a_worker_that_starts_too_slowly_says_so(monkeypatch):
 
 
 def test_a_worker_that_cannot_fork_says_so(worker):
-    """No verdict for want of processes is the machine's fault: it must not look like an answer's."""
+    """If no process can be started, this is the machine's fault and must not look like the answer's."""
     judge(worker, "1", "x")
     resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (3, 3))  # nor a pipe to a child
     with pytest.raises(RuntimeError, match=r"the grading worker failed: .*Too many open files"):
@@ -209,7 +209,7 @@ def test_works_in_an_interpreter_that_blocks_the_signals():
 
 
 def test_signals_to_all_processes_of_a_job_do_not_end_it(worker):
-    """Slurm sends SIGTERM to each of them; a training that goes on to the end of its step has answers graded on."""
+    """Slurm sends SIGTERM to all of them. A training goes on to the end of its step, and still has answers graded."""
     judge(worker, "1", "x")
     pid = worker.pid
     answer = threading.Thread(target=lambda: verdicts.append(judge(worker, "7", ENDLESS)))

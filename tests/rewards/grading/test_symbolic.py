@@ -1,4 +1,4 @@
-"""Equality by value; every false positive here is one of math-verify's own comparison, or of a tolerance."""
+"""Equality by value. Every false positive here comes from math-verify's own comparison, or from a tolerance."""
 
 import pytest
 

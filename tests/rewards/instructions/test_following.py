@@ -1,4 +1,4 @@
-"""Strict and loose following, shares, and what the data may hold."""
+"""Strict and loose following, shares, and the values that the data may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sandboxes of the ways of isolation that this machine has."""
+"""Sandboxes, one for each way of isolation that this machine offers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Generated hostile programs: each tries to pass, to harm or to read what is not its own, and may do none of these.
+"""Generated hostile programs. Each tries to pass, to do harm or to read foreign files, and must not succeed.
 
 A case depends on its number alone. A program of kind `asserts` is to define `cube`; a `script` is to print the cube of
 the number on its standard input. None of the programs computes one, so that none may pass.

@@ -1,4 +1,4 @@
-"""Programs that want to pass without computing a cube."""
+"""Programs that try to pass without computing a cube."""
 
 from __future__ import annotations
 

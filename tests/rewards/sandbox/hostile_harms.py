@@ -1,4 +1,4 @@
-"""Programs that want to harm the machine, to read what is not theirs, or to outlive their tests."""
+"""Programs that try to harm the machine, to read files that are not theirs, or to outlive their tests."""
 
 from __future__ import annotations
 

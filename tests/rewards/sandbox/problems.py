@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """Tests, programs that pass them, programs that do not, and the code that all continue."""
+    """Tests, programs that pass them, programs that fail them, and the code that all these programs continue."""
 
     name: str
     tests: list[str]

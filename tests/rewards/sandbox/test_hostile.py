@@ -1,4 +1,4 @@
-"""Hostile programs: none passes, none harms, nothing of them is left."""
+"""Hostile programs: none passes, none does harm, and none leaves anything behind."""
 
 import os
 import subprocess
@@ -55,7 +55,7 @@ def processes() -> int:
 
 
 def orphans_of_nobody():
-    """Processes without their parent, of the user that programs are where the tests are root's."""
+    """Processes that have lost their parent and belong to the user of programs that root starts."""
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,uid="], capture_output=True, text=True, check=True).stdout
     return {line.split()[0] for line in listed.splitlines() if line.split()[1:] == ["1", "65534"]}
 
@@ -85,7 +85,7 @@ def test_none_passes_and_none_harms(runner, home, monkeypatch, count):
 
 
 def test_no_file_of_a_program_is_left(runner):
-    """Of the server's temporary folder, too, which programs under Landlock have a folder in."""
+    """This includes the server's temporary folder, in which programs under Landlock have a folder."""
     program = "import os\nfor number in range(99):\n    open(f'f{number}', 'w').write('x')\nprint(os.getcwd())\n"
     folder = runner.run([Job(program, "script", "", 2, 512)], 1)[0].output.decode().strip()
     assert folder
@@ -109,7 +109,7 @@ def test_the_secret_of_the_home_folder_is_in_no_output(runner, home):
 
 
 def test_neither_tests_nor_other_programs_are_in_the_memory_of_a_program(runner):
-    """A program that finds what is expected of it could return that."""
+    """A program that finds the expected result could return it."""
     expected = f"expected-{uuid.uuid4().hex}"
     program = (
         "import gc, re\n"

@@ -1,4 +1,4 @@
-"""Right programs pass, wrong ones do not, and the rest has its status."""
+"""Right programs pass, wrong programs fail, and the rest gets the right status."""
 
 import pytest
 

@@ -80,7 +80,7 @@ def test_ends_with_its_starter_even_if_that_is_killed(runner, mode):
 
 
 def test_signals_to_all_processes_of_a_job_do_not_end_it(runner):
-    """Slurm sends SIGTERM to each of them; a training goes on to the end of its step."""
+    """Slurm sends SIGTERM to all of them, but a training goes on to the end of its step."""
     hello(runner)
     server = runner.pid
     for pid in (server, *descendants(server)):
@@ -126,7 +126,7 @@ def test_a_machine_without_means_runs_no_program():
 
 
 def test_a_server_that_does_not_isolate_is_refused(monkeypatch):
-    """Such as where the kernel does not bound the processes of a container's root."""
+    """This happens, for example, if the kernel does not limit the processes of a container's root."""
     monkeypatch.setattr(supervisor, "_CHECK", "print('no process')\n")
     with pytest.raises(StudyError, match="a program could read a file"):
         Sandbox().run([HELLO], 1)

@@ -2,33 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reward_ablation.system.errors import StudyError
 
 
-def read_parquet(path: Path, columns: list[str] | None = None, later: Collection[str] = ()) -> pd.DataFrame:
+def read_parquet(
+    path: Path, columns: list[str] | None = None, later: Collection[str] = (), coded: Collection[str] = ()
+) -> pd.DataFrame:
     """Read a Parquet file, or some of its columns.
 
     Parameters
     ----------
     later : collection of str
         Columns that files of earlier versions do not have; their values are null there.
+    coded : collection of str
+        Columns of texts that are read as categories, which is faster and takes less memory.
 
     Raises
     ------
     StudyError
         The file is missing, truncated or changed, by its footer and the checksums of its pages.
     """
+    table = _read(path, columns, later, coded).to_pandas()
+    return table if columns is None else table.reindex(columns=columns)
+
+
+def read_parquets(
+    paths: Collection[Path], columns: list[str], later: Collection[str] = (), coded: Collection[str] = ()
+) -> tuple[pd.DataFrame, list[int]]:
+    """Rows of several files, one after the other, and the number of rows of each; the rest as in `read_parquet`."""
+    tables = [_read(path, columns, later, coded) for path in paths]
+    table = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries().to_pandas()
+    return table.reindex(columns=columns), [len(of_file) for of_file in tables]
+
+
+def _read(path: Path, columns: list[str] | None, later: Collection[str], coded: Collection[str]) -> pa.Table:
+    with _damage_named(path), _opened(path, coded) as file:
+        names = set(file.schema_arrow.names)
+        missing = [name for name in columns or [] if name not in names and name not in later]
+        if missing:
+            raise ValueError(f"no column {missing[0]}")
+        there = None if columns is None else [name for name in columns if name in names]
+        table = file.read(columns=there, use_threads=False)
+        return table if there is None else table.select(there)
+
+
+def rows_by_arm(path: Path, columns: list[str], coded: Collection[str] = ()) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Each arm of a table of the study with its rows, which follow each other; errors as in `read_parquet`.
+
+    One row group of the file and one arm are in memory at a time. `columns` and `coded` as in `read_parquet`; the rows
+    have no column `arm`.
+    """
+    arm = ""
+    parts: list[pd.DataFrame] = []
+    with _damage_named(path), _opened(path, {"arm", *coded}) as file:
+        for group in range(file.num_row_groups):
+            rows = file.read_row_group(group, ["arm", *columns], use_threads=False).to_pandas()
+            codes = rows["arm"].cat.codes.to_numpy()
+            ends = [*np.flatnonzero(np.diff(codes)) + 1, len(rows)]
+            for first, end in zip([0, *ends], ends, strict=False):
+                if first == end:
+                    continue
+                name = str(rows["arm"].iat[first])
+                if parts and name != arm:
+                    yield arm, pd.concat(parts, ignore_index=True)
+                    parts = []
+                arm = name
+                parts.append(rows[columns].iloc[first:end])
+    if parts:
+        yield arm, pd.concat(parts, ignore_index=True)
+
+
+def _opened(path: Path, coded: Collection[str]) -> pq.ParquetFile:
+    """A Parquet file; columns of texts in `coded` are read as categories."""
     try:
-        missing = set(later).difference(pq.read_schema(path).names) if later else set()
-        there = None if columns is None else [name for name in columns if name not in missing]
-        table = pq.read_table(path, columns=there, page_checksum_verification=True).to_pandas()
-        return table.reindex(columns=columns) if missing else table
+        return pq.ParquetFile(path, read_dictionary=[*coded], page_checksum_verification=True)
+    except KeyError as error:
+        raise ValueError(f"no column {error.args[0].decode()}") from None
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Turn the errors of reading a Parquet file into the line that says what to do."""
+    try:
+        yield
     except FileNotFoundError:
         raise missing_file(path) from None
     except PermissionError:

@@ -37,6 +37,7 @@ class SlurmJob(Section):
     cpus: int | None
     start: float | None
     seconds_before: float | None
+    parts: int = 1  # more than 1 where the job went on with the run's evaluation
 
 
 class Attempt(Section):
@@ -85,12 +86,12 @@ class RunRecord(Section):
 
 def first_difference(recorded: Any, planned: Any, key: str = "spec") -> str | None:
     """The first key under which two specs differ, with both values; None where the specs are equal."""
+    if recorded == planned:
+        return None
     if isinstance(recorded, dict) and isinstance(planned, dict):
         names = sorted(recorded.keys() | planned.keys())
         pairs = ((recorded.get(name, "(absent)"), planned.get(name, "(absent)"), f"{key}.{name}") for name in names)
         return next(filter(None, (first_difference(*pair) for pair in pairs)), None)
-    if recorded == planned:
-        return None
     return f"{key} is {json.dumps(recorded)} there and {json.dumps(planned)} in the study"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,10 @@ RIGHT_ANSWER = {
     **{"correctness": 1.0, "boxed_answer": 1.0, "signed_answer": 1.0, "three_way_verifier": 1.0},
     **{"unit_tests": 1.0, "instructions": 1.0},
 }
+
+
+#: Metrics of which less is better, beside those that the study declares so.
+BETTER_LOW = {"tokens", "truncated", "graders_differ"}
 
 
 class Section(BaseModel):
@@ -200,6 +205,12 @@ class StudyFile(Section):
         """Whether more of the main metric is better."""
         return self.main_metric not in self.metrics or self.metrics[self.main_metric].higher_is_better
 
+    @property
+    def primary_is_better_high(self) -> bool:
+        """Whether more of the primary question's metric is better."""
+        metric = self.primary.metric
+        return self.metrics[metric].higher_is_better if metric in self.metrics else metric not in BETTER_LOW
+
     def answers_file(self, dataset: str, run: str) -> str:
         """Answers to a data set of a run, or of "base", below the study's folder."""
         return self.answers[dataset].replace("{run}", run)
@@ -217,9 +228,16 @@ class StudyFile(Section):
         file = self.scores_file(dataset, run)
         return None if file is None else file.removesuffix(".parquet") + ".steps.parquet"
 
+    @cached_property
+    def _runs_by_arm(self) -> dict[str, list[StudyRun]]:
+        by_arm: dict[str, list[StudyRun]] = {}
+        for run in self.runs:
+            by_arm.setdefault(run.arm, []).append(run)
+        return by_arm
+
     def runs_of(self, arm: str) -> list[StudyRun]:
         """Runs of one arm, one a seed."""
-        return [run for run in self.runs if run.arm == arm]
+        return self._runs_by_arm.get(arm, [])
 
     def trained_on(self, arm: StudyArm) -> list[str]:
         """Components that an arm's advantages are made of: weighted, or named by its method of combination."""

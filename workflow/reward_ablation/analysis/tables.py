@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import argparse
 import html
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from reward_ablation.analysis.csv_text import csv_header, csv_lines
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.system.errors import storage_errors
-from reward_ablation.system.files import atomic_path, write_parquet
+from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import PAGE
 
 #: Types of the columns of tables.
 TEXT, COUNT, NUMBER, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+
+#: Tables by name, and names with parts of tables in the order of the tables' rows.
+Tables = dict[str, pd.DataFrame]
+Parts = Iterable[tuple[str, pd.DataFrame]]
+
+#: Rows of a Parquet file that are compressed together, which is pyarrow's own number.
+ROWS_OF_GROUP = 1 << 20
 
 #: Columns of an estimate with its interval.
 ESTIMATE = ((NUMBER, "estimate low high"), (COUNT, "seeds questions"))
@@ -39,9 +49,17 @@ def joined(schema: pa.Schema, parts: list[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(filled, ignore_index=True)[schema.names] if filled else pd.DataFrame(columns=schema.names)
 
 
-def all_joined(schemas: Mapping[str, pa.Schema], parts: Mapping[str, list[pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+def all_joined(schemas: Mapping[str, pa.Schema], parts: Mapping[str, list[pd.DataFrame]]) -> Tables:
     """Tables by name, each from its parts."""
     return {name: joined(schemas[name], of_table) for name, of_table in parts.items()}
+
+
+def gathered(schemas: Mapping[str, pa.Schema], parts: Parts) -> Tables:
+    """All tables of a rule in memory, by name."""
+    of_tables: dict[str, list[pd.DataFrame]] = {name: [] for name in schemas}
+    for name, rows in parts:
+        of_tables[name].append(rows)
+    return all_joined(schemas, of_tables)
 
 
 def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
@@ -52,13 +70,13 @@ def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
     signals : DataFrame
         A row per step; columns (quantity, component), with component "" for all components.
     """
-    labels = signals.columns.to_frame(index=False)
     rows, width = signals.shape
+    quantities, components = (np.array(level, dtype=object) for level in zip(*signals.columns, strict=True))
     return pd.DataFrame(
         {
             "step": np.repeat(signals.index.to_numpy(), width),
-            "quantity": np.tile(labels["quantity"].to_numpy(), rows),
-            "component": np.tile(labels["component"].where(labels["component"] != "", None).to_numpy(), rows),
+            "quantity": np.tile(quantities, rows),
+            "component": np.tile([name or None for name in components], rows),
             "value": signals.to_numpy().ravel(),
         }
     )
@@ -66,28 +84,84 @@ def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV; nulls are empty cells."""
-    with atomic_path(path) as temporary:
-        frame.to_csv(temporary, index=False, lineterminator="\n")
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(csv_header(frame))
+        file.writelines(csv_lines(frame))
+
+
+class TableFiles:
+    """The two files of a table, `NAME.parquet` and `NAME.csv`, while parts of the table are added.
+
+    No more than `ROWS_OF_GROUP` rows and one part wait in memory. The files get their names when all parts are written.
+
+    Parameters
+    ----------
+    folder : Path
+    schema : Schema
+        Columns of the table.
+    csv_only : collection of str
+        Columns that the Parquet file does not have.
+    """
+
+    def __init__(self, name: str, folder: Path, schema: pa.Schema, csv_only: Collection[str], stack: ExitStack):
+        self.name, self.schema = name, schema
+        self.stored = pa.schema([column for column in schema if column.name not in csv_only])
+        parquet, text = (stack.enter_context(atomic_path(folder / f"{name}.{kind}")) for kind in ("parquet", "csv"))
+        self.csv = stack.enter_context(text.open("wb"))
+        self.csv.write(csv_header(pd.DataFrame(columns=schema.names)))
+        self.parquet = stack.enter_context(
+            pq.ParquetWriter(parquet, self.stored, compression="zstd", write_page_checksum=True)
+        )
+        self.waiting: list[pd.DataFrame] = []
+        self.rows = self.rows_waiting = 0
+
+    def add(self, rows: pd.DataFrame) -> None:
+        """Write a part of the table, or let it wait for more."""
+        self.waiting.append(rows)
+        self.rows_waiting += len(rows)
+        if self.rows_waiting >= ROWS_OF_GROUP:
+            table = joined(self.schema, self.waiting)
+            self.rows_waiting = len(table) % ROWS_OF_GROUP
+            for first in range(0, len(table) - self.rows_waiting, ROWS_OF_GROUP):
+                self._write(table.iloc[first : first + ROWS_OF_GROUP])
+            self.waiting = [table.iloc[len(table) - self.rows_waiting :]]
+
+    def end(self) -> None:
+        """Write what waits."""
+        rest = joined(self.schema, self.waiting)
+        if len(rest) or not self.rows:
+            self._write(rest)
+        print(f"{self.name}: {self.rows} rows")
+
+    def _write(self, rows: pd.DataFrame) -> None:
+        table = pa.Table.from_pandas(rows[self.stored.names], schema=self.stored, preserve_index=False)
+        self.parquet.write_table(table.combine_chunks())
+        self.csv.writelines(csv_lines(rows))
+        self.rows += len(rows)
 
 
 def write_tables(
-    tables: Mapping[str, pd.DataFrame], schemas: Mapping[str, pa.Schema], folder: Path, csv_only: Collection[str] = ()
+    parts: Tables | Parts, schemas: Mapping[str, pa.Schema], folder: Path, csv_only: Collection[str] = ()
 ) -> None:
     """Write each table as `NAME.parquet` and `NAME.csv`.
 
     Parameters
     ----------
+    parts : mapping, or iterable of pairs
+        Tables by name; or names with parts of tables, which are written as they come.
     schemas : mapping of str to Schema
         Columns of each table.
     csv_only : collection of str
         Columns that the Parquet files do not have.
     """
-    for name, frame in tables.items():
-        table = pa.Table.from_pandas(frame, schema=schemas[name], preserve_index=False)
-        left_out = [column for column in csv_only if column in table.column_names]
-        write_parquet(table.drop_columns(left_out), folder / f"{name}.parquet")
-        write_csv(frame, folder / f"{name}.csv")
-        print(f"{name}: {len(frame)} rows")
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        names = parts if isinstance(parts, Mapping) else schemas
+        files = {name: TableFiles(name, folder, schemas[name], csv_only, stack) for name in names}
+        for name, rows in parts.items() if isinstance(parts, Mapping) else parts:
+            files[name].add(rows)
+        for of_table in files.values():
+            of_table.end()
 
 
 def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Path, **layout: Any) -> None:

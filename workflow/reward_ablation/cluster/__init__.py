@@ -1,1 +1,1 @@
-"""The Slurm cluster: what it offers, what it runs of a study, and what the study asks of it."""
+"""The Slurm cluster: its offers, the study's jobs there, and the resources that the study asks for."""

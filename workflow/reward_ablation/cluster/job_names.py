@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
 def prefix(study: str, results: Path) -> str:
     """What the names of a study's jobs begin with: the study's name, and a digest of its results folder."""
-    digest = hashlib.sha256(str(results.resolve()).encode()).hexdigest()
-    return f"{study}-{digest[:6]}"
+    return f"{study}-{_digest(str(results.resolve()), 6)}"
 
 
 def job_name(of_study: str, rule: str, wildcards: str = "") -> str:
@@ -29,9 +29,37 @@ def job_name(of_study: str, rule: str, wildcards: str = "") -> str:
 
 def digest_of(params: Iterable[object]) -> str:
     """Digest of a job's params: jobs of two starts that agree in it and in their name do the same."""
-    return hashlib.sha256("\0".join(map(str, params)).encode()).hexdigest()[:12]
+    return _digest("\0".join(map(str, params)), 12)
+
+
+def comment(what: str, params: str, then: Mapping[str, str]) -> str:
+    """Comment of a Slurm job that does one job of Snakemake, and then perhaps others.
+
+    Parameters
+    ----------
+    what : str
+        The first job, for people.
+    params : str
+        Digest of the params of the first job.
+    then : mapping of str to str
+        Digest of the params of each other job, by the name that the other job would have at Slurm.
+    """
+    others = ",".join(f"{_digest(name, 8)}:{digest}" for name, digest in then.items())
+    return f"{what} params={params}" + (f" then={others}" if others else "")
 
 
 def params_in(comment: str) -> str:
-    """The digest in a job's comment, which ends with `params=<digest>`."""
-    return comment.rpartition("params=")[2]
+    """The digest of the first job in a comment; empty where there is none."""
+    found = re.search(r" params=(\w+)", comment)
+    return found[1] if found else ""
+
+
+def then_in(comment: str, names: Iterable[str]) -> dict[str, str]:
+    """Of the jobs with these names, those that a Slurm job does after its first one, with their digests."""
+    found = re.search(r" then=(\S+)", comment)
+    digests = dict(each.split(":", 1) for each in found[1].split(",") if ":" in each) if found else {}
+    return {name: digests[key] for name in names if (key := _digest(name, 8)) in digests} if digests else {}
+
+
+def _digest(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from reward_ablation.cluster.bundle import BUNDLED, request_of_parts
 from reward_ablation.cluster.command import SlurmError, ask
-from reward_ablation.cluster.request import Request, arguments, request_of
-from reward_ablation.cluster.site import Site, read_site
+from reward_ablation.cluster.request import Request, arguments
+from reward_ablation.cluster.site import Site
 from reward_ablation.cluster.slurm import Node, Partition, partitions
 from reward_ablation.cluster.submission import may_come_later
 from reward_ablation.models.verify import FETCHED
@@ -26,8 +28,10 @@ _CHECKPOINTS_KEPT = 2
 _ADAPTER = 0.05
 
 
-def check_jobs(jobs: Iterable[Any], site: Site, site_file: Path, cluster: Mapping[str, Partition]) -> str | None:
-    """Refuse jobs of Snakemake that Slurm would never run, by a StudyError.
+def check_jobs(
+    bundles: Iterable[Sequence[Any]], site: Site, site_file: Path, cluster: Mapping[str, Partition]
+) -> str | None:
+    """Refuse Slurm jobs, each given by its jobs of Snakemake, that Slurm would never run, by a StudyError.
 
     Returns
     -------
@@ -35,7 +39,7 @@ def check_jobs(jobs: Iterable[Any], site: Site, site_file: Path, cluster: Mappin
         Why Slurm cannot judge all of the jobs now, such as the limit on the number of jobs that is reached.
     """
     unknown = None
-    for request in requests_of(jobs, site):
+    for request in requests_of(bundles, site):
         try:
             refused = _other_shards(request, site, cluster) or refusal(request, site.gpus_by, cluster)
         except SlurmError as error:
@@ -46,24 +50,32 @@ def check_jobs(jobs: Iterable[Any], site: Site, site_file: Path, cluster: Mappin
     return unknown
 
 
-def requests_of(jobs: Iterable[Any], site: Site) -> list[Request]:
-    """Different requests of jobs, those of one kind one after the other; StudyError for an impossible resource."""
-    requests = (request_of(site, job.rule.name, job.resources, job.threads, job.attempt) for job in jobs)
-    return sorted(dict.fromkeys(requests), key=lambda request: request.kind)
+def requests_of(bundles: Iterable[Sequence[Any]], site: Site) -> Counter[Request]:
+    """Different requests of Slurm jobs with the number of jobs, those of one kind one after the other.
+
+    Raises
+    ------
+    StudyError
+        A resource is impossible.
+    """
+    requests = (request_of_parts(site, parts) for parts in bundles)
+    return Counter(sorted(requests, key=lambda request: request.kind))
 
 
-def check_dry_run(jobs: list[Any], site_file: Path) -> str:
-    """Check jobs that a dry run lists as a start would; the line for the user, also where Slurm does not answer."""
-    site = read_site(site_file)
-    requests = requests_of(jobs, site)
+def check_dry_run(bundles: Sequence[Sequence[Any]], site: Site, site_file: Path) -> str:
+    """Check what a dry run lists as a start would; the line for the user, also where Slurm does not answer."""
+    requests = requests_of(bundles, site)
     try:
-        unknown = check_jobs(jobs, site, site_file, partitions())
+        unknown = check_jobs(bundles, site, site_file, partitions())
     except SlurmError as error:
         unknown = str(error)
     if unknown:
         return f"{site_file}: not checked whether Slurm takes these jobs: {unknown}"
-    kinds = dict.fromkeys(request.kind for request in requests)
-    return f"{site_file}: Slurm takes these jobs ({', '.join(kinds)})"
+    kinds: Counter[str] = Counter()
+    for request, number in requests.items():
+        kinds[request.kind] += number
+    listed = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+    return f"{site_file}: Slurm takes these {kinds.total()} jobs: {listed}"
 
 
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:
@@ -95,7 +107,8 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
         return f"{request.kind}: partition {partition.name} is down; name another, or wait: `sinfo` shows their states"
     if partition and partition.max_minutes is not None and request.minutes > partition.max_minutes:
         hours = f"{request.minutes / 60:g} hours"  # by default Slurm takes such a job, and never runs it
-        return f"{request.kind}: asks for {hours}; {offer(request, cluster)}"
+        lower = "; lower `hours` of train or evaluate, or leave `bundle` empty" if BUNDLED in request.kind else ""
+        return f"{request.kind}: asks for {hours}; {offer(request, cluster)}{lower}"
     options = arguments(request, gpus_by)
     try:
         ask("sbatch", "--test-only", *options, "--wrap=true")

@@ -51,6 +51,10 @@ class Site(Section):
     shards_per_gpu: int | None = Field(
         None, ge=2, strict=True, description="Shards that gres.conf gives each GPU, where runs may share GPUs."
     )
+    bundle: Literal["run"] | None = Field(
+        None,
+        description="run: a run's evaluation follows its training in the same Slurm job; empty: jobs of their own.",
+    )
     site_options: tuple[str, ...] = Field(
         (), description="Long names of options that plugins add to this cluster's sbatch: container-image."
     )

@@ -1,17 +1,14 @@
-"""A job's batch script, what `sbatch` answers and the user is told of it, and what the job says of its own end."""
+"""What `sbatch` answers and the user is told of it, and what a job says of its own end."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from reward_ablation.system.exit_status import GOES_ON
+from reward_ablation.system.errors import StudyError
 
 #: What a controller says that may have taken a job all the same, or takes it later.
 _LATER = re.compile("timed out|unable to contact|temporarily|try again|no answer within|connection", re.IGNORECASE)
@@ -20,39 +17,11 @@ _LATER = re.compile("timed out|unable to contact|temporarily|try again|no answer
 _LIMITS = "job submit limit"
 _LIMIT = re.compile(r"\b[A-Z]\w+(?:Limit|PerAccount|PerUser)\b")
 
-#: Environment variable of a job: the file for the exit status of the job's own command.
-STATUS_FILE = "STUDY_JOB_STATUS"
-
-
-def batch_script(command: str, verdicts: Path) -> str:
-    """The script of a job that runs a command and leaves an exit status in a folder, under the job's number.
-
-    The command is Snakemake, which leaves the status of the rule's command by `leave_status`. Where Snakemake fails
-    without such a status, the error is not of the rule's command and may pass.
-
-    The shell outlives SIGTERM: the end of the shell would end the job before the trainer has saved.
-    """
-    return f"""#!/bin/sh
-trap : TERM
-export {STATUS_FILE}={shlex.quote(str(verdicts))}/"$SLURM_JOB_ID".status
-rm -f "${STATUS_FILE}"
-{command}
-status=$?
-[ $status -eq 0 ] || status={GOES_ON}
-[ -s "${STATUS_FILE}" ] && status=$(cat "${STATUS_FILE}") || echo $status > "${STATUS_FILE}"
-exit $status
-"""
-
-
-def leave_status(status: int) -> None:
-    """Leave the exit status of a job's command, as a shell has it, for the Snakemake that has submitted the job."""
-    if file := os.environ.get(STATUS_FILE):
-        with contextlib.suppress(OSError):  # a full disk: the failure is then taken for one that may pass
-            Path(file).write_text(f"{128 - status if status < 0 else status}\n")
-
 
 def output_pattern(folder: Path) -> str:
     """The log of a job as `sbatch --output` takes it: Slurm writes the job's number for %j, and % for %%."""
+    if "\\" in str(folder):  # Slurm then replaces nothing
+        raise StudyError(f"{folder}: Slurm writes no log into a folder whose path has a \\; start the study elsewhere")
     return str(folder).replace("%", "%%") + "/%j.log"
 
 
@@ -79,9 +48,12 @@ def submission_limit(error: str) -> str | None:
     return next((limit for limit in limits if "submit" in limit.lower()), None)
 
 
-def told_of_limit(limit: str, waiting: int) -> str:
-    """The message at a limit, while some submissions wait."""
-    told = f"Slurm takes no more jobs now ({limit}): {waiting} submissions wait here, and are made as other jobs end"
+def told_of_limit(limit: str, inside: int, done: int, to_go: int) -> str:
+    """The message at a limit, by the numbers of Slurm jobs that are there, are done, and wait here."""
+    told = (
+        f"Slurm takes no more jobs now ({limit}): {inside:,} of {inside + done + to_go:,} jobs are in, {done:,} done, "
+        f"{to_go:,} to go; they are submitted as others end"
+    )
     if limit == _LIMITS:
         told += "; if none of your jobs is there, the job may ask for more than one job may have"
     return told
@@ -109,7 +81,7 @@ class Reminder:
 
 
 def verdict(verdicts: Path, number: str) -> int | None:
-    """Exit status that a job has left; None where it has left none."""
+    """Exit status that a job's command has left in this folder; None where it has left none."""
     try:
         return int((verdicts / f"{number}.status").read_text())
     except (OSError, ValueError):

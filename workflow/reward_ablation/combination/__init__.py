@@ -1,1 +1,1 @@
-"""Methods by which an arm combines its components: a file each in `methods`, and what they share."""
+"""Methods by which an arm combines its components: one file each in `methods`, and the code that they share."""

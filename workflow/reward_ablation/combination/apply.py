@@ -1,4 +1,4 @@
-"""Combine the components of an arm by the method that the config names; check such a method while planning."""
+"""Combine the components of an arm by the method that the config names, and check the method while planning."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ def combine(
     Parameters
     ----------
     method : str
-        A name from `method_names`, or ``path/to/file.py:function``, a path that starts from `root`.
+        A name from `method_names`, or ``path/to/file.py:function`` relative to `root`.
+    root : Path
+        The study's folder.
     **context
-        `names`, and what else is known of `interface.CONTEXT`.
+        `names`, and those of the other values of `interface.CONTEXT` that are known.
     """
     return call_method(load_method(method, Path(root)), method, parameters, scores, groups, weights, state, **context)
 
@@ -54,17 +56,30 @@ def check(
     bounds: np.ndarray | None = None,
     root: Path = Path(),
 ) -> None:
-    """Refuse a method or parameters that training would refuse, by a StudyError.
+    """Refuse a method or parameters that training would refuse.
 
-    A method of the workflow is called with a few made-up completions, twice, the second time with its own state. A
-    user's file is read and not run.
+    A method of the workflow is called twice with a few made-up completions, the second time with its own state. A
+    user's file is read but not run.
 
     Parameters
     ----------
+    method : str
+        As in `combine`.
+    parameters : mapping
+        The method's parameters in the config.
     names : sequence of K str
+        Names of the components.
     weights : sequence of K float
+        The arm's weights.
     bounds : (K, 2) array, optional
-        NaN where a bound is not documented.
+        Lowest and highest score of each component; NaN where a bound is not documented.
+    root : Path
+        The study's folder.
+
+    Raises
+    ------
+    StudyError
+        The method is unknown or has no such parameters, or its call fails.
     """
     check_names(method, parameters, root)
     if parameters.get(RESCALE) not in (None, True, False):

@@ -1,4 +1,4 @@
-"""One call of a method of combination: what it gets, and the check of what it returns."""
+"""One call of a method of combination: the input of the method, and the check of its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reward_ablation.combination.named import named_components
 from reward_ablation.combination.normalisation import group_size
 from reward_ablation.system.errors import StudyError
 
-#: The parameter that every method has: whether to bring the sum of the weights' sizes back to that of the arm.
+#: The parameter that every method has: whether to scale the weights so that their sizes sum to the same as the arm's.
 RESCALE = "rescale"
 
 #: Largest size of a score or a weight. Squares of products of two such numbers are finite; scores of training are
@@ -40,38 +40,41 @@ def call_method(
     learning_rate: float = 0.0,
     epsilon: float = 1e-4,
 ) -> Combined:
-    """Call a method with what it asks for, and check its result.
+    """Call a method with the arguments that it asks for, and check its result.
 
-    A component without a weight comes in only where a parameter names it: otherwise the method does not see it. A
-    negative weight is folded into the signs of the scores, the bounds and the Gram matrix. The weights of the result
-    have the signs of the arm's weights again; the advantages need no change.
+    The method sees a component without a weight only if a parameter names this component. The method gets the size of
+    a negative weight, and the scores, the bounds and the Gram matrix with the opposite sign. The weights of the result
+    get the signs of the arm's weights again; the advantages need no change.
 
     Parameters
     ----------
     method : callable
-        ``(scores, groups, weights, state, *, ...)``; returns a Combined, or (N, K) or (N,) advantages alone or with
-        the state, the weights and the conflicts behind them. (N,) advantages are divided equally among the weighted
+        ``(scores, groups, weights, state, *, ...)``; returns a Combined, or (N, K) or (N,) advantages, alone or
+        followed by the state, the weights and the conflicts. (N,) advantages are divided equally among the weighted
         components.
     label : str
-        The method in messages.
+        Name of the method in messages.
     parameters : mapping
-        Of the config. `rescale`: whether advantages and weights are multiplied so that the sizes of the weights sum to
-        that of the arm; default for methods that take `gram` and report weights.
+        The method's parameters in the config. `rescale` says whether advantages and weights are multiplied so that the
+        sizes of the weights sum to the same as the arm's; the default is yes for methods that take `gram` and report
+        weights.
     scores : (N, K) float array
-        NaN where a component gave none.
+        Scores by completion and component; NaN where a component gave no score.
     groups : (N,) int array
-        Rows of a group are adjacent; all groups have one size, and each has a number of its own.
+        Number of each completion's group. Rows of a group are adjacent, all groups have the same size, and no two have
+        the same number.
     weights : (K,) float array
-        Of the arm; may be negative.
+        The arm's weights; may be negative.
     state : mapping
-        What the method returned at the last generation; empty at first.
+        The state that the method returned at the last generation; empty at first.
     names, gram, step, bounds, tokens, learning_rate, epsilon
         See `interface.CONTEXT`.
 
     Raises
     ------
     StudyError
-        Input or a result that is not finite or not of the right shape, a parameter that is wrong.
+        Scores, weights, the Gram matrix or the result are not finite, the result has a wrong shape, or a parameter is
+        wrong.
     """
     scores, groups, weights = (np.asarray(scores, float), np.asarray(groups), np.asarray(weights, float))
     names = tuple(names)
@@ -108,7 +111,7 @@ def call_method(
 def _of_components(
     names: tuple[str, ...], gram: np.ndarray | None, bounds: np.ndarray | None, signs: np.ndarray, involved: np.ndarray
 ) -> dict[str, Any]:
-    """The context that has a part for each component: of those that come in, after their signs."""
+    """The parts of the context that have a value per component: for the components that the method sees, with signs."""
     folded = None if gram is None else np.asarray(gram, float) * np.outer(signs, signs)
     return {
         "names": tuple(name for name, known in zip(names, involved, strict=True) if known),
@@ -132,7 +135,7 @@ def _check_input(
     size = group_size(groups)
     alike = size and len(groups) % size == 0 and (groups.reshape(-1, size) == groups[::size, None]).all()
     if not alike or len(np.unique(groups)) * size != len(groups):
-        raise ValueError("the rows of a group must be adjacent, the groups of one size and with a number each")
+        raise ValueError("the rows of a group must be adjacent; groups must have equal sizes and different numbers")
     large = ~(np.isnan(scores) | (np.abs(scores) <= LARGEST)).all(axis=0)
     for name, beyond in zip(names, large, strict=True):
         if beyond:
@@ -144,7 +147,7 @@ def _check_input(
 
 
 def _folded(bounds: np.ndarray | None, signs: np.ndarray) -> np.ndarray:
-    """Bounds of the scores after their signs."""
+    """Bounds of the scores after multiplication by the signs."""
     if bounds is None:
         return np.full((len(signs), 2), np.nan)
     signed = np.asarray(bounds, float) * signs[:, None]
@@ -152,13 +155,13 @@ def _folded(bounds: np.ndarray | None, signs: np.ndarray) -> np.ndarray:
 
 
 def _asked(method: Method) -> set[str]:
-    """The context that a method asks for: its keyword-only arguments of these names."""
+    """The context that a method asks for: its keyword-only arguments with a name in `CONTEXT`."""
     arguments = inspect.signature(method).parameters.values()
     return {argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY} & set(CONTEXT)
 
 
 def _checked(label: str, result: Any, completions: int, weights: np.ndarray) -> Combined:
-    """What a method returned, in the shape of a Combined; StudyError for what does not fit."""
+    """The result of a method as a Combined; StudyError if the result does not fit."""
     parts = result if isinstance(result, tuple) else (result, {})
     if not 2 <= len(parts) <= 4:
         raise StudyError(f"{label}: the method returned {len(parts)} values; return (advantages, state)")
@@ -198,7 +201,7 @@ def _json(label: str, state: Any) -> dict[str, Any]:
         read = json.loads(json.dumps(state, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise StudyError(
-            f"{label}: the method's state is not JSON ({error}); return a dict of texts and finite numbers"
+            f"{label}: the method's state is not JSON ({error}); return a dict with texts and finite numbers"
         ) from None
     if not isinstance(read, dict):
         raise StudyError(f"{label}: the method's state is not a dict; return {{}} for a method without state")
@@ -209,7 +212,7 @@ def _rescaled(label: str, found: Combined, weights: np.ndarray, wanted: Any, by_
     if wanted not in (None, True, False):
         raise StudyError(f"{RESCALE}: {wanted!r} is neither true nor false; write one of them")
     if wanted and found.weights is None:
-        raise StudyError(f"{RESCALE}: {label} reports no weights to rescale by; take {RESCALE} away")
+        raise StudyError(f"{RESCALE}: {label} reports no weights to rescale by; remove {RESCALE}")
     if found.weights is None or not (by_gram if wanted is None else wanted):
         return found
     size = np.abs(found.weights).sum()
@@ -218,7 +221,7 @@ def _rescaled(label: str, found: Combined, weights: np.ndarray, wanted: Any, by_
 
 
 def _unfolded(found: Combined, involved: np.ndarray, signs: np.ndarray) -> Combined:
-    """For all components: 0 for those that did not come in, and weights with their signs."""
+    """The result for all components: 0 for components that the method did not see, and weights with their signs."""
     advantages = np.zeros((len(found.advantages), len(involved)))
     advantages[:, involved] = found.advantages
     weights = found.weights

@@ -9,10 +9,11 @@ import numpy as np
 from reward_ablation.combination.interface import Combined
 from reward_ablation.combination.normalisation import z_scores
 
-#: Share of the largest squared length below which a gradient is zero.
+#: A gradient counts as zero if its squared length is at most this share of the largest squared length.
 ZERO = 1e-12
 
-#: ``(gram, preferences) -> multipliers``: the mean diagonal is 1, no gradient is zero, and preferences sum to 1.
+#: ``(gram, preferences) -> multipliers``: a rule gets a Gram matrix of mean diagonal 1 without zero gradients, and
+#: preferences that sum to 1.
 Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -24,23 +25,34 @@ def combined_by_gram(
     gram: np.ndarray | None,
     epsilon: float,
 ) -> Combined:
-    """``A_i = sum_k l_k z_ik`` with the multipliers l that a rule makes of the Gram matrix; see `multipliers`.
+    """``A_i = sum_k l_k z_ik``, with the multipliers l that a rule computes from the Gram matrix; see `multipliers`.
 
-    The Gram matrix is that of the gradients of the same z-scores, so that the gradient of the loss is the weighted sum
-    of the components' gradients as long as no ratio is clipped. `conflicts` is the share of pairs of components whose
+    The Gram matrix is that of the gradients at z-scores, so that the gradient of the loss is the weighted sum of the
+    components' gradients as long as no ratio is clipped. `conflicts` is the share of pairs of components whose
     gradients have a negative inner product.
+
+    Parameters
+    ----------
+    rule : callable
+        Computes the multipliers.
+    scores, groups, weights
+        As in `call.call_method`.
+    gram : (K, K) array or None
+        Inner products of the components' gradients.
+    epsilon : float
+        Added to standard deviations.
     """
     found = multipliers(rule, gram, weights)
     return Combined(z_scores(scores, groups, epsilon) * found, {}, found, conflicting_pairs(gram, weights))
 
 
 def multipliers(rule: Rule, gram: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
-    """(K,) multipliers: the weights themselves where there is no Gram matrix or no gradient.
+    """(K,) multipliers; the weights themselves if there is no Gram matrix or no gradient.
 
-    The Gram matrix is divided by its mean diagonal before the rule, since gradients of advantages are small and rules
-    have absolute tolerances. A component whose gradient is zero is taken out before and given its weight, relative to
-    the sum of the multipliers of the others. Multipliers are in units of the weights: a rule that returns its
-    preferences leaves the weights as they are.
+    The rule gets the Gram matrix divided by its mean diagonal, because gradients of advantages are small and rules have
+    absolute tolerances. A component whose gradient is zero is left out of the rule. Its multiplier is its weight times
+    the sum of the rule's multipliers. Multipliers are in units of the weights: a rule that returns its preferences
+    leaves the weights unchanged.
     """
     result = np.array(weights, dtype=float)
     live = live_components(gram, weights)
@@ -62,7 +74,7 @@ def live_components(gram: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
 
 
 def conflicting_pairs(gram: np.ndarray | None, weights: np.ndarray) -> float | None:
-    """Share of pairs of live components with a negative inner product; None where there is no pair."""
+    """Share of pairs of live components with a negative inner product; None if there is no pair."""
     live = live_components(gram, weights)
     if gram is None or live.sum() < 2:
         return None
@@ -71,9 +83,9 @@ def conflicting_pairs(gram: np.ndarray | None, weights: np.ndarray) -> float | N
 
 
 def _normalised(gram: np.ndarray) -> np.ndarray:
-    """A symmetric Gram matrix of mean diagonal 1 without negative eigenvalues.
+    """The Gram matrix made symmetric, of mean diagonal 1 and without negative eigenvalues.
 
-    A Gram matrix that is estimated without its bias, or from folded gradients, may have negative eigenvalues.
+    An unbiased estimate of a Gram matrix, or one from folded gradients, may have negative eigenvalues.
     """
     scaled = (gram + gram.T) / 2
     scaled = scaled / (np.trace(scaled) / len(scaled))

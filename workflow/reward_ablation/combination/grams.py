@@ -1,9 +1,10 @@
-"""Gram matrices that methods of combination go by: those of one step, or an average over steps.
+"""Gram matrices that methods of combination use: the matrix of one step, or an average over steps.
 
-The inner products of a step's gradients have noise of their own: with shared completions their expectation is
-``<g_k, g_l> + tr Cov(g_k, g_l)``, and the second term mirrors the correlation of the scores. Products of different
-prompts do not have this term, since their completions are independent. Single draws of them are indefinite more often
-than not. They are therefore averaged, and projected on the positive semi-definite matrices.
+The inner products of one step's gradients are biased by noise. The gradients share completions, so that the expectation
+is ``<g_k, g_l> + tr Cov(g_k, g_l)``. The second term mirrors the correlation of the scores. Products of different
+prompts do not have this term, because their completions are independent. A matrix of such products from one step is
+indefinite more often than not. These matrices are therefore averaged, and the average is projected on the positive
+semi-definite matrices.
 """
 
 from __future__ import annotations
@@ -18,33 +19,34 @@ from reward_ablation.gram.similarity import ALL_LAYERS
 #: Which Gram matrix a method gets.
 Source = Literal["same_step", "previous", "averaged", "unbiased"]
 
-#: The words for them.
+#: All values of `Source`.
 SOURCES: tuple[str, ...] = get_args(Source)
 
 #: Sources that take the matrix of one step without an average.
 _OF_ONE_STEP = ("same_step", "previous")
 
-#: Share of the average that a step leaves in place: about ten steps count.
+#: Share of the average that remains after a step. The average is over about ten steps.
 DECAY = 0.9
 
-#: What is left of the trace where a projected matrix counts as zero.
+#: A projected matrix counts as zero if its trace is at most this number.
 NOTHING = 1e-9
 
 
 def products(gradients: pa.Table, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Inner products of a step's component gradients: over all pairs of completions, and of different prompts alone.
+    """Inner products of a step's component gradients: over all pairs of completions, and over different prompts alone.
 
     Parameters
     ----------
     gradients : Table
         Rows of `gradients.parquet` of one step, with the definition `alone` of all named components.
     names : tuple of K str
-        Components.
+        Names of the components.
 
     Returns
     -------
     two (K, K) float64 arrays
-        Symmetric. Both have the scale of the whole gradients; zero in rows of components without a gradient.
+        Both are symmetric and have the scale of the whole gradients. The rows of components without a gradient are
+        zero.
     """
     places = {name: place for place, name in enumerate(names)}
     total, across = np.zeros((2, len(names), len(names)))
@@ -66,21 +68,25 @@ def with_step(
 ) -> dict[str, Any]:
     """The state after a measured step.
 
-    Averages are exponential, of matrices divided by the mean square of the step's gradients, so that steps with large
-    gradients do not rule.
+    The average is exponential. Each matrix is first divided by the mean squared length of the step's gradients, so that
+    steps with large gradients do not dominate.
 
     Parameters
     ----------
     state : dict
-        Of the steps before; empty at first.
+        The state after the last measured step; empty at first.
+    step : int
+        The measured step.
     total, across : (K, K) arrays
-        Of `products`.
+        The results of `products`.
+    source : str
+        Which Gram matrix the method gets, one of `SOURCES`.
 
     Returns
     -------
     dict
-        JSON values: `matrix`, `steps` in the average, and `step`, the last one. A step without any gradient changes
-        nothing.
+        JSON values: `matrix`, the number `steps` of steps in the average, and `step`, the last measured step. A step
+        without any gradient changes nothing.
     """
     scale = np.trace(total) / len(total)
     if not scale > 0:
@@ -94,10 +100,10 @@ def with_step(
 
 
 def gram_of(state: dict[str, Any], source: Source) -> np.ndarray | None:
-    """The (K, K) Gram matrix of a state, positive semi-definite; None where there is none yet, or nothing is left.
+    """The (K, K) Gram matrix of a state, positive semi-definite; None if there is none yet, or its projection is zero.
 
-    The average starts at zero, and is divided by the weight of the steps that it has (Kingma and Ba 2015, arXiv
-    1412.6980, section 3). Nothing is left of an unbiased average where all of its eigenvalues are negative.
+    The average starts at zero, and is therefore divided by the total weight of its steps (Kingma and Ba 2015, arXiv
+    1412.6980, section 3). The projection of an unbiased average is zero if it has no positive eigenvalue.
     """
     if not state:
         return None
@@ -109,7 +115,7 @@ def gram_of(state: dict[str, Any], source: Source) -> np.ndarray | None:
 
 
 def projected(matrix: np.ndarray) -> np.ndarray | None:
-    """The nearest positive semi-definite matrix in the Frobenius norm (Higham 1988); None where that is zero."""
+    """The nearest positive semi-definite matrix in the Frobenius norm (Higham 1988); None if that is zero."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     kept = np.maximum(values, 0.0)
     if kept.sum() <= NOTHING:

@@ -1,4 +1,4 @@
-"""What a method of combination gets and returns."""
+"""The arguments and the result of a method of combination."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: Arguments that a method gets where it names them as keyword-only arguments. All others are parameters.
+#: Arguments that a method gets if it names them as keyword-only arguments. All other keyword-only arguments are
+#: parameters.
 #:
-#: - gram: (K, K) array, inner products of the components' gradients at z-scored advantages, or None where there is none
-#:   yet, as in the first step.
-#: - step: optimiser steps done so far.
+#: - gram: (K, K) array, inner products of the components' gradients at z-scored advantages; None if there is none yet,
+#:   as in the first step.
+#: - step: number of optimiser steps done so far.
 #: - names: tuple of the K names of the components.
-#: - signs: (K,) array of 1 and -1. Scores and bounds are multiplied by it already; a method that compares a score with
-#:   a number of the config multiplies by it once more.
-#: - bounds: (K, 2) array, lowest and highest score, NaN where they are not known.
+#: - signs: (K,) array of 1 and -1, the signs of the weights. Scores and bounds are already multiplied by the signs. A
+#:   method that compares a score with a number of the config multiplies by the sign once more.
+#: - bounds: (K, 2) array, lowest and highest score; NaN where they are not known.
 #: - tokens: (N,) int array, lengths of the completions.
-#: - epsilon: added to standard deviations, as TRL adds it.
-#: - learning_rate: that of the coming step.
+#: - epsilon: added to standard deviations, as in TRL.
+#: - learning_rate: learning rate of the coming step.
 CONTEXT = ("gram", "step", "names", "signs", "bounds", "tokens", "epsilon", "learning_rate")
 
 #: Arguments that every method gets by their position.
@@ -31,14 +32,14 @@ class Combined(NamedTuple):
     Parameters
     ----------
     advantages : (N, K) float array
-        The part of each completion's advantage that each component contributes. Rows sum to the advantage.
+        The part of each completion's advantage that each component contributes. A row sums to the advantage.
     state : dict
         JSON values that the method gets at the next generation; empty for a method without state.
     weights : (K,) float array, optional
-        The weight or multiplier of each component at this generation; None where there is none.
+        The weight or multiplier of each component at this generation; None if the method has none.
     conflicts : float, optional
-        Share of completions, or of pairs of components, that the method calls in conflict; None where it knows no
-        conflict.
+        Share of completions, or of pairs of components, that are in conflict by the method's definition; None if the
+        method defines no conflict.
     """
 
     advantages: np.ndarray

@@ -1,4 +1,4 @@
-"""From a method's name in the config to its function."""
+"""Find a method's function by its name in the config, and read its arguments."""
 
 from __future__ import annotations
 
@@ -27,9 +27,15 @@ def method_names() -> list[str]:
 
 @cache
 def load_method(method: str, root: Path = Path()) -> Method:
-    """The function of a method: a name from `method_names`, or ``path/to/file.py:function`` that starts from `root`.
+    """The function of a method.
 
-    An error of a user's function becomes a StudyError with the line of the file.
+    Parameters
+    ----------
+    method : str
+        A name from `method_names`, or ``path/to/file.py:function`` relative to `root`. An error of a user's function
+        becomes a StudyError with the line of the file.
+    root : Path
+        The study's folder.
     """
     if in_a_file(method):
         return _reported(method, function_in_file(method, root, _SECTION), root)
@@ -41,8 +47,16 @@ def load_method(method: str, root: Path = Path()) -> Method:
 class MethodArguments:
     """Keyword-only arguments of a method, sorted by who sets them.
 
-    `context` are those of `interface.CONTEXT`. `parameters` are those that the config sets, `required` those among
-    them without a default. `any_parameter` says whether the method takes further ones (``**components``).
+    Attributes
+    ----------
+    context : tuple of str
+        Arguments of `interface.CONTEXT`, which the workflow sets.
+    parameters : tuple of str
+        Arguments that the config sets.
+    required : tuple of str
+        Parameters without a default.
+    any_parameter : bool
+        Whether the method takes further parameters (``**components``).
     """
 
     context: tuple[str, ...]
@@ -71,7 +85,7 @@ def arguments_of_method(method: str, root: Path = Path()) -> MethodArguments:
 
 
 def check_names(method: str, parameters: Mapping[str, Any], root: Path = Path()) -> None:
-    """Refuse a parameter that a method does not have, and a missing one."""
+    """Refuse a parameter that a method does not have, and a required parameter that is missing."""
     arguments = arguments_of_method(method, root)
     listing = ", ".join((*arguments.parameters, RESCALE))
     for name in parameters:
@@ -98,7 +112,7 @@ def _definition(method: str, root: Path) -> ast.FunctionDef:
     else:
         path, (shown, _, name) = user_file(method, root), method.rpartition(":")
         if not shown.endswith(".py") or not name.isidentifier():
-            raise StudyError(f"method: {method!r} is no path/to/file.py:function")
+            raise StudyError(f"method: {method!r} is not of the form path/to/file.py:function")
         if not path.is_file():
             raise StudyError(f"method: {method}: there is no file {shown} in {Path(root).resolve()}")
     try:
@@ -110,12 +124,12 @@ def _definition(method: str, root: Path) -> ast.FunctionDef:
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if name not in functions:
         listing = ", ".join(each for each in functions if not each.startswith("_")) or "none"
-        raise StudyError(f"method: {method}: no function {name!r}; functions there: {listing}")
+        raise StudyError(f"method: {method}: no function {name!r}; functions in the file: {listing}")
     return functions[name]
 
 
 def _reported(method: str, function: Method, root: Path) -> Method:
-    """A user's function with its errors in one line, and with imports as when its file was loaded."""
+    """Wrap a user's function: its errors become one line, and imports are searched as when its file was loaded."""
     folder = user_file(method, root).parent
 
     @wraps(function)

@@ -1,4 +1,4 @@
-"""Which components the parameters of a method name."""
+"""The components that the parameters of a method name."""
 
 from __future__ import annotations
 

@@ -1,30 +1,30 @@
 """Means, deviations and advantages over groups and batches, as TRL computes them.
 
-Standard deviations have Bessel's correction. NaN stands for a score that a component did not give and is left out of
-the statistics. A group of one completion is neither centred nor scaled: the weighted score is the advantage.
+Standard deviations have Bessel's correction. NaN stands for a score that a component did not give; the statistics leave
+NaN out. A group of one completion is neither centred nor scaled: its weighted score is its advantage.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-#: TRL's names for what comes first: the weighted sum (GRPO, arXiv 2402.03300) or the z-scores (GDPO, arXiv 2601.05242).
+#: TRL's names for the two orders: weighted sum first (GRPO, arXiv 2402.03300), z-scores first (GDPO, arXiv 2601.05242).
 SUM_THEN_NORMALIZE, NORMALIZE_THEN_SUM = AGGREGATIONS = ("sum_then_normalize", "normalize_then_sum")
 
 
 def group_size(groups: np.ndarray) -> int:
-    """Completions in each group, from the (N,) numbers of the groups, whose rows are adjacent."""
+    """Number of completions in each group, from the (N,) group numbers; the rows of a group are adjacent."""
     changes = np.flatnonzero(groups[1:] != groups[:-1])
     return int(changes[0]) + 1 if len(changes) else len(groups)
 
 
 def by_group(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """(N, ...) values as (groups, completions of a group, ...)."""
+    """Reshape (N, ...) values to (groups, completions of a group, ...)."""
     return values.reshape(-1, group_size(groups), *values.shape[1:])
 
 
 def nan_mean(values: np.ndarray, axis: int) -> np.ndarray:
-    """Mean of the values that are not NaN, the axis kept; NaN where there are none."""
+    """Mean of the values that are not NaN; NaN where there is no such value. The axis is kept."""
     present = ~np.isnan(values)
     count = present.sum(axis, keepdims=True)
     total = np.where(present, values, 0.0).sum(axis, keepdims=True)
@@ -32,7 +32,7 @@ def nan_mean(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def centred(values: np.ndarray, axis: int) -> np.ndarray:
-    """Differences from `nan_mean`; exactly 0 where all values along the axis are alike."""
+    """Differences from `nan_mean`; exactly 0 where all values along the axis are equal."""
     low = np.where(np.isnan(values), np.inf, values).min(axis, keepdims=True, initial=np.inf)
     high = np.where(np.isnan(values), -np.inf, values).max(axis, keepdims=True, initial=-np.inf)
     differences = values - nan_mean(values, axis)
@@ -40,7 +40,7 @@ def centred(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def nan_std(values: np.ndarray, axis: int) -> np.ndarray:
-    """Standard deviation of the values that are not NaN, the axis kept; NaN where there are fewer than two."""
+    """Standard deviation of the values that are not NaN; NaN where there are fewer than two. The axis is kept."""
     count = (~np.isnan(values)).sum(axis, keepdims=True)
     squares = np.nan_to_num(centred(values, axis) ** 2).sum(axis, keepdims=True)
     variance = np.divide(squares, count - 1, out=np.full(squares.shape, np.nan), where=count > 1)
@@ -50,8 +50,8 @@ def nan_std(values: np.ndarray, axis: int) -> np.ndarray:
 def z_scores(scores: np.ndarray, groups: np.ndarray, epsilon: float) -> np.ndarray:
     """(N, K) scores minus the group's mean, over the group's standard deviation plus epsilon.
 
-    0 where there is no score, where the group has one score only, and where its scores are alike. In groups of one
-    completion the scores themselves.
+    The z-score is 0 where there is no score, where the group has only one score, and where all its scores are equal.
+    In groups of one completion the result is the scores themselves.
     """
     if group_size(groups) == 1:
         return np.nan_to_num(scores, nan=0.0)
@@ -60,22 +60,22 @@ def z_scores(scores: np.ndarray, groups: np.ndarray, epsilon: float) -> np.ndarr
 
 
 def unscorable(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """(N,) bool: completions that no component with a weight could score."""
+    """(N,) bool: whether no component with a weight could score a completion."""
     missing: np.ndarray = np.isnan(scores[:, weights != 0]).all(axis=1)
     return missing
 
 
 def batch_standardised(parts: np.ndarray, groups: np.ndarray, kept: np.ndarray, epsilon: float) -> np.ndarray:
-    """Parts of each completion's value, centred and over the standard deviation of the values in the batch.
+    """Parts of each completion's value, centred, and divided by the standard deviation of the values in the batch.
 
     Parameters
     ----------
     parts : (N, K) float array
-        Rows sum to the values.
+        Parts of the values. A row sums to the value of a completion.
     groups : (N,) int array
-        In groups of one completion the parts stay as they are.
+        Number of each completion's group. In groups of one completion the parts stay unchanged.
     kept : (N,) bool array
-        Completions that are in the statistics. The others get 0.
+        Completions that enter the statistics. The others get 0.
     epsilon : float
         Added to the standard deviation.
     """
@@ -94,22 +94,25 @@ def shares(
     aggregation: str = SUM_THEN_NORMALIZE,
     scale_rewards: str = "group",
 ) -> np.ndarray:
-    """Part of each completion's advantage that each component contributes, by TRL's two aggregations.
+    """Part of each completion's advantage that each component contributes, by either of TRL's aggregations.
 
-    The same as `component_shares` of the trainer, in double precision.
+    The result is that of the trainer's `component_shares`, in double precision.
 
     Parameters
     ----------
     scores : (N, K) float array
-        NaN where a component gave none: with weights first such a score counts as 0, with z-scores first it is left
-        out of the statistics.
+        NaN where a component gave no score. `sum_then_normalize` takes such a score as 0; `normalize_then_sum` leaves
+        it out of the statistics.
     groups : (N,) int array
+        Number of each completion's group.
     weights : (K,) float array
-        A component of weight 0 changes no advantage.
+        Weights of the components. A component of weight 0 changes no advantage.
     epsilon : float
+        Added to standard deviations.
     aggregation : {"sum_then_normalize", "normalize_then_sum"}
+        Whether the weighted sum or the z-scores come first.
     scale_rewards : {"group", "batch", "none"}
-        Of which standard deviation the weighted sum is divided by; only with weights first.
+        Which standard deviation the weighted sum is divided by. Only `sum_then_normalize` uses this.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A run's combination: the method with its state, the Gram matrices that it goes by, and the log of its weights."""
+"""A run's combination: the method with its state, the Gram matrices that it uses, and the log of its weights."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from reward_ablation.combination.normalisation import by_group
 #: Columns of `weights.parquet`, a row for each component and generation.
 #:
 #: - step: the optimiser step that the generation is for, as in `rollouts.parquet`.
-#: - weight: the method's weight or multiplier of the component; null where it has none.
-#: - conflicts: share of completions, or of pairs of components, in conflict; null where the method knows none.
+#: - weight: the method's weight or multiplier of the component; null if the method has none.
+#: - conflicts: share of completions, or of pairs of components, in conflict; null if the method defines no conflict.
 #: - dead: share of groups in which the component has the same score for all completions.
 #: - advantage_rms: root mean square of the component's part of the advantages.
 #: - total_rms: root mean square of the advantages, the same in all rows of a step.
-#: - gram_step: the last step whose gradients the method went by; null at first, and where it goes by none.
+#: - gram_step: the last step whose gradients the method used; null at first, and for a method that uses none.
 SCHEMA = pa.schema(
     [
         ("step", pa.int64()),
@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
 
 
 class CombineSettings(Protocol):
-    """What a run's spec says of the combination."""
+    """The combination in a run's spec."""
 
     @property
     def method(self) -> str: ...
@@ -49,13 +49,14 @@ class CombineSettings(Protocol):
 
 
 class CombinationOfRun:
-    """Combines the scores of each generation; the trainer's `Combination`.
+    """Combines the scores of each generation. This is the trainer's `Combination`.
 
     Parameters
     ----------
     method : callable
         The function of the method.
     settings : CombineSettings
+        The combination in the run's spec.
     weights : dict of str to float
         Weights of the K components that take part, in the order of the study's components.
     """
@@ -72,13 +73,13 @@ class CombinationOfRun:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether it goes by the gradients of the very completions that it combines."""
+        """Whether the method uses the gradients of the same completions whose scores it combines."""
         return self.settings.gram == "same_step"
 
     def shares(
         self, scores: np.ndarray, groups: np.ndarray, tokens: np.ndarray, step: int, learning_rate: float
     ) -> np.ndarray:
-        """Parts of the advantages by component, (N, K); see `training.core.combination`."""
+        """(N, K) parts of the advantages by component; see `training.core.combination`."""
         settings, seen = self.settings, self.state["gram"]
         combined = call_method(
             self.method,
@@ -100,14 +101,14 @@ class CombinationOfRun:
         return combined.advantages
 
     def see(self, gradients: pa.Table) -> None:
-        """Take note of a measured step's gradients."""
+        """Update the state of the Gram matrix with the gradients of a measured step."""
         if self.settings.gram:
             step = gradients["step"][0].as_py()
             matrices = products(gradients, self.names)
             self.state = {**self.state, "gram": with_step(self.state["gram"], step, *matrices, self.settings.gram)}
 
     def table(self, step: int) -> pa.Table:
-        """Rows of `weights.parquet` of the last generation."""
+        """Rows of `weights.parquet` for the last generation; `step` is the step that it is for."""
         size = len(self.names)
         columns = {"step": step, "component": list(self.names), **self._columns}
         rows = {name: value if isinstance(value, list) else [value] * size for name, value in columns.items()}
@@ -115,7 +116,7 @@ class CombinationOfRun:
 
 
 def columns_of(combined: Combined, scores: np.ndarray, groups: np.ndarray) -> dict[str, Any]:
-    """Columns of `SCHEMA` that say how a generation was combined: numbers, or lists of one number a component."""
+    """Columns of `SCHEMA` that describe how a generation was combined: numbers, or lists of a number per component."""
     same = [[_alike(of_group) for of_group in part.T] for part in by_group(scores, groups)]
     return {
         "weight": None if combined.weights is None else combined.weights.tolist(),

@@ -1,4 +1,4 @@
-"""Checks of parameters of methods. A message starts with the parameter's name; the caller says which arm it is."""
+"""Checks of the parameters of methods. A message starts with the parameter's name; the caller adds the arm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from reward_ablation.system.errors import StudyError
 
-#: Larger numbers, NaN and infinity are refused: no product of a few numbers overflows.
+#: Larger numbers, NaN and infinity are refused, so that no product of a few numbers overflows.
 _LARGEST = 1e50
 
 
@@ -38,28 +38,28 @@ def positive(name: str, value: Any) -> float:
 
 
 def choice(name: str, value: Any, options: Sequence[str]) -> str:
-    """One of some words; StudyError for anything else."""
+    """One of the options; StudyError for anything else."""
     if not isinstance(value, str) or value not in options:
         raise StudyError(f"{name}: {value!r} is unknown; write one of {', '.join(options)}")
     return value
 
 
 def component(name: str, value: Any, names: Sequence[str]) -> int:
-    """Column of a component, by its name; StudyError where there is no such component."""
+    """Column of a component, by its name; StudyError if there is no such component."""
     if not isinstance(value, str) or value not in names:
         raise StudyError(f"{name}: unknown component {value!r}; components here: {', '.join(names)}")
     return list(names).index(value)
 
 
 def mapping(name: str, value: Any, example: str) -> Mapping[Any, Any]:
-    """A mapping with entries; StudyError, which shows the example, for anything else."""
+    """A mapping with entries. For anything else the StudyError shows the example."""
     if not isinstance(value, Mapping) or not value:
         raise StudyError(f"{name}: {value!r} is not a mapping with entries; write it as in {example}")
     return value
 
 
 def only_keys(name: str, value: Mapping[Any, Any], allowed: Collection[str]) -> None:
-    """Refuse a key that a parameter does not have."""
+    """Refuse a key of a parameter that is not allowed."""
     for key in value:
         if key not in allowed:
             raise StudyError(f"{name}.{key}: unknown key; keys here: {', '.join(allowed)}")
@@ -68,7 +68,21 @@ def only_keys(name: str, value: Mapping[Any, Any], allowed: Collection[str]) -> 
 def by_component(
     name: str, value: Any, names: Sequence[str], default: float, low: float = -math.inf, high: float = math.inf
 ) -> np.ndarray:
-    """(K,) numbers from one number for all components, or from a mapping; the default where the mapping names none."""
+    """(K,) numbers, from one number for all components or from a mapping.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for messages.
+    value : number or mapping
+        One number for all components, or ``{component: number}``.
+    names : sequence of str
+        Names of the components.
+    default : float
+        Number of the components that a mapping does not name.
+    low, high : float
+        Range of the numbers; StudyError outside it.
+    """
     if not isinstance(value, Mapping):
         return np.full(len(names), number(name, value, low, high))
     numbers = np.full(len(names), default)
@@ -84,15 +98,21 @@ def ranges_of(
 
     Parameters
     ----------
-    ranges : mapping
-        ``{component: [lowest, highest]}`` of the config, which goes before the documented bounds.
+    ranges : mapping or None
+        ``{component: [lowest, highest]}`` of the config. It takes precedence over the documented bounds.
     bounds : (K, 2) array
-        NaN where a bound is not documented.
+        Documented bounds; NaN where a bound is not documented.
     names : sequence of str
+        Names of the components.
     signs : (K,) array
-        1 or -1: what the scores and the bounds are multiplied by.
+        1 or -1, by which the scores and the bounds are multiplied.
     needed : (K,) bool array
-        Components whose range must be known; StudyError otherwise.
+        Components whose range must be known.
+
+    Raises
+    ------
+    StudyError
+        A range of the config is not a pair of numbers in order, or the range of a needed component is not known.
     """
     low, high = bounds.astype(float).T
     for key, pair in mapping("ranges", ranges, "ranges: {length: [0, 1]}").items() if ranges else ():
@@ -111,7 +131,7 @@ def ranges_of(
 
 
 def unknown_range(name: str) -> StudyError:
-    """What to say of a component whose range must be known and is not."""
+    """The error for a component whose range must be known and is not."""
     return StudyError(
         f"ranges: the range of {name!r} is not known, and this method needs it; "
         f"write ranges: {{{name}: [lowest, highest]}}"
@@ -119,5 +139,5 @@ def unknown_range(name: str) -> StudyError:
 
 
 def unit_scores(scores: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Scores mapped from their ranges to [0, 1]; what is outside of its range is moved to the range's end."""
+    """Scores mapped from their ranges to [0, 1]; a score outside its range is moved to the end of the range."""
     return np.clip((scores - low) / (high - low), 0.0, 1.0)

@@ -1,7 +1,7 @@
 """Small quadratic programmes over a Gram matrix, by non-negative least squares.
 
-Both are solved in the scale in which every gradient has length 1, so that components of very different lengths do not
-lose digits. Gram matrices must have a positive diagonal and be positive semi-definite up to rounding.
+Both are solved with every gradient scaled to length 1, so that gradients of very different lengths lose no digits. Gram
+matrices must have a positive diagonal and be positive semi-definite up to rounding.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ def nearest_above(gram: np.ndarray, floor: np.ndarray) -> np.ndarray:
 def simplex_minimum(gram: np.ndarray) -> np.ndarray:
     """``argmin v' gram v`` over ``v >= 0`` that sum to 1, for a (K, K) Gram matrix.
 
-    Along each ray the least value of ``u' gram u + (sum u - 1) ** 2`` is ``q / (1 + q)``, with q the value of
-    ``v' gram v`` where the ray sums to 1. The minimum over all ``u >= 0`` is therefore on the ray of the solution.
+    Along each ray the least value of ``u' gram u + (sum u - 1) ** 2`` is ``q / (1 + q)``, where q is the value of
+    ``v' gram v`` at the point of the ray that sums to 1. The minimum over all ``u >= 0`` is therefore on the ray of the
+    solution.
     """
     lengths, root = _unit_root(gram)
     row = 1 / lengths

@@ -1,1 +1,1 @@
-"""The sections of a config, its designs, and TRL's settings: what a user may write, and what a mistake is told."""
+"""The config: its sections, designs and TRL's settings; what a user may write, and the messages for mistakes."""

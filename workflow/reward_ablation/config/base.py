@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -44,6 +45,14 @@ def _one_line(text: str) -> str:
 Line = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
 
 
+@cache
+def _unknown_key(key: str, allowed: tuple[str, ...]) -> str:
+    """What is wrong; kept, since a value that may be one of several sections is tried as each, in each of many runs."""
+    near = difflib.get_close_matches(key, allowed, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"unknown key '{key}'; {hint}allowed: {', '.join(allowed)}"
+
+
 class Section(BaseModel):
     """A part of the config: unknown keys are refused, values cannot be changed later."""
 
@@ -55,7 +64,5 @@ class Section(BaseModel):
         allowed = [field.alias or name for name, field in cls.model_fields.items()]
         unknown = [key for key in data if key not in allowed] if isinstance(data, dict) else []
         if unknown:
-            near = difflib.get_close_matches(str(unknown[0]), allowed, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise ValueError(f"unknown key '{unknown[0]}'; {hint}allowed: {', '.join(allowed)}")
+            raise ValueError(_unknown_key(str(unknown[0]), tuple(allowed)))
         return data

@@ -1,1 +1,1 @@
-"""What the runs of a study cost: hours by their own clocks, and by Slurm's accounting."""
+"""The cost of a study's runs: hours by their own clocks, and by Slurm's accounting."""

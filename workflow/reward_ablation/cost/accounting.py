@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reward_ablation.analysis.runs import RunRecord, SlurmJob
+from reward_ablation.analysis.runs import Attempt, RunRecord, SlurmJob
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.cluster.command import SlurmError, ask
 from reward_ablation.cost.clocks import UNKNOWN, Hours, own_jobs
@@ -22,6 +22,8 @@ AT_ONCE = 500
 class Allocation:
     """What a job had each time that it ran; `seconds` leave out the time that the job was suspended.
 
+    `start` is in seconds since 1970, and None where the job never began.
+
     `gpus` is None where Slurm does not say: Slurm counts GPUs only where AccountingStorageTRES has gres/gpu.
     """
 
@@ -31,6 +33,7 @@ class Allocation:
     seconds: int
     cpus: int
     gpus: int | None
+    start: float | None = None
 
 
 #: What Slurm's accounting says of jobs, by cluster, id and name. A job that was put back into the queue has several.
@@ -58,14 +61,15 @@ def allocations(jobs: Iterable[str], cluster: str | None = None, timeout: float 
     for place in range(0, len(ids), AT_ONCE):
         command = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2", *of_cluster]
         some = f"--jobs={','.join(ids[place : place + AT_ONCE])}"
-        text = ask(*command, "--format=JobIDRaw,State,ElapsedRaw,AllocTRES,JobName", some, timeout=timeout)
-        found += [_allocation(line) for line in text.splitlines() if line.count("|") >= 4]
+        text = ask(*command, "--format=JobIDRaw,State,ElapsedRaw,AllocTRES,Start,JobName", some, timeout=timeout)
+        found += [_allocation(line) for line in text.splitlines() if line.count("|") >= 5]
     return found
 
 
 def _allocation(line: str) -> Allocation:
-    job, state, seconds, tres, name = line.split("|", 4)
-    return Allocation(job, name, state, int(seconds or 0), _count("cpu", tres) or 0, _gpus(tres))
+    job, state, seconds, tres, start, name = line.split("|", 5)
+    began = float(start) if start.isdecimal() else None
+    return Allocation(job, name, state, int(seconds or 0), _count("cpu", tres) or 0, _gpus(tres), began)
 
 
 def _gpus(tres: str) -> int | None:
@@ -80,14 +84,31 @@ def _count(resource: str, tres: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def hours_accounted(jobs: list[SlurmJob], accounting: Accounting) -> Hours:
-    """As Slurm accounts for the jobs."""
+def hours_accounted(jobs: list[SlurmJob], attempts: list[Attempt], accounting: Accounting) -> Hours:
+    """As Slurm accounts for the jobs, given for each attempt.
+
+    Of a job that went on with the evaluation of the run, the time until the end of the training counts.
+    """
     by_key = {_key(job): job for job in jobs}
     if not by_key or any(key not in accounting for key in by_key):
         return UNKNOWN
-    had = [(each, job) for key, job in by_key.items() for each in accounting[key]]
-    gpu = sum(each.seconds * (job.gpus if each.gpus is None else each.gpus) for each, job in had)
-    return Hours(gpu / 3600, sum(each.seconds * each.cpus for each, _ in had) / 3600)
+    ends = {_key(job): (job, attempt) for job, attempt in zip(jobs, attempts, strict=True) if attempt.ended == "done"}
+    had = [
+        (each, job, _seconds(each, *ends.get(key, (job, None))))
+        for key, job in by_key.items()
+        for each in accounting[key]
+    ]
+    gpu = sum(seconds * (job.gpus if each.gpus is None else each.gpus) for each, job, seconds in had)
+    return Hours(gpu / 3600, sum(seconds * each.cpus for each, _, seconds in had) / 3600)
+
+
+def _seconds(had: Allocation, job: SlurmJob, last: Attempt | None) -> float:
+    """Seconds of an allocation that a run was trained in; `last` is the attempt of this job that ended the training."""
+    if job.parts == 1 or last is None or job.start is None or job.seconds_before is None or had.start is None:
+        return had.seconds
+    if had.start > job.start:  # Slurm has started the job again, and the training was done
+        return 0
+    return had.seconds if had.start < job.start else min(had.seconds, job.seconds_before + last.wall_seconds)
 
 
 def ask_accounting(study: StudyFile, records: dict[str, RunRecord]) -> Accounting:

@@ -54,7 +54,7 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
     gpus = [len(attempt.hardware.gpus) * attempt.gpu_share for attempt in attempts]
     gpu_seconds_lost = sum(seconds * number for seconds, number in zip(seconds_lost, gpus, strict=True))
     jobs = own_jobs(run, record)
-    of_jobs, accounted = hours_of_jobs(jobs, attempts), hours_accounted(jobs, accounting)
+    of_jobs, accounted = hours_of_jobs(jobs, attempts), hours_accounted(jobs, attempts, accounting)
     return {
         "attempts": len(attempts),
         "interrupted": sum(attempt.ended != "done" for attempt in attempts),

@@ -1,0 +1,1 @@
+"""Data sets from any source, as problems of one Parquet schema with checked golds."""

@@ -1,1 +1,1 @@
-"""Designs of studies: how many seeds, questions and samples show an effect, and what they cost."""
+"""Designs of studies: the seeds, questions and samples that show an effect, their cost, and the arm to train next."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from reward_ablation.analysis.evaluation.answers import (
     Answered,
@@ -79,7 +78,7 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
     primary = study.primary
     study = study.model_copy(update={"datasets": [primary.dataset]})
     read, metrics = means_reader(study, root), metrics_of_study(study)
-    means = seed_means(pd.concat(runs_of_dataset(study, primary.dataset, read)), study)[primary.mode]
+    means = seed_means(runs_of_dataset(study, primary.dataset, read), study)[primary.mode]
 
     @lru_cache(maxsize=8)
     def answers(arm: str) -> Answered:

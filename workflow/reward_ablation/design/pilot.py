@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reward_ablation.analysis.evaluation.answers import is_of_samples, measured, metrics_of, question_means
+from reward_ablation.analysis.evaluation.answers import measured, metrics_of, question_means
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.run_means import is_of_samples
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.study_file import StudyFile, StudyRun, read_study
 from reward_ablation.design.variances import Components, Pair, estimated

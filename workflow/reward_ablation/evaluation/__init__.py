@@ -1,1 +1,1 @@
-"""How a model is judged: generate answers, grade them, one row per question and sample."""
+"""Evaluation of a model: generate answers and grade them, one row per question and sample."""

@@ -26,12 +26,15 @@ class Entry(NamedTuple):
     """Its heading on the page, in the contents and in the report."""
 
 
+#: The table by which a figure of a study with many arms chooses those that it shows.
+SHOWN = "evaluation_by_arm"
+
 #: By name, in the order of the pages.
 FIGURES = {
-    "rewards": Entry("Training", ("rewards_by_step",), "Rewards over training"),
-    "length": Entry("Training", ("rewards_by_step",), "Completion length over training"),
-    "signals": Entry("Training", ("signals_by_step",), "Training signal by step"),
-    "predictors": Entry("Training", ("predictors",), "Predictors of later change in each component"),
+    "rewards": Entry("Training", ("rewards_by_step", SHOWN), "Rewards over training"),
+    "length": Entry("Training", ("rewards_by_step", SHOWN), "Completion length over training"),
+    "signals": Entry("Training", ("signals_by_step", SHOWN), "Training signal by step"),
+    "predictors": Entry("Training", ("predictors", SHOWN), "Predictors of later change in each component"),
     "method_weights": Entry("Training", ("method_weights",), "Weights of methods of combination"),
     "evaluation": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation of the final models"),
     "arms": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against the weights of the arms"),
@@ -40,29 +43,37 @@ FIGURES = {
         ("weight_surface", "weight_surface_points", "weight_surface_check"),
         "Surface over the weights",
     ),
-    "differences": Entry("Evaluation", ("paired_differences",), "Differences to the baseline"),
+    "differences": Entry("Evaluation", ("paired_differences", SHOWN), "Differences to the baseline"),
     "effects": Entry("Evaluation", ("component_effects",), "Effects of the components"),
     "pareto": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against completion length"),
-    "learning_curves": Entry("Evaluation", ("learning_curves",), "Evaluation over training"),
+    "learning_curves": Entry("Evaluation", ("learning_curves", SHOWN), "Evaluation over training"),
     "problem_curves": Entry("Evaluation", ("problem_curves",), "Single problems over training"),
     "examples": Entry("Evaluation", ("examples",), "Examples of answers"),
-    "similarity_parts": Entry("Gradients", ("similarity_by_arm",), "Gradient similarity of components and its parts"),
-    "similarity_steps": Entry("Gradients", ("similarity_by_step",), "Gradient similarity across prompts over training"),
-    "similarity_layers": Entry("Gradients", ("similarity_by_arm",), "Gradient similarity across prompts by layer"),
+    "similarity_parts": Entry(
+        "Gradients", ("similarity_by_arm", SHOWN), "Gradient similarity of components and its parts"
+    ),
+    "similarity_steps": Entry(
+        "Gradients", ("similarity_by_step", SHOWN), "Gradient similarity across prompts over training"
+    ),
+    "similarity_layers": Entry(
+        "Gradients", ("similarity_by_arm", SHOWN), "Gradient similarity across prompts by layer"
+    ),
     "similarity_heatmap": Entry(
         "Gradients", ("similarity_by_step",), "Gradient similarity across prompts by layer and step"
     ),
-    "harm": Entry("Gradients", ("harm_by_arm",), "Steps that hurt a component"),
+    "harm": Entry("Gradients", ("harm_by_arm", SHOWN), "Steps that hurt a component"),
     "what_if": Entry(
         "Gradients",
         ("what_if", "what_if_points", "what_if_check"),
         "First-order effect of the weights on each component",
     ),
     "what_if_check": Entry(
-        "Gradients", ("what_if_check", "what_if_agreement"), "Predicted and observed changes of the components"
+        "Gradients", ("what_if_check", "what_if_agreement", SHOWN), "Predicted and observed changes of the components"
     ),
     "methods_offline": Entry(
-        "Gradients", ("methods_offline", "methods_apart"), "What the arms' combinations would have done in the baseline"
+        "Gradients",
+        ("methods_offline", "methods_apart", SHOWN),
+        "What the arms' combinations would have done in the baseline",
     ),
     "cost": Entry("Cost", ("cost",), "Cost of training by arm"),
 }

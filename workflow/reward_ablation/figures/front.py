@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from reward_ablation.analysis.provenance.words import sentence
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import row_height
+from reward_ablation.figures.elements.few_arms import MOST_ARMS
 from reward_ablation.figures.elements.style import STYLE, WIDTH, looks, title
 from reward_ablation.figures.elements.weights import COLUMN_WIDTH, weight_matrix
 
@@ -35,7 +36,8 @@ def facts(study: StudyFile, provenance: pd.DataFrame) -> dict[str, str]:
         "evaluation": ", ".join(study.datasets),
         "components": ", ".join(study.components),
         "arms": f"{len(study.arms)}, design {study.design}; baseline {study.baseline}"
-        + (f"; control {study.control}" if study.control else ""),
+        + (f"; control {study.control}" if study.control else "")
+        + (f"; the first {MOST_ARMS} are below" if len(study.arms) > MOST_ARMS else ""),
         "seeds": f"{study.counted_seeds.partition(' seed')[0]}: {seeds}",
         "runs": f"{len({run.folder for run in study.runs})}",
         "intervals": f"{100 * study.confidence:g} % from {study.bootstrap:,} bootstrap resamples",
@@ -52,6 +54,8 @@ def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
         for n, line in enumerate(textwrap.wrap(value, CHARACTERS) or [""])
     ]
     words = LINE_HEIGHT * (len(written) + 1)
+    many = len(study.arms) > MOST_ARMS
+    study = study.model_copy(update={"arms": study.arms[:MOST_ARMS]})
     table = row_height(study.arm_names) * len(study.arms) + 1.2
     matrix = COLUMN_WIDTH * 1.3 * len(study.components)
     width = max(WIDTH, 3.6 + matrix)
@@ -66,7 +70,7 @@ def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
     samples, weights, rest = grid.subplots(1, 3, width_ratios=[0.45, matrix, max(0.1, width - 2.6 - matrix)])
     rest.set_axis_off()
     weight_matrix(weights, study, study.arm_names)
-    for place, look in enumerate(looks(study).values()):
+    for place, look in enumerate(() if many else looks(study).values()):  # of many arms, figures name those they show
         style: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "marker": look.marker}
         samples.plot([0, 0.5, 1], [place] * 3, markevery=[1], **style)
     samples.set_ylim(weights.get_ylim())

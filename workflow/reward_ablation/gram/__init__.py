@@ -1,1 +1,1 @@
-"""From sample Gram matrices to gradient similarities, and the files that keep them: NumPy and Arrow, no torch."""
+"""Gram matrices of completions' gradients: their files, and the gradient similarities that follow; no torch."""

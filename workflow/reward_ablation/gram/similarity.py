@@ -1,7 +1,7 @@
 """Similarities of gradients, their parts and their intervals, from sample Gram matrices.
 
-The gradients that are compared are weighted sums of the gradients of single completions. Their inner products therefore
-follow from the inner products of the completions' gradients.
+Each compared gradient is a weighted sum of the gradients of single completions. The inner products of the compared
+gradients therefore follow from the inner products of the completions' gradients.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from scipy.special import stdtrit
 #: Name of the layer that sums over all layers.
 ALL_LAYERS = "all"
 
-#: Parts of a cosine that tell prompts apart; what is left is `across_blocks`.
+#: Parts of a cosine that distinguish prompts. The rest of the cosine is `across_blocks`.
 PARTS = ["self", "same_prompt", "cross_prompt"]
 
 #: Confidence of the intervals of one step.
 CONFIDENCE = 0.95
 
-#: A squared norm that falls below this share of its size when a prompt is left out is zero up to rounding.
+#: If leaving out a prompt reduces a squared norm to at most this share of its size, the rest is zero up to rounding.
 ROUNDING = 1e-12
 
-#: What a row of `gradients.parquet` compares, beside its step and layer.
+#: Columns of `gradients.parquet` that name what a row compares, in addition to its step and layer.
 _PAIR = ["component_a", "component_b", "definition"]
 _INTERVALS = [f"{value}_{end}" for value in ["cosine", *PARTS] for end in ("low", "high")]
 
 #: Columns of `gradients.parquet`. A cosine is the sum of `self` (a completion with itself), `same_prompt` (with
-#: another completion of its prompt), `cross_prompt` and `across_blocks` (where prompts are not told apart).
-#: `folding_error` is the standard error, at most, of `across_blocks` and so of the cosine that comes from folding
-#: large parameters; 0 where nothing was folded.
+#: another completion of its prompt), `cross_prompt` (with completions of other prompts) and `across_blocks` (with
+#: completions of other blocks, of any prompt). Folding large parameters adds an error to `across_blocks`, and so to the
+#: cosine: `folding_error` is its standard error, at most. It is 0 where nothing was folded.
 SCHEMA = pa.schema(
     [
         ("step", pa.int64()),
@@ -58,7 +58,8 @@ class Block:
     coefficients : (V, R) array
         Vector v is the sum over rows r of coefficients[v, r] times row r.
     completions, prompts : (R,) int array
-        Numbers of each row's completion and prompt, unique within the step and the same in all its blocks.
+        Numbers of each row's completion and prompt. The numbers are unique within the step, and all its blocks use the
+        same numbers.
     """
 
     grams: np.ndarray
@@ -68,7 +69,7 @@ class Block:
 
 
 def inverse_norms(gram: np.ndarray) -> np.ndarray:
-    """Factors that turn (..., K, K) inner products into cosines; NaN for a gradient that is zero."""
+    """Factors that turn (..., K, K) inner products into cosines; NaN for a zero gradient."""
     squares = np.diagonal(gram, axis1=-2, axis2=-1)
     inverse = 1 / np.sqrt(np.where(squares > 0, squares, np.nan))
     return inverse[..., :, None] * inverse[..., None, :]
@@ -79,16 +80,19 @@ def parts_by_prompt(blocks: list[Block], vectors: slice | np.ndarray, prompts: n
 
     Parameters
     ----------
+    blocks : list of Block
+        All blocks of a step.
     vectors : slice or int array
-        Which V of the blocks' vectors.
+        Selects V of the blocks' vectors.
     prompts : (G,) int array
         The prompts of all blocks, sorted.
 
     Returns
     -------
     (3, L, G, V, V) array
-        Parts as in `PARTS`. [..., a, b] is the sum of coefficients[a, r] * gram[r, s] * coefficients[b, s] over the
-        rows r of the prompt and the rows s of the same block.
+        The first axis is the parts, as in `PARTS`. The element [..., a, b] is the sum of coefficients[a, r] *
+        gram[r, s] * coefficients[b, s] over the rows r of the prompt and those rows s of the same block that belong to
+        the part.
     """
     layers, size = len(blocks[0].grams), len(blocks[0].coefficients[vectors])
     parts = np.zeros((len(PARTS), layers, len(prompts), size, size))
@@ -105,9 +109,18 @@ def parts_by_prompt(blocks: list[Block], vectors: slice | np.ndarray, prompts: n
 
 
 def without_each_prompt(parts: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """Inner products by part when one prompt is left out, for each prompt, (3, L, G, V, V).
+    """Inner products by part without one prompt, for each of the G prompts.
 
-    `parts`, of the same shape, are those of `parts_by_prompt`; `total` (3, L, V, V) is their sum over prompts.
+    Parameters
+    ----------
+    parts : (3, L, G, V, V) array
+        The result of `parts_by_prompt`.
+    total : (3, L, V, V) array
+        Sum of `parts` over the prompts.
+
+    Returns
+    -------
+    (3, L, G, V, V) array
     """
     removed = parts.copy()
     removed[PARTS.index("cross_prompt")] += parts[PARTS.index("cross_prompt")].swapaxes(-1, -2)
@@ -115,11 +128,22 @@ def without_each_prompt(parts: np.ndarray, total: np.ndarray) -> np.ndarray:
 
 
 def jackknife_margin(left_out: np.ndarray, confidence: float = CONFIDENCE) -> np.ndarray:
-    """Half the width of a confidence interval, (..., V, V), from (..., G, V, V) estimates without one of G units each.
+    """Half the width of a confidence interval, by the delete-one jackknife.
 
-    The delete-one jackknife (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11): the squared
-    standard error is (G - 1) / G times the sum of squared deviations of the estimates from their mean. With Student's t
-    of G - 1 degrees of freedom, since units are few. NaN with fewer than two units, and where an estimate is NaN.
+    The squared standard error is (G - 1) / G times the sum of squared deviations of the estimates from their mean
+    (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11). The quantile is that of Student's t
+    with G - 1 degrees of freedom, because units are few.
+
+    Parameters
+    ----------
+    left_out : (..., G, V, V) array
+        G estimates, each without one of G units.
+    confidence : float
+        Confidence of the interval, between 0 and 1.
+
+    Returns
+    -------
+    (..., V, V) array. NaN with fewer than two units, and where an estimate is NaN.
     """
     units = left_out.shape[-3]
     if units < 2:
@@ -132,19 +156,22 @@ def jackknife_margin(left_out: np.ndarray, confidence: float = CONFIDENCE) -> np
 def similarity(
     parts: np.ndarray, across: np.ndarray, across_variance: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Inner products, cosines with their parts, and intervals, of vectors of one definition.
+    """Inner products, cosines with their parts, and intervals, for vectors of one definition.
 
-    The intervals leave out one prompt at a time, with its rows of every block. `across` is held fixed, as it is not
-    known by prompt. In simulations of 64 completions in 2 to 16 blocks, 95 % intervals of the cosine held the truth
-    in 91 to 95 % of steps where completions' gradients were nearly orthogonal, as in language models. Where these had
-    a cosine of .2, the intervals were twice as wide as with one block, and held the truth in 98 %.
+    The intervals leave out one prompt at a time, with its rows in every block. `across` is held fixed, because it is
+    not known by prompt. In simulations of 64 completions in 2 to 16 blocks, 95 % intervals of the cosine contained the
+    true value in 91 to 95 % of steps if completions' gradients were nearly orthogonal, as in language models. If the
+    gradients had a cosine of .2, the intervals were twice as wide as with one block, and contained the true value in
+    98 % of steps.
 
     Parameters
     ----------
     parts : (3, L, G, V, V) array
-        Of `parts_by_prompt`.
-    across, across_variance : (L, V, V) array
-        Inner products over the pairs of rows of different blocks; their variance, None where they are exact.
+        The result of `parts_by_prompt`.
+    across : (L, V, V) array
+        Inner products over the pairs of rows of different blocks.
+    across_variance : (L, V, V) array, optional
+        Variance of `across`; None if `across` is exact.
 
     Returns
     -------
@@ -178,12 +205,12 @@ def similarity(
 
 
 def with_all_layers(by_layer: np.ndarray, axis: int) -> np.ndarray:
-    """Put the sum over layers before the layers."""
+    """Insert the sum over the layers before the first layer."""
     return np.concatenate([by_layer.sum(axis=axis, keepdims=True), by_layer], axis=axis)
 
 
 def definitions(vectors: list[tuple[str, str]]) -> Iterator[tuple[str, np.ndarray]]:
-    """Each definition with the places of its vectors, in order of first appearance."""
+    """Each definition with the indices of its vectors, in order of first appearance."""
     for definition in dict.fromkeys(definition for definition, _ in vectors):
         yield definition, np.flatnonzero([definition == other for other, _ in vectors])
 
@@ -200,22 +227,25 @@ def gradient_rows(
 
     Parameters
     ----------
+    step : int
+        The measured step.
     layers : list of str
-        The L layers in the model's order.
+        Names of the L layers, in the model's order.
     vectors : list of (str, str)
-        Definition and component of each of V vectors; only vectors of one definition are compared.
+        Definition and component of each of V vectors. Only vectors of the same definition are compared.
     blocks : list of Block
-        All the completions of the step.
+        Blocks with all completions of the step.
     across : (L, V, V) array, optional
-        Inner products summed over the pairs of rows of different blocks, in both orders; none with one block.
+        Inner products summed over the pairs of rows of different blocks, in both orders; None with one block.
     across_variance : (L, V, V) array, optional
-        Variance of `across`, independent between layers; none where these inner products are exact.
+        Variance of `across`, independent between layers; None if `across` is exact.
 
     Returns
     -------
     Table
-        Columns `SCHEMA`; a row for each layer (`all` first), definition and pair a <= b in the vectors' order. Null
-        where a gradient is zero; intervals also with fewer than two prompts, and where leaving one out gives zero.
+        Columns `SCHEMA`, with a row for each layer (`all` first), definition and pair a <= b in the vectors' order.
+        Values are null where a gradient is zero. Intervals are also null with fewer than two prompts, and where a
+        gradient is zero without one of the prompts.
     """
     none = np.zeros((len(layers), len(vectors), len(vectors)))
     between, variance = (none if each is None else np.asarray(each, float) for each in (across, across_variance))

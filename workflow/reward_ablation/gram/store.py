@@ -1,6 +1,6 @@
-"""The files of sample Gram matrices and of projected gradients: how rows of one step are made, and read back.
+"""The files of sample Gram matrices and of projected gradients: making and reading the rows of a step.
 
-Arrays are lists in Parquet, which can be read anywhere. A run adds rows step by step.
+Arrays are stored as lists in Parquet, which can be read anywhere. A run adds rows step by step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reward_ablation.system.errors import StudyError
 GRAMS_FILE, ROWS_FILE, PROJECTIONS_FILE = "sample_grams.parquet", "sample_gram_rows.parquet", "projections.parquet"
 
 #: Columns of `sample_grams.parquet`. `cosines` is the triangle above the diagonal, row by row, of the Gram matrix of
-#: the rows at unit length: half precision is right to 5e-4 of a cosine's size, whatever the norms are.
+#: the rows at unit length. Half precision is accurate to 5e-4 of a cosine's size, for any norms.
 GRAM_SCHEMA = pa.schema(
     [
         ("step", pa.int64()),
@@ -31,7 +31,7 @@ GRAM_SCHEMA = pa.schema(
     ]
 )
 
-#: Columns of `sample_gram_rows.parquet`: which completion, and which of its tokens, a row of a Gram matrix stands for.
+#: Columns of `sample_gram_rows.parquet`: the completion, and which of its tokens, that a row of a Gram matrix is for.
 #: On policy a row is -token_weight times the gradient of the completion's log-probability.
 ROW_SCHEMA = pa.schema(
     [
@@ -61,7 +61,7 @@ PROJECTION_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class StoredBlock:
-    """Sample Gram matrices of one block, as read back."""
+    """Sample Gram matrices of one block, read from the files."""
 
     layers: list[str]  # in the model's order
     grams: np.ndarray  # (L, R, R), float64
@@ -78,14 +78,14 @@ def _table(schema: pa.Schema, *columns: Any) -> pa.Table:
 
 
 def _lists(values: np.ndarray, kept: np.ndarray | None = None) -> pa.ListArray:
-    """Rows of an (N, D) array as Arrow lists; those that are not kept are empty."""
+    """Rows of an (N, D) array as Arrow lists; rows that are not kept become empty lists."""
     kept = np.full(len(values), True) if kept is None else kept
     offsets = np.concatenate([[0], np.cumsum(kept * values.shape[1])]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values[kept].ravel()))
 
 
 def gram_table(step: int, block: int, layers: Sequence[str], grams: np.ndarray) -> pa.Table:
-    """Symmetric (L, R, R) Gram matrices of one block as rows of `sample_grams.parquet`; a zero row gets cosines 0."""
+    """Symmetric (L, R, R) Gram matrices of one block as rows of `sample_grams.parquet`; zero rows have cosines of 0."""
     norms = np.sqrt(np.maximum(np.diagonal(grams, axis1=1, axis2=2), 0.0)).astype(np.float64)
     first, second = np.triu_indices(grams.shape[1], 1)
     products = norms[:, first] * norms[:, second]
@@ -103,16 +103,19 @@ def row_table(
     families: Sequence[str],
     token_weights: Sequence[float],
 ) -> pa.Table:
-    """What the rows of one block's Gram matrices stand for, as rows of `sample_gram_rows.parquet`.
+    """Description of the rows of one block's Gram matrices, as rows of `sample_gram_rows.parquet`.
 
     Parameters
     ----------
+    step, block : int
+        The measured step, and the number of the block in it.
     generation_steps, problem_ids, rollouts : sequence
-        Where each completion stands in the rollout log.
+        Where each row's completion stands in the rollout log.
     families : sequence of str
-        Which tokens of the completion count and how, such as all_tokens.
+        Which tokens of the completion count, and how, such as all_tokens.
     token_weights : sequence of float
-        Minus the derivative of the loss at advantage 1 by a token's log-probability, mean over the completion's tokens.
+        Minus the derivative of the loss at advantage 1 by a token's log-probability, averaged over the completion's
+        tokens.
     """
     size = len(problem_ids)
     described = generation_steps, problem_ids, rollouts, families, token_weights
@@ -138,9 +141,9 @@ def projection_table(
 
 
 def read_step(path: Path, step: int) -> pa.Table:
-    """Rows of one step; a step that was not measured is refused."""
+    """Rows of one step; StudyError if the file is missing or the step was not measured."""
     if not path.exists():
-        raise StudyError(f"{path}: there is no such file; was the run trained with gradients.every: 0?")
+        raise StudyError(f"{path}: there is no such file; a run with gradients.every: 0 writes none")
     table = pq.read_table(path, filters=[("step", "=", step)])
     if not len(table):
         raise StudyError(f"{path}: step {step} was not measured; gradients.every says which steps are")
@@ -148,7 +151,7 @@ def read_step(path: Path, step: int) -> pa.Table:
 
 
 def read_grams(folder: Path, step: int) -> list[StoredBlock]:
-    """Sample Gram matrices of one step of a run in a folder, block by block."""
+    """Sample Gram matrices of one step, block by block, from the folder of a run."""
     grams, rows = (read_step(Path(folder) / name, step) for name in (GRAMS_FILE, ROWS_FILE))
     described = rows.to_pandas().sort_values(["block", "row"])
     blocks = []
@@ -170,7 +173,7 @@ def read_grams(folder: Path, step: int) -> list[StoredBlock]:
 
 
 def read_projections(folder: Path, step: int) -> pd.DataFrame:
-    """Projections of one step of a run in a folder: columns `PROJECTION_SCHEMA`, directions of unit length."""
+    """Projections of one step from the folder of a run: columns `PROJECTION_SCHEMA`, directions of unit length."""
     table = read_step(Path(folder) / PROJECTIONS_FILE, step).to_pandas()
     directions = [np.asarray(direction, dtype=np.float64) for direction in table["direction"]]
     return table.assign(direction=[direction / (np.linalg.norm(direction) or 1.0) for direction in directions])

@@ -9,7 +9,7 @@ from typing import Any
 
 from reward_ablation.system.errors import StudyError
 
-#: Keywords that TRL gives to every reward function, beside the columns of the data.
+#: Keywords that TRL passes to every reward function, in addition to the columns of the data.
 OF_TRAINER = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 
 #: Columns of the training set that reach reward functions.
@@ -18,10 +18,20 @@ OF_PROBLEMS = ("problem_id", "question", "answer", "solution", "source", "split"
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a reward function: columns that it names, and parameters that the config may set.
+    """The arguments of a reward function, sorted into columns and parameters.
 
-    `required` are the parameters without a default. `any_column` says whether the function takes columns that it does
-    not name (`**columns`). `named` are the columns that the function takes so and that its parameter `column` names.
+    Attributes
+    ----------
+    columns : tuple of str
+        Columns that the function names as arguments.
+    parameters : tuple of str
+        Arguments that the config may set.
+    required : tuple of str
+        Parameters without a default.
+    any_column : bool
+        Whether the function also takes columns that it does not name (`**columns`).
+    named : tuple of str
+        The column that the parameter `column` names, if there is one.
     """
 
     columns: tuple[str, ...]
@@ -36,7 +46,7 @@ class Arguments:
         return (*self.columns, *self.named)
 
     def columns_among(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """The columns that the function takes. A column never takes the place of a parameter."""
+        """Those of the given columns that the function takes. A column never takes the place of a parameter."""
         return {
             name: column
             for name, column in columns.items()
@@ -49,25 +59,28 @@ def arguments_of(
 ) -> Arguments:
     """Sort the arguments of a reward function into columns and parameters.
 
-    An argument that has a default, or stands after `*`, is a parameter; any other argument is a column. An argument
-    with the name of a column is a column also with a default or after `*`. There are two exceptions for columns of the
-    data: what the config sets is a parameter, and so is an argument that stands after `*` and has a default. The value
-    of a parameter `column` is a column that the function asks for, too.
+    An argument that has a default or stands after `*` is a parameter. Any other argument is a column.
+
+    An argument with the name of a column is a column even if it has a default or stands after `*`. Columns of the data
+    have two exceptions: such an argument is a parameter if the config sets it, or if it stands after `*` and has a
+    default. The value of a parameter `column` also counts as a column that the function asks for.
 
     Parameters
     ----------
     reference : str
         The function as the config names it, for messages.
     function : callable
+        The reward function.
     parameters : dict
         The parameters that the config sets.
     further : sequence of str
-        Columns of the data beside those of every problem.
+        Columns that the data has in addition to `OF_PROBLEMS`.
 
     Raises
     ------
     StudyError
-        The function asks for an unknown column, or takes an argument by its position only.
+        The function asks for an unknown column, its parameter `column` names an unknown column, or it takes an
+        argument by position only.
     """
     of_data = (*OF_PROBLEMS, *further)
     columns, settable, required, named = [], [], [], []
@@ -79,7 +92,7 @@ def arguments_of(
         if argument.kind is argument.POSITIONAL_ONLY:
             raise StudyError(
                 f"components: {reference}: takes {argument.name!r} by its position; reward functions are called by "
-                "keyword, as in TRL; take the / out of its arguments"
+                "keyword, as in TRL; remove the / from its arguments"
             )
         after_star, has_default = argument.kind is argument.KEYWORD_ONLY, argument.default is not argument.empty
         from_trainer = argument.name in OF_TRAINER

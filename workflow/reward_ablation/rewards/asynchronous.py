@@ -1,7 +1,8 @@
 """Asynchronous reward functions, called like other functions.
 
-All of them run on one event loop, in a thread that lives as long as the process. TRL does the same: connections that
-a function keeps between its calls belong to the loop that opened them. The caller's thread may have a loop of its own.
+All of them run on one event loop, in a thread that lives as long as the process. TRL does the same, because a
+connection that a function keeps between its calls belongs to the loop that opened it. The caller's thread may have
+another loop.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class _Loop:
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process; a process that was forked starts one of its own."""
+    """The loop of this process. A forked process starts a new loop."""
     with _Loop.lock:
         if _Loop.loop is None or _Loop.thread is None or not _Loop.thread.is_alive():
             loop = asyncio.new_event_loop()
@@ -50,7 +51,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 async def _outcome(coroutine: Coroutine[Any, Any, T]) -> tuple[T, None] | tuple[Any, BaseException]:
     """Result of a coroutine, or the exception that it ended in.
 
-    SystemExit would end the loop and leave the caller waiting, and a TimeoutError would come without its traceback.
+    The exception is returned and not raised: a raised SystemExit would end the loop and leave the caller waiting, and a
+    raised TimeoutError would lose its traceback.
     """
     try:
         return await coroutine, None
@@ -61,7 +63,7 @@ async def _outcome(coroutine: Coroutine[Any, Any, T]) -> tuple[T, None] | tuple[
 
 
 def called_like_others(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
-    """An asynchronous function as one that returns its result."""
+    """Wrap an asynchronous function, so that a plain call returns its result."""
 
     @wraps(function)
     def call(*arguments: Any, **keywords: Any) -> T:

@@ -24,7 +24,7 @@ Hide = Callable[[str], str]
 
 
 def _checked_scores(name: str, output: Any, columns: dict[str, Any], hide: Hide) -> Scores:
-    """Scores of a batch as floats, from what the function of a component has returned; StudyError for anything else."""
+    """The output of a component's function as floats; StudyError if the output is not one score per completion."""
     expected = len(columns["completions"])
     where = f"{name}: {_when(columns)}"
     scores = listed(output)
@@ -53,14 +53,27 @@ def scored(
 ) -> Scores:
     """Call the reward function of a component, as `output_of` does, and check its scores.
 
-    `name` is the component with its section, as in `components.length`. `columns` are all columns of the batch;
-    messages name the step and the problem by them. `hide` takes secrets out of a text.
+    Parameters
+    ----------
+    name : str
+        The component with its section, as in `components.length`.
+    function : callable
+        The component's reward function.
+    arguments : Arguments
+        The function's arguments, from `arguments_of`.
+    parameters : dict
+        Values of the function's parameters.
+    columns : dict
+        All columns of the batch. Messages take the step and the problem from them.
+    hide : callable
+        Takes secrets out of a text.
 
     Raises
     ------
     StudyError
-        One line: the component, the line of the function, the error, the step; or what is wrong with the scores.
-        A full disk and a GPU without memory keep their own exceptions: training handles them.
+        The function failed: one line with the component, the line of the function, the error and the step. Or a score
+        is missing or is not a finite number. A full disk and a GPU without memory keep their own exceptions, because
+        training handles these.
     """
     try:
         output = output_of(function, arguments, parameters, columns)
@@ -68,12 +81,12 @@ def scored(
         if refused_by_storage(error) or type(error).__name__ == "OutOfMemoryError":  # the second is torch's
             raise
         where = f"{_when(columns)}, {_problems(columns)}"
-        if isinstance(error, StudyError):  # a component's own message says all that there is to say
+        if isinstance(error, StudyError):  # the component's own message is complete
             kind = PassingError if isinstance(error, PassingError) else StudyError
             raise kind(f"{name}: {hide(str(error))} ({where})") from error
         _print_own_traceback(error, hide)
         line = f"{line_in(unwrap(function).__code__.co_filename, error)}{described(error, hide)}"
-        # The exit status of the command depends on the cause: a failed network may come back.
+        # Keep the cause: the exit status of the command depends on it, since a failed network may come back.
         raise StudyError(f"{name}: {line} ({where})") from error
     return _checked_scores(name, output, columns, hide)
 
@@ -87,7 +100,7 @@ def _print_own_traceback(error: Exception, hide: Hide) -> None:
 
 
 def line_in(file: str, error: BaseException) -> str:
-    """The last line of a file in a traceback, as "file, line 3, `return 1 / 0`: "; empty where the file has none."""
+    """The last line of a file in a traceback, as "file, line 3, `return 1 / 0`: "; empty if the file is not in it."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if not frames:
         return ""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Metadata of a field whose texts are JSON. An Arrow struct would add keys with null to objects that lack them.
+#: Metadata of a field whose texts are JSON. JSON is used because an Arrow struct would add null keys to objects that
+#: lack them.
 JSON_FIELD = {b"content": b"json"}
 
 
@@ -21,15 +22,22 @@ def json_columns(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def decoded(texts: list[str | None]) -> list[Any]:
-    """Values of a column of JSON texts: each an object of its own, None for null."""
+    """Values of a column of JSON texts. Each value is a new object; a missing text gives None."""
     return [None if text is None else json.loads(text) for text in texts]
 
 
 def with_values(function: Callable, columns: Collection[str]) -> Callable:
-    """A reward function whose `columns`, JSON texts, are decoded at each call.
+    """Wrap a reward function, so that its columns of JSON texts are decoded at each call.
 
-    No two calls share a value: a function that changes its arguments changes nothing for other functions. Without such
-    columns the function is returned as it is.
+    No two calls share a value: a function that changes its arguments changes nothing for other functions. Without
+    `columns` the function is returned unchanged.
+
+    Parameters
+    ----------
+    function : callable
+        The reward function, asynchronous or not.
+    columns : collection of str
+        Names of the columns that hold JSON texts.
     """
     if not columns:
         return function

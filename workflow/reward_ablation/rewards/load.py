@@ -42,26 +42,30 @@ def load_component(
     section: str = "components",
     further: Sequence[str] = (),
 ) -> RewardFunction:
-    """Reward function of a component, its parameters set: ``(completions, **columns) -> list[float | None]``.
+    """Reward function of a component with its parameters set: ``(completions, **columns) -> list[float | None]``.
 
     Parameters
     ----------
     function : str
-        A name from `component_names`, or ``path/to/file.py:function``, a path that starts from `root`.
+        A name from `component_names`, or ``path/to/file.py:function`` relative to `root`.
     parameters : dict
         Keyword arguments; names are checked against the signature, values against the type hints. A value
         ``{env: NAME}`` is read from the variable NAME of `environment`.
+    root : Path
+        The study's folder.
     name : str, optional
         The component's name, by which TRL names a metric; default the function's own name.
+    environment : mapping
+        Environment variables.
     section : str
-        The section of the config that has the name, for messages.
+        Section of the config that names the component. Messages name it.
     further : sequence of str
-        Columns of the data beside those of every problem.
+        Columns that the data has in addition to those of every problem.
 
     Raises
     ------
     StudyError
-        What `check_component` refuses, or an environment variable that is not set.
+        `check_component` refuses the component, or an environment variable is not set.
     """
     found, arguments = check_component(function, parameters, root, environment, further)
     if missing := missing_variables([*parameters.values()], environment):
@@ -87,11 +91,15 @@ def check_component(
     environment: Mapping[str, str] = os.environ,
     further: Sequence[str] = (),
 ) -> tuple[Callable, Arguments]:
-    """A component's function and its arguments, checked; for the parameters see `load_component`.
+    """Find a component's function, and check its arguments; for the parameters see `load_component`.
 
-    A parameter whose environment variable is not set is not checked against its type hint. The StudyErrors have one
-    line: an unknown name, a missing file or function, a file that cannot be loaded, a column that the data does not
-    have, a parameter that is unknown, missing, of a wrong type, or at odds with another parameter.
+    A parameter whose environment variable is not set is not checked against its type hint.
+
+    Raises
+    ------
+    StudyError
+        One line: an unknown name, a missing file or function, a file that cannot be loaded, a column that the data
+        does not have, or a parameter that is unknown, missing, of a wrong type, or in conflict with another parameter.
     """
     found = function_in_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):
@@ -105,15 +113,15 @@ def check_component(
 
 
 def marks_of_component(function: str, root: Path) -> dict[str, Mark]:
-    """Markers of a component's parameters, by the parameter: see `rewards.parameters`.
+    """Markers of a component's parameters, by parameter; see `rewards.parameters`.
 
-    A user's file is loaded for its markers only where it names one.
+    A user's file is loaded for its markers only if its text names one.
     """
     if not in_a_file(function):
         return marks_of(_by_name(function))
     try:
         text = user_file(function, root).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # refused elsewhere
+    except OSError:  # a missing file is refused elsewhere
         return {}
     return marks_of(function_in_file(function, root)) if any(name in text for name in NAMES) else {}
 
@@ -131,7 +139,7 @@ def user_file(reference: str, root: Path) -> Path:
 def _values(
     function: Callable, parameters: dict[str, Any], root: Path, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Parameters as the function gets them: with the values of environment variables, and with whole paths."""
+    """Parameters as the function gets them: with the values of environment variables, and with full paths."""
     values = {key: with_variables(value, environment) for key, value in parameters.items()}
     return with_whole_paths(function, values, root)
 
@@ -146,14 +154,29 @@ def _by_name(name: str) -> RewardFunction:
 
 
 def function_in_file(reference: str, root: Path, section: str = "components") -> Callable:
-    """Function of a user's file, ``path/to/file.py:function``; `section` of the config has the name, for messages."""
+    """Load a function from a user's file.
+
+    Parameters
+    ----------
+    reference : str
+        ``path/to/file.py:function``, relative to `root`.
+    root : Path
+        The study's folder.
+    section : str
+        Section of the config that names the function. Messages name it.
+
+    Raises
+    ------
+    StudyError
+        The reference has another form, the file is missing or does not load, or it has no such function.
+    """
     file, _, name = reference.rpartition(":")
     if not file.endswith(".py") or not name.isidentifier():
-        raise StudyError(f"{section}: {reference!r} is no path/to/file.py:function")
+        raise StudyError(f"{section}: {reference!r} is not of the form path/to/file.py:function")
     path = Path(root) / file
     if not path.is_file():
         raise StudyError(f"{section}: {reference}: there is no file {file} in {Path(root).resolve()}")
-    # Dataclasses look their module up by its name.
+    # The module must be in sys.modules: dataclasses look their module up by its name.
     module_name = f"user_{section.removesuffix('s')}_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     module = sys.modules[module_name] = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
@@ -166,13 +189,13 @@ def function_in_file(reference: str, root: Path, section: str = "components") ->
     functions = [key for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")]
     if name not in functions:
         raise StudyError(
-            f"{section}: {reference}: no function {name!r}; functions there: {', '.join(functions) or 'none'}"
+            f"{section}: {reference}: no function {name!r}; functions in the file: {', '.join(functions) or 'none'}"
         )
     return getattr(module, name)  # type: ignore[no-any-return]
 
 
 def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
-    """Advice for an import that has failed."""
+    """Advice for a failed import; empty if there is none."""
     if isinstance(error, ModuleNotFoundError):
         folders = dict.fromkeys([Path(root).resolve(), path.parent.resolve()])
         return f"; imports are looked for in {', in '.join(map(str, folders))} and among the installed packages"
@@ -183,7 +206,7 @@ def _how_to_import(error: BaseException, path: Path, root: Path) -> str:
 
 @contextmanager
 def searching_imports(root: Path, folder: Path) -> Iterator[None]:
-    """Search imports first in the study's folder, as `python -m` does in the jobs, and last in the reward's folder."""
+    """Search imports in `root` first, as `python -m` does in the jobs, and in `folder`, the reward file's, last."""
     first, last = str(Path(root).resolve()), str(folder.resolve())
     sys.path.insert(0, first)
     sys.path.append(last)
@@ -197,7 +220,7 @@ def searching_imports(root: Path, folder: Path) -> Iterator[None]:
 def _check_parameters(
     reference: str, function: Callable, arguments: Arguments, parameters: dict[str, Any], environment: Mapping[str, str]
 ) -> None:
-    """Refuse an unknown, a missing and a mistyped parameter."""
+    """Refuse a parameter that is unknown, missing or of a wrong type."""
     listing = f"parameters of {reference}: {', '.join(arguments.parameters) or 'none'}"
     for name in parameters:
         if name not in arguments.parameters:
@@ -226,7 +249,7 @@ def _check_together(
     root: Path = Path(),
     further: Sequence[str] = (),
 ) -> None:
-    """Refuse parameters that do not go together, by a call of the component with no completions."""
+    """Call the component with no completions, so that it refuses parameters that do not go together."""
     arguments = arguments_of(name, function, parameters, further)
     columns = (*arguments.asked, *OF_PROBLEMS) if arguments.any_column else arguments.columns
     values = _values(function, parameters, root, environment)

@@ -1,7 +1,8 @@
-"""Markers in the type hints of a component's parameters: what of a parameter is a part of a run's spec.
+"""Markers in the type hints of a component's parameters: how each parameter counts in a run's spec.
 
-A parameter without a marker is in the spec with its value. `NotInSpec[int]` decides no score, such as a number of
-attempts: a change trains nothing again. `FilePath` and `FolderPath` count by their content, not by where they lie.
+A parameter without a marker is in the spec with its value. `NotInSpec[int]` marks a parameter that decides no score,
+such as a number of attempts: changing it trains nothing again. `FilePath` and `FolderPath` mark paths that count by the
+content of the file or folder, not by its location.
 
     def judge(completions, *, template: FilePath, attempts: NotInSpec[int] = 5, **columns): ...
 """
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 class Mark(Enum):
-    """What a parameter is to a spec."""
+    """How a parameter counts in a spec."""
 
     NOT_IN_SPEC = "no part of it"
     FILE = "a file that counts by its content"
@@ -28,17 +29,17 @@ class Mark(Enum):
 
 #: A parameter that decides no score.
 NotInSpec = Annotated[T, Mark.NOT_IN_SPEC]
-#: The path of a file. A relative path starts from the study's folder; the function gets the whole path.
+#: The path of a file. A relative path starts from the study's folder; the function gets the full path.
 FilePath = Annotated[str, Mark.FILE]
-#: The path of a folder, as `FilePath` is of a file.
+#: The path of a folder, with the same rules as `FilePath`.
 FolderPath = Annotated[str, Mark.FOLDER]
 
-#: A saved model: the path of its folder, which counts by its content. Where the function also gets a `revision`, the
-#: text is that of a repository on the hub, and a part of the spec. The function gets the text as it is written: the
-#: workflow fetches the model into a folder of its own.
+#: A saved model: the path of its folder, which counts by its content. If the function also gets a `revision`, the text
+#: names a repository on the hub, and the name is part of the spec. The function gets the text unchanged, because the
+#: workflow fetches the model into another folder.
 ModelPath = Annotated[str, Mark.MODEL]
 
-#: Names without which a file has no markers.
+#: Names of the markers. A file that contains none of these names has no markers.
 NAMES = ("NotInSpec", "FilePath", "FolderPath", "ModelPath")
 
 
@@ -51,7 +52,7 @@ def hints_of(function: Callable) -> dict[str, Any]:
 
 
 def marks_of(function: Callable) -> dict[str, Mark]:
-    """The marker of each argument that has one, by the argument. A marker may stand beside None: `FilePath | None`."""
+    """Markers by argument, for the arguments that have one. A marker may stand beside None: `FilePath | None`."""
     marks = {name: _mark(hint) for name, hint in hints_of(function).items()}
     return {name: mark for name, mark in marks.items() if mark}
 
@@ -62,7 +63,7 @@ def _mark(hint: Any) -> Mark | None:
 
 
 def with_whole_paths(function: Callable, parameters: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Parameters in which the paths of files and folders start from a root; other values stay as they are."""
+    """Parameters in which `root` precedes relative paths of files and folders; other values stay as they are."""
     paths = {name for name, mark in marks_of(function).items() if mark in (Mark.FILE, Mark.FOLDER)}
     return {
         name: str(root / value) if name in paths and isinstance(value, str) else value

@@ -16,9 +16,9 @@ RewardFunction = Callable[..., Scores]
 
 
 def output_of(function: Callable, arguments: Arguments, parameters: dict[str, Any], columns: dict[str, Any]) -> Any:
-    """Output of a reward function, called by keyword with its parameters and those of the batch's columns it takes.
+    """Call a reward function by keyword, with its parameters and the columns of the batch that it takes.
 
-    An iterator is read to its end.
+    An output that is an iterator is read to its end.
     """
     output = function(**{**arguments.columns_among(columns), **parameters})
     return list(output) if isinstance(output, Iterator) else output
@@ -35,7 +35,13 @@ def listed(output: Any) -> list | None:
 
 
 def score_of(value: Any) -> float | None:
-    """A score as a float, None for None, infinite where it is too large; ValueError for what is no number."""
+    """A score as a float: None stays None, and a number that is too large becomes infinite.
+
+    Raises
+    ------
+    ValueError
+        The score is not a number.
+    """
     if value is None:
         return None
     if isinstance(value, str | bytes):
@@ -44,5 +50,5 @@ def score_of(value: Any) -> float | None:
         return float(value)
     except OverflowError:
         return float("inf")
-    except (TypeError, RuntimeError) as error:  # torch has the second for a tensor of several numbers
+    except (TypeError, RuntimeError) as error:  # torch raises RuntimeError for a tensor of several numbers
         raise ValueError(str(error)) from error

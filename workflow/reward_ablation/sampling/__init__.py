@@ -1,1 +1,1 @@
-"""How a model is asked: prompts, and draws of tokens. Training and evaluation share these."""
+"""Prompts, tokenizers and draws of tokens, which training and evaluation share."""

@@ -1,4 +1,4 @@
-"""Random numbers for each completion, and tokens drawn by them: no draw depends on other completions of a batch."""
+"""Random numbers per completion, and tokens drawn with them. No draw depends on other completions of a batch."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from transformers import LogitsProcessor
 
 
 def stream_seed(*parts: int | str) -> int:
-    """Seed in [0, 2^63) of the random stream that these parts name, such as a run's seed, a step and a problem."""
+    """Seed in [0, 2^63) of the random stream with these parts as its name, such as a run's seed, a step, a problem."""
     text = "/".join(map(str, parts))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
 
 
 def uniforms(seed: int, length: int) -> np.ndarray:
-    """(length,) numbers in [0, 1), one per token of a completion; more tokens begin with the same ones."""
+    """(length,) numbers in [0, 1), one per token of a completion. A larger length begins with the same numbers."""
     return np.random.default_rng(seed).random(length)
 
 
 def where_drawn(device: torch.device) -> torch.device:
-    """Where tokens of a model on this device are drawn: Apple's GPUs have no float64."""
+    """Device on which the tokens of a model on `device` are drawn: the CPU for Apple's GPUs, which have no float64."""
     return torch.device("cpu") if device.type == "mps" else device
 
 
@@ -29,23 +29,25 @@ class SampleByRow(LogitsProcessor):
     """Draw each row's next token with that row's own random numbers, for one call of `generate`.
 
     transformers samples a whole batch from one global stream, in which the draws of a row depend on other rows. Here a
-    row's token is the inverse of its cumulative distribution at the row's own number, an exact draw. The processor
-    sets this token to 0 and all others to -inf, so that greedy search takes it.
+    row's token is the inverse of its cumulative distribution at the row's own number, which is an exact draw. The
+    processor sets the score of this token to 0 and all others to -inf, so that greedy search takes the token.
 
     Parameters
     ----------
     numbers : (rows, max_new_tokens) tensor in [0, 1)
-        Random numbers by row and new token; NaN in the rows of greedy requests, whose scores stay as they are.
-    temperature, top_p : float
-        top_p keeps the smallest set of likeliest tokens whose probability reaches it, after temperature, as
-        transformers and vLLM do.
+        Random numbers by row and new token; NaN in the rows of greedy requests, whose scores stay unchanged.
+    temperature : float
+        Divides the logits.
+    top_p : float
+        After the temperature, only the smallest set of likeliest tokens is kept whose total probability reaches top_p,
+        as in transformers and vLLM.
     """
 
     def __init__(self, numbers: torch.Tensor, temperature: float = 1.0, top_p: float = 1.0):
         self.numbers = numbers
         self.temperature = temperature
         self.top_p = top_p
-        self.drawn = 0  # tokens so far
+        self.drawn = 0  # number of tokens drawn so far
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         place = where_drawn(scores.device)
@@ -57,11 +59,22 @@ class SampleByRow(LogitsProcessor):
 
 
 def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
-    """(rows,) tokens of positive probability, at points of the cumulative distributions.
+    """Draw a token of positive probability for each row, at a point of the row's cumulative distribution.
 
-    `logits` are (rows, vocabulary), the points `number` are (rows,) float64 in [0, 1).
+    Parameters
+    ----------
+    logits : (rows, vocabulary) tensor
+        The model's scores of the next token.
+    number : (rows,) float64 tensor in [0, 1)
+        The points.
+    temperature, top_p : float
+        As in `SampleByRow`.
+
+    Returns
+    -------
+    (rows,) tensor of token ids
     """
-    # float64: over 150,000 tokens a float32 sum would lose the improbable ones.
+    # float64: in float32 a sum over 150,000 tokens would lose the improbable tokens.
     probability = torch.softmax(logits.double() / temperature, dim=-1)
     if top_p < 1:
         ordered = probability.sort(dim=-1, descending=True).values
@@ -70,5 +83,5 @@ def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: 
         probability = probability.masked_fill(probability < least, 0.0)
     cumulative = probability.cumsum(dim=-1)
     place = torch.searchsorted(cumulative, number[:, None] * cumulative[:, -1:], right=True)[:, 0]
-    # Rounding can put a number at the total, behind every token: then take the likeliest token.
+    # Rounding can put a point at the total, beyond every token: then take the likeliest token.
     return torch.where(place < logits.shape[-1], place, probability.argmax(dim=-1))

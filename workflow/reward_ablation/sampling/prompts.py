@@ -1,4 +1,4 @@
-"""From a question to the prompt on which a model is trained and judged."""
+"""Prompts of questions, for training and evaluation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Messages = list[dict[str, str]]
 
 
 class Prompt(Protocol):
-    """How a question becomes a prompt: the study's section of that name."""
+    """How a question becomes a prompt: the study's section `prompt`."""
 
     @property
     def system(self) -> str | None: ...
@@ -29,9 +29,9 @@ class Prompt(Protocol):
 
 
 def render_prompt(question: str, prompt: Prompt) -> str | Messages:
-    """Prompt of one question, in the form of TRL's `prompt` column: messages where `prompt.chat`, else plain text.
+    """Prompt of one question, in the form of TRL's `prompt` column: messages if `prompt.chat` is set, else plain text.
 
-    The question replaces {question} in the template; other braces (\\boxed{}) stay as they are.
+    The question replaces {question} in the template. Other braces (\\boxed{}) stay as they are.
     """
     text = prompt.template.replace("{question}", question)
     if not prompt.chat:
@@ -45,16 +45,25 @@ def tokenize_prompts(
     tokenizer: PreTrainedTokenizerBase,
     chat_template_kwargs: dict[str, Any] | None = None,
 ) -> list[list[int]]:
-    """Token ids of prompts, unpadded, made as TRL's GRPOTrainer makes them.
+    """Token ids of prompts, without padding, made as TRL's GRPOTrainer makes them.
 
-    A chat goes through the tokenizer's chat template with the opening of the assistant's turn. Plain text gets the
-    tokenizer's own special tokens, if there are any. `chat_template_kwargs` are further variables of the chat template,
-    as in TRL: `{"enable_thinking": False}`.
+    Messages go through the tokenizer's chat template, with the opening of the assistant's turn. Plain text gets the
+    tokenizer's own special tokens, if there are any.
+
+    Parameters
+    ----------
+    prompts : sequence
+        Results of `render_prompt`: all are messages, or all are plain text.
+    tokenizer : PreTrainedTokenizerBase
+        The model's tokenizer.
+    chat_template_kwargs : dict, optional
+        Further variables of the chat template, as in TRL: `{"enable_thinking": False}`.
 
     Raises
     ------
     StudyError
-        A chat is asked of a tokenizer without a chat template, or a prompt has no token.
+        The prompts are messages and the tokenizer has no chat template, the template refuses the prompts, or a prompt
+        has no token.
     """
     if not prompts:
         return []

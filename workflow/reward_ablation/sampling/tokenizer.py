@@ -1,4 +1,4 @@
-"""Load a model folder's tokenizer: never from the network, never foreign code."""
+"""Load the tokenizer of a model folder, without the network and without code from the folder."""
 
 from __future__ import annotations
 
@@ -18,15 +18,21 @@ GENERIC_TOKENIZERS = {"PreTrainedTokenizerFast", "PreTrainedTokenizer", "Tokeniz
 def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTokenizerBase:
     """Tokenizer of a model folder, ready for batched generation.
 
-    The tokenizer pads on the left, so that completions follow their prompt without a gap. Without a pad token of its
-    own it pads with the end-of-text token. For qwen2, AutoTokenizer goes by the model type and replaces the
-    pre-tokenizer of tokenizer.json, so a generic tokenizer is loaded by its own class.
+    The tokenizer pads on the left, so that completions follow their prompt without a gap. A tokenizer without a pad
+    token pads with the end-of-text token. For the model type qwen2, AutoTokenizer replaces the pre-tokenizer of
+    tokenizer.json. A generic tokenizer is therefore loaded by its own class.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Folder of the model.
+    where : str, optional
+        Name of the model in messages; by default the folder.
 
     Raises
     ------
     StudyError
-        There is no tokenizer here, or it has neither a pad nor an end-of-text token. The message calls the model
-        `where`, by default the folder.
+        The folder has no tokenizer, or the tokenizer has neither a pad token nor an end-of-text token.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -34,7 +40,7 @@ def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTo
     where = where or str(folder)
     settings = folder / "tokenizer_config.json"
     if not settings.is_file():
-        raise StudyError(f"{where}: no tokenizer_config.json; save the tokenizer there too, by its save_pretrained")
+        raise StudyError(f"{where}: no tokenizer_config.json; save the tokenizer there too, with its save_pretrained")
     generic = json.loads(settings.read_text()).get("tokenizer_class") in GENERIC_TOKENIZERS
     loader = PreTrainedTokenizerFast if generic and (folder / "tokenizer.json").is_file() else AutoTokenizer
     tokenizer = loader.from_pretrained(folder, padding_side="left", trust_remote_code=False, local_files_only=True)

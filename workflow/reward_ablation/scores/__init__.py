@@ -1,1 +1,1 @@
-"""The study's own metrics: stored answers in, a score a metric out; nothing is generated."""
+"""Scores of stored answers by the study's own metrics; nothing is generated."""

@@ -1,1 +1,1 @@
-"""What Snakemake does at its start: what is to be trained and why, what is no longer needed, what must hold first."""
+"""Snakemake's start: checks, the plan of what is trained and why, and the commands such as `status` and `prune`."""

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from reward_ablation.analysis.evaluation.answers import is_of_samples
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.run_means import is_of_samples
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.design.budget import Precision, Problem, TooFewHours, choose, precision_of
 from reward_ablation.design.pilot import finished_runs

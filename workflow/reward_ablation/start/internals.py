@@ -14,6 +14,7 @@ from typing import Any
 
 from snakemake.common import overwrite_function_params
 from snakemake.executors import local
+from snakemake.shell import shell
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from reward_ablation.system.errors import StudyError
@@ -102,6 +103,23 @@ def jobs_to_submit(workflow: Any) -> list[Any]:
     return [job for job in needed_jobs(workflow) if job.rule.name not in local and not job.rule.norun]
 
 
+def followers(workflow: Any, job: Any) -> list[Any]:
+    """Jobs that depend on a job and are about to run; to be called once all jobs are planned."""
+    dag = _part(workflow, "dag")
+    after = _part(dag, "depending", of="dag").get(job, {})
+    return sorted((each for each in after if _waits(dag, each)), key=lambda each: (each.rule.name, *each.wildcards))
+
+
+def waits_only_for(workflow: Any, job: Any, other: Any) -> bool:
+    """Whether all jobs that a job depends on have ended or need not run, but for one other."""
+    dag = _part(workflow, "dag")
+    return not any(before is not other and _waits(dag, before) for before in _part(dag, "dependencies", of="dag")[job])
+
+
+def _waits(dag: Any, job: Any) -> bool:
+    return dag.needrun(job) and not dag.finished(job)
+
+
 def by_priority(jobs: Iterable[Any]) -> list[Any]:
     """Jobs of the highest priority first; a StudyError where this version of Snakemake's jobs have none."""
     return sorted(jobs, key=lambda job: -_part(job, "priority", of="job"))
@@ -174,10 +192,26 @@ def hand_to_jobs(workflow: Any, entry: str) -> None:
     _part(workflow, "config_settings").config_args = [entry]
 
 
-def passed_on_as_text(workflow: Any) -> list[str]:
-    """Paths that Snakemake writes into the command of a job, quoted by Python's rules and not by a shell's."""
-    paths = [_part(workflow, "main_snakefile"), _part(workflow, "sourcecache", "runtime_cache_path")]
-    return [str(path) for path in [*paths, workflow.overwrite_workdir] if path]
+def shell_command(job: Any) -> str:
+    """What bash is to run for a job, as Snakemake itself would run it: after what `shell.prefix` says."""
+    if job.shellcmd is None:
+        raise StudyError(f"{job.rule.name}: only a rule with a shell command can be submitted to Slurm")
+    return f"{_part(shell, '_process_prefix', of='shell')}{job.shellcmd}"
+
+
+def latency_wait(workflow: Any) -> int:
+    """Seconds that a network file system has to show the files of another machine."""
+    return _part(workflow, "execution_settings", "latency_wait")
+
+
+def keep_updated(workflow: Any) -> None:
+    """Have failed jobs keep their outputs that are flagged `update()`.
+
+    Snakemake makes no backup of the outputs of a job that it submits, and removes the outputs that it cannot restore.
+    """
+    persistence = _part(workflow, "persistence")
+    _part(persistence, "restore_output", of="persistence")
+    persistence.restore_output = Path.exists
 
 
 def watch_failures(failed: Callable[[Any, int], None]) -> None:

@@ -1,14 +1,12 @@
-"""Snakemake's command lines: the one that the user types, and those of jobs."""
+"""Command lines: the one of Snakemake that the user types, and those of jobs."""
 
 from __future__ import annotations
 
 import logging
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from snakemake_interface_executor_plugins.utils import format_cli_arg
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from reward_ablation.system.errors import StudyError
@@ -97,30 +95,6 @@ def _with_values(words: Sequence[str]) -> list[list[str]]:
         elif groups:
             groups[-1].append(word)
     return groups
-
-
-def check_passed_on(paths: Sequence[str], python: str) -> None:
-    """Refuse paths that do not reach the Snakemake of a job as they are.
-
-    Snakemake quotes by `repr`, which is not a shell's way: a backslash is doubled, and between double quotes the shell
-    runs `$(command)`. It does not quote the program `python`, which runs Snakemake, at all.
-    """
-    for path in paths:
-        if not _is_passed_on(path):
-            raise StudyError(
-                f"{path}: Snakemake cannot write this path into the command of a job; start the study in a folder "
-                "whose path has no quotes, $, ` or \\"
-            )
-    if shlex.quote(python) != python:
-        raise StudyError(
-            f"{python}: Snakemake cannot write this path into the command of a job; install the workflow "
-            "(make install) in a folder whose path has no spaces or special characters"
-        )
-
-
-def _is_passed_on(path: str) -> bool:
-    quoted = format_cli_arg("", path).strip()
-    return _words(quoted) == [path] and not (quoted.startswith('"') and re.search(r"[$`\\]", quoted))
 
 
 def _words(command: str) -> list[str]:

@@ -19,7 +19,6 @@ from typing import Any
 from snakemake.io import ancient
 from snakemake.ioflags import before_update
 
-from reward_ablation.cluster.submission import leave_status
 from reward_ablation.start.answers_time import are_in_order
 from reward_ablation.start.damage import Damage, record_beside
 from reward_ablation.start.evaluations import BASE_MODEL, Evaluation, evaluation_of
@@ -236,13 +235,8 @@ class Reruns:
         return RETRIES if is_main(self.workflow) else 0
 
     def failed(self, job: Any, status: int) -> None:
-        """Have a job whose error stays until the user mends the error not started again.
-
-        In a cluster's job the exit status is left for the main process, which decides.
-        """
-        if not is_main(self.workflow):
-            leave_status(status)
-        elif is_permanent(status):
+        """Have a job whose error stays until the user mends the error not started again."""
+        if is_permanent(status):
             last_attempt(job)
 
     @property

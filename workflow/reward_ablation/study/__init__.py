@@ -1,0 +1,1 @@
+"""From a config to the resolved study: its arms and runs, their specs, keys and digests of code."""

@@ -1,1 +1,1 @@
-"""A study in one page of words and numbers."""
+"""The summary: a study in one page of words and numbers."""

@@ -13,7 +13,8 @@ from reward_ablation.analysis.evaluation.answers import (
     Answered,
     answered,
     distribution_of_difference,
-    estimate_rows,
+    estimate_columns,
+    rows_of_parts,
 )
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.seed_means import seed_means
@@ -92,7 +93,7 @@ def claim_row(
     of, flags = distribution_of_difference(own, other, claim.arm, claim.against, claim.dataset, means)
     place = own.metrics.index(claim.metric)
     written = {"claim": claim.name, **claim.model_dump(exclude={"name"})}
-    measured = estimate_rows(of, own.metrics, confidence).iloc[[place]]
+    measured = rows_of_parts([estimate_columns(of, own.metrics, confidence)]).iloc[[place]]
     tested = {"p": p_of_ends(claim, of, place), "p_holm": np.nan, "verdict": None, "flagged_arms": flags[place]}
     return measured.assign(**written, **tested)
 

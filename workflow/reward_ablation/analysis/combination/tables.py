@@ -57,6 +57,10 @@ SCHEMAS = {
 }
 
 
+#: Most arms whose combinations are asked at the baseline's completions.
+MOST_ARMS = 100
+
+
 def combination_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     """Tables of `SCHEMAS`. The runs' records and the files that are read are checked first."""
     files = ["rollouts.parquet", "gradients.parquet"]
@@ -100,6 +104,10 @@ def offline(study: StudyFile, root: Path) -> Answers | None:
             )
         else:
             asked[arm] = method
+    if len(asked) > MOST_ARMS:
+        first = sorted(asked, key=lambda arm: arm not in study.arms_with_methods)[:MOST_ARMS]
+        asked = {arm: method for arm, method in asked.items() if arm in first}
+        print(f"methods_offline: the combinations of {MOST_ARMS} arms are asked, first those with methods")
     try:
         answers = methods_offline(
             [root / run.folder for run in runs], asked, confidence=study.confidence, most=MOST_STEPS

@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-from reward_ablation.analysis.evaluation.answers import Answered, estimate_rows, limits_of
+from reward_ablation.analysis.evaluation.answers import Answered, estimate_columns, limits_of, rows_of_parts
 from reward_ablation.analysis.statistics.across import distribution_of_iqm, probability_of_improvement, redrawn
 from reward_ablation.analysis.statistics.intervals import generator, percentile_interval
 from reward_ablation.analysis.study_file import StudyFile
+
+#: Columns of both statistics.
+COLUMNS = ["metric", "estimate", "low", "high"]
 
 
 def across_rows(
@@ -20,8 +23,7 @@ def across_rows(
     for mode in next(iter(answers.values())):
         if all(mode in of_modes for of_modes in answers.values()):
             own, other = ([of_modes[mode] for of_modes in of_arm.values()] for of_arm in (answers, baseline))
-            rows = rows_of_mode(arm, own, study.baseline, other, study.confidence)
-            tables.append(rows.assign(mode=mode))
+            tables.append(rows_of_mode(arm, own, study.baseline, other, study.confidence).assign(mode=mode))
     return tables
 
 
@@ -39,8 +41,8 @@ def rows_of_mode(
     scores, resampled = stacked(parts, metrics)
     resampled = redrawn(resampled, generator("across", arm))
     values = [part.values[[part.metrics.index(metric) for metric in metrics]] for part in parts]
-    iqm = estimate_rows(distribution_of_iqm(values, resampled, limits_of(limits)), metrics, confidence)
-    tables = [iqm.assign(statistic="iqm", baseline=None)]
+    iqm = estimate_columns(distribution_of_iqm(values, resampled, limits_of(limits)), metrics, confidence)
+    parts_of_rows = [{name: iqm[name] for name in COLUMNS} | {"statistic": "iqm", "baseline": None}]
     if arm != baseline:
         others, resampled_others = stacked(baseline_parts, metrics)
         improved = probability_of_improvement(scores, others)
@@ -49,10 +51,10 @@ def rows_of_mode(
         # Where every seed is better, so is each resampled one: the doubt that few seeds leave is Clopper and Pearson's.
         other = proportion_confint(0, fewest, 1 - confidence, method="beta")[1]
         low, high = np.where(improved == 1, 1 - other, low), np.where(improved == 0, other, high)
-        rows = {"metric": metrics, "estimate": improved, "low": np.minimum(low, improved)}
-        improvement = pd.DataFrame({**rows, "high": np.maximum(high, improved)})
-        tables.append(improvement.assign(statistic="probability_of_improvement", baseline=baseline))
-    return pd.concat(tables).assign(arm=arm, seeds=seeds, datasets=datasets)
+        ends = np.minimum(low, improved), np.maximum(high, improved)
+        columns = dict(zip(COLUMNS, (np.array(metrics, dtype=object), improved, *ends), strict=True))
+        parts_of_rows.append(columns | {"statistic": "probability_of_improvement", "baseline": baseline})
+    return rows_of_parts(parts_of_rows, arm=arm, seeds=seeds, datasets=datasets)
 
 
 def stacked(parts: list[Answered], metrics: list[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from reward_ablation.analysis.evaluation.metrics import Metrics
+from reward_ablation.analysis.evaluation.coded_means import cells_of, is_coded, means_of_cells, table_of
+from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics
+from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, metrics_in, rows_of
 from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
@@ -23,9 +25,6 @@ from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans, SeedVariance
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.config.sections.primary import sizes
-
-#: The mode that has several samples of a question.
-SAMPLED = "sampled"
 
 #: The metrics of mathematics, which a study has unless it says otherwise.
 DEFAULT = Metrics()
@@ -78,24 +77,47 @@ def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.Data
     Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Those of several samples, pass@k
     and maj@n, are null in the mode "greedy".
     """
+    if metrics.mathematics and not metrics.own and is_coded(answers, {*MATHEMATICS.values(), "tokens"} & {*answers}):
+        return _coded_means(answers, metrics)
     labels = [answers["mode"], answers["problem_id"]]
     grouped = measured(answers, metrics).groupby(labels, sort=True)
     means = grouped.mean().set_axis(list(metrics.sources), axis="columns")
     means.insert(0, "answers", grouped.size())
     sampled = answers[(answers["mode"] == SAMPLED).to_numpy()]
-    return means.join(_of_samples(sampled, metrics)) if len(sampled) else means
+    if not len(sampled):
+        return means
+    question, problems = pd.factorize(sampled["problem_id"], sort=True)
+    index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
+    return means.join(pd.DataFrame(_of_samples(sampled, question, metrics), index=index))
 
 
-def _of_samples(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
+def _coded_means(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
+    """`question_means` of verdicts that are yes or no, and whose labels are categories."""
+    cell, index = cells_of(answers)
+    read = {name: column for name, column in metrics.sources.items() if column in answers}
+    values = {name: answers[column].to_numpy() for name, column in read.items()}
+    strict, math_paper = (answers[f"correct_{grader}"].to_numpy() for grader in ("strict", "math_paper"))
+    values["graders_differ"] = strict != math_paper
+    values["correct_only_strict"], values["correct_only_math_paper"] = strict & ~math_paper, ~strict & math_paper
+    means = means_of_cells({name: values[name] for name in metrics.sources}, cell, len(index))
+    place = index.get_level_values("mode") == SAMPLED
+    if place.any():
+        rows = np.flatnonzero(place[cell])
+        sampled = answers[[name for name in ("correct_strict", "answer") if name in answers]].take(rows)
+        for name, of_questions in _of_samples(sampled, (np.cumsum(place) - 1)[cell[rows]], metrics).items():
+            means[name] = np.full(len(index), np.nan)
+            means[name][place] = of_questions
+    return table_of(means, read.keys() - {"tokens"}, index)
+
+
+def _of_samples(answers: pd.DataFrame, question: np.ndarray, metrics: Metrics) -> dict[str, np.ndarray]:
     """pass@k and maj@n of each question; of mathematics by the strict grader, whose answers the files have.
 
-    An answer passes by an own metric where its score is the highest that there is.
-    Where questions differ in samples, which `read_question_means` refuses, n is the least there is.
+    An answer passes by an own metric where its score is the highest that there is. `question` has the number of each
+    answer's question. Where questions differ in samples, which `read_question_means` refuses, n is the least there is.
     """
-    question, problems = pd.factorize(answers["problem_id"], sort=True)
-    index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
     if metrics.passed is None:
-        return pd.DataFrame(index=index)
+        return {}
     column, highest = metrics.passed
     right = answers[column].to_numpy(dtype=float) >= highest
     counts = np.bincount(question)
@@ -104,7 +126,7 @@ def _of_samples(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
     columns = {f"pass@{size}": pass_at(rights, samples, size) for size in sizes(samples)}
     if metrics.mathematics:
         columns[f"maj@{samples}"] = majority_right(question, answers["answer"], right)
-    return pd.DataFrame(columns, index=index)
+    return columns
 
 
 def pass_at(right: np.ndarray, samples: int, size: int) -> np.ndarray:
@@ -159,38 +181,20 @@ def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -
 
 def metrics_of(means: pd.DataFrame, mode: str) -> pd.DataFrame:
     """Question means of one mode: a row a question, a column a metric that this mode has."""
-    metrics = [str(column) for column in means if column != "answers"]
-    if mode != SAMPLED:
-        metrics = [name for name in metrics if not is_of_samples(name)]
-    return means.loc[[mode]].droplevel("mode")[metrics]
-
-
-def is_of_samples(metric: str) -> bool:
-    """Whether a metric is of several samples of a question; no own metric's name has an @."""
-    return "@" in metric
-
-
-def evaluation_of_run(means: pd.DataFrame, arm: str, seed: int | None, dataset: str) -> pd.DataFrame:
-    """One row per mode and metric: the mean over questions. The base model has no seed."""
-    parts = []
-    for mode in means.index.unique("mode"):
-        of_mode = metrics_of(means, mode)
-        rows = of_mode.mean().rename_axis("metric").rename("value").reset_index()
-        parts.append(rows.assign(mode=mode, questions=len(of_mode), answers=means.loc[mode, "answers"].sum()))
-    rows = pd.concat(parts, ignore_index=True)
-    return rows.assign(arm=arm, seed=pd.array([seed] * len(rows), dtype="Int64"), dataset=dataset)
+    metrics = metrics_in(means, mode)
+    return means[metrics].loc[[mode]].droplevel("mode")
 
 
 def answered(
     means: dict[int | None, pd.DataFrame], dataset: str, resamples: int, metrics: Metrics = DEFAULT
 ) -> dict[str, Answered]:
     """Question means of an arm's seeds, which answered the same questions, with their resamples, by mode."""
-    of_modes = {}
-    for mode in next(iter(means.values())).index.unique("mode"):
-        tables = [metrics_of(of_seed, mode) for of_seed in means.values()]
-        values = np.stack([table.to_numpy().T for table in tables], axis=1)
+    of_modes, first = {}, next(iter(means.values()))
+    tables = [columns_of(of_seed) for of_seed in means.values()]
+    for mode in first.index.unique("mode"):
+        names, rows = metrics_in(first, mode), rows_of(first, mode)
+        values = np.stack([[columns[name][rows] for name in names] for columns in tables], axis=1)
         by_seed = resampled_seeds(values, dataset, resamples)
-        names = list(tables[0].columns)
         of_modes[mode] = Answered(names, list(means), values, by_seed, [metrics.limits(name) for name in names])
     return of_modes
 
@@ -238,20 +242,37 @@ def _within(of: Limits, reach: tuple[float, float]) -> tuple[float, float]:
     return (low, high) if of.low == 0 else (-np.inf, np.inf)
 
 
-def estimate_rows(of: Distribution, metrics: list[str], confidence: float) -> pd.DataFrame:
+#: Columns of a table by name: arrays, and values that all rows have.
+Columns = dict[str, Any]
+
+
+def estimate_columns(of: Distribution, metrics: list[str], confidence: float) -> Columns:
     """Mean and interval of each metric."""
     low, high = intervals(of, confidence)
-    rows = {"metric": metrics, "estimate": of.estimate, "low": low, "high": high}
-    return pd.DataFrame(rows).assign(seeds=of.seeds, questions=of.questions)
+    names = np.array(metrics, dtype=object)
+    return {
+        **{"metric": names, "estimate": of.estimate, "low": low, "high": high},
+        **{"seeds": of.seeds, "questions": of.questions},
+    }
 
 
-def tested_rows(of: Distribution, answers: Answered, confidence: float, margin: float | None) -> pd.DataFrame:
+def tested_columns(of: Distribution, answers: Answered, confidence: float, margin: float | None) -> Columns:
     """Mean, interval and p-value of each metric; for shares also that of a difference beyond the margin, if any."""
-    rows = estimate_rows(of, answers.metrics, confidence).assign(p=p_values(of))
+    columns = estimate_columns(of, answers.metrics, confidence) | {"p": p_values(of), "p_equivalent": np.nan}
     if margin is None:
-        return rows.assign(p_equivalent=np.nan)
+        return columns
     shares = np.array([limits == SHARE for limits in answers.limits])
-    return rows.assign(p_equivalent=np.where(shares, p_equivalent(of, margin, confidence), np.nan))
+    return columns | {"p_equivalent": np.where(shares, p_equivalent(of, margin, confidence), np.nan)}
+
+
+def rows_of_parts(parts: Sequence[Columns], **labels: Any) -> pd.DataFrame:
+    """One table of parts with the same columns, of which `metric` tells how many rows a part has."""
+    sizes = [len(part["metric"]) for part in parts]
+    columns = {
+        name: np.concatenate([np.broadcast_to(part[name], size) for part, size in zip(parts, sizes, strict=True)])
+        for name in parts[0]
+    }
+    return pd.DataFrame(columns | labels)
 
 
 def evaluation_rows(
@@ -264,9 +285,9 @@ def evaluation_rows(
     parts = []
     for mode, answers in of_modes.items():
         variance, flags = seed_part(means.get(mode), {arm: 1.0}, answers)
-        rows = estimate_rows(distribution_of(answers, dataset, seed_variance=variance), answers.metrics, confidence)
-        parts.append(rows.assign(mode=mode, flagged_arms=flags))
-    return pd.concat(parts).assign(arm=arm, dataset=dataset)
+        of = distribution_of(answers, dataset, seed_variance=variance)
+        parts.append(estimate_columns(of, answers.metrics, confidence) | {"mode": mode, "flagged_arms": flags})
+    return rows_of_parts(parts, arm=arm, dataset=dataset)
 
 
 def difference_rows(
@@ -286,9 +307,9 @@ def difference_rows(
     for mode, of_arm in answers[arm].items():
         other = answers[against][mode]
         of, flags = distribution_of_difference(of_arm, other, arm, against, dataset, means.get(mode))
-        rows = tested_rows(of, of_arm, study.confidence, study.equivalence_margin)
-        parts.append(rows.assign(mode=mode, flagged_arms=flags))
-    return pd.concat(parts).assign(arm=arm, baseline=against, dataset=dataset)
+        columns = tested_columns(of, of_arm, study.confidence, study.equivalence_margin)
+        parts.append(columns | {"mode": mode, "flagged_arms": flags})
+    return rows_of_parts(parts, arm=arm, baseline=against, dataset=dataset)
 
 
 def distribution_of_difference(

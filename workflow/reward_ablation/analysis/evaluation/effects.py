@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import Answered, distribution_of, seed_part, tested_rows
+from reward_ablation.analysis.evaluation.answers import (
+    Answered,
+    distribution_of,
+    rows_of_parts,
+    seed_part,
+    tested_columns,
+)
 from reward_ablation.analysis.evaluation.seed_means import OfModes
 from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
@@ -15,8 +21,8 @@ from reward_ablation.study.weight_surface import DESIGNS, alike
 #: A regression is given up where the p-value of its lack of fit is below: with few seeds the test sees little.
 DOUBTFUL_FIT = 0.2
 
-#: Sums of each effect by data set and mode.
-Sums = dict[tuple[str, str], list[Answered]]
+#: Arms whose parts in the contrasts of lack of fit are added at once.
+ARMS_AT_ONCE = 64
 
 
 def effects_of(study: StudyFile) -> list[Effect]:
@@ -43,42 +49,81 @@ def seeds_of(study: StudyFile, found: list[Effect]) -> list[int]:
     return [seed for seed in study.seeds if all((arm, seed) in trained for arm in arms)]
 
 
-def add(
-    sums: Sums, found: list[Effect], arm: str, dataset: str, of_modes: dict[str, Answered], seeds: list[int]
-) -> None:
-    """Add an arm's part to every effect. The base model, which has no seed, has the same part in each."""
-    if not any(arm in effect.coefficients for effect in found):
-        return
-    for mode, answers in of_modes.items():
-        places = [0 if arm == BASE else answers.seeds.index(seed) for seed in seeds]
-        values, by_seed = answers.values[:, places], answers.by_seed[:, :, places]
-        if (dataset, mode) not in sums:
-            sums[dataset, mode] = [
-                Answered(answers.metrics, list(seeds), np.zeros_like(values), np.zeros_like(by_seed), answers.limits)
-                for _ in found
-            ]
-        for effect, total in zip(found, sums[dataset, mode], strict=True):
-            coefficient = effect.coefficients.get(arm, 0.0)
-            if coefficient:
-                total.values[:] += coefficient * values
-                total.by_seed[:] += np.float32(coefficient) * by_seed
+class Sums:
+    """Sums of arms' answers times coefficients, an effect each, while the arms are read.
+
+    Contrasts of lack of fit are as many as the arms. They are added for many arms at once, as products of matrices.
+
+    Parameters
+    ----------
+    effects : list of Effect
+    seeds : list of int
+        Seeds that count, which all arms with a part in an effect have.
+    """
+
+    def __init__(self, effects: list[Effect], seeds: list[int]):
+        self.effects, self.seeds = effects, seeds
+        self.arms = {arm for effect in effects for arm in effect.coefficients}
+        self.by_mode: dict[tuple[str, str], list[Answered]] = {}
+        self.waiting: dict[tuple[str, str], list[tuple[str, np.ndarray, np.ndarray]]] = {}
+        self.missed = [n for n, effect in enumerate(effects) if effect.component.startswith(LACK_OF_FIT)]
+
+    def add(self, arm: str, dataset: str, of_modes: dict[str, Answered]) -> None:
+        """Add an arm's part to every effect. The base model, which has no seed, has the same part in each."""
+        if arm not in self.arms:
+            return
+        for mode, answers in of_modes.items():
+            places = [0 if arm == BASE else answers.seeds.index(seed) for seed in self.seeds]
+            values, by_seed = answers.values[:, places], answers.by_seed[:, :, places]
+            if (dataset, mode) not in self.by_mode:
+                self.by_mode[dataset, mode] = [
+                    answers._replace(seeds=[*self.seeds], values=np.zeros_like(values), by_seed=np.zeros_like(by_seed))
+                    for _ in self.effects
+                ]
+            for effect, total in zip(self.effects, self.by_mode[dataset, mode], strict=True):
+                coefficient = effect.coefficients.get(arm, 0.0)
+                if coefficient and not effect.component.startswith(LACK_OF_FIT):
+                    total.values[:] += coefficient * values
+                    total.by_seed[:] += np.float32(coefficient) * by_seed
+            if self.missed:
+                waiting = self.waiting.setdefault((dataset, mode), [])
+                waiting.append((arm, values, by_seed))
+                if len(waiting) == ARMS_AT_ONCE:
+                    self._add_waiting((dataset, mode))
+
+    def _add_waiting(self, key: tuple[str, str]) -> None:
+        waiting = self.waiting.pop(key, [])
+        if not waiting:
+            return
+        shares = np.array([[self.effects[n].coefficients.get(arm, 0.0) for arm, _, _ in waiting] for n in self.missed])
+        totals = [self.by_mode[key][n] for n in self.missed]
+        for place, sums in enumerate(([total.values for total in totals], [total.by_seed for total in totals])):
+            parts = np.array([(values, by_seed)[place].ravel() for _, values, by_seed in waiting])
+            for total, product in zip(sums, shares.astype(parts.dtype) @ parts, strict=True):
+                total += product.reshape(total.shape)
+
+    def totals(self) -> dict[tuple[str, str], list[Answered]]:
+        """Sums of each effect, by data set and mode."""
+        for key in self.by_mode:
+            self._add_waiting(key)
+        return self.by_mode
 
 
-def effect_tables(sums: Sums, found: list[Effect], study: StudyFile, means: dict[str, OfModes]) -> list[pd.DataFrame]:
+def effect_tables(sums: Sums, study: StudyFile, means: dict[str, OfModes]) -> list[pd.DataFrame]:
     """Rows of component_effects. Holm's p-values hold for all components of one method together.
 
     `means` has the seed means of all arms by data set and mode.
     """
     tables = []
-    for (dataset, mode), totals in sums.items():
+    for (dataset, mode), totals in sums.totals().items():
         rows = []
-        for effect, total in zip(found, totals, strict=True):
+        for effect, total in zip(sums.effects, totals, strict=True):
             trained = {arm: share for arm, share in effect.coefficients.items() if arm != BASE}
             variance, flags = seed_part(means[dataset].get(mode), trained, total)
             of_effect = distribution_of(total, dataset, reach(effect), variance)
-            tested = tested_rows(of_effect, total, study.confidence, None)
-            rows.append(tested.assign(method=effect.method, component=effect.component, flagged_arms=flags))
-        table = without_models_that_fail(pd.concat(rows, ignore_index=True)).assign(dataset=dataset, mode=mode)
+            columns = tested_columns(of_effect, total, study.confidence, None)
+            rows.append(columns | {"method": effect.method, "component": effect.component, "flagged_arms": flags})
+        table = without_models_that_fail(rows_of_parts(rows)).assign(dataset=dataset, mode=mode)
         table["p_holm"] = table.groupby(["method", "metric"])["p"].transform(lambda p: holm(p.to_numpy()))
         tables.append(table)
     return tables

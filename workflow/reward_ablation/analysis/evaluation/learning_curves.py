@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import (
-    answered,
-    evaluation_of_run,
-    evaluation_rows,
-    question_means,
-)
-from reward_ablation.analysis.evaluation.metrics import metrics_of_study
+from reward_ablation.analysis.evaluation.answers import answered, evaluation_rows, question_means
+from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
+from reward_ablation.analysis.evaluation.run_means import OverQuestions, evaluation_of_runs, over_questions
 from reward_ablation.analysis.evaluation.seed_means import OfModes, seed_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers, read_kept_answers
 from reward_ablation.analysis.statistics.contrasts import BASE
@@ -36,7 +32,7 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
     """
     parts, metrics = [], metrics_of_study(study)
     for dataset in study.datasets if study.keep_models else []:
-        base = question_means(read_answers(study, root, dataset, BASE, metrics.columns), metrics)
+        base = question_means(read_answers(study, root, dataset, BASE, metrics.columns, metrics.coded), metrics)
         of_base = answered({None: base}, dataset, study.bootstrap, metrics)
         at_0 = evaluation_rows(of_base, BASE, dataset, study.confidence, {})
         read = reader(study, dataset, root, last_steps, base)
@@ -65,19 +61,28 @@ def reader(study: StudyFile, dataset: str, root: Path, last_steps: dict[str, int
 
 def seed_means_by_step(study: StudyFile, dataset: str, read: Reader) -> dict[int, OfModes]:
     """Seed means of all arms, by step and mode. Runs are read one after the other."""
-    rows: dict[int, list[pd.DataFrame]] = {}
+    runs: dict[int, list[tuple[str, int | None, OverQuestions]]] = {}
     for run in study.runs:
         for step, means in read(run.folder).items():
-            rows.setdefault(step, []).append(evaluation_of_run(means, run.arm, run.seed, dataset))
-    return {step: seed_means(pd.concat(of_step), study) for step, of_step in rows.items()}
+            runs.setdefault(step, []).append((run.arm, run.seed, over_questions(means)))
+    return {step: seed_means(evaluation_of_runs(of_step, dataset), study) for step, of_step in runs.items()}
 
 
 def means_by_step(
-    study: StudyFile, run: StudyRun, dataset: str, root: Path, last_step: int, base: pd.DataFrame
+    study: StudyFile,
+    run: StudyRun,
+    dataset: str,
+    root: Path,
+    last_step: int,
+    base: pd.DataFrame,
+    metrics: Metrics | None = None,
 ) -> dict[int, pd.DataFrame]:
-    """Question means of a run by step; all of its models must have answered the questions of the base model."""
-    metrics = metrics_of_study(study)
-    answers = answers_by_step(study, run, dataset, root, last_step, metrics.columns)
+    """Question means of a run by step; all of its models must have answered the questions of the base model.
+
+    `metrics` are by default those of the study.
+    """
+    metrics = metrics or metrics_of_study(study)
+    answers = answers_by_step(study, run, dataset, root, last_step, metrics.columns, metrics.coded)
     means = {step: question_means(rows, metrics) for step, rows in answers.items()}
     for step, of_step in means.items():
         if not of_step.index.equals(base.index):
@@ -90,12 +95,18 @@ def means_by_step(
 
 
 def answers_by_step(
-    study: StudyFile, run: StudyRun, dataset: str, root: Path, last_step: int, columns: list[str]
+    study: StudyFile,
+    run: StudyRun,
+    dataset: str,
+    root: Path,
+    last_step: int,
+    columns: list[str],
+    coded: Sequence[str] = (),
 ) -> dict[int, pd.DataFrame]:
     """Columns of the answers of a run's kept models and of its final model, by optimiser step in ascending order."""
     answers = {}
     if study.keep_models:
-        kept = read_kept_answers(study, root, dataset, run.name, columns)
+        kept = read_kept_answers(study, root, dataset, run.name, columns, coded)
         answers = {step: kept.loc[kept["step"] == step, columns] for step in sorted(map(int, kept["step"].unique()))}
-    answers[last_step] = read_answers(study, root, dataset, run.name, columns)
+    answers[last_step] = read_answers(study, root, dataset, run.name, columns, coded)
     return answers

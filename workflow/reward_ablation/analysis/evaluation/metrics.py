@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
@@ -40,14 +41,19 @@ class Metrics:
         Whether answers are judged as mathematics.
     own : dict of str to Limits
         Limits of the study's own metrics, by name.
+    only : collection of str
+        Metrics that are wanted; all where it is empty.
     """
 
     mathematics: bool = True
     own: dict[str, Limits] = field(default_factory=dict)
+    only: Collection[str] = ()
 
     @property
     def verdicts(self) -> list[str]:
         """Columns of the answers that metrics are made of."""
+        if self.only:
+            return ["correct_strict", "correct_lenient", "correct_math_paper"] if self.mathematics else []
         graded = ["answer", "correct_strict", "correct_lenient", "correct_math_paper", "format"]
         return [*(graded if self.mathematics else []), "tokens", "truncated"]
 
@@ -55,11 +61,14 @@ class Metrics:
     def sources(self) -> dict[str, str]:
         """Metric: the column of `answers.measured` that it is the mean of."""
         own = {name: name for name in self.own}
-        return {**(MATHEMATICS if self.mathematics else {}), **own, "tokens": "tokens", "truncated": "truncated"}
+        every = {**(MATHEMATICS if self.mathematics else {}), **own, "tokens": "tokens", "truncated": "truncated"}
+        return {name: column for name, column in every.items() if not self.only or name in self.only}
 
     @property
     def passed(self) -> tuple[str, float] | None:
         """The column whose highest value says that an answer passes, for pass@k, and this value; None without one."""
+        if self.only:
+            return None
         if self.mathematics:
             return "correct_strict", 1.0
         first = next(iter(self.own))
@@ -69,6 +78,11 @@ class Metrics:
     def columns(self) -> list[str]:
         """Columns that `answers.question_means` reads."""
         return ["mode", "problem_id", *self.verdicts, *self.own]
+
+    @property
+    def coded(self) -> list[str]:
+        """Those of `columns` that are read as categories."""
+        return ["mode", "problem_id", *(["answer"] if "answer" in self.verdicts else [])]
 
     def limits(self, metric: str) -> Limits:
         """Lowest and highest value of a metric; also of pass@k and maj@n, which are shares."""

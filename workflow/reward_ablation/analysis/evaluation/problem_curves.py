@@ -11,9 +11,9 @@ from statsmodels.stats.proportion import proportion_confint
 from reward_ablation.analysis.evaluation.learning_curves import answers_by_step
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
-from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.reading import read_parquet, read_parquets
 from reward_ablation.analysis.statistics.contrasts import BASE
-from reward_ablation.analysis.study_file import StudyFile, correctness_component
+from reward_ablation.analysis.study_file import StudyFile, StudyRun, correctness_component
 from reward_ablation.system.files import sha256
 
 #: Problems of training, and of each data set.
@@ -81,25 +81,38 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
     if component is None:
         return pd.DataFrame()
     name, right = component
-    seen = []
-    for run in study.runs:
-        rows = read_parquet(root / run.folder / "rollouts.parquet", ["step", "problem_id"])
-        seen.append(rows.groupby("problem_id")["step"].nunique().rename("steps").reset_index())
+    by_arm = {arm: study.runs_of(arm) for arm in study.arm_names}
+    seen = [times_seen(_rollouts(runs, root, ["step", "problem_id"])) for runs in by_arm.values() if runs]
     chosen = most_seen(pd.concat(seen))
-    parts = []
-    scored = [run for run in study.runs if name in run.spec.components]
-    for run in scored if chosen else []:
-        rows = read_parquet(root / run.folder / "rollouts.parquet", ["step", "problem_id", f"score_{name}"])
-        rows = rows[rows["problem_id"].isin(chosen) & rows[f"score_{name}"].notna()]
-        parts.append(rows.assign(right=rows[f"score_{name}"] >= right, arm=run.arm, seed=run.seed))
-    rollouts = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-    if rollouts.empty:
-        return pd.DataFrame()
-    table = shares(rollouts, ["problem_id", "arm", "step"], study.confidence)
+    tables = [pd.DataFrame()]
+    for arm, runs in by_arm.items() if chosen else ():
+        scored = [run for run in runs if name in run.spec.components]
+        rows = _rollouts(scored, root, ["step", "problem_id", f"score_{name}"]) if scored else pd.DataFrame()
+        if scored:
+            rows = rows[rows["problem_id"].isin(chosen) & rows[f"score_{name}"].notna()]
+            rows = rows.assign(right=rows[f"score_{name}"] >= right)
+        if len(rows):
+            tables.append(shares(rows, ["problem_id", "step"], study.confidence).assign(arm=arm))
+    table = pd.concat(tables, ignore_index=True)
+    if table.empty:
+        return table
     path = root / study.inputs["problems"]
     known = training_set is not None and path.is_file() and sha256(path) == training_set
     questions = _questions(path) if known else {}
     return _in_order(table, study, chosen, questions).assign(source="training", dataset=None)
+
+
+def _rollouts(runs: list[StudyRun], root: Path, columns: list[str]) -> pd.DataFrame:
+    """Columns of the runs' rollouts, with the column seed."""
+    files = [root / run.folder / "rollouts.parquet" for run in runs]
+    rows, sizes = read_parquets(files, columns, coded=["problem_id"])
+    return rows.assign(seed=np.repeat([run.seed for run in runs], sizes))
+
+
+def times_seen(rollouts: pd.DataFrame) -> pd.DataFrame:
+    """For each seed and problem, the number of steps at which it met the problem."""
+    met = rollouts[["seed", "problem_id", "step"]].drop_duplicates()
+    return met.groupby(["seed", "problem_id"], observed=True).size().rename("steps").reset_index()
 
 
 def _questions(path: Path) -> dict[str, str]:

@@ -19,7 +19,7 @@ def seed_means(rows: pd.DataFrame, study: StudyFile) -> OfModes:
     Parameters
     ----------
     rows : DataFrame
-        Of `evaluation_of_run` for the runs of one data set, and one step where there are several. Rows without a seed,
+        Of `evaluation_of_runs` for the runs of one data set, and one step where there are several. Rows without a seed,
         which are those of the base model, are left out.
     """
     trained = rows[rows["seed"].notna()]
@@ -29,11 +29,9 @@ def seed_means(rows: pd.DataFrame, study: StudyFile) -> OfModes:
 def _of_mode(rows: pd.DataFrame, study: StudyFile) -> SeedMeans:
     metrics, seeds = list(rows["metric"].unique()), sorted(map(int, rows["seed"].unique()))
     values = np.full((len(metrics), len(study.arms), len(seeds)), np.nan)
-    places = zip(
-        rows["metric"].map(metrics.index), rows["arm"].map(study.arm_names.index), rows["seed"].map(seeds.index),
-        strict=True,
-    )  # fmt: skip
-    values[tuple(np.array(list(places)).T)] = rows["value"]
+    axes = {"metric": metrics, "arm": study.arm_names, "seed": seeds}
+    places = [rows[name].map({label: place for place, label in enumerate(of)}) for name, of in axes.items()]
+    values[tuple(place.to_numpy(dtype=int) for place in places)] = rows["value"]
     of_study = metrics_of_study(study)
     limits = [of_study.limits(metric) for metric in metrics]
     lends = study.seed_variance == "moderated"

@@ -17,28 +17,39 @@ from reward_ablation.system.errors import StudyError
 LABELS = ["problem_id", "mode", "sample"]
 
 
-def read_answers(study: StudyFile, root: Path, dataset: str, model: str, columns: Sequence[str]) -> pd.DataFrame:
+def read_answers(
+    study: StudyFile, root: Path, dataset: str, model: str, columns: Sequence[str], coded: Sequence[str] = ()
+) -> pd.DataFrame:
     """Columns of the answers of a run's final model, or of "base"; own metrics among them are read from their scores.
 
     Questions that a metric has no score for, of any model, are left out everywhere: all models are judged on the same
-    questions.
+    questions. Without own metrics, the columns in `coded` are read as categories.
     """
-    return _read(study, root, dataset, study.answers_file(dataset, model), study.scores_file(dataset, model), columns)
+    answers, scores = study.answers_file(dataset, model), study.scores_file(dataset, model)
+    return _read(study, root, dataset, answers, scores, columns, coded)
 
 
-def read_kept_answers(study: StudyFile, root: Path, dataset: str, run: str, columns: Sequence[str]) -> pd.DataFrame:
+def read_kept_answers(
+    study: StudyFile, root: Path, dataset: str, run: str, columns: Sequence[str], coded: Sequence[str] = ()
+) -> pd.DataFrame:
     """As `read_answers`, of the models that a run kept, with the column step."""
     answers, scores = study.kept_answers_file(dataset, run), study.kept_scores_file(dataset, run)
-    return _read(study, root, dataset, answers, scores, ["step", *columns])
+    return _read(study, root, dataset, answers, scores, ["step", *columns], coded)
 
 
 def _read(
-    study: StudyFile, root: Path, dataset: str, file: str, scores_file: str | None, columns: Sequence[str]
+    study: StudyFile,
+    root: Path,
+    dataset: str,
+    file: str,
+    scores_file: str | None,
+    columns: Sequence[str],
+    coded: Sequence[str],
 ) -> pd.DataFrame:
     own = [name for name in columns if name in study.metrics]
     others = [name for name in columns if name not in own]
     if scores_file is None:
-        return read_parquet(root / file, others)
+        return read_parquet(root / file, others, coded=coded)
     labels = [*LABELS, *(["step"] if "step" in others else [])]
     answers = read_parquet(root / file, list(dict.fromkeys([*labels, *others])))
     scores = read_parquet(root / scores_file, [*labels, *own])

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection
-from functools import lru_cache
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from reward_ablation.analysis.evaluation.across_datasets import across_rows
 from reward_ablation.analysis.evaluation.answers import (
-    SAMPLED,
     Answered,
     answered,
     difference_rows,
-    evaluation_of_run,
     evaluation_rows,
     question_means,
 )
 from reward_ablation.analysis.evaluation.decided import with_decisions
-from reward_ablation.analysis.evaluation.effects import Sums, add, effect_tables, effects_of, seeds_of
+from reward_ablation.analysis.evaluation.effects import Sums, effect_tables, effects_of, seeds_of
 from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.problem_curves import problem_curves
+from reward_ablation.analysis.evaluation.run_means import SAMPLED, evaluation_of_runs, over_questions
 from reward_ablation.analysis.evaluation.seed_means import seed_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers, without_score
 from reward_ablation.analysis.runs import read_runs
@@ -84,8 +84,8 @@ SCHEMAS = {
     ),
 }
 
-#: Files of answers whose question means are kept for the second reading: some 100 MB.
-FILES_KEPT = 256
+#: Bytes of compressed question means that are kept for the second reading: some thousands of runs.
+BYTES_KEPT = 256 << 20
 
 #: An arm's answers by data set and mode.
 Answers = dict[str, dict[str, Answered]]
@@ -96,16 +96,16 @@ def read_question_means(
 ) -> pd.DataFrame:
     """Question means of one evaluated model, which must have answered the questions of the base model."""
     metrics, path = metrics_of_study(study), root / study.answers_file(dataset, model)
-    means = question_means(read_answers(study, root, dataset, model, metrics.columns), metrics)
+    means = question_means(read_answers(study, root, dataset, model, metrics.columns, metrics.coded), metrics)
     if base is not None and not means["answers"].equals(base["answers"]):
         raise StudyError(
             f"{path}: answers other questions than the base model did, or not as often; "
             "delete it and run the workflow again"
         )
-    samples = means["answers"][means.index.get_level_values("mode") == SAMPLED]
-    if samples.nunique() > 1:
+    sampled = means["answers"].to_numpy()[means.index.get_level_values("mode") == SAMPLED]
+    if len(sampled) and sampled.min() < sampled.max():
         raise StudyError(
-            f"{path}: has {samples.min()} sampled answers to some questions and {samples.max()} to others; "
+            f"{path}: has {sampled.min()} sampled answers to some questions and {sampled.max()} to others; "
             "delete it and run the workflow again"
         )
     return means
@@ -153,11 +153,12 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
     """
     read, metrics = means_reader(study, root), metrics_of_study(study)
     by_run = {dataset: runs_of_dataset(study, dataset, read) for dataset in study.datasets}
-    means = {dataset: seed_means(pd.concat(rows), study) for dataset, rows in by_run.items()}
+    means = {dataset: seed_means(rows, study) for dataset, rows in by_run.items()}
     by_arm: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
     differences, across = copy.deepcopy(by_arm), []
-    effects, sums = effects_of(study), Sums()
-    seeds = seeds_of(study, effects)
+    effects = effects_of(study)
+    sums = Sums(effects, seeds_of(study, effects))
+    pairs_with = pairs_by_arm(study)
     references = list(dict.fromkeys([study.baseline, *(against for _, against in pairs_of(study))]))
     held: dict[str, Answers] = {}
     for arm in [BASE, *references, *(arm for arm in study.arm_names if arm not in references)]:
@@ -166,11 +167,12 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
             answers[dataset] = answered(read(dataset, arm), dataset, study.bootstrap, metrics)
             of_arms = {} if arm == BASE else means[dataset]
             by_arm[dataset].append(evaluation_rows(answers[dataset], arm, dataset, study.confidence, of_arms))
-            add(sums, effects, arm, dataset, answers[dataset], seeds)
+            sums.add(arm, dataset, answers[dataset])
         if arm in references:
             held[arm] = answers
-        pairs = [] if arm == BASE else pairs_to_tell(study, arm, held)
-        for one, against in pairs:
+        for one, against in pairs_with.get(arm, []):
+            if not {one, against} <= {arm, *held}:  # the pair's other arm is still to be read
+                continue
             provenance = difference_in_provenance(study.runs_of(one), study.runs_of(against), values)
             both = {one: held.get(one, answers), against: held.get(against, answers)}
             for dataset in study.datasets:
@@ -181,14 +183,13 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
             across += across_rows(study, arm, answers, held[study.baseline])
     parts = {
         "evaluation_by_run": [
-            table.assign(unscored=len(without_score(study, root, dataset)))
-            for dataset, table in zip(study.datasets, in_order(by_run, study), strict=True)
+            rows.assign(unscored=len(without_score(study, root, dataset))) for dataset, rows in by_run.items()
         ],
         "evaluation_by_arm": in_order(by_arm, study),
         "paired_differences": [
             with_decisions(with_holm(table, study), study) for table in in_order(differences, study)
         ],
-        "component_effects": effect_tables(sums, effects, study, means),
+        "component_effects": effect_tables(sums, study, means),
         "across_datasets": across,
     }
     return all_joined(SCHEMAS, parts)
@@ -197,10 +198,11 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
 def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int | None, pd.DataFrame]]:
     """A function of data set and arm that gives question means by seed, under None those of the base model."""
     base = {dataset: read_question_means(study, root, dataset, BASE, None) for dataset in study.datasets}
+    kept = KeptTables(BYTES_KEPT)
 
-    @lru_cache(maxsize=FILES_KEPT)
     def of_run(dataset: str, run: str) -> pd.DataFrame:
-        return read_question_means(study, root, dataset, run, base[dataset])
+        index = base[dataset].index  # that of all runs, as `read_question_means` has checked
+        return kept.get((dataset, run), index, lambda: read_question_means(study, root, dataset, run, base[dataset]))
 
     def read(dataset: str, arm: str) -> dict[int | None, pd.DataFrame]:
         if arm == BASE:
@@ -210,15 +212,40 @@ def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int 
     return read
 
 
+class KeptTables:
+    """Tables that are compressed in memory, up to a number of bytes; the others are made again when they are asked for.
+
+    A table stays as it was to the order of its numbers in memory, which decides the last digit of their sums.
+    """
+
+    def __init__(self, most_bytes: int):
+        self.room = most_bytes
+        self.tables: dict[tuple[str, str], tuple[bytes, int]] = {}
+
+    def get(self, key: tuple[str, str], index: pd.Index, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """The table of a key, which has this index."""
+        if key in self.tables:
+            compressed, size = self.tables[key]
+            return pickle.loads(pa.decompress(compressed, size, codec="zstd")).set_axis(index)
+        table = make()
+        if self.room > 0:
+            content = pickle.dumps(table.set_axis(range(len(table))), protocol=5)
+            compressed = pa.compress(content, codec="zstd", asbytes=True)
+            self.tables[key] = compressed, len(content)
+            self.room -= len(compressed)
+        return table
+
+
 def runs_of_dataset(
     study: StudyFile, dataset: str, read: Callable[[str, str], dict[int | None, pd.DataFrame]]
-) -> list[pd.DataFrame]:
+) -> pd.DataFrame:
     """Rows of evaluation_by_run of one data set, the base model first."""
-    return [
-        evaluation_of_run(of_seed, arm, seed, dataset)
+    runs = [
+        (arm, seed, over_questions(of_seed))
         for arm in [BASE, *study.arm_names]
         for seed, of_seed in read(dataset, arm).items()
     ]
+    return evaluation_of_runs(runs, dataset)
 
 
 def pairs_of(study: StudyFile) -> list[tuple[str, str]]:
@@ -230,9 +257,13 @@ def pairs_of(study: StudyFile) -> list[tuple[str, str]]:
     return list(dict.fromkeys(pairs))
 
 
-def pairs_to_tell(study: StudyFile, arm: str, held: Collection[str]) -> list[tuple[str, str]]:
-    """Pairs of an arm, and of an arm that is held, whose other part was read before."""
-    return [pair for pair in pairs_of(study) if arm in pair and all(name == arm or name in held for name in pair)]
+def pairs_by_arm(study: StudyFile) -> dict[str, list[tuple[str, str]]]:
+    """Pairs of `pairs_of` that an arm is in, by arm."""
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for pair in pairs_of(study):
+        for arm in {*pair}:
+            pairs.setdefault(arm, []).append(pair)
+    return pairs
 
 
 def in_order(parts: dict[str, list[pd.DataFrame]], study: StudyFile) -> list[pd.DataFrame]:

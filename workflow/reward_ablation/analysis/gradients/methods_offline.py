@@ -257,7 +257,7 @@ def answers_of_run(
     history: History, asked: Mapping[str, AskedMethod], most: int | None, root: Path
 ) -> tuple[dict[int, AtStep], Counter[str]]:
     """Answers of all methods by measured step, and the steps that were left out by reason."""
-    replayed = [replay(history, method, root) for method in asked.values()]
+    replayed: list[Replayed] = []
     steps, refused = sorted(history.gradients), Counter[str]()
     if most is not None and len(steps) > most:
         steps = [steps[place] for place in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
@@ -267,6 +267,7 @@ def answers_of_run(
         if isinstance(products, str):
             refused[products.partition(": ")[2].replace(f"step {step}", "a step")] += 1
         else:
+            replayed = replayed or [replay(history, method, root) for method in asked.values()]
             found[step] = answers_at_step(products, replayed)
     return found, refused
 

@@ -80,7 +80,8 @@ def predicted_changes(
     pairs = pairs[..., covered]
     ranks = rankdata(pairs, axis=-1, nan_policy="omit")
     seeds, steps = len(pairs), pairs.shape[-1]
-    whole = np.array([rank_correlations(of_seed, np.full((1, steps), 1 / steps))[0] for of_seed in ranks])
+    evenly = np.full((1, steps), 1 / steps)
+    whole = np.array([rank_correlations(of_seed, evenly)[0] for of_seed in ranks])
     if np.isnan(whole).all():
         return np.nan, np.nan, np.nan
     rng = generator("predictors", *labels)
@@ -96,6 +97,13 @@ def predicted_changes(
     )
     low, high = percentile_interval(means[:, None], confidence)
     return float(np.nanmean(whole)), float(low[0]), float(high[0])
+
+
+def by_seed_and_step(values: np.ndarray, seed: np.ndarray, step: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Array of values by the places of their seeds and steps, NaN where there is none."""
+    table = np.full(shape, np.nan)
+    table[seed, step] = values
+    return table
 
 
 def predictors(
@@ -116,14 +124,14 @@ def predictors(
     for arm, of_arm in signals_by_step[wanted].groupby("arm", sort=False):
         steps = np.sort(of_arm["step"].unique())
         seeds = sorted(of_arm["seed"].unique())
-        window = window_of(len(steps))
+        window, shape = window_of(len(steps)), (len(seeds), len(steps))
+        seed, step = np.searchsorted(seeds, of_arm["seed"]), np.searchsorted(steps, of_arm["step"])
+        labelled = of_arm.assign(component=of_arm["component"].fillna("")).groupby(
+            ["quantity", "component"], sort=False
+        )
         values = {
-            (quantity, component): table.pivot(index="seed", columns="step", values="value")
-            .reindex(index=seeds, columns=steps)
-            .to_numpy(dtype=float)
-            for (quantity, component), table in of_arm.assign(component=of_arm["component"].fillna("")).groupby(
-                ["quantity", "component"], sort=False
-            )
+            labels: by_seed_and_step(of_arm["value"].to_numpy(dtype=float)[rows], seed[rows], step[rows], shape)
+            for labels, rows in labelled.indices.items()
         }
         for predictor in PREDICTORS:
             for component in components:

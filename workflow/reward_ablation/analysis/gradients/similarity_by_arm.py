@@ -29,51 +29,60 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
     gradient is zero at all steps. `steps` counts the measured steps, `seeds` the seeds that have a value.
     `folding_error` is the largest of a single step's; that of the whole run is smaller.
     """
-    tables = []
-    for labels, of_pair in similarities.groupby(["definition", "component_a", "component_b"], sort=False):
-        definition, first, second = map(str, labels)
-        table = part_means(of_pair, confidence)
-        tables.append(table.assign(arm=arm, definition=definition, component_a=first, component_b=second))
-    return pd.concat(tables) if tables else pd.DataFrame()
-
-
-def part_means(of_pair: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """Estimates of one pair of components: a row for each layer and part."""
-    products, squares = products_and_squares(of_pair)
-    parts, layers, seeds, steps = products.shape
+    if similarities.empty:
+        return pd.DataFrame()
+    units, unit = units_of(similarities)
+    products, squares, seeds, steps = products_and_squares(similarities, unit, len(units))
     by_seed, by_step = ratios(products, squares)
-    found = over_seeds(by_seed.reshape(-1, seeds), by_step.reshape(-1, seeds, steps), confidence)
-    folding = of_pair.groupby("layer", sort=False)["folding_error"].max().to_numpy(dtype=float)
-    exact = np.where(np.isnan(folding), np.nan, 0.0)
-    names = np.repeat(PARTS, layers)
+    found = over_seeds(by_seed.reshape(-1, len(seeds)), by_step.reshape(-1, len(seeds), len(steps)), confidence)
+    part, place = np.divmod(np.arange(len(PARTS) * len(units)), len(units))
+    names = np.array(PARTS, dtype=object)[part]
     bounds = np.where(names == "cosine", 1.0, np.inf)  # a part may lie outside the range of a cosine
-    return pd.DataFrame(
-        {
-            "layer": np.tile(of_pair["layer"].unique(), parts),
-            "part": names,
-            **found.clipped(-bounds, bounds)._asdict(),
-            "folding_error": np.concatenate([folding if part in FOLDED else exact for part in PARTS]),
-            "seeds": (~np.isnan(by_seed)).sum(axis=2).ravel(),
-            "steps": steps,
-        }
+    folding = np.full(len(units), np.nan)
+    np.fmax.at(folding, unit, similarities["folding_error"].to_numpy(dtype=float))
+    exact = np.where(np.isnan(folding), np.nan, 0.0)
+    measured = np.zeros((len(units), len(steps)), dtype=bool)
+    measured[unit, np.searchsorted(steps, similarities["step"])] = True
+    table = units.iloc[place].assign(
+        part=names,
+        **found.clipped(-bounds, bounds)._asdict(),
+        folding_error=np.concatenate([folding if name in FOLDED else exact for name in PARTS]),
+        seeds=(~np.isnan(by_seed)).sum(axis=2).ravel(),
+        steps=measured.sum(axis=1)[place],
+        arm=arm,
     )
+    order = np.lexsort((place, part, table["pair"]))
+    return table.iloc[order].drop(columns="pair")
 
 
-def products_and_squares(of_pair: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Inner products of `PARTS`, (parts, layers, seeds, steps), and squared norms, (2, layers, seeds, steps).
+def units_of(similarities: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """Pairs of components in each layer, by pair and then by layer in the model's order, and the unit of each row."""
+    codes = {name: pd.factorize(similarities[name]) for name in ("definition", "component_a", "component_b", "layer")}
+    whole = np.zeros(len(similarities), dtype=np.int64)
+    for name in ("definition", "component_a", "component_b"):
+        whole = whole * len(codes[name][1]) + codes[name][0]
+    pair, layers = pd.factorize(whole)[0], len(codes["layer"][1])
+    _, first, unit = np.unique(pair * layers + codes["layer"][0], return_index=True, return_inverse=True)
+    labels = {name: np.asarray(names, dtype=object)[code[first]] for name, (code, names) in codes.items()}
+    return pd.DataFrame(labels | {"pair": pair[first]}), unit
+
+
+def products_and_squares(
+    similarities: pd.DataFrame, unit: np.ndarray, units: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Inner products of `PARTS`, (parts, units, seeds, steps), and squared norms, (2, units, seeds, steps).
 
     NaN at steps that were not measured. A gradient that is zero has no cosine, but inner products and a norm of 0.
+    Also returns the seeds and the steps.
     """
-    (layer, layers), (seed, seeds), (step, steps) = (
-        pd.factorize(of_pair[column], sort=column != "layer") for column in ("layer", "seed", "step")
-    )
-    norms = of_pair[["norm_a", "norm_b"]].to_numpy(dtype=float).T
-    scaled = np.nan_to_num(of_pair[PARTS].to_numpy(dtype=float).T) * norms.prod(axis=0)
-    shape = len(layers), len(seeds), len(steps)
+    (seed, seeds), (step, steps) = (pd.factorize(similarities[column], sort=True) for column in ("seed", "step"))
+    norms = similarities[["norm_a", "norm_b"]].to_numpy(dtype=float).T
+    scaled = np.nan_to_num(similarities[PARTS].to_numpy(dtype=float).T) * norms.prod(axis=0)
+    shape = units, len(seeds), len(steps)
     products, squares = np.full((len(PARTS), *shape), np.nan), np.full((2, *shape), np.nan)
-    products[:, layer, seed, step] = scaled
-    squares[:, layer, seed, step] = np.square(norms)
-    return products, squares
+    products[:, unit, seed, step] = scaled
+    squares[:, unit, seed, step] = np.square(norms)
+    return products, squares, np.asarray(seeds), np.asarray(steps)
 
 
 def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.gradients.measured_tables import measured_tables
 from reward_ablation.analysis.gradients.predictors import predictors
 from reward_ablation.analysis.gradients.similarity_by_arm import corrected_by_arm, similarity_by_arm
-from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.reading import read_parquets
 from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, all_joined, columns, joined
+from reward_ablation.analysis.study_file import StudyFile, StudyRun
+from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, Parts, columns, joined
 
 SCHEMAS = {
     "similarity_by_step": columns(
@@ -74,36 +77,64 @@ SCHEMAS = {
 #: Columns of a run's gradients that `similarity_by_step` has too.
 GRADIENT_COLUMNS = [name for name in SCHEMAS["similarity_by_step"].names if name not in ("arm", "seed")]
 
+#: Columns of texts, which repeat.
+CODED = ["layer", "component_a", "component_b", "definition"]
+
+#: Arms with their rows of a table.
+ByArm = Iterable[tuple[str, pd.DataFrame]]
+
 #: Columns that runs of earlier versions do not have; their values are null.
 LATER_COLUMNS = ["folding_error"]
 
 
-def gradient_tables(
-    study: StudyFile, root: Path, rewards_by_step: pd.DataFrame, signals_by_step: pd.DataFrame
-) -> dict[str, pd.DataFrame]:
-    """Tables of `SCHEMAS`, from the gradients of all runs and two tables of training.
+def gradient_tables(study: StudyFile, root: Path, rewards_by_step: pd.DataFrame, signals_by_step: ByArm) -> Parts:
+    """Parts of the tables of `SCHEMAS`, from the gradients of all runs and two tables of training.
 
     The runs' records, rollouts and gradients are checked first. Predictions are checked against `rewards_by_step`.
+    Runs are read arm by arm; `signals_by_step` has each arm with its rows of that table.
     """
     read_runs(study, root, ["rollouts.parquet", "gradients.parquet"])
-    similarities, measured = [], {}
-    for run in study.runs:
-        gradients = read_parquet(root / run.folder / "gradients.parquet", GRADIENT_COLUMNS, LATER_COLUMNS)
-        measured[run.folder] = sorted(gradients["step"].unique().tolist())
-        similarities.append(similarity_by_step(gradients).assign(arm=run.arm, seed=run.seed))
-    by_step = joined(SCHEMAS["similarity_by_step"], similarities)
+    measured: dict[str, list[int]] = {}
+    by_arm: dict[str, pd.DataFrame] = {}
+    for arm, runs in groupby(study.runs, key=lambda run: run.arm):
+        of_arm, measured_steps = similarity_of_runs(list(runs), root)
+        measured |= measured_steps
+        by_arm[arm] = similarity_by_arm(of_arm, arm, study.confidence)
+        yield "similarity_by_step", of_arm.assign(arm=arm)
     found = measured_tables(study, root, measured, rewards_by_step)
-    halves = joined(SCHEMAS["split_halves"], found["split_halves"])
-    by_arm = []
+    halves, alignment = (
+        dict([*table.groupby("arm", sort=False)]) if len(table := joined(SCHEMAS[name], found[name])) else {}
+        for name in ("split_halves", "alignment_by_step")
+    )
     for arm in study.arm_names:
-        by_arm.append(similarity_by_arm(by_step[by_step["arm"] == arm], arm, study.confidence))
-        by_arm.append(corrected_by_arm(halves[halves["arm"] == arm], arm, study.confidence))
-    tables = all_joined(SCHEMAS, {"similarity_by_arm": by_arm, **found})
-    signals = pd.concat([signals_by_step, tables["alignment_by_step"]], ignore_index=True)
-    later = predictors(signals, study.arm_names, study.components, study.bootstrap, study.confidence)
-    return {"similarity_by_step": by_step, **tables, "predictors": joined(SCHEMAS["predictors"], [later])}
+        yield "similarity_by_arm", by_arm.get(arm, pd.DataFrame())
+        if arm in halves:
+            yield "similarity_by_arm", corrected_by_arm(halves[arm], arm, study.confidence)
+    for name, parts in found.items():
+        for part in parts:
+            yield name, part
+    later = {}
+    for arm, signals in signals_by_step:
+        known = pd.concat([signals.assign(arm=arm), *([alignment[arm]] if arm in alignment else [])], ignore_index=True)
+        later[arm] = predictors(known, [arm], study.components, study.bootstrap, study.confidence)
+    yield from (("predictors", later[arm]) for arm in study.arm_names if arm in later)
+
+
+def similarity_of_runs(runs: list[StudyRun], root: Path) -> tuple[pd.DataFrame, dict[str, list[int]]]:
+    """Rows of `similarity_by_step` of the runs of an arm, and the measured steps by run's folder."""
+    files = [root / run.folder / "gradients.parquet" for run in runs]
+    gradients, sizes = read_parquets(files, GRADIENT_COLUMNS, LATER_COLUMNS, CODED)
+    ends = np.cumsum(sizes)
+    steps = gradients["step"].to_numpy()
+    measured = {
+        run.folder: np.unique(steps[end - size : end]).tolist()
+        for run, size, end in zip(runs, sizes, ends, strict=True)
+    }
+    seeds = np.repeat([run.seed for run in runs], sizes)
+    return similarity_by_step(gradients.assign(seed=seeds)), measured
 
 
 def similarity_by_step(gradients: pd.DataFrame) -> pd.DataFrame:
     """Similarity of each pair of different gradients, in the run's order; null where a gradient has no direction."""
-    return gradients.loc[gradients["component_a"] != gradients["component_b"], GRADIENT_COLUMNS]
+    first, second = (gradients[name].to_numpy(dtype=object) for name in ("component_a", "component_b"))
+    return gradients[first != second]

@@ -56,7 +56,8 @@ def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
 
 def _arms(study: StudyFile, folders: list[str]) -> str:
     """Names of the arms with a run in one of the folders."""
-    with_one = {run.arm for run in study.runs if run.folder in set(folders)}
+    chosen = set(folders)
+    with_one = {run.arm for run in study.runs if run.folder in chosen}
     names = [name for name in study.arm_names if name in with_one]
     return ALL_ARMS if len(names) == len(study.arms) else ", ".join(names)
 

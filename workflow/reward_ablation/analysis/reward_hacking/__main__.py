@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from reward_ablation.analysis.reading import read_table
-from reward_ablation.analysis.reward_hacking.measures import held_out_answers, training_answers
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.reward_hacking.measures import HeldOutAnswers, training_answers
 from reward_ablation.analysis.reward_hacking.tables import SCHEMAS, reward_hacking
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import StudyFile
@@ -18,8 +18,9 @@ def main(study: StudyFile, options: Namespace) -> None:
     """Write the table `reward_hacking`, from rewards by step, the rollouts and the answers of evaluated models."""
     root = options.study.parent
     records = read_runs(study, root, ["rollouts.parquet"])
-    held_out = held_out_answers(study, root, {folder: record.steps for folder, record in records.items()})
-    rewards = read_table(options.output / "rewards_by_step.parquet")
+    held_out = HeldOutAnswers(study, root, {folder: record.steps for folder, record in records.items()})
+    labels = ["arm", "quantity"]
+    rewards = read_parquet(options.output / "rewards_by_step.parquet", [*labels, "seed", "step", "mean"], coded=labels)
     signs = reward_hacking(study, rewards, training_answers(study, root), held_out)
     write_tables(all_joined(SCHEMAS, {"reward_hacking": [signs]}), SCHEMAS, options.output)
 

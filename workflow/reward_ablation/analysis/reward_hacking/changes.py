@@ -68,6 +68,7 @@ class Change:
         return middle - margin, middle + margin
 
 
+@cache
 def segments_of(count: int) -> list[np.ndarray]:
     """Points of each segment of a curve: `SEGMENTS` of nearly equal size, fewer where points are few."""
     return np.array_split(np.arange(count), max(1, min(SEGMENTS, count // LEAST_POINTS)))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import SAMPLED, metrics_of, question_means
+from reward_ablation.analysis.evaluation.answers import question_means
 from reward_ablation.analysis.evaluation.learning_curves import means_by_step
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
+from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, rows_of
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
-from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.reading import read_parquets
 from reward_ablation.analysis.reward_hacking.words import NAMES
 from reward_ablation.analysis.statistics.contrasts import BASE
-from reward_ablation.analysis.study_file import StudyFile, correctness_component
+from reward_ablation.analysis.study_file import StudyFile, StudyRun, correctness_component
 from reward_ablation.analysis.training.signals_by_step import centred, covariances, groups_of, means_by
 
 #: Metrics of held-out answers: right by the lenient grader, and right by this package's strict grader alone, of the two
@@ -56,31 +58,51 @@ class HeldOut:
     name: str = NAMES["lenient"]
 
 
-def held_out_answers(study: StudyFile, root: Path, last_steps: dict[str, int]) -> dict[str, list[HeldOut]]:
-    """What each arm's models answered to each data set, by arm. `last_steps` has the steps of each run, by folder."""
-    found: dict[str, list[HeldOut]] = {arm: [] for arm in study.arm_names}
-    metrics, metric = metrics_of_study(study), metric_of_signs(study)
-    sign = -1 if metric in study.metrics and not study.metrics[metric].higher_is_better else 1
-    name = name_of(metric) if sign > 0 else f"{name_of(metric)} (negated)"
-    for dataset in study.datasets:
-        base = question_means(read_answers(study, root, dataset, BASE, metrics.columns), metrics)
-        mode = SAMPLED if SAMPLED in base.index.unique("mode") else "greedy"
-        for arm in study.arm_names:
-            by_seed = {
-                run.seed: {0: base, **means_by_step(study, run, dataset, root, last_steps[run.folder], base)}
-                for run in study.runs_of(arm)
-            }
-            if not by_seed:
-                continue
-            steps = sorted(set.intersection(*(set(of_seed) for of_seed in by_seed.values())))
-            tables = [[metrics_of(of[step], mode) for step in steps] for of in by_seed.values()]
-            lenient, one_grader = (
-                np.array([[table[name].to_numpy() for table in of_seed] for of_seed in tables], dtype=float)
-                for name in (metric, ONE_GRADER if study.mathematics else [])
+class HeldOutAnswers(Mapping[str, list[HeldOut]]):
+    """What each arm's models answered to each data set, by arm. An arm's answers are read when they are asked for.
+
+    `last_steps` has the steps of each run, by folder.
+    """
+
+    def __init__(self, study: StudyFile, root: Path, last_steps: dict[str, int]):
+        self.study, self.root, self.last_steps = study, root, last_steps
+        self.metric = metric_of_signs(study)
+        self.of_arrays = [self.metric, *([ONE_GRADER] if study.mathematics else [])]
+        self.metrics = replace(metrics_of_study(study), only=self.of_arrays)
+        self.base = {
+            dataset: question_means(
+                read_answers(study, root, dataset, BASE, self.metrics.columns, self.metrics.coded), self.metrics
             )
-            lenient *= sign
-            found[arm].append(HeldOut(dataset, mode, list(by_seed), np.array(steps), lenient, one_grader, name))
-    return found
+            for dataset in study.datasets
+        }
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.study.arm_names)
+
+    def __len__(self) -> int:
+        return len(self.study.arms)
+
+    def __getitem__(self, arm: str) -> list[HeldOut]:
+        runs = self.study.runs_of(arm)
+        return [self._of_dataset(runs, dataset) for dataset in self.study.datasets if runs]
+
+    def _of_dataset(self, runs: list[StudyRun], dataset: str) -> HeldOut:
+        base, own = self.base[dataset], self.study.metrics.get(self.metric)
+        sign = -1 if own is not None and not own.higher_is_better else 1
+        name = name_of(self.metric) if sign > 0 else f"{name_of(self.metric)} (negated)"
+        mode = SAMPLED if SAMPLED in base.index.unique("mode") else "greedy"
+        by_seed = {
+            run.seed: {0: base}
+            | means_by_step(self.study, run, dataset, self.root, self.last_steps[run.folder], base, self.metrics)
+            for run in runs
+        }
+        steps = sorted(set.intersection(*(set(of_seed) for of_seed in by_seed.values())))
+        tables = [[columns_of(of[step]) for step in steps] for of in by_seed.values()]
+        rows = rows_of(base, mode)
+        arrays = [np.array([[of[column][rows] for of in of_seed] for of_seed in tables]) for column in self.of_arrays]
+        lenient = arrays[0] * sign
+        one_grader = arrays[1] if self.study.mathematics else np.empty((len(tables), len(steps), 0))
+        return HeldOut(dataset, mode, list(by_seed), np.array(steps), lenient, one_grader, name)
 
 
 def training_answers(study: StudyFile, root: Path) -> pd.DataFrame:
@@ -88,14 +110,18 @@ def training_answers(study: StudyFile, root: Path) -> pd.DataFrame:
     correctness = correctness_component(study)
     parts = [pd.DataFrame(columns=["arm", "seed", "step", "right", "sampling", "wrong_longer"])]
     name, right = correctness or ("", 0.0)
-    for run in study.runs:
-        if name not in study.scored_in(run):
-            continue
-        score = f"score_{name}"
-        rollouts = read_parquet(root / run.folder / "rollouts.parquet", ["step", "problem_id", "tokens", score])
-        single = run.spec.training.get("num_generations") == 1
-        rows = answers_of_steps(rollouts.rename(columns={score: "score"}), right, single)
-        parts.append(rows.assign(arm=run.arm, seed=run.seed))
+    for arm in study.arm_names:
+        runs = [run for run in study.runs_of(arm) if name in run.spec.components]
+        if runs:
+            files = [root / run.folder / "rollouts.parquet" for run in runs]
+            columns = ["step", "problem_id", "tokens", f"score_{name}"]
+            rollouts, sizes = read_parquets(files, columns, coded=["problem_id"])
+            stride = int(rollouts["step"].max()) + 1 if len(rollouts) else 1
+            rollouts["step"] += np.repeat(np.arange(len(runs)) * stride, sizes)  # those of the runs one after the other
+            single = runs[0].spec.training.get("num_generations") == 1
+            rows = answers_of_steps(rollouts.rename(columns={f"score_{name}": "score"}), right, single)
+            place, rows["step"] = np.divmod(rows["step"].to_numpy(), stride)
+            parts.append(rows.assign(arm=arm, seed=np.array([run.seed for run in runs])[place]))
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 

@@ -33,6 +33,7 @@ COEFFICIENTS = np.append(np.linspace(0, 0.9, 19), [0.93, 0.96, 0.98, 0.99])
 SIMULATED = 999
 
 
+@cache
 def points_of(steps: int) -> list[np.ndarray]:
     """Places of the steps that are averaged to each point of a curve."""
     return np.array_split(np.arange(steps), min(steps, MOST_POINTS))
@@ -46,8 +47,9 @@ def points(values: np.ndarray) -> np.ndarray | None:
     if values.shape[1] < LEAST_POINTS:
         return None
     places = points_of(values.shape[1])
-    known = np.array([np.isfinite(values[:, some]).sum(axis=1) for some in places]).T
-    sums = np.array([np.nansum(values[:, some], axis=1) for some in places]).T
+    finite, filled = np.isfinite(values), np.where(np.isnan(values), 0.0, values)
+    known = np.array([finite[:, some].sum(axis=1) for some in places]).T
+    sums = np.array([filled[:, some].sum(axis=1) for some in places]).T
     if (2 * (known > 0).sum(axis=1) < len(places)).any():
         return None
     means = sums / np.maximum(known, 1)
@@ -149,15 +151,27 @@ class Contrasts:
         return place, float(1 + (self.drawn.max(axis=1) >= self.t[place]).sum()) / (1 + len(self.drawn))
 
 
+def _sizes(weights: np.ndarray, seeds: int) -> np.ndarray:
+    """(coefficients, K) standard errors of contrasts of the mean of noise with variance 1."""
+    variances = ((weights @ design(weights.shape[1]).correlations) * weights).sum(axis=2)
+    return np.asarray(np.sqrt(np.maximum(variances, 0) / seeds))
+
+
+@lru_cache(maxsize=128)
+def drawn_from_noise(place: int, seeds: int, count: int, weights: bytes) -> np.ndarray:
+    """(R, K) contrasts of simulated noise in standard errors; kept, since all arms have the same contrasts."""
+    of_weights = np.frombuffer(weights).reshape(-1, count)
+    noise, places, deviations = simulated(place, seeds, count)
+    of_noise = noise @ of_weights.T
+    return of_noise.mean(axis=1) / larger(deviations[:, None] * _sizes(of_weights, seeds)[places], of_noise)
+
+
 def contrasts(curves: np.ndarray, weights: np.ndarray) -> Contrasts:
     """Contrasts of (S, n) curves with (K, n) weights, which must give 0 for what the null hypothesis allows."""
     seeds, count = curves.shape
     place, deviation = (value.item() for value in fitted(curves))
-    variances = ((weights @ design(count).correlations) * weights).sum(axis=2)
-    sizes = np.sqrt(np.maximum(variances, 0) / seeds)  # (coefficients, K), of noise with variance 1
-    noise, places, deviations = simulated(place, seeds, count)
-    of_noise = noise @ weights.T
-    drawn = of_noise.mean(axis=1) / larger(deviations[:, None] * sizes[places], of_noise)
+    sizes = _sizes(weights, seeds)
+    drawn = drawn_from_noise(place, seeds, count, weights.tobytes())
     by_seed = curves @ weights.T
     return Contrasts(by_seed, by_seed.mean(axis=0), larger(deviation * sizes[place], by_seed), drawn)
 

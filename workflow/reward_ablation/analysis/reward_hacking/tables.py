@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,27 +83,22 @@ class Measure:
 
 def table(rows: pd.DataFrame, values: str) -> pd.DataFrame:
     """A row a seed and a column a step, both in ascending order."""
-    return rows.pivot(index="seed", columns="step", values=values).sort_index(axis=1).astype(float)
+    (seed, seeds), (step, steps) = (pd.factorize(rows[name], sort=True) for name in ("seed", "step"))
+    curves = np.full((len(seeds), len(steps)), np.nan)
+    curves[seed, step] = rows[values].to_numpy(dtype=float)
+    return pd.DataFrame(curves, pd.Index(seeds, name="seed"), pd.Index(steps, name="step"))
 
 
 def curves_of(
-    study: StudyFile,
-    arm: StudyArm,
-    rewards_by_step: pd.DataFrame,
-    training_answers: pd.DataFrame,
-    held_out: dict[str, list[HeldOut]],
+    arm: StudyArm, trained: list[str], scores: pd.DataFrame, answers: pd.DataFrame, held_out: list[HeldOut]
 ) -> Curves:
-    """Curves of one arm; components are those that it trains on, but correctness."""
-    correctness = correctness_component(study)
-    scores = rewards_by_step[rewards_by_step["arm"] == arm.name]
-    trained = [name for name in study.trained_on(arm) if name != (correctness or ("",))[0]]
+    """Curves of one arm, from its rows; `trained` are the components that it trains on, but correctness."""
     components = {
         name: float(np.copysign(1.0, arm.weights[name])) * table(scores[scores["quantity"] == name], "mean")
         for name in trained
     }
-    answers = training_answers[training_answers["arm"] == arm.name]
     right, sampling, longer = (table(answers, name) for name in ("right", "sampling", "wrong_longer"))
-    return Curves(arm, components, right, sampling, longer, held_out.get(arm.name, []))
+    return Curves(arm, components, right, sampling, longer, held_out)
 
 
 def against(curve: pd.DataFrame, control: pd.DataFrame | None, change: Change) -> float:
@@ -199,7 +194,7 @@ def reward_hacking(
     study: StudyFile,
     rewards_by_step: pd.DataFrame,
     training_answers: pd.DataFrame,
-    held_out: dict[str, list[HeldOut]],
+    held_out: Mapping[str, list[HeldOut]],
 ) -> pd.DataFrame:
     """Look for signs of reward hacking in each arm.
 
@@ -219,14 +214,19 @@ def reward_hacking(
     `onset` is null where `p` does not tell the change from noise.
     """
     correctness = correctness_component(study)
-    of_arms = {
-        arm.name: curves_of(study, arm, rewards_by_step, training_answers, held_out)
-        for arm in study.arms
-        if (rewards_by_step["arm"] == arm.name).any()
-    }
+    scores, answers = (dict([*rows.groupby("arm", sort=False)]) for rows in (rewards_by_step, training_answers))
+
+    def curves(arm: StudyArm) -> Curves:
+        of_arm = answers.get(arm.name, training_answers.iloc[:0])
+        trained = [name for name in study.trained_on(arm) if name != (correctness or ("",))[0]]
+        return curves_of(arm, trained, scores[arm.name], of_arm, held_out.get(arm.name, []))
+
+    arms = [arm for arm in study.arms if arm.name in scores]
+    of_control = next((curves(arm) for arm in arms if arm.name == study.control), None)
     rows = []
-    for name, own in of_arms.items():
-        control = of_arms.get(study.control) if study.control not in (None, name) else None
+    for arm in arms:
+        own = curves(arm)
+        control = of_control if arm.name != study.control else None
         trains_correctness = correctness is not None and correctness[0] in study.trained_on(own.arm)
         measures = [*of_training(own, control), *of_held_out(own, control, trains_correctness)]
         for measure in sorted(measures, key=lambda measure: KINDS.index(measure.kind)):

@@ -20,6 +20,9 @@ BASE = "base"
 #: What the names of contrasts begin with that are 0 where a regression's model holds; no component's name has a blank.
 LACK_OF_FIT = "lack of fit "
 
+#: Most contrasts of lack of fit of a model.
+MOST_CONTRASTS = 100
+
 Weights = dict[str, dict[str, float]]
 Subsets = dict[frozenset[str], str]
 
@@ -140,7 +143,8 @@ def regression(arms: Weights, used: list[str]) -> list[Effect]:
     the model fits any results. The base model is no point of the regression: as weights go to 0, GRPO's advantages do
     not.
 
-    For each model there are also its contrasts of lack of fit, named by `LACK_OF_FIT`: they are 0 where it holds.
+    For each model there are also its contrasts of lack of fit, named by `LACK_OF_FIT`: they are 0 where it holds. They
+    are orthogonal, and chosen without a look at the results, so that of many arms some of them tell as much as all.
     """
     matrix = np.array([[weights[name] for name in used] for weights in arms.values()])
     if len(used) < 2 or (matrix < 0).any():
@@ -154,7 +158,7 @@ def regression(arms: Weights, used: list[str]) -> list[Effect]:
         if len(design) <= design.shape[1] or np.linalg.matrix_rank(design) < design.shape[1]:
             continue
         slopes = (terms(alone) - terms(others)) @ np.linalg.pinv(design)
-        missed = null_space(design.T).T
+        missed = null_space(design.T).T[:MOST_CONTRASTS]
         rows = [*((method, name, row) for name, row in zip(used, slopes, strict=True))]
         rows += [(method, f"{LACK_OF_FIT}{number}", row) for number, row in enumerate(missed)]
         found += [Effect(kind, name, dict(zip(arms, map(float, row), strict=True))) for kind, name, row in rows]

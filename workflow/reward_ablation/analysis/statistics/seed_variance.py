@@ -162,7 +162,8 @@ class SeedMeans:
         """Names of a contrast's flagged arms, by metric; None where there is none."""
         concerned = [coefficients.get(arm, 0.0) != 0 for arm in self.arms]
         of_metrics = self.flagged & np.array(concerned)
-        return np.array([", ".join(np.array(self.arms)[arms]) or None for arms in of_metrics], dtype=object)
+        named = [", ".join(self.arms[place] for place in np.flatnonzero(arms)) or None for arms in of_metrics]
+        return np.array(named, dtype=object)
 
 
 def _scaled(limits: Limits, values: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from reward_ablation.analysis.statistics.intervals import (
     percentile_interval,
     resampling_shares,
 )
-from reward_ablation.analysis.training.signals_by_step import centred, groups_of
+from reward_ablation.analysis.training.signals_by_step import centred, groups_of, labels_of
 
 #: Sums of a pair: of products of the two scores' deviations from their group's mean, and of their squares.
 SUMS = ["ab", "aa", "bb"]
@@ -47,7 +47,7 @@ def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = Fals
     index = pd.Index(values, name="step")
     if not columns:
         return pd.DataFrame(index=index)
-    names = pd.MultiIndex.from_tuples(list(columns), names=["component_a", "component_b", "sum"])
+    names = labels_of(("component_a", "component_b", "sum"), *columns)
     return pd.DataFrame(np.array(list(columns.values())).T, index=index, columns=names)
 
 

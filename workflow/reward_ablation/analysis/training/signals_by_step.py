@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -85,7 +86,7 @@ def step_signals(
         tokens = rollouts["tokens"].to_numpy(dtype=float)
         columns["tokens_correct", name] = places.over_completions(np.where(scores[name] >= right, tokens, np.nan))
         columns["tokens_wrong", name] = places.over_completions(np.where(scores[name] < right, tokens, np.nan))
-    names = pd.MultiIndex.from_tuples(list(columns), names=["quantity", "component"])
+    names = labels_of(("quantity", "component"), *columns)
     return pd.DataFrame(np.array(list(columns.values())).T, index=pd.Index(places.steps, name="step"), columns=names)
 
 
@@ -190,8 +191,21 @@ class Places:
 
 
 def groups_of(rollouts: pd.DataFrame, step: np.ndarray, single: bool) -> np.ndarray:
-    """Number of each completion's group: of its problem and step, or with one rollout a problem of its step."""
-    return step if single else rollouts.groupby(["step", "problem_id"], sort=False).ngroup().to_numpy()
+    """Number of each completion's group, in the order of their first completions.
+
+    The group is that of the completion's problem and step, or with one rollout a problem that of the step. `step` has
+    the place of each completion's step.
+    """
+    if single:
+        return step
+    problem = pd.factorize(rollouts["problem_id"])[0].astype(np.int64)
+    return np.asarray(pd.factorize(step * (problem.max(initial=0) + 1) + problem)[0])
+
+
+@cache
+def labels_of(names: tuple[str, ...], *columns: tuple[str, ...]) -> pd.MultiIndex:
+    """Labels of columns with several levels, cached: those of all runs are alike."""
+    return pd.MultiIndex.from_tuples(columns, names=names)
 
 
 def means_by(values: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:

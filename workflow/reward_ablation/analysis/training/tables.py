@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.reading import read_parquets
 from reward_ablation.analysis.runs import read_runs
-from reward_ablation.analysis.study_file import StudyFile, correctness_component
-from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, all_joined, columns, signal_rows
+from reward_ablation.analysis.study_file import StudyFile, StudyRun, correctness_component
+from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, Parts, columns, signal_rows
 from reward_ablation.analysis.training.component_correlations import component_correlations, pair_sums
 from reward_ablation.analysis.training.signals_by_step import step_signals, thinned
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
@@ -31,40 +31,74 @@ SCHEMAS = {
 QUARTERS = 4
 
 
-def training_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
-    """Tables of `SCHEMAS`. The runs' records and rollouts are checked first."""
+def training_tables(study: StudyFile, root: Path) -> Parts:
+    """Parts of the tables of `SCHEMAS`, arm by arm. The runs' records and rollouts are checked first."""
     read_runs(study, root, ["rollouts.parquet"])
-    of_all = ["step", "problem_id", "total", "advantage", "tokens", "truncated", "sampling_gap", "sampling_corrected"]
     correctness = correctness_component(study)
-    parts: dict[str, list[pd.DataFrame]] = {name: [] for name in SCHEMAS}
-    sums: dict[str, dict[int, pd.DataFrame]] = {}
-    for run in study.runs:
-        names = study.scored_in(run)
-        of_components = [f"{column}_{name}" for column in ("score", "advantage") for name in names]
-        rollouts = read_parquet(root / run.folder / "rollouts.parquet", [*of_all, *of_components])
-        weights = {name: run.spec.weights[name] for name in names}
-        aggregation = run.spec.training.get("multi_objective_aggregation", "sum_then_normalize")
-        single = run.spec.training.get("num_generations") == 1
-        known = correctness if correctness and correctness[0] in names else None
-        signals = thinned(step_signals(rollouts, weights, aggregation, known, single, run.spec.combine is None))
-        longest = run.spec.training.get("max_completion_length", COMPLETION_LENGTH)
-        of_run = {
-            "rewards_by_step": rewards_by_step(rollouts, names),
-            "signals_by_step": signal_rows(signals),
-            "sampling_gaps": sampling_gaps(rollouts, longest),
-        }
-        for name, rows in of_run.items():
-            parts[name].append(rows.assign(arm=run.arm, seed=run.seed))
-        sums.setdefault(run.arm, {})[run.seed] = pair_sums(rollouts, names, single)
     if study.arms_with_methods:
         arms = ", ".join(study.arms_with_methods)
         print(f"signals_by_step: no covariance with the total in {arms}: they are trained on what a method makes of it")
-    parts["component_correlations"] = [
-        component_correlations(sums[arm], arm, study.bootstrap, study.confidence)
-        for arm in study.arm_names
-        if arm in sums
-    ]
-    return all_joined(SCHEMAS, parts)
+    for arm, runs in groupby(study.runs, key=lambda run: run.arm):
+        sums: dict[int, pd.DataFrame] = {}
+        for batch in batches(list(runs)):
+            names = study.scored_in(batch[0])
+            known = correctness if correctness and correctness[0] in names else None
+            of_batch, of_runs = tables_of_batch(batch, root, names, known)
+            for name, rows in of_batch.items():
+                yield name, rows.assign(arm=arm)
+            sums |= of_runs
+        yield "component_correlations", component_correlations(sums, arm, study.bootstrap, study.confidence)
+
+
+def batches(runs: list[StudyRun]) -> list[list[StudyRun]]:
+    """Runs that are read together: all of an arm, but for those that a method combines, whose signals are by run."""
+    return [[run] for run in runs] if any(run.spec.combine for run in runs) else [runs]
+
+
+def tables_of_batch(
+    runs: list[StudyRun], root: Path, names: list[str], correctness: tuple[str, float] | None
+) -> tuple[dict[str, pd.DataFrame], dict[int, pd.DataFrame]]:
+    """Parts of the tables from runs with equal specs, without their arm, and `pair_sums` by seed.
+
+    The steps of all runs are tabulated at once: those of the second run follow those of the first, and so on. `names`
+    are the components that score the runs.
+    """
+    rollouts, sizes = read_rollouts(runs, root, names)
+    spec, seeds = runs[0].spec, [run.seed for run in runs]
+    stride = int(rollouts["step"].max()) + 1 if len(rollouts) else 1
+    rollouts["step"] += np.repeat(np.arange(len(runs)) * stride, sizes)
+    weights = {name: spec.weights[name] for name in names}
+    aggregation = spec.training.get("multi_objective_aggregation", "sum_then_normalize")
+    single = spec.training.get("num_generations") == 1
+    signals = step_signals(rollouts, weights, aggregation, correctness, single, spec.combine is None)
+    sums = pair_sums(rollouts, names, single)
+    longest = spec.training.get("max_completion_length", COMPLETION_LENGTH)
+    gaps = [pd.DataFrame()]
+    for seed, size, end in zip(seeds, sizes, np.cumsum(sizes), strict=True):
+        if rollouts["sampling_gap"].notna().any():
+            gaps.append(sampling_gaps(rollouts.iloc[end - size : end], longest).assign(seed=seed))
+    steps_of_run = np.searchsorted(signals.index, np.arange(len(runs) + 1) * stride)
+    of_runs = [slice(*ends) for ends in pairwise(steps_of_run)]
+    thin = [thinned(signals.iloc[steps]) for steps in of_runs]
+    tables = {
+        "rewards_by_step": rewards_by_step(rollouts, names),
+        "signals_by_step": signal_rows(pd.concat(thin)),
+    }
+    for table in tables.values():
+        run, table["step"] = np.divmod(table["step"].to_numpy(), stride)
+        table["seed"] = np.array(seeds)[run]
+    by_seed = {seed: sums.iloc[steps] for seed, steps in zip(seeds, of_runs, strict=True)}
+    for place, of_seed in enumerate(by_seed.values()):
+        of_seed.index = of_seed.index - place * stride
+    return {**tables, "sampling_gaps": pd.concat(gaps)}, by_seed
+
+
+def read_rollouts(runs: list[StudyRun], root: Path, names: list[str]) -> tuple[pd.DataFrame, list[int]]:
+    """The columns of the runs' rollouts that the tables are made of, and the number of rollouts of each run."""
+    of_all = ["step", "problem_id", "total", "advantage", "tokens", "truncated", "sampling_gap", "sampling_corrected"]
+    of_components = [f"{column}_{name}" for column in ("score", "advantage") for name in names]
+    files = [root / run.folder / "rollouts.parquet" for run in runs]
+    return read_parquets(files, [*of_all, *of_components], coded=["problem_id"])
 
 
 def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFrame:
@@ -83,15 +117,26 @@ def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFra
     """
     sources = {component: f"score_{component}" for component in components}
     sources |= {quantity: quantity for quantity in ("total", "tokens", "truncated")}
-    grouped = rollouts[list(sources.values())].astype(float).groupby(rollouts["step"], sort=True)
-    parts = []
-    for quantity, column in sources.items():
-        summary = grouped[column].agg(["mean", "std", "count", "size"])
-        summary = summary.rename(columns={"count": "rollouts"}).assign(unscored=summary["size"] - summary["count"])
-        parts.append(summary.drop(columns="size").reset_index().assign(quantity=quantity))
-    order = {quantity: place for place, quantity in enumerate(sources)}
-    table = pd.concat(parts)
-    return table.sort_values(["step", "quantity"], key=lambda s: s.map(order) if s.name == "quantity" else s)
+    values = rollouts[list(sources.values())].astype(float)
+    whole = values.columns[values.notna().all()]
+    # Next to a column with gaps, pandas rounds the means of other columns otherwise.
+    parts = [list(whole), *([name] for name in values.columns.difference(whole, sort=False))]
+    grouped = [values[names].groupby(rollouts["step"], sort=True) for names in parts if names]
+    mean, std, known = (
+        pd.concat([getattr(part, of)() for part in grouped], axis="columns")[values.columns]
+        for of in ("mean", "std", "count")
+    )
+    size = grouped[0].size().to_numpy()
+    return pd.DataFrame(
+        {
+            "step": np.repeat(known.index.to_numpy(), len(sources)),
+            "mean": mean.to_numpy().ravel(),
+            "std": std.to_numpy().ravel(),
+            "rollouts": known.to_numpy().ravel(),
+            "unscored": (size[:, None] - known.to_numpy()).ravel(),
+            "quantity": np.tile(np.array(list(sources), dtype=object), len(known)),
+        }
+    )
 
 
 def sampling_gaps(rollouts: pd.DataFrame, longest: int) -> pd.DataFrame:
@@ -110,6 +155,8 @@ def sampling_gaps(rollouts: pd.DataFrame, longest: int) -> pd.DataFrame:
     the `gap` and of what is `corrected`. Empty where vLLM generated none.
     """
     sampled = rollouts[rollouts["sampling_gap"].notna()]
+    if sampled.empty:
+        return pd.DataFrame()
     edges = np.ceil(np.linspace(0, longest, QUARTERS + 1)).astype(int)
     rows = []
     for over, up_to in pairwise(edges):

@@ -1,1 +1,1 @@
-"""Methods of combination, one file each; the function has the file's name."""
+"""Methods of combination, one file each. The function has the name of its file."""

@@ -1,4 +1,4 @@
-"""CAGrad: near the weighted gradient, the direction in which the worst component gains most."""
+"""CAGrad: the direction near the weighted gradient in which the worst component gains most."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from reward_ablation.combination.interface import Combined
 from reward_ablation.combination.parameters import number
 from reward_ablation.combination.quadratic import simplex_minimum
 
-#: Shortest convex combination of the gradients, next to a root mean square length of 1. A shorter one, at a Pareto
-#: stationary point, has no direction that can be relied on.
+#: Shortest convex combination of the gradients, relative to a root mean square length of 1. A shorter combination is
+#: near a Pareto stationary point, and its direction is not reliable.
 _SHORTEST = 1e-4
 
 
@@ -30,16 +30,17 @@ def cagrad(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik``, with l of the d that maximises ``min_k <g_k, d>`` over ``|d - g_0| <= c |g_0|``.
 
-    ``g_0`` is the weighted gradient. Then ``l = p + c |g_0| / |g_v| v``, with p the weights over their sum and v the
-    minimum of ``<g_0, g_v> + c |g_0| |g_v|`` over multipliers that sum to 1.
+    ``g_0`` is the weighted gradient. The multipliers are ``l = p + c |g_0| / |g_v| v``, where p is the weights over
+    their sum and v minimises ``<g_0, g_v> + c |g_0| |g_v|`` over multipliers that sum to 1.
 
-    Source: Liu et al. 2021, arXiv 2110.14048, with p = 1 / K. The paper then divides by ``1 + c^2`` in its code; here
+    Source: Liu et al. 2021, arXiv 2110.14048, with p = 1 / K. The paper's code then divides by ``1 + c^2``; here
     `rescale` sets the sum of the multipliers.
 
     Parameters
     ----------
     c : float
-        At least 0; 0 leaves the weights as they are. Paper: below 1, its code 0.5.
+        Largest distance from the weighted gradient, in units of its length; at least 0. 0 leaves the weights
+        unchanged. The paper takes c below 1, its code 0.5.
     """
     number("c", c, 0.0)
     return combined_by_gram(partial(_rule, c=c), scores, groups, weights, gram, epsilon)
@@ -51,7 +52,7 @@ def _rule(gram: np.ndarray, preferences: np.ndarray, c: float) -> np.ndarray:
         return preferences
 
     def at(length: float) -> np.ndarray:
-        """Minimum of the same with ``|g_v|`` in its quadratic bound that is exact at this length."""
+        """The minimising v if ``|g_v|`` is replaced by its quadratic bound that is exact at this length."""
         towards = np.eye(len(gram)) + (length / radius) * preferences[:, None]
         return simplex_minimum(towards.T @ gram @ towards)
 

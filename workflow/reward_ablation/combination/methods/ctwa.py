@@ -29,24 +29,26 @@ def ctwa(
     """GRPO; ``log w_k += step_size * max(0, target_k - e_k)`` while ``mean_batch r_k < reached_at_k``.
 
     ``e_k`` is the moving average, ``e <- (1 - smoothing) e + smoothing v``, of ``v_k = mean_g Cov_g(r_k, A)``, in units
-    of the component's score. A weight can only grow. It acts from the next generation on.
+    of the component's score. A weight can only grow. A new weight acts from the next generation on.
 
     Source: CTWA, Lu and Jiang 2026, arXiv 2602.06869. The paper takes the covariance with the advantage times the
-    importance ratio after the update; on policy that ratio is 1, and the advantage alone is left. The code then also
-    drops outliers of the ratio, of which there are none here. The paper normalises as REINFORCE++, this is GRPO. Code:
-    targets of 0.1 for the first component and 0.05 for the others, `reached_at` of 1 and 0.95; here one number is for
-    all components, and a mapping sets single ones. `most` is this workflow's own.
+    importance ratio after the update. On policy this ratio is 1, so that only the advantage remains. The authors' code
+    also drops outliers of the ratio, which do not occur here. The paper normalises as REINFORCE++ does; here it is as
+    in GRPO. The code has targets of 0.1 for the first component and 0.05 for the others, and `reached_at` of 1 and
+    0.95; here one number holds for all components, and a mapping sets single components. `most` is this workflow's own.
 
     Parameters
     ----------
     target_covariance : float or mapping
-        A very low one, such as -1e9, or a step size of 0, leaves the weights as they are.
+        Covariance below which a weight grows. A very low target, such as -1e9, or a step size of 0 leaves the weights
+        unchanged.
     reached_at : float or mapping
-        Mean raw score from which on a weight no longer grows; for a component of negative weight, down to which.
+        Mean raw score from which on a weight no longer grows. A component of negative weight stops growing once its
+        mean is as low as this.
     step_size : float
-        At least 0.
+        Growth of a log weight per unit of missing covariance; at least 0.
     smoothing : float
-        From 0 to 1; 1 takes the covariance of the last generation alone.
+        Share of the last generation in the moving average, from 0 to 1; 1 takes the last generation alone.
     most : float
         Largest factor by which a weight grows; at least 1.
     """
@@ -71,9 +73,9 @@ def ctwa(
 
 
 def _covariance(scores: np.ndarray, advantages: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """(K,) covariance with the advantage in the groups, without Bessel's correction, averaged over the groups.
+    """(K,) covariances of score and advantage within groups, without Bessel's correction, averaged over the groups.
 
-    NaN for a component without any score. A group without a score of the component is left out.
+    A group without a score of the component is left out. A component without any score has NaN.
     """
     together = np.where(np.isnan(scores), np.nan, advantages[:, None])
     grouped, values = by_group(together, groups), by_group(scores, groups)

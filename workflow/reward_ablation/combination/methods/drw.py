@@ -27,21 +27,22 @@ def drw(
 ) -> Combined:
     """``log w_k <- log w_k + learning_rate I_k / mu`` with ``I_k = sum_l <g_k, g_l>``, then a softmax; ``A = sum w z``.
 
-    Source: dynamic reward weighting, its gradient-based variant, Lu et al. 2025, arXiv 2509.11452. There the weights
-    start equal and sum to 1; here they start from the arm's weights and keep their sum. There the gradients are of the
-    same batch and of some layers; here they are of earlier completions. The longest, best aligned gradient wins all
-    weight in the end, and nothing brings the others back.
+    Source: the gradient-based variant of dynamic reward weighting, Lu et al. 2025, arXiv 2509.11452. In the paper the
+    weights start equal and sum to 1; here they start from the arm's weights and keep their sum. The paper's gradients
+    are of the same batch and of some layers; here they are of earlier completions. In the end the longest, best aligned
+    gradient has all the weight, and nothing brings the other components back.
 
-    `mu` depends on the lengths of the gradients, and so on the model: look at `largest_step` in the state, which is
-    the largest ``|learning_rate I_k / mu|`` before it is capped.
+    The right `mu` depends on the lengths of the gradients, and so on the model. To choose it, look at `largest_step` in
+    the state: this is the largest ``|learning_rate I_k / mu|`` before the cap.
 
     Parameters
     ----------
     mu : float
-        Above 0. Paper: 1e-5 for Qwen3-8B, 1e-4 for DeepSeek-7B. A very large one leaves the weights as they are.
+        Divides the changes of the log weights; above 0. Paper: 1e-5 for Qwen3-8B, 1e-4 for DeepSeek-7B. A very large
+        value leaves the weights unchanged.
     most : float
-        Above 0: the largest change of a log weight in one generation. Larger changes are all scaled down by one
-        factor. This workflow's own.
+        Largest change of a log weight in one generation; above 0. If a change is larger, one factor scales down all
+        changes. This cap is this workflow's own.
     """
     positive("mu", mu)
     positive("most", most)

@@ -28,19 +28,20 @@ def gate(
 ) -> Combined:
     """``r_ik <- r_ik`` where ``r_il >= at_least``, else `otherwise`; then a weighted sum, normalised as in TRL.
 
-    Source: conditioned rewards of GDPO, Liu et al. 2026, arXiv 2601.05242, equation 8, which has 0 for `otherwise`.
-    All conditions are on raw scores, also where the needed component is gated itself. Where the needed component gave
-    no score the condition is not met.
+    Source: conditioned rewards of GDPO, Liu et al. 2026, arXiv 2601.05242, equation 8, where `otherwise` is 0. All
+    conditions use raw scores, even if the needed component is itself gated. If the needed component gave no score, the
+    condition is not met.
 
-    A component whose scores are below 0, such as a penalty, is at its best at 0: give it its lowest score as
+    For a component whose scores are never above 0, such as a penalty, 0 is the best score: give it its lowest score as
     `otherwise`. Completions that do not meet the condition stay in the group's mean and deviation.
 
     Parameters
     ----------
     aggregation : {"sum_then_normalize", "normalize_then_sum"}
-        Paper: the second; default GRPO's, as TRL has it.
+        Whether the weighted sum or the z-scores come first. The paper takes the second; the default is GRPO's.
     **components : mapping
-        By the gated component: `needs`, a component; `at_least`, a raw score; `otherwise`, a raw score, default 0.
+        For each gated component: `needs`, another component; `at_least`, a raw score of that component; `otherwise`,
+        the raw score of the gated component where the condition is not met, default 0.
     """
     choice("aggregation", aggregation, AGGREGATIONS)
     if not components:
@@ -49,7 +50,7 @@ def gate(
     for name, condition in components.items():
         column = component(name, name, names)
         if weights[column] == 0:
-            raise StudyError(f"{name}: the gated component has no weight; give it a weight or take the gate away")
+            raise StudyError(f"{name}: the gated component has no weight; give it a weight or remove the gate")
         only_keys(name, mapping(name, condition, _EXAMPLE), ("needs", "at_least", "otherwise"))
         for key in ("needs", "at_least"):
             if key not in condition:

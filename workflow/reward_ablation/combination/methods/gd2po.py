@@ -10,7 +10,7 @@ from reward_ablation.combination.interface import Combined
 from reward_ablation.combination.normalisation import batch_standardised, by_group, group_size, unscorable, z_scores
 from reward_ablation.combination.parameters import number
 
-#: What z-scores must exceed to have a sign, and what is added to a sum of sizes. Code: both.
+#: A z-score must exceed this number to have a sign. It is also added to the sum of sizes. Both are as in the code.
 _SMALL = 1e-8
 
 
@@ -25,19 +25,21 @@ def gd2po(
 ) -> Combined:
     """``S_i = q_g sum_k w_k z_ik`` of kept completions, ``q_g`` their share in the group; then batch standardised.
 
-    A completion is in conflict where some weighted z-score is above 0 and another one below 0. It is left out, with
-    advantage 0, where besides ``|sum_k w_k z_ik| / sum_k |w_k z_ik| < threshold``.
+    A completion is in conflict if one weighted z-score is above 0 and another is below 0. It is left out, with
+    advantage 0, if in addition ``|sum_k w_k z_ik| / sum_k |w_k z_ik| < threshold``.
 
-    Source: GD²PO, H. Liu et al. 2026, arXiv 2606.16771. Scripts: 0.8; the code's default is 0.2. The authors' code has
-    no weights; here they come before the test of conflict. The code standardises over the tokens of the kept
-    completions; here each completion counts once, as in TRL's GDPO. Standardising moves the mean of the kept
-    completions to 0, so one with positive z-scores alone may get a negative advantage. Completions of a group without
-    any difference have advantage 0 here, which that shift would move away from 0.
+    Source: GD²PO, H. Liu et al. 2026, arXiv 2606.16771. The authors' scripts set the threshold to 0.8; the default of
+    their code is 0.2. Their code has no weights; here the weights come before the test of conflict. Their code
+    standardises over the tokens of the kept completions; here each completion counts once, as in TRL's GDPO.
+    Standardising moves the mean of the kept completions to 0, so that a completion with only positive z-scores may get
+    a negative advantage. In a group without any difference this shift would give advantages other than 0; here they
+    are 0.
 
     Parameters
     ----------
     threshold : float
-        From 0 to 1. 0 is GDPO; 1 leaves out every completion in conflict, the paper's hard variant.
+        Least agreement of a kept completion in conflict, from 0 to 1. 0 is GDPO; 1 leaves out every completion in
+        conflict, as the paper's hard variant does.
     """
     number("threshold", threshold, 0.0, 1.0)
     parts = z_scores(scores, groups, epsilon) * weights

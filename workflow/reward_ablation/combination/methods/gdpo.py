@@ -15,8 +15,8 @@ def gdpo(
 ) -> Combined:
     """``S_i = sum_k w_k z_ik``; ``A_i = (S_i - mean_batch S) / (std_batch S + epsilon)``.
 
-    Source: GDPO, Liu et al. 2026, arXiv 2601.05242; TRL's `normalize_then_sum`. As in TRL, and unlike the paper's
-    equation 4, epsilon is added to the group's standard deviation too, and one component alone is standardised over
-    the batch as well.
+    Source: GDPO, Liu et al. 2026, arXiv 2601.05242; TRL's `normalize_then_sum`. As in TRL, and unlike equation 4 of the
+    paper, epsilon is also added to the group's standard deviation, and a single component is also standardised over
+    the batch.
     """
     return Combined(shares(scores, groups, weights, epsilon, NORMALIZE_THEN_SUM), {}, weights)

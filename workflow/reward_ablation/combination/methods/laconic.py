@@ -28,24 +28,25 @@ def laconic(
 ) -> Combined:
     """``R_i = sum_k w_k r_ik - min(l max(0, L_i / budget - 1), cap)``, normalised as in GRPO, with L_i tokens.
 
-    After each generation ``l <- clip(l + step_size (mean_batch L / budget - 1), lowest, highest)``, from l = 0 on.
+    After each generation ``l <- clip(l + step_size (mean_batch L / budget - 1), lowest, highest)``, starting at l = 0.
 
     Source: after LACONIC, Liu et al. 2026, arXiv 2602.14468, and the defaults of a guide to its code; the paper's own
-    text and code were not read. A gap is known: that guide subtracts 0.01 more from completions of the greatest
-    allowed length, which may not be of the paper, and which is left out here. A second one is likely: the order of
-    penalty and update is not documented; here the penalty has the multiplier of before.
+    text and code were not read. One difference is known: the guide subtracts another 0.01 from completions of the
+    greatest allowed length. This may not be in the paper, and is left out here. A second difference is likely: the
+    order of penalty and update is not documented; here the penalty uses the multiplier before the update.
 
-    GRPO divides by the group's deviation. In a group that is correct throughout even a small penalty therefore decides
-    the whole advantage. The penalty's part of the advantage is divided among the components by their weights.
+    GRPO divides by the group's deviation. In a group of correct completions alone, even a small penalty therefore
+    decides the whole advantage. The penalty's part of the advantage is divided among the components by their weights.
 
     Parameters
     ----------
     budget : float
-        Tokens, above 0. It depends on the model and the problems; the default is the guide's.
+        Target of the mean length in tokens, above 0. A good budget depends on the model and the problems; the default
+        is the guide's.
     step_size : float
-        At least 0.
+        Change of the multiplier per unit of relative excess length; at least 0.
     cap : float
-        Largest penalty, in units of the weighted score; 0 is plain GRPO.
+        Largest penalty, in units of the weighted score; at least 0. 0 is plain GRPO.
     lowest, highest : float
         Range of the multiplier after its first update.
     """

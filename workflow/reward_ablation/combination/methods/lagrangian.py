@@ -30,21 +30,21 @@ def lagrangian(
 ) -> Combined:
     """``l_k <- clip(l_k + step_size (at_least_k - mean_batch r_k), 0, most)``; GRPO with ``l_k`` as weights.
 
-    The components that `at_least` does not name keep their weights. A multiplier starts from the weight of its
-    component, which is 0 in the source, and the advantages are those of the new multipliers. A constraint that
-    cannot be met drives its multiplier to `most`.
+    Components that `at_least` does not name keep their weights. A multiplier starts from the weight of its component;
+    in the source it starts from 0. The advantages use the new multipliers. A constraint that cannot be met drives its
+    multiplier to `most`.
 
     Source: dual ascent, as in the code of CTWA (arXiv 2602.06869: step size 0.01, bounds of 0.9, no upper limit) and in
-    Safe RLHF (Dai et al. 2024, arXiv 2310.12773). That code adds up advantages that are normalised for each component.
-    Here the scores are added up and normalised once, so that a multiplier is in units of the scores and the ratio of
-    the multipliers means what it means in the Lagrangian. Both signs of a group's advantages are those of the sum.
+    Safe RLHF (Dai et al. 2024, arXiv 2310.12773). CTWA's code adds up advantages that are normalised per component.
+    Here the scores are added up and normalised once, so that a multiplier is in units of the scores, and the ratio of
+    the multipliers means what it means in the Lagrangian. The signs of a group's advantages are those of the sum.
 
     Parameters
     ----------
     at_least : mapping
-        ``{component: mean raw score}``.
+        Lowest mean raw score, ``{component: mean raw score}``.
     step_size : float
-        At least 0; 0 leaves the weights as they are.
+        Change of a multiplier per unit of missing mean score; at least 0. 0 leaves the weights unchanged.
     most : float
         Largest multiplier, at least 0.
     """
@@ -61,7 +61,7 @@ def lagrangian(
         multipliers[column] = constrained[name] = float(np.clip(new, 0.0, most))
     if not any(weight for name, weight in zip(names, weights, strict=True) if name not in constrained):
         raise StudyError(
-            "at_least: no component with a weight is left to be maximised; give one that is not named here"
+            "at_least: no component with a weight is left to be maximised; give a weight to a component not named here"
         )
     return Combined(shares(scores, groups, multipliers, epsilon), {"multipliers": constrained}, multipliers)
 
@@ -73,4 +73,4 @@ def _check(name: str, least: float, sign: float, bounds: np.ndarray) -> None:
             "give it a weight of at least 0"
         )
     if least > bounds[1]:
-        raise StudyError(f"at_least.{name}: {least:g} is above its highest score, {bounds[1]:g}; write less")
+        raise StudyError(f"at_least.{name}: {least:g} is above the highest score, {bounds[1]:g}; write less")

@@ -20,14 +20,14 @@ def mgda(
     gram: np.ndarray | None,
     epsilon: float = 1e-4,
 ) -> Combined:
-    """``A_i = sum_k l_k z_ik`` with l the minimum of ``l' G l`` over multipliers that sum to 1.
+    """``A_i = sum_k l_k z_ik``, where l minimises ``l' G l`` over multipliers that sum to 1.
 
-    Source: Désidéri 2012; Sener and Koltun 2018, arXiv 1810.04650. Solved exactly, where the second uses Frank-Wolfe.
-    With unequal weights the gradients are divided by the weights before, so that the direction maximises the least
-    ``<g_k, d> / w_k``: a larger weight asks for more progress. That is this workflow's own.
+    Source: Désidéri 2012; Sener and Koltun 2018, arXiv 1810.04650. Solved exactly here; the second paper uses
+    Frank-Wolfe. With unequal weights the gradients are first divided by the weights, so that the direction maximises
+    the least ``<g_k, d> / w_k``: a larger weight asks for more progress. This treatment is the workflow's own.
 
-    The Gram matrix is that of earlier completions: the direction harms no component there to first order, and
-    "lagged MGDA" is its name. Short gradients get large multipliers.
+    The Gram matrix is that of earlier completions. On these the direction harms no component, to first order; the
+    method is therefore called "lagged MGDA". Short gradients get large multipliers.
     """
     return combined_by_gram(_rule, scores, groups, weights, gram, epsilon)
 

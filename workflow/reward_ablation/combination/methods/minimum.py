@@ -23,14 +23,14 @@ def minimum(
     epsilon: float = 1e-4,
     ranges: Any = None,
 ) -> Combined:
-    """``R_i = -max_k w_k (1 - u_ik) / mean w`` with ``u`` the scores mapped to [0, 1]; then normalised as in GRPO.
+    """``R_i = -max_k w_k (1 - u_ik) / mean w``, where ``u`` is the scores mapped to [0, 1]; then normalised as in GRPO.
 
-    With equal weights this is ``min_k u_ik - 1``, and the constant is lost in the group's mean. Source: the weighted
-    Tchebycheff scalarisation (Steuer and Choo 1983) with the highest scores as its ideal point, which the code of CTWA
-    (arXiv 2602.06869) applies to rewards. There the ideal point is the largest score so far. A completion that lacks
-    the score of a weighted component has advantage 0.
+    With equal weights this is ``min_k u_ik - 1``, and the constant cancels in the group's mean. Source: the weighted
+    Tchebycheff scalarisation (Steuer and Choo 1983) with the highest scores as the ideal point. The code of CTWA (arXiv
+    2602.06869) applies it to rewards, with the largest score so far as the ideal point. A completion that lacks the
+    score of a weighted component has advantage 0.
 
-    The advantage of a completion is the part of its worst component; equally bad ones share it.
+    The whole advantage of a completion is the part of its worst component. Equally bad components share it.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 from reward_ablation.combination.gram_weights import combined_by_gram
 from reward_ablation.combination.interface import Combined
 
-#: Added to cosines of a gradient with itself. Gradients that cancel each other have no bargaining solution.
+#: Added to the cosine of each gradient with itself, because gradients that cancel have no bargaining solution.
 _RIDGE = 1e-9
 
 _MOST_STEPS, _TOLERANCE = 500, 1e-12
@@ -26,9 +26,9 @@ def nash_mtl(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik`` with ``(G l)_k = p_k / l_k``, ``l > 0``, and p the weights over their sum.
 
-    That is the direction that maximises ``sum_k p_k log <g_k, d>``. It does not change with the lengths of the
-    gradients. Source: Navon et al. 2022, arXiv 2202.01017, with p_k = 1; unequal p are the asymmetric bargaining
-    solution (Kalai 1977). Solved by Newton's method, where the paper has a sequence of convex problems; the paper also
+    This is the direction that maximises ``sum_k p_k log <g_k, d>``. It does not change with the lengths of the
+    gradients. Source: Navon et al. 2022, arXiv 2202.01017, with p_k = 1; unequal p give the asymmetric bargaining
+    solution (Kalai 1977). Solved here by Newton's method; the paper solves a sequence of convex problems, and also
     limits the length of the direction. The Gram matrix is that of earlier completions.
     """
     return combined_by_gram(_rule, scores, groups, weights, gram, epsilon)

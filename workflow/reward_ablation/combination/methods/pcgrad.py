@@ -1,4 +1,4 @@
-"""PCGrad: from each gradient the parts that are against others are taken out, then the gradients are summed."""
+"""PCGrad: the parts of each gradient that oppose other gradients are removed, then the gradients are summed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from reward_ablation.combination.gram_weights import combined_by_gram
 from reward_ablation.combination.interface import Combined
 
-#: Components up to which all orders are taken; beyond, a hundred for each component.
+#: Up to five components, all orders of the others are taken. With more components, a hundred orders are taken.
 _ALL_ORDERS, _ORDERS = 5, 100
 
 
@@ -28,12 +28,14 @@ def pcgrad(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik`` with the multipliers of the sum of projected gradients.
 
-    From ``w_k g_k`` its part along ``g_l`` is taken away where ``<g_k, g_l> < 0``, for one l after the other, with g_k
-    as it is by then and g_l as it was.
+    For one other component l after another, ``g_k`` loses its part along ``g_l`` if ``<g_k, g_l> < 0``. Here ``g_k`` is
+    the gradient after the projections so far, and ``g_l`` is the original gradient. The weights then multiply the
+    projected gradients.
 
-    Source: Yu et al. 2020, arXiv 2001.06782, where the order of the others is random. Here the multipliers are the
-    mean over all orders, and with more than five components over a hundred orders that the step decides. For two
-    components the direction harms neither in the Gram matrix of earlier completions; for more it may.
+    Source: Yu et al. 2020, arXiv 2001.06782, where the order of the others is random. Here the multipliers are the mean
+    over all orders; with more than five components, the mean over a hundred random orders that the step determines.
+    With two components the direction harms neither of them on the earlier completions of the Gram matrix; with more
+    components it may.
     """
     return combined_by_gram(partial(_rule, step=step), scores, groups, weights, gram, epsilon)
 
@@ -55,7 +57,7 @@ def _orders(count: int, step: int) -> Iterable[tuple[int, ...]]:
 
 
 def _projected(gram: np.ndarray, own: int, others: list[int]) -> np.ndarray:
-    """Coefficients of one component's gradient after its conflicts with the others, in their order."""
+    """Coefficients of a component's gradient after its conflicts with the others are removed, in the given order."""
     coefficients = np.zeros(len(gram))
     coefficients[own] = 1.0
     for other in others:

@@ -23,13 +23,13 @@ def product(
     epsilon: float = 1e-4,
     ranges: Any = None,
 ) -> Combined:
-    """``R_i = prod_k u_ik ** (w_k / mean w)`` with ``u`` the scores mapped to [0, 1]; then normalised as in GRPO.
+    """``R_i = prod_k u_ik ** (w_k / mean w)``, where ``u`` is the scores mapped to [0, 1]; then normalised as in GRPO.
 
-    The plain product is that of equal weights, and of scores of 0 and 1 it is their "and". Source of a product as a
-    reward: L1-Max, Aggarwal and Welleck 2025, arXiv 2503.04697, for correctness and length; the exponents are this
-    workflow's own. A completion that lacks the score of a weighted component has no product and advantage 0.
+    Equal weights give the plain product; for scores of 0 and 1 the product is a logical "and". Source of a product as a
+    reward: L1-Max, Aggarwal and Welleck 2025, arXiv 2503.04697, for correctness and length. The exponents are this
+    workflow's own. A completion that lacks the score of a weighted component has no product, and its advantage is 0.
 
-    The advantage is divided equally among the weighted components: a product has no parts.
+    The advantage is divided equally among the weighted components, because a product has no parts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""SA-MRPO: a component weighs less, the nearer its mean score is to its highest score."""
+"""SA-MRPO: the nearer a component's mean score is to its highest score, the less the component weighs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ def sa_mrpo(
 ) -> Combined:
     """``s_k = (mean_batch r_k - low_k) / (high_k - low_k)``; GDPO with weights ``w_k (1 - s_k) ** gamma``.
 
-    Source: SA-MRPO, Wang et al. 2026, arXiv 2608.16072, after formulas that others restate. No code was published.
-    A component that is at its highest score everywhere has weight 0; a component without any score keeps its weight.
+    Source: SA-MRPO, Wang et al. 2026, arXiv 2608.16072, after restatements of the formulas by others. No code was
+    published. A component with its highest score everywhere has weight 0; a component without any score keeps its
+    weight.
 
     Parameters
     ----------
     gamma : float
-        At least 0; 0 is GDPO. Paper: 0.5 is best.
+        Exponent of the formula, at least 0; 0 is GDPO. Paper: 0.5 is best.
     ranges : mapping, optional
         ``{component: [lowest, highest]}`` for components whose range is not documented.
     """

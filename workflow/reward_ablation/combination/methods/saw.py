@@ -1,4 +1,4 @@
-"""SAW: a component weighs more, the larger its coefficient of variation in the batch is."""
+"""SAW: the larger a component's coefficient of variation in the batch, the more the component weighs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ def saw(
 ) -> Combined:
     """Weights ``K w_k CV_k / sum CV``; ``CV_k = std_batch u_k / (mean_batch u_k + delta)``, ``u = r - low + delta``.
 
-    Source: SAW, He et al. 2026, arXiv 2606.07705, in both of its modes, `grpo-h` (weights first) and `gdpo-h`
-    (z-scores first, the default here). The factor K, which the code has with K = 2, makes equal coefficients of
-    variation leave the weights as they are. The code whitens over tokens; here each completion counts once, as in
-    TRL's GDPO. Where no component varies the weights stay as they are.
+    Source: SAW, He et al. 2026, arXiv 2606.07705, in both of its modes, `grpo-h` (weighted sum first) and `gdpo-h`
+    (z-scores first, the default here). With the factor K, which is 2 in the authors' code, equal coefficients of
+    variation leave the weights unchanged. Their code whitens over tokens; here each completion counts once, as in TRL's
+    GDPO. If no component varies, the weights stay unchanged.
 
-    A component that seldom scores above its lowest score has the largest coefficient of variation: this method does
-    not tell a component that is learned from one that is out of reach.
+    A component that seldom scores above its lowest score has the largest coefficient of variation. This method does
+    therefore not distinguish a component that is being learned from a component that is out of reach.
 
     Parameters
     ----------
     delta : float
-        Above 0. Code: 1e-8.
+        Added to scores and means, above 0. Code: 1e-8.
     aggregation : {"sum_then_normalize", "normalize_then_sum"}
+        Whether the weighted sum or the z-scores come first.
     ranges : mapping, optional
         ``{component: [lowest, highest]}`` for components whose range is not documented.
     """

@@ -29,16 +29,17 @@ def schedule(
 ) -> Combined:
     """``w_k(t)`` piecewise linear in the optimiser steps done so far; then a weighted sum, normalised as in TRL.
 
-    Before its first step and after its last step a weight is constant. A component that has no schedule keeps its
-    weight. With GRPO's normalisation only the ratios of the weights count. Two steps that follow each other make a
-    jump, such as the switch of Kimi k1.5's length reward from 0 to a constant (arXiv 2501.12599); the linear form is
-    this workflow's own.
+    Before the first step of its schedule and after the last, a weight is constant. A component without a schedule keeps
+    its weight. With GRPO's normalisation only the ratios of the weights count. Two consecutive steps make a jump, such
+    as the switch of Kimi k1.5's length reward from 0 to a constant (arXiv 2501.12599). The linear form is this
+    workflow's own.
 
     Parameters
     ----------
     aggregation : {"sum_then_normalize", "normalize_then_sum"}
+        Whether the weighted sum or the z-scores come first.
     **components : mapping
-        By the component: ``{step: weight}``. A weight may be negative.
+        For each component: ``{step: weight}``. A weight may be negative.
     """
     choice("aggregation", aggregation, AGGREGATIONS)
     if not components:
@@ -52,7 +53,7 @@ def schedule(
 
 
 def _points(name: str, points: Any) -> tuple[list[float], list[float]]:
-    """Steps in order and the weights at them. JSON makes texts of steps."""
+    """Steps in order, and the weights at these steps. Steps may be texts, because JSON turns keys into texts."""
     at: dict[float, float] = {}
     for key, value in mapping(name, points, _EXAMPLE).items():
         try:
@@ -60,7 +61,7 @@ def _points(name: str, points: Any) -> tuple[list[float], list[float]]:
         except ValueError:
             raise StudyError(f"{name}: {key!r} is not a step; write steps of at least 0, as in {_EXAMPLE}") from None
         if step in at:
-            raise StudyError(f"{name}: step {key} is there twice; write each step once")
+            raise StudyError(f"{name}: step {key} is written twice; write each step once")
         at[step] = number(f"{name}.{key}", value)
     steps = sorted(at)
     return steps, [at[step] for step in steps]

@@ -1,4 +1,4 @@
-"""UPGrad: each gradient is projected so that it harms no component, then the projections are summed."""
+"""UPGrad: each gradient is projected to a direction that harms no component, then the projections are summed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def upgrad(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik`` with ``l = sum_k argmin v' G v`` over ``v >= w_k e_k``.
 
-    Source: Jacobian descent, Quinton and Rey 2024, arXiv 2406.16232, with the weights as preferences. Where no two
-    gradients are in conflict the multipliers are the weights. The Gram matrix is that of earlier completions: the
-    direction harms no component there to first order, and "lagged UPGrad" is its name.
+    Source: Jacobian descent, Quinton and Rey 2024, arXiv 2406.16232, with the weights as preferences. If no two
+    gradients are in conflict, the multipliers are the weights. The Gram matrix is that of earlier completions. On these
+    the direction harms no component, to first order; the method is therefore called "lagged UPGrad".
     """
     return combined_by_gram(_rule, scores, groups, weights, gram, epsilon)
 

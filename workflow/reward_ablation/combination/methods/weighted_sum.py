@@ -22,12 +22,12 @@ def weighted_sum(
 ) -> Combined:
     """``R_i = sum_k w_k r_ik``; ``A_i = (R_i - mean_g R) / (std_g R + epsilon)``.
 
-    Source: GRPO, Shao et al. 2024, arXiv 2402.03300; TRL's `sum_then_normalize`. A score that is missing counts as 0.
+    Source: GRPO, Shao et al. 2024, arXiv 2402.03300; TRL's `sum_then_normalize`. A missing score counts as 0.
 
     Parameters
     ----------
     scale_rewards : {"group", "batch", "none"}
-        Of which standard deviation the sum is divided by, as in TRL.
+        Whether the sum is divided by the standard deviation of the group, of the batch, or by none, as in TRL.
     """
     choice("scale_rewards", scale_rewards, ("group", "batch", "none"))
     return Combined(shares(scores, groups, weights, epsilon, SUM_THEN_NORMALIZE, scale_rewards), {}, weights)

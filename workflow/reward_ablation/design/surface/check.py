@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from reward_ablation.design.surface.model import MeasuredArms, Surface
+from reward_ablation.design.surface.model import MANY_ARMS, MeasuredArms, Surface
 
 #: The rules in the order of the table, the surface first.
 SURFACE, NEAREST, ALONE, MEAN = RULES = ["surface", "nearest", "alone", "mean"]
@@ -36,15 +36,21 @@ class LeftOut:
     high: np.ndarray
 
 
-def left_out(arms: MeasuredArms, confidence: float) -> LeftOut:
-    """Predict each arm from the others, by the surface and by the three other rules."""
+def left_out(surface: Surface, confidence: float) -> LeftOut:
+    """Predict each arm of a fitted surface from the others, by the surface and by the three other rules."""
+    arms = surface.arms
     predicted = {rule: np.full(len(arms.names), np.nan) for rule in RULES}
     low, high = np.full((2, len(arms.names)), np.nan)
+    many = len(arms.names) > MANY_ARMS
+    if many:
+        expected = surface.left_out().of_new_arms(arms.spread, arms.seeds)
+        predicted[SURFACE], (low, high) = expected.estimate, expected.interval(confidence)
     for arm, point in enumerate(arms.shares):
         others = arms.without(arm)
-        expected = Surface(others).predict(point[None]).of_new_arms(arms.spread, arms.seeds[arm])
-        predicted[SURFACE][arm] = expected.estimate[0]
-        low[arm], high[arm] = (end[0] for end in expected.interval(confidence))
+        if not many:
+            expected = Surface(others).predict(point[None]).of_new_arms(arms.spread, arms.seeds[arm])
+            predicted[SURFACE][arm] = expected.estimate[0]
+            low[arm], high[arm] = (end[0] for end in expected.interval(confidence))
         predicted[NEAREST][arm] = nearest(others, point)
         predicted[ALONE][arm] = as_alone(others, point)
         predicted[MEAN][arm] = others.means.mean()

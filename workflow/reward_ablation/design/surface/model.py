@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit, logit, ndtri, stdtrit
 
 from reward_ablation.analysis.statistics.limits import Limits
@@ -26,6 +27,10 @@ AMPLITUDES = np.geomspace(0.05, 5, 12)
 
 #: Least standard error of an arm on the scale of the model: seeds that agree by chance must not fix the surface.
 LEAST_ERROR = 1e-3
+
+#: More arms than this have one fit, in place of one without each arm, and only models of the grid with at least this
+#: part of the likelihood of the likeliest.
+MANY_ARMS, LEAST_LIKELY = 100, 1e-4
 
 #: Normal quantiles over which an improvement is averaged.
 QUANTILES = ndtri((np.arange(200) + 0.5) / 200)
@@ -136,7 +141,7 @@ class Prediction:
         margin = stdtrit(self.degrees, (1 + confidence) / 2) * np.sqrt(self.variance)
         return self.scale.back(self.mean - margin), self.scale.back(self.mean + margin)
 
-    def of_new_arms(self, spread: float, seeds: int) -> Prediction:
+    def of_new_arms(self, spread: float, seeds: int | np.ndarray) -> Prediction:
         """What arms with so many seeds would show: the noise of their seeds added."""
         return replace(self, variance=self.variance + self.scale.seed_variance(self.estimate, spread) / seeds)
 
@@ -147,8 +152,14 @@ class Prediction:
         return np.asarray(np.maximum(gain, 0.0).mean(axis=1))
 
 
+def _shares(evidence: np.ndarray) -> np.ndarray:
+    """Share of each model in the sum of all likelihoods."""
+    likelihood = np.exp(-0.5 * (evidence - evidence.min(axis=0)))
+    return np.asarray(likelihood / likelihood.sum(axis=0))
+
+
 class Surface:
-    """The model, fitted to arms.
+    """The model, fitted to arms. Of many arms, the models that are hardly likely are left out.
 
     Parameters
     ----------
@@ -161,6 +172,10 @@ class Surface:
         spread = max(float(arms.values.std()), float(np.sqrt(arms.variances.mean())))
         lengths, amplitudes = np.meshgrid(LENGTHS, spread * AMPLITUDES)
         self.lengths, self.amplitudes = lengths.ravel(), amplitudes.ravel()
+        if len(arms.names) > MANY_ARMS:
+            evidence = np.array([self._evidence(model) for model in range(len(self.lengths))])
+            likely = np.exp(-0.5 * (evidence - evidence.min())) > LEAST_LIKELY
+            self.lengths, self.amplitudes = self.lengths[likely], self.amplitudes[likely]
         covariance = self._covariance(arms.shares) + np.diag(arms.variances)
         self.inverse = np.linalg.inv(covariance)
         self.of_ones = self.inverse.sum(axis=2)  # the inverse times a vector of ones
@@ -168,16 +183,38 @@ class Surface:
         self.level = self.of_ones @ arms.values / self.precision
         rest = arms.values - self.level[:, None]
         self.pulls = np.einsum("gab,gb->ga", self.inverse, rest)
-        evidence = np.linalg.slogdet(covariance)[1] + np.log(self.precision) + (rest * self.pulls).sum(axis=1)
-        likelihood = np.exp(-0.5 * (evidence - evidence.min()))
-        self.weights = likelihood / likelihood.sum()
+        self.evidence = np.linalg.slogdet(covariance)[1] + np.log(self.precision) + (rest * self.pulls).sum(axis=1)
+        self.weights = _shares(self.evidence)
 
-    def _covariance(self, points: np.ndarray) -> np.ndarray:
+    def _evidence(self, model: int) -> float:
+        """-2 times the logarithm of the restricted likelihood of one model, but for a constant."""
+        of_model = slice(model, model + 1)
+        covariance = self._covariance(self.arms.shares, of_model)[0] + np.diag(self.arms.variances)
+        factor, lower = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
+        values = self.arms.values
+        of_ones, of_values = cho_solve((factor, lower), np.array([np.ones(len(values)), values]).T).T
+        quadratic = values @ of_values - (of_ones @ values) ** 2 / of_ones.sum()
+        return float(2 * np.log(np.diag(factor)).sum() + np.log(of_ones.sum()) + quadratic)
+
+    def _covariance(self, points: np.ndarray, models: slice = slice(None)) -> np.ndarray:
         """(G, P, arms) array: covariances of points with the arms, for each of the G models of the grid."""
         squared = np.square(points[:, None] - self.arms.shares).sum(axis=2)
-        return np.asarray(
-            self.amplitudes[:, None, None] ** 2 * np.exp(-squared / (2 * self.lengths[:, None, None] ** 2))
-        )
+        lengths, amplitudes = self.lengths[models, None, None], self.amplitudes[models, None, None]
+        return np.asarray(amplitudes**2 * np.exp(-squared / (2 * lengths**2)))
+
+    def left_out(self) -> Prediction:
+        """Each arm as the other arms predict it, without another fit.
+
+        The inverse covariance has it all (Dubrule, "Cross validation of kriging in a unique neighborhood", 1983). The
+        amplitudes are those of the grid of all arms.
+        """
+        diagonal = np.diagonal(self.inverse, axis1=1, axis2=2) - self.of_ones**2 / self.precision[:, None]
+        means = self.arms.values - self.pulls / diagonal
+        variances = np.maximum(1 / diagonal - self.arms.variances, 0.0)
+        weights = _shares(self.evidence[:, None] + np.log(diagonal) - self.pulls**2 / diagonal)
+        mean = (weights * means).sum(axis=0)
+        variance = (weights * (variances + (means - mean) ** 2)).sum(axis=0)
+        return Prediction(mean, variance, len(self.arms.names) - 2, self.arms.scale)
 
     def predict(self, points: np.ndarray) -> Prediction:
         """The expected metric at (P, components) shares: mean and variance over all models of the grid."""

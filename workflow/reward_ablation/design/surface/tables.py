@@ -39,9 +39,6 @@ SCHEMAS = {
     ),
 }
 
-#: Metrics of which less is better, beside those that the study declares so.
-BETTER_LOW = {"tokens", "truncated", "graders_differ"}
-
 #: Intervals along an edge of the map, and the most points that a map has.
 EDGES, MOST_POINTS = (100, 20, 12, 8, 6, 5, 4, 3, 2), 1000
 
@@ -61,13 +58,14 @@ def surface_tables(study: StudyFile, by_run: pd.DataFrame) -> dict[str, pd.DataF
         return {name: pd.DataFrame(columns=schema.names) for name, schema in SCHEMAS.items()}
     if chosen.left_out:
         print(f"weight_surface: without {', '.join(chosen.left_out)}, which differ in more than fixed weights")
-    better_high = higher_is_better(study)
-    of_others = left_out(arms, study.confidence)
+    better_high = study.primary_is_better_high
+    surface = Surface(arms)
+    of_others = left_out(surface, study.confidence)
     grid = map_points(len(chosen.components))
     table = pd.concat(
         [
-            map_rows(arms, grid, study.confidence, better_high),
-            arm_rows(arms, of_others, study.confidence).assign(point=range(len(grid), len(grid) + len(arms.names))),
+            map_rows(surface, grid, study.confidence, better_high),
+            arm_rows(surface, of_others, study.confidence).assign(point=range(len(grid), len(grid) + len(arms.names))),
         ],
         ignore_index=True,
     ).reindex(columns=SCHEMAS["weight_surface"].names)
@@ -83,12 +81,6 @@ def surface_tables(study: StudyFile, by_run: pd.DataFrame) -> dict[str, pd.DataF
         ),
         "weight_surface_check": check_table(arms, of_others, better_high),
     }
-
-
-def higher_is_better(study: StudyFile) -> bool:
-    """Whether more of the primary metric is better."""
-    metric = study.primary.metric
-    return study.metrics[metric].higher_is_better if metric in study.metrics else metric not in BETTER_LOW
 
 
 def measured_arms(study: StudyFile, by_run: pd.DataFrame, chosen: SurfaceArms) -> MeasuredArms | None:
@@ -136,12 +128,12 @@ def compositions(total: int, parts: int) -> np.ndarray:
     return np.concatenate([np.insert(rows, 0, total - rows[0].sum(), axis=1) for rows in rest])
 
 
-def map_rows(arms: MeasuredArms, grid: np.ndarray, confidence: float, better_high: bool) -> pd.DataFrame:
+def map_rows(surface: Surface, grid: np.ndarray, confidence: float, better_high: bool) -> pd.DataFrame:
     """Points of the map; those where an arm is, or that do not lie between the arms, have no expected improvement.
 
     Beyond the arms nothing checks the surface: a component that every arm rewards may be one that no arm can spare.
     """
-    surface = Surface(arms)
+    arms = surface.arms
     of_arms, of_map = surface.predict(arms.shares).estimate, surface.predict(grid)
     improvement = of_map.improvement(float(of_arms.max() if better_high else of_arms.min()), better_high)
     trained = np.any(np.all(np.isclose(grid[:, None], arms.shares, atol=1e-6), axis=2), axis=1)
@@ -157,9 +149,9 @@ def between(points: np.ndarray, shares: np.ndarray) -> np.ndarray:
     return np.array([nnls(shares.T, point)[1] < 1e-6 for point in points])
 
 
-def arm_rows(arms: MeasuredArms, of_others: LeftOut, confidence: float) -> pd.DataFrame:
+def arm_rows(surface: Surface, of_others: LeftOut, confidence: float) -> pd.DataFrame:
     """The arms: what they showed, the surface there, and what the surface of the other arms says."""
-    expected = Surface(arms).predict(arms.shares)
+    arms, expected = surface.arms, surface.predict(surface.arms.shares)
     values = predicted_columns(expected, expected.of_new_arms(arms.spread, int(arms.seeds.max())), confidence)
     others = {
         "left_out": of_others.predicted["surface"],

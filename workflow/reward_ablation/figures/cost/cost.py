@@ -14,6 +14,14 @@ from matplotlib.patches import Patch
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.cost.table import complete
 from reward_ablation.figures.elements.estimates import name_rows, row_height
+from reward_ablation.figures.elements.few_arms import (
+    FROM_EACH_END,
+    draw_others_in_row,
+    others,
+    others_note,
+    with_ends,
+    with_others,
+)
 from reward_ablation.figures.elements.style import ONE_COLUMN, legend_below, looks, round_ticks
 
 #: Columns beside the runs' own clocks: the end of their names, how they are drawn, and what they are.
@@ -36,11 +44,15 @@ def unit_of(cost: pd.DataFrame) -> str:
 def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
     """Hours of each arm's runs: of GPUs, of CPU threads where there was no GPU, wall hours where neither is known."""
     unit = unit_of(complete(cost, Path("cost.csv")))
-    arms = study.arm_names
-    hours = cost.set_index("arm").loc[arms].filter(like=f"{unit}_hours").astype(float)
-    rows = range(len(arms))
-    figure = Figure(figsize=(ONE_COLUMN, row_height(arms) * len(arms) + 0.9))
+    every = cost.set_index("arm").loc[study.arm_names].filter(like=f"{unit}_hours").astype(float)
+    study = with_ends(study, every[f"{unit}_hours"])
+    names = with_others(study, study.arm_names)
+    hours = every.loc[study.arm_names]
+    rows = range(len(study.arms))
+    figure = Figure(figsize=(ONE_COLUMN, row_height(names) * len(names) + 0.9))
     axes = figure.subplots()
+    if others(study):
+        draw_others_in_row(axes, every.drop(study.arm_names)[f"{unit}_hours"], len(study.arms))
     axes.barh(rows, hours[f"{unit}_hours"], height=0.6, color=[look.colour for look in looks(study).values()])
     handles: list[Artist] = [Patch(facecolor="#a0a0a0", label="the runs' own clocks")]
     lost = hours.get(f"{unit}_hours_lost")
@@ -58,12 +70,13 @@ def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
                 "markerfacecolor": "white",
             }
             handles.append(Line2D([], [], **style, label=label))
-    name_rows(axes, arms)
-    axes.set_ylim(len(arms) - 0.5, -0.5)
+    name_rows(axes, names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(left=0)
     round_ticks(axes.xaxis, 5)
     axes.set_xlabel(UNITS[unit])
     runs = int(cost["runs"].iloc[-1])
     note = f"Sums over the runs of an arm, {runs} runs in all: measured, not estimated. Evaluations are not counted."
-    legend_below(figure, handles, note)
+    by = f"dearest and the {FROM_EACH_END} cheapest"
+    legend_below(figure, handles, note + others_note(study, by))
     return figure

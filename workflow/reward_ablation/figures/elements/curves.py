@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.few_arms import draw_band_of_others, others_note, rows_of_others
 from reward_ablation.figures.elements.style import (
     WIDTH,
     arm_handles,
@@ -96,6 +97,7 @@ def finish(figure: Figure, study: StudyFile, note: str) -> None:
     if groups > 1:
         for panel in figure.axes:
             panel.label_outer()
+    note += others_note(study)
     legend_below(figure, arm_handles(study), note, most_columns=groups if groups > 1 else 6)
 
 
@@ -153,6 +155,7 @@ def draw_curves(axes: Axes, curves: pd.DataFrame, study: StudyFile, arms: list[s
     """
     look = looks(study)
     few = len(arms) <= 4
+    draw_band_of_others(axes, rows_of_others(curves, study))
     for place, arm in enumerate(arms):
         curve = curves[curves["arm"] == arm].sort_values("x")
         x, mean, colour = curve["x"], curve["mean"], look[arm].colour

@@ -15,6 +15,12 @@ from matplotlib.patches import Patch
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.few_arms import (
+    draw_others_at,
+    draw_others_in_row,
+    others_note,
+    rows_of_others,
+)
 from reward_ablation.figures.elements.style import BASE_COLOUR, draw_points, legend_below, looks, round_ticks, wrapped
 
 #: The metric that has lenient accuracy beside it.
@@ -58,6 +64,10 @@ def draw_rows(
     axes.axvline(estimate, color=BASE_COLOUR, linestyle="dotted" if hollow else "dashed", zorder=0.6)
     look, flagged = looks(study), set(rows.index[rows["flagged_arms"].notna()])
     for place, arm in enumerate(arms):
+        if arm not in look:
+            if not hollow:
+                draw_others_in_row(axes, rows_of_others(rows.reset_index(), study)["estimate"], place)
+            continue
         estimate, *ends = interval(rows, arm)
         draw_points(axes, look[arm], estimate, place + shift, across=ends, hollow=hollow, label=arm, **POINT)
         if arm in flagged:
@@ -95,6 +105,10 @@ def draw_side_by_side(
     """Draw kinds of estimates, told by column `by`, from left to right: at each the points of the arms side by side."""
     look = looks(study)
     size = 3.5 if len(arms) <= 4 else 2.8
+    hidden = rows_of_others(table, study)
+    if len(hidden):
+        at = [hidden.loc[hidden[by] == kind, "estimate"].to_numpy(dtype=float) for kind in kinds]
+        draw_others_at(axes, at, SPREAD + 0.15)
     for place, arm in enumerate(arms):
         rows = table[table["arm"] == arm].set_index(by).reindex(kinds)
         values, *ends = rows[["estimate", "low", "high"]].to_numpy(dtype=float).T
@@ -159,7 +173,7 @@ def main_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFil
     if study.main_metric == STRICT:
         lenient = Line2D([], [], color=BASE_COLOUR, linestyle="dotted", label="base model, lenient accuracy")
         handles = [*dot_handles("strict accuracy", "lenient accuracy"), *handles, lenient]
-    legend_below(figure, handles, before + base_note(study) + flag_note(evaluation_by_arm))
+    legend_below(figure, handles, before + base_note(study) + flag_note(evaluation_by_arm) + others_note(study))
 
 
 def interval_note(

@@ -22,6 +22,7 @@ from reward_ablation.figures.elements.estimates import (
     name_rows,
     row_height,
 )
+from reward_ablation.figures.elements.few_arms import draw_others_in_row, others_note
 from reward_ablation.figures.elements.style import WIDTH, Look, draw_points, legend_below, round_ticks, zero_line
 
 #: What is drawn of an effect.
@@ -29,11 +30,12 @@ NUMBERS = ["estimate", "low", "high", "p_holm"]
 
 
 class Row(NamedTuple):
-    """A row of a forest plot; without a look it is a heading."""
+    """A row of a forest plot; without a look it is a heading, or the distribution of several effects by their keys."""
 
     label: str
     look: Look | None = None
     key: str = ""
+    others: tuple[str, ...] = ()
 
 
 def forest_panels(
@@ -74,11 +76,13 @@ def forest_panels(
             panel.tick_params(axis="y", length=0)
         name_rows(panels[0], names)
         for text, row in zip(panels[0].get_yticklabels(), rows, strict=True):
-            text.set_fontweight("bold" if row.look is None else "normal")
+            text.set_fontweight("bold" if row.look is None and not row.others else "normal")
         panels[0].set_title(f"{dataset}, {mode}: {questions:,} questions", loc="left")
     handles = dot_handles(f"Holm p < {level:g}", "not significant, or no test")
     points = interval_note(study, of_all=" and all questions", detail=", uncorrected")
-    legend_below(figure, handles, f"{before}{points} Holm's correction: over {family}.{flag_note(table)}")
+    legend_below(
+        figure, handles, f"{before}{points} Holm's correction: over {family}.{flag_note(table)}{others_note(study)}"
+    )
     return figure
 
 
@@ -100,6 +104,8 @@ def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, level: float)
     flagged = set(effects.index[effects["flagged_arms"].notna()])
     numbers = dict(zip(effects.index, effects[NUMBERS].to_numpy(float), strict=True))
     for place, row in enumerate(rows):
+        if row.others:
+            draw_others_in_row(axes, effects["estimate"].reindex(row.others), place)
         if row.look is None:
             continue
         estimate, low, high, p = numbers.get(row.key, [np.nan] * len(NUMBERS))

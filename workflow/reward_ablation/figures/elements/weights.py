@@ -25,6 +25,9 @@ CORNERS = np.array([[0.5, HEIGHT], [0.0, 0.0], [1.0, 0.0]])
 #: Most arms whose accuracy is also written beside their point.
 MOST_NUMBERS = 21
 
+#: More arms than this have small points.
+MANY_POINTS = 100
+
 
 def positions(weights: np.ndarray) -> np.ndarray:
     """Places in the triangle, (arms, 2), of weight vectors, (arms, 3): not negative, and only their shares matter."""
@@ -56,9 +59,16 @@ def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollect
     on_it = [arm for arm in study.arms if arm.name != study.control and arm.has_fixed_weights]
     places = positions(np.array([[arm.weights[name] for name in study.factors] for arm in on_it]))
     estimates = rows.loc[[arm.name for arm in on_it], "estimate"].to_numpy()
-    size = 60 if len(places) <= MOST_NUMBERS else 30
+    size = 60 if len(places) <= MOST_NUMBERS else 30 if len(places) <= MANY_POINTS else 8
     points = axes.scatter(
-        places[:, 0], places[:, 1], size, estimates, cmap="viridis", edgecolor="black", linewidth=0.5, zorder=3
+        places[:, 0],
+        places[:, 1],
+        size,
+        estimates,
+        cmap="viridis",
+        edgecolor="black",
+        linewidth=0.5 if size > 8 else 0.2,
+        zorder=3,
     )
     if len(places) <= MOST_NUMBERS:
         for place, estimate in zip(places, estimates, strict=True):
@@ -81,12 +91,15 @@ def weight_matrix(axes: Axes, study: StudyFile, arms: list[str]) -> None:
     of a weight is in its number only.
     """
     weights = {arm.name: arm.weights for arm in study.arms}
-    matrix = np.array([[weights[arm][component] for component in study.components] for arm in arms])
+    nothing = dict.fromkeys(study.components, 0.0)  # of a row that is no arm's
+    matrix = np.array([[weights.get(arm, nothing)[component] for component in study.components] for arm in arms])
     scored = study.scored_by_arm
     shades = np.abs(matrix) / (np.abs(matrix).max() or 1.0)
     edges = [np.arange(size + 1) - 0.5 for size in matrix.shape]
     axes.pcolormesh(edges[1], edges[0], shades, cmap="Greys", vmin=0, vmax=1.4, edgecolors="white", linewidth=1.5)
     for (row, column), weight in np.ndenumerate(matrix):
+        if arms[row] not in weights:
+            continue
         ink = "#a0a0a0" if weight == 0 else "white" if shades[row, column] > 0.7 else "black"
         written = f"{weight:.3g}".replace("-", "−") if study.components[column] in scored[arms[row]] else "–"
         axes.text(column, row, written, ha="center", va="center", fontsize=6.5, color=ink)

@@ -18,6 +18,7 @@ from reward_ablation.figures.elements.estimates import (
     select,
     share_axis,
 )
+from reward_ablation.figures.elements.few_arms import few_arms, with_others
 from reward_ablation.figures.elements.style import WIDTH, panel_grid
 from reward_ablation.figures.elements.weights import COLUMN_WIDTH, simplex_map, weight_matrix
 
@@ -34,6 +35,7 @@ def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, stud
     first, mode, _ = panels[0]
     estimates = select(evaluation_by_arm, first, mode, study.main_metric)["estimate"]
     arms = sorted(study.arm_names, key=lambda arm: estimates[arm], reverse=study.main_is_better_high)
+    arms = with_others(study, arms)
     widths = [COLUMN_WIDTH * len(study.components), *[1.5] * len(panels)]
     matrix, *grid = figure.subplots(1, 1 + len(panels), sharey=True, width_ratios=widths)
     weight_matrix(matrix, study, arms)
@@ -59,7 +61,9 @@ def draw_maps(figure: SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFi
 def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """The main metric beside the weights, best arm first; above them the simplex, where three components span one."""
     panels = len(kinds(evaluation_by_arm, study))
-    height = row_height(study.arm_names) * len(study.arms) + 1.5
+    few = few_arms(study, evaluation_by_arm)
+    names = with_others(few, few.arm_names)
+    height = row_height(names) * len(names) + 1.5
     width = max(WIDTH, 2.2 + COLUMN_WIDTH * len(study.components) + 1.2 * panels)
     if study.design == "simplex" and len(study.factors) == 3:
         columns = min(2, panels)
@@ -67,10 +71,10 @@ def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
         figure = Figure(figsize=(width, maps + height))
         rows = figure.add_gridspec(2, 1, height_ratios=[maps, height])
         draw_maps(figure.add_subfigure(rows[0]), evaluation_by_arm, study, columns)
-        draw_table(figure.add_subfigure(rows[1]), evaluation_by_arm, study)
+        draw_table(figure.add_subfigure(rows[1]), evaluation_by_arm, few)
     else:
         figure = Figure(figsize=(width, height))
-        draw_table(figure, evaluation_by_arm, study)
+        draw_table(figure, evaluation_by_arm, few)
     before = f"Best arm first, by {name_of(study.main_metric)} in the first panel. "
-    main_legend(figure, evaluation_by_arm, study, before)
+    main_legend(figure, evaluation_by_arm, few, before)
     return figure

@@ -18,12 +18,14 @@ from reward_ablation.figures.elements.estimates import (
     select,
     share_axis,
 )
+from reward_ablation.figures.elements.few_arms import few_arms, with_others
 from reward_ablation.figures.elements.style import WIDTH
 
 
 def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """One row of panels per data set and mode: the main metric, others, and tokens last."""
-    arms = study.arm_names
+    study = few_arms(study, evaluation_by_arm)
+    arms = with_others(study, study.arm_names)
     rows = kinds(evaluation_by_arm, study)
     figure = Figure(figsize=(WIDTH, len(rows) * (row_height(arms) * len(arms) + 0.75) + 0.4))
     metrics = {**metric_panels(study), study.main_metric: main_label(study)}

@@ -9,13 +9,14 @@ from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import arm_groups, draw_curves, numbers_of, step_axis
 from reward_ablation.figures.elements.estimates import interval_note, kinds
+from reward_ablation.figures.elements.few_arms import few_arms, others_note
 from reward_ablation.figures.elements.style import WIDTH, arm_handles, legend_below, page_of_words, round_ticks, wrapped
 
 #: Characters of a title, which reaches over all panels of its row.
 TITLE_WIDTH = 90
 
 
-def learning_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
+def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """A row of panels per data set and mode, and in it a panel a metric, with a line and band an arm.
 
     Where arms are many, a row per group of arms.
@@ -24,6 +25,7 @@ def learning_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
         return page_of_words(
             "No models were kept during training; keep_models in the config keeps them at every n-th step."
         )
+    study = few_arms(study, evaluation_by_arm)
     groups = arm_groups(study)
     rows = [(kind, arms) for kind in kinds(table, study) for arms in groups]
     figure = Figure(figsize=(WIDTH, len(rows) * 1.75 + 0.4))
@@ -43,5 +45,6 @@ def learning_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
     for panel in grid[:-1].flat:
         panel.set_xlabel("")
     note = f"{interval_note(study, 'Line', 'Band')} Step 0: the base model; last step: the final model."
+    note += others_note(study)
     legend_below(figure, arm_handles(study), note, most_columns=max(6, len(groups)))
     return figure

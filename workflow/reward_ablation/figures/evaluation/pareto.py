@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import base_note, interval, kinds, select
+from reward_ablation.figures.elements.few_arms import DARK, few_arms, others_note, rows_of_others
 from reward_ablation.figures.elements.style import (
     BASE_COLOUR,
     ONE_COLUMN,
@@ -54,9 +55,13 @@ def front(tokens: np.ndarray, accuracy: np.ndarray) -> np.ndarray:
 def draw_panel(axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, dataset: str, mode: str) -> None:
     """Draw each arm and the base model with both intervals, and the front through the estimates."""
     arms = {"base": BASE, **looks(study)}
-    tokens = select(evaluation_by_arm, dataset, mode, "tokens").loc[[*arms]]
-    accuracy = select(evaluation_by_arm, dataset, mode, study.main_metric).loc[[*arms]]
+    tokens = select(evaluation_by_arm, dataset, mode, "tokens")
+    hidden = [*rows_of_others(tokens.reset_index(), study)["arm"]]
+    tokens = tokens.loc[[*arms, *hidden]]
+    accuracy = select(evaluation_by_arm, dataset, mode, study.main_metric).loc[[*arms, *hidden]]
     estimates = tokens["estimate"].to_numpy(), accuracy["estimate"].to_numpy()
+    if hidden:
+        axes.plot(*(values[len(arms) :] for values in estimates), ".", color=DARK, markersize=3, zorder=0.9)
     unbeaten = front(estimates[0], estimates[1] if study.main_is_better_high else -estimates[1])
     corners = [values[unbeaten] for values in estimates]
     axes.plot(*corners, drawstyle="steps-post", solid_joinstyle="round", zorder=1, label="front", **FRONT)
@@ -71,6 +76,7 @@ def draw_panel(axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, da
 
 def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """One panel per data set and mode: the main metric against completion tokens, and the Pareto front."""
+    study = few_arms(study, evaluation_by_arm)
     panels = kinds(evaluation_by_arm, study)
     columns = min(2, len(panels))
     figure = Figure(figsize=(ONE_COLUMN if columns == 1 else WIDTH, 2.7 * ceil(len(panels) / columns) + 0.4))
@@ -87,5 +93,7 @@ def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     handles.append(Line2D([], [], **FRONT, label="Pareto front of the estimates"))
     better = "Up" if study.main_is_better_high else "Down"
     front_is = "The front joins what no other model beats in both, by the estimates alone."
-    legend_below(figure, handles, f"{better} and to the left is better. {front_is} {base_note(study)}")
+    legend_below(
+        figure, handles, f"{better} and to the left is better. {front_is} {base_note(study)}{others_note(study)}"
+    )
     return figure

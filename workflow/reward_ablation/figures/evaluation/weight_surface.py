@@ -22,7 +22,7 @@ from reward_ablation.figures.elements.style import (
     round_ticks,
     wrapped,
 )
-from reward_ablation.figures.elements.weights import draw_triangle, positions
+from reward_ablation.figures.elements.weights import MANY_POINTS, draw_triangle, positions
 
 #: Inches of the panels.
 HEIGHT = 2.6
@@ -84,11 +84,14 @@ def draw_maps(
     ]
     titles = [name_of(study.primary.metric), "uncertainty"]
     shapes, places = Triangulation(*positions(shares).T), positions(arms.shares)
+    size = 28 if len(places) <= MANY_POINTS else 6
     for number, (panel, (values, colours, limits)) in enumerate(zip(panels, looks, strict=True)):
         filled = panel.tripcolor(shapes, values, shading="gouraud", cmap=colours, zorder=0, **limits)
         draw_triangle(panel, components)
         face: dict[str, Any] = {"color": "white"} if number else {"c": arms.rows["observed"], "cmap": colours, **limits}
-        panel.scatter(places[:, 0], places[:, 1], 28, edgecolor="black", linewidth=0.7, zorder=3, clip_on=False, **face)
+        panel.scatter(
+            places[:, 0], places[:, 1], size, edgecolor="black", linewidth=size / 40, zorder=3, clip_on=False, **face
+        )
         panel.set_title(titles[number], loc="left", pad=18)
         figure.colorbar(filled, ax=panel, shrink=0.7, aspect=18, location="bottom").outline.set_visible(False)
 
@@ -106,7 +109,9 @@ def draw_line(
     low, estimate, high = (rows[name].to_numpy()[order] for name in ("low", "estimate", "high"))
     axes.fill_between(shares[order, 1], low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
     axes.plot(shares[order, 1], estimate, color=COLOURS[0])
-    axes.plot(arms.shares[:, 1], arms.rows["observed"], "o", color="black", zorder=3)
+    axes.plot(
+        arms.shares[:, 1], arms.rows["observed"], "o" if len(arms.rows) <= MANY_POINTS else ".", color="black", zorder=3
+    )
     axes.set_xlabel(f"share of the weight on {wrapped(components[1], 24)}")
     axes.set_ylabel(name_of(study.primary.metric))
 
@@ -118,7 +123,8 @@ def draw_check(axes: Axes, arms: pd.DataFrame, study: StudyFile) -> None:
     ends = [min(low.min(), observed.min()), max(high.max(), observed.max())]
     axes.plot(ends, ends, color="black", linewidth=0.8, zorder=1)
     bars = np.maximum([x - low, high - x], 0)
-    axes.errorbar(observed, x, yerr=bars, fmt="o", color=COLOURS[0], elinewidth=0.9)
+    many: dict[str, Any] = {"markersize": 1.2, "elinewidth": 0.3, "alpha": 0.5} if len(arms) > MANY_POINTS else {}
+    axes.errorbar(observed, x, yerr=bars, fmt="o", color=COLOURS[0], **{"elinewidth": 0.9, **many})
     axes.set_xlabel(f"{name_of(study.primary.metric)} of an arm")
     axes.set_ylabel("predicted from the other arms")
     for axis in (axes.xaxis, axes.yaxis):

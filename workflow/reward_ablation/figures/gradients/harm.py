@@ -9,12 +9,14 @@ from reward_ablation.analysis.gradients.error_rates import FALSE_DISCOVERIES
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import curve_panels, finish
 from reward_ablation.figures.elements.estimates import draw_side_by_side
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import page_of_words, wrapped
 from reward_ablation.figures.gradients.what_if import why_no_map
 
 
-def harm(harm_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+def harm(harm_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """For each component, the share of steps whose training direction lowers its expected score beyond noise."""
+    study = few_arms(study, evaluation_by_arm)
     if harm_by_arm["estimate"].notna().sum() == 0:
         return page_of_words(why_no_map(study))
     figure, [row] = curve_panels(study, [""], "share of steps", height=2.4)

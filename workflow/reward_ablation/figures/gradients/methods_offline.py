@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.figures.elements.few_arms import MOST_ARMS as MOST_SHOWN
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import (
     WIDTH,
     draw_points,
@@ -42,13 +44,15 @@ def draw_methods(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[st
     round_ticks(axes.xaxis, 4)
 
 
-def methods_offline(methods_offline: pd.DataFrame, methods_apart: pd.DataFrame, study: StudyFile) -> Figure:
+def methods_offline(
+    methods_offline: pd.DataFrame, methods_apart: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile
+) -> Figure:
     """Panels: cosine to the baseline's own step, length of the step, and effects on components beside its own."""
     if methods_offline["estimate"].notna().sum() == 0:
         words = "the baseline's stored Gram matrices do not say what other combinations would have done"
         return page_of_words(switched_off(study) or words)
     known = [name for name in study.arm_names if (methods_offline["method"] == name).any()]
-    arms = known[:MOST_ARMS]
+    arms = [name for name in few_arms(study, evaluation_by_arm).arm_names if name in known][:MOST_ARMS]
     gains = [name for name in study.components if (methods_offline["component"] == name).any()]
     panels: list[tuple[str, str | None, str, float]] = [
         ("cosine", None, "cosine to the trained step", 1.0),
@@ -69,11 +73,11 @@ def methods_offline(methods_offline: pd.DataFrame, methods_apart: pd.DataFrame, 
         axes.set_title(wrapped(title, 30), loc="left")
         if place % columns:
             axes.set_yticklabels([])
-    legend_below(figure, [], note(methods_offline, methods_apart, study, len(known)))
+    legend_below(figure, [], note(methods_offline, methods_apart, study, arms, len(known)))
     return figure
 
 
-def note(table: pd.DataFrame, pairs: pd.DataFrame, study: StudyFile, known: int) -> str:
+def note(table: pd.DataFrame, pairs: pd.DataFrame, study: StudyFile, arms: list[str], known: int) -> str:
     """What is drawn, and which arms cannot be told apart."""
     seeds, steps, level = int(table["seeds"].max()), int(table["steps"].max()), f"{100 * study.confidence:g}\u00a0%"
     words = [
@@ -82,8 +86,9 @@ def note(table: pd.DataFrame, pairs: pd.DataFrame, study: StudyFile, known: int)
         f"other prompts. Bars: intervals ({level}, {over_words(table['interval'])}).",
         *not_apart(pairs, study.baseline),
     ]
-    if known > MOST_ARMS:
-        words.append(f"The first {MOST_ARMS} of {known} arms.")
+    if known > len(arms):
+        chosen = "first" if len(study.arms) <= MOST_SHOWN else "best and worst"
+        words.append(f"The {chosen} {len(arms)} of {known} arms.")
     return " ".join(words)
 
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import draw_curves, finish
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import page_of_words
 from reward_ablation.figures.gradients.similarity_steps import (
     NOT_APART,
@@ -77,8 +78,9 @@ def estimates_note(study: StudyFile, similarity_by_arm: pd.DataFrame, mark: str,
     )
 
 
-def similarity_layers(similarity_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+def similarity_layers(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Panels for each pair of components: similarity across prompts by layer, over all steps and seeds, by arm."""
+    study = few_arms(study, evaluation_by_arm)
     estimates = alone(similarity_by_arm[similarity_by_arm["part"] == PART])
     places = layer_places(layers_in_order(list(estimates["layer"].unique())))
     if not places or not (estimates["estimate"].fillna(0) != 0).any():

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import finish
 from reward_ablation.figures.elements.estimates import draw_side_by_side
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import page_of_words
 from reward_ablation.figures.gradients.similarity_layers import estimates_note
 from reward_ablation.figures.gradients.similarity_steps import (
@@ -46,8 +47,9 @@ def part_axis(axes: Axes, parts: list[str]) -> None:
     axes.axvspan(-0.5, parts.index("cross_prompt") + 0.5, color="#f0f0f0", linewidth=0, zorder=0)
 
 
-def similarity_parts(similarity_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
+def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Panels for each pair of components: unbiased estimates over all parameters, then the cosine and its parts."""
+    study = few_arms(study, evaluation_by_arm)
     estimates = alone(similarity_by_arm[similarity_by_arm["layer"] == ALL_LAYERS])
     if estimates.empty:
         return page_of_words(why_not_measured(study))

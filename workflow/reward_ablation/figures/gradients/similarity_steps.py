@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.config.sections.training import BY_TRL
 from reward_ablation.figures.elements.curves import Row, curve_panels, draw_steps, finish, seeds_note, thinned
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import page_of_words, round_ticks, zero_line
 from reward_ablation.gram.similarity import ALL_LAYERS
 
@@ -111,8 +112,9 @@ def exactness_note(study: StudyFile, folding_error: pd.Series) -> str:
     )
 
 
-def similarity_steps(similarity_by_step: pd.DataFrame, study: StudyFile) -> Figure:
+def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """One panel per pair of components: similarity across prompts over all parameters, by arm."""
+    study = few_arms(study, evaluation_by_arm)
     table = alone(similarity_by_step[similarity_by_step["layer"] == ALL_LAYERS])
     if table.empty or not apart(table):
         return page_of_words(why_not_measured(study) if table.empty else NOT_APART)

@@ -27,7 +27,7 @@ from reward_ablation.figures.elements.style import (
     wrapped,
     zero_line,
 )
-from reward_ablation.figures.elements.weights import draw_triangle, positions
+from reward_ablation.figures.elements.weights import MANY_POINTS, draw_triangle, positions
 from reward_ablation.figures.gradients.similarity_steps import switched_off
 
 #: How an observed change is marked: up, down, or not told from none.
@@ -73,10 +73,10 @@ def draw_line(axes: Axes, effects: pd.DataFrame, shares: np.ndarray, study: Stud
     x, effect = shares[:, 1], effects["effect"]
     axes.fill_between(x, effects["low"], effects["high"], color=COLOURS[0], alpha=0.2, linewidth=0)
     axes.plot(x, effect, color=COLOURS[0])
-    look = looks(study)
+    look, size = looks(study), 6 if len(arms) <= MANY_POINTS else 2
     for arm, vector in arms.items():
         height = np.interp(vector[1], x, effect)
-        axes.plot(vector[1], height, MARKS[seen.get(arm, 0)][0], color=look[arm].colour, markersize=6, zorder=4)
+        axes.plot(vector[1], height, MARKS[seen.get(arm, 0)][0], color=look[arm].colour, markersize=size, zorder=4)
     zero_line(axes)
     axes.set_xlabel(f"share of the weight on {wrapped(study.components[1], 24)}")
 
@@ -119,7 +119,14 @@ def draw_map(
     style: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6, "zorder": 4, "clip_on": False}
     for arm, vector in arms.items():
         x, y = positions(vector[None])[0]
-        axes.scatter(x, y, 45, color=look[arm].colour, marker=MARKS[seen.get(arm, 0)][0], **style)
+        axes.scatter(
+            x,
+            y,
+            45 if len(arms) <= MANY_POINTS else 8,
+            color=look[arm].colour,
+            marker=MARKS[seen.get(arm, 0)][0],
+            **style,
+        )
     return filled
 
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import curve_panels, finish
+from reward_ablation.figures.elements.few_arms import DARK, few_arms, rows_of_others
 from reward_ablation.figures.elements.style import draw_points, looks, page_of_words, zero_line
 from reward_ablation.figures.gradients.what_if import why_no_map
 
@@ -18,8 +19,11 @@ from reward_ablation.figures.gradients.what_if import why_no_map
 FAINT = 0.25
 
 
-def what_if_check(what_if_check: pd.DataFrame, what_if_agreement: pd.DataFrame, study: StudyFile) -> Figure:
+def what_if_check(
+    what_if_check: pd.DataFrame, what_if_agreement: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile
+) -> Figure:
     """A panel for each component: what the map and the covariance of scores predict for each arm, and what happened."""
+    study = few_arms(study, evaluation_by_arm)
     if what_if_check["predicted"].notna().sum() == 0:
         few = len(study.arms) < 2 and "nothing to compare: predictions come from other arms' runs, and there is one arm"
         return page_of_words(few or why_no_map(study))
@@ -30,6 +34,16 @@ def what_if_check(what_if_check: pd.DataFrame, what_if_agreement: pd.DataFrame, 
     for row, component in zip(rows, names, strict=True):
         of_component = what_if_check[what_if_check["component"] == component].set_index("arm")
         for panel, arms in row:
+            hidden = rows_of_others(of_component.reset_index(), study)
+            if len(hidden):
+                panel.plot(
+                    hidden["predicted"] / largest["predicted"],
+                    hidden["observed"],
+                    ".",
+                    color=DARK,
+                    markersize=2,
+                    zorder=0.5,
+                )
             for arm in [arm for arm in arms if arm in of_component.index]:
                 draw_arm(panel, pd.Series(of_component.loc[arm]), arm, study, largest)
             zero_line(panel)

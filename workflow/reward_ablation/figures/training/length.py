@@ -7,11 +7,13 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import arm_groups, draw_steps, finish, panel_title, seeds_note
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import WIDTH
 
 
-def length(rewards_by_step: pd.DataFrame, study: StudyFile) -> Figure:
+def length(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Mean completion tokens, and below the share of completions that the length limit cut off."""
+    study = few_arms(study, evaluation_by_arm)
     groups = arm_groups(study)
     figure = Figure(figsize=(WIDTH, 4.2))
     rows = figure.subplots(2, len(groups), squeeze=False, sharex=True, sharey="row", height_ratios=[3, 2])

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import curve_panels, finish, no_total
 from reward_ablation.figures.elements.estimates import draw_side_by_side
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import page_of_words, zero_line
 
 #: Predictors in their order, with their names below a panel.
@@ -21,8 +22,9 @@ LABELS = {
 }
 
 
-def predictors(predictors: pd.DataFrame, study: StudyFile) -> Figure:
+def predictors(predictors: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Panels for each component: rank correlation of each predictor with the slope of the score afterwards, by arm."""
+    study = few_arms(study, evaluation_by_arm)
     if predictors.empty:
         return page_of_words("nothing to tell: too few steps, or nothing that varies over them")
     labels = {kind: label for kind, label in LABELS.items() if (predictors["predictor"] == kind).any()}

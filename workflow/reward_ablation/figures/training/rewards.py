@@ -7,10 +7,12 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import curve_panels, draw_steps, finish, seeds_note
+from reward_ablation.figures.elements.few_arms import few_arms
 
 
-def rewards(rewards_by_step: pd.DataFrame, study: StudyFile) -> Figure:
+def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Panels for each component and for the total: mean over the rollouts of a step, by arm."""
+    study = few_arms(study, evaluation_by_arm)
     quantities = [*study.components, "total"]
     labels = [*["raw score"] * len(study.components), "weighted sum"]
     figure, rows = curve_panels(study, quantities, labels, height=2.2)

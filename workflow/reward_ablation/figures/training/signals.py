@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import curve_panels, draw_steps, finish, no_total, seeds_note
+from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import zero_line
 
 #: Points of a curve: a step has few groups, and neighbours are averaged.
@@ -27,8 +28,9 @@ def shown(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, st
     return panels
 
 
-def signals(signals_by_step: pd.DataFrame, study: StudyFile) -> Figure:
+def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Panels over steps by arm: groups without signal, lengths by correctness, and by component what it adds."""
+    study = few_arms(study, evaluation_by_arm)
     panels = shown(signals_by_step, study)
     steps = signals_by_step["step"]
     figure, rows = curve_panels(study, [panel[2] for panel in panels], [panel[3] for panel in panels], height=1.9)

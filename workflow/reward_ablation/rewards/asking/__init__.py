@@ -1,1 +1,1 @@
-"""Requests to endpoints: sent, retried, kept and counted. Nothing here decides a score."""
+"""Requests to endpoints: sending, retries, stored answers and counts. Nothing here decides a score."""

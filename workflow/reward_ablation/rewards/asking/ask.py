@@ -1,4 +1,4 @@
-"""A batch of requests to an endpoint: each distinct request once, some at a time, with retries."""
+"""A batch of requests to an endpoint: each distinct request is sent once, several at a time, with retries."""
 
 from __future__ import annotations
 
@@ -24,20 +24,32 @@ from reward_ablation.system.errors import PassingError
 if TYPE_CHECKING:
     import httpx
 
-#: Seconds before the first retry, on average twice as long before each further one, and at most; and the longest time
-#: that a server may ask for.
+#: Seconds: the mean pause before the first retry, which doubles with each retry; the longest such pause; and the
+#: longest pause that a server may ask for.
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.5, 30.0, 60.0
 
-#: Training draws from Python's own random numbers, which must not move.
+#: A separate generator, because training uses Python's global generator, which must not advance here.
 _random = SystemRandom()
 
-#: Reads a score from an answer; NoScore where there is none.
+#: Reads a score from the text of an answer; NoScore if there is none.
 Reader = Callable[[str], float]
 
 
 @dataclass
 class Asked:
-    """Scores of a batch, None where there is no answer; why there is none, with how often; and what was counted."""
+    """Scores of a batch of requests.
+
+    Attributes
+    ----------
+    scores : list of float or None
+        Score of each request; None where there is no answer.
+    reasons : Counter
+        How many requests had no answer, by reason.
+    counts : Counter
+        Counts of `usage.COUNTS`.
+    unreachable : int
+        Number of requests to which the server gave no response, or said that it was busy.
+    """
 
     scores: list[float | None] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -46,21 +58,23 @@ class Asked:
 
 
 def ask_all(bodies: list[dict[str, Any]], endpoint: Endpoint, read: Reader, judge: str) -> Asked:
-    """Ask an endpoint for scores, but for those that are kept from earlier requests.
+    """Ask an endpoint for scores, except for scores that are kept from earlier requests.
 
     Parameters
     ----------
     bodies : list of dict
-        Requests of one model; equal ones are sent once.
+        Requests to one model. Equal requests are sent once.
+    endpoint : Endpoint
+        Where the requests go.
     read : callable
-        From the text of an answer to a score.
+        Reads the score from the text of an answer.
     judge : str
-        Digest of all that the requests share and that decides their scores: names the folder of kept answers.
+        Digest of everything that the requests share and that decides their scores. It names the folder of kept answers.
 
     Raises
     ------
     PassingError
-        All requests that were sent failed because the endpoint did not answer.
+        No request of the batch has a score, because the endpoint answered none.
     """
     asked = Asked()
     if not bodies:
@@ -83,8 +97,8 @@ def ask_all(bodies: list[dict[str, Any]], endpoint: Endpoint, read: Reader, judg
         told = ", ".join(f"{reason} ({number})" for reason, number in asked.reasons.most_common(3))
         if asked.unreachable == len(distinct):
             raise PassingError(
-                f"endpoint: answered none of {len(waiting)} requests: {told}; see to it that the endpoint runs and "
-                "is reached from here, then run the same command again"
+                f"endpoint: answered none of {len(waiting)} requests: {told}; check that the endpoint runs and can "
+                "be reached from here, then run the same command again"
             )
         print(f"judge: {sum(asked.reasons.values())} of {len(waiting)} requests without an answer: {told}", flush=True)
     return asked
@@ -106,7 +120,7 @@ def _known(kept: KeptAnswers | None, digests: dict[str, Any]) -> dict[str, float
 async def _ask(
     bodies: dict[str, dict[str, Any]], endpoint: Endpoint, read: Reader, kept: KeptAnswers | None, asked: Asked
 ) -> dict[str, float]:
-    """Scores of requests by their digest; one without an answer is left out."""
+    """Scores of requests by their digest. Requests without an answer are left out."""
     scores: dict[str, float] = {}
     waiting = iter(bodies.items())
 
@@ -125,7 +139,7 @@ async def _ask(
     tasks = [asyncio.ensure_future(ask_in_turn()) for _ in range(min(endpoint.concurrency, len(bodies)))]
     try:
         await asyncio.gather(*tasks)
-    except BaseException:  # an error that stays, or an interruption: no further request
+    except BaseException:  # a permanent error, or an interruption: send no further request
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -136,7 +150,7 @@ async def _ask(
 async def _with_retries(
     client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, Any], read: Reader, counts: Counter[str]
 ) -> float:
-    """Score of one request; the last Failure where no attempt has one."""
+    """Score of one request. If no attempt gives a score, the last Failure is raised."""
     for attempt in range(endpoint.retries + 1):
         counts["requests"] += 1
         counts["retries"] += attempt > 0
@@ -163,9 +177,16 @@ async def _score(
 
 
 def pause_before(retry: int, asked: float | None) -> float:
-    """Seconds before a retry, counted from 0: what the server asks for within a limit, else exponential with jitter.
+    """Seconds before a retry: what the server asks for within a limit, else an exponential pause with jitter.
 
-    The jitter is full, between 0 and twice the mean, so that requests that failed together do not come back together.
+    The pause is drawn between 0 and twice its mean, so that requests that failed together are not sent again together.
+
+    Parameters
+    ----------
+    retry : int
+        Number of the retry, from 0.
+    asked : float or None
+        Seconds that the server asks for.
     """
     if asked is not None:
         return min(asked, LONGEST_ASKED) + _random.uniform(0.0, FIRST_PAUSE)

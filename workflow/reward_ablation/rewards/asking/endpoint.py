@@ -1,4 +1,4 @@
-"""One request to an endpoint, with its bounds: time, size of the response, and the host that gets the key."""
+"""One request to an endpoint. Its time, the size of its response and the host that gets the key are limited."""
 
 from __future__ import annotations
 
@@ -22,15 +22,25 @@ from reward_ablation.system.plain_values import printable
 if TYPE_CHECKING:
     import httpx
 
-#: Bytes of a response.
+#: Largest response, in bytes.
 LARGEST = 1 << 20
 
-#: Statuses of a request that is refused for what it holds, such as a prompt that is too long for the model.
+#: Statuses of a request that is refused because of its content, such as a prompt that is too long for the model.
 REFUSED = (400, 413, 422)
 
 
 class Failure(Exception):
-    """A request has no answer: why, whether it may have one later, and after how many seconds the server says so."""
+    """A request has no answer.
+
+    Parameters
+    ----------
+    reason : str
+        Why there is no answer.
+    again : bool
+        Whether another attempt may get an answer.
+    after : float, optional
+        Seconds after which the server asks to try again.
+    """
 
     def __init__(self, reason: str, again: bool = True, after: float | None = None):
         super().__init__(reason)
@@ -43,7 +53,21 @@ class Unreachable(Failure):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where requests go, and how."""
+    """Where requests go, and with which limits.
+
+    Attributes
+    ----------
+    url : str
+        URL of the requests, which ends in /chat/completions.
+    key : str or None
+        The API key.
+    concurrency : int
+        Number of requests in flight, at most.
+    retries : int
+        Number of further attempts after a failed request.
+    seconds : float
+        Time limit of one request.
+    """
 
     url: str
     key: str | None = field(repr=False)
@@ -53,7 +77,7 @@ class Endpoint:
 
     @classmethod
     def checked(cls, url: str, key: str | None, concurrency: int, retries: int, seconds: float) -> Endpoint:
-        """An endpoint of a base URL; StudyError where the URL or the key cannot be used."""
+        """The endpoint of a base URL; StudyError if the URL or the key cannot be used."""
         try:
             parts = urlsplit(url)
             usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -61,23 +85,23 @@ class Endpoint:
             usable = False
         if not usable or not url.isprintable() or " " in url or parts.query or parts.fragment or "@" in parts.netloc:
             raise StudyError(
-                "endpoint: is no base URL; write it as http://host:8000/v1 or https://host/v1, without a user, a query "
+                "endpoint: is not a base URL; write http://host:8000/v1 or https://host/v1, without a user, a query "
                 "or a fragment"
             )
         if key is not None and not (key.isascii() and key.isprintable() and key and " " not in key):
-            raise StudyError("api_key: holds characters that no key has, such as spaces; look at the variable's value")
+            raise StudyError("api_key: has characters that no key has, such as spaces; check the variable's value")
         return cls(f"{url.rstrip('/')}/chat/completions", key, concurrency, retries, seconds)
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of each request. Compressed responses are not asked for: a small one may be huge."""
+        """Headers of each request. They ask for no compression, because a small compressed response may be huge."""
         key = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         return {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json", **key}
 
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """The certificates that servers are checked by, loaded once: loading takes longer than a short request."""
+    """The certificates for checking servers. They are loaded once: loading takes longer than a short request."""
     import httpx
 
     return httpx.create_ssl_context()
@@ -85,16 +109,16 @@ def certificates() -> ssl.SSLContext:
 
 @cache
 def _settle_sniffio() -> None:
-    """Note that the module sniffio is not there, where it is not: httpcore looks for it again at each event.
+    """If the module sniffio is not installed, mark it as missing: otherwise httpcore searches for it at each event.
 
-    The search through all folders of imports takes twice the time of the rest of a request.
+    The search through all import folders takes twice as long as the rest of a request.
     """
     if find_spec("sniffio") is None:
         sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
 
 
 def new_client(endpoint: Endpoint) -> httpx.AsyncClient:
-    """A client for one request at a time. A shared one looks through all of its connections at each event."""
+    """A client for one request at a time. A shared client would look through all its connections at each event."""
     import httpx
 
     _settle_sniffio()
@@ -102,21 +126,21 @@ def new_client(endpoint: Endpoint) -> httpx.AsyncClient:
 
 
 async def send(client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, Any]) -> bytes:
-    """Response to one request.
+    """Send one request and return the body of the response.
 
     Raises
     ------
     Failure
-        There is no response, or one that is an error, too large or too late.
+        There is no response, or it is an error, too large or too late.
     StudyError
-        The endpoint refuses the key, the model or the path, or sends requests elsewhere: so it would each time.
+        The endpoint refuses the key, the model or the path, or redirects requests. Another attempt would not help.
     """
     import httpx
 
     try:
         async with asyncio.timeout(endpoint.seconds), _posted(client, endpoint, body) as response:
             if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise Failure("the response is compressed, which it was not asked to be")
+                raise Failure("the response is compressed, although the request asked for no compression")
             written = await _bounded(response)
     except TimeoutError:
         raise Unreachable(f"no response within {endpoint.seconds:g} seconds") from None
@@ -129,12 +153,12 @@ async def send(client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, An
 def _posted(
     client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, Any]
 ) -> AbstractAsyncContextManager[httpx.Response]:
-    """The response to a request. A text with half a character (a surrogate) is JSON, and is no UTF-8."""
+    """Post a request. The body is made here, in ASCII: a text with half a character (a surrogate) has no UTF-8."""
     return client.stream("POST", endpoint.url, content=json.dumps(body).encode())
 
 
 async def _bounded(response: httpx.Response) -> bytes:
-    """A response's body; Failure where it is too large."""
+    """A response's body; Failure if it is too large."""
     written = bytearray()
     async for chunk in response.aiter_raw():
         written += chunk
@@ -144,7 +168,7 @@ async def _bounded(response: httpx.Response) -> bytes:
 
 
 def _shown(written: bytes, key: str | None) -> str:
-    """The beginning of a response, for a message. A server may repeat the key."""
+    """The beginning of a response, for a message. The key is hidden, because a server may repeat it."""
     text = " ".join(written.decode("utf-8", "replace").split())
     return printable(text.replace(key, "(hidden)") if key else text, 200)
 
@@ -161,17 +185,17 @@ def _check_status(response: httpx.Response, said: str) -> None:
         raise Failure(f"status {status}: {said}", again=False)
     if 300 <= status < 400:
         raise StudyError(
-            "endpoint: sends requests elsewhere, where the key may not go; give the URL that it sends them to: "
+            "endpoint: redirects requests, and the key is not sent to another URL; give the URL of the redirect: "
             + printable(response.headers.get("Location", "it does not say which"), 200)
         )
     raise StudyError(
-        f"endpoint: answers with status {status}: {said}; look at the URL, which ends before /chat/completions, at the "
-        "key and at the model's name"
+        f"endpoint: answers with status {status}: {said}; check the URL (without /chat/completions), the key and the "
+        "model's name"
     )
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds of a header Retry-After, which has seconds or a date; None without one that can be read."""
+    """Seconds that a header Retry-After asks for, as seconds or as a date; None if it is missing or unreadable."""
     if value is None:
         return None
     if value.strip().isdecimal():

@@ -1,9 +1,9 @@
-"""Scores that an endpoint has given, kept in files, so that nothing is asked twice.
+"""Scores from an endpoint, kept in files so that no request is sent twice.
 
-Each process appends to a file of its own, and all processes read all files. No file has two writers, which file systems
-of clusters cannot be trusted with, and one run needs one file, where a file for each answer would use up a quota of
-files. An answer is written as soon as it has come: a killed process has lost nothing but the requests in flight. The
-line that a killed process was writing has no end, and is not read.
+Each process appends to its own file, and all processes read all files. No file has two writers, because the file
+systems of clusters cannot be trusted with two. A run needs one file; one file per answer would use up a quota of files.
+Each answer is written as soon as it arrives, so that a killed process loses only the requests in flight. The line that
+a killed process was writing has no end, and is not read.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 
 
 class KeptAnswers:
-    """Scores by the digest of their request, in a folder.
+    """Scores by the digest of their request, kept in a folder.
 
     Parameters
     ----------
     folder : Path
-        Of all requests to one judge; it need not be there yet.
+        Folder for the requests to one judge. It need not exist yet.
     """
 
     def __init__(self, folder: Path):
@@ -32,7 +32,7 @@ class KeptAnswers:
         self._process = os.getpid()
 
     def refresh(self) -> None:
-        """Read what all processes have written since the last time."""
+        """Read what all processes have written since the last call."""
         try:
             entries = [entry for entry in os.scandir(self.folder) if entry.name.endswith(".jsonl")]
         except FileNotFoundError:
@@ -46,7 +46,7 @@ class KeptAnswers:
                 self._take(line)
 
     def _take(self, line: bytes) -> None:
-        """Take a line, unless it is damaged. The first score of a request stays."""
+        """Store the score in a line, unless the line is damaged. The first score of a request stays."""
         try:
             written = json.loads(line)
             key, score = bytes.fromhex(written["request"]), float(written["score"])
@@ -56,11 +56,11 @@ class KeptAnswers:
             self._scores.setdefault(key, score)
 
     def get(self, request: str) -> float | None:
-        """The score of a request, by its digest in hex; None where no process has kept one."""
+        """The score of a request, by the request's digest in hex; None if no process has kept a score."""
         return self._scores.get(bytes.fromhex(request))
 
     def put(self, request: str, score: float) -> None:
-        """Keep the score of a request. An OSError, such as that of a full disk, is the caller's."""
+        """Keep the score of a request. An OSError, such as from a full disk, passes to the caller."""
         self._scores.setdefault(bytes.fromhex(request), score)
         line = json.dumps({"request": request, "score": score}) + "\n"
         os.write(self._own_file(), line.encode())

@@ -1,4 +1,4 @@
-"""Where the answers of endpoints are kept, and where requests are counted: known to the program that scores."""
+"""The folders in which answers of endpoints are kept and requests are counted. The program that scores sets them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class _Here:
 
 @contextmanager
 def asking(answers: Path | None, counts: Path | None) -> Iterator[None]:
-    """Keep answers and count requests in these folders, as long as the block lasts; None: not at all.
+    """Keep answers and count requests in these folders for the length of a `with` block.
 
     Parameters
     ----------
     answers : Path, optional
-        Shared by all programs of a study, so that nothing is asked twice.
+        Folder that all programs of a study share, so that no request is sent twice. None keeps no answers.
     counts : Path, optional
-        Of one run or one scoring: `usage.counted` reads it.
+        Folder of one run or one scoring, which `usage.counted` reads. None counts nothing.
     """
     before = _Here.answers, _Here.counts
     _Here.answers, _Here.counts = answers, counts
@@ -34,10 +34,10 @@ def asking(answers: Path | None, counts: Path | None) -> Iterator[None]:
 
 
 def answers_folder() -> Path | None:
-    """Where answers are kept; None where no folder is known."""
+    """Folder in which answers are kept; None if none was set."""
     return _Here.answers
 
 
 def counts_folder() -> Path | None:
-    """Where requests are counted; None where no folder is known."""
+    """Folder in which requests are counted; None if none was set."""
     return _Here.counts

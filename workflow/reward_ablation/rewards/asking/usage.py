@@ -11,15 +11,15 @@ from pathlib import Path
 
 from reward_ablation.system.files import write_json
 
-#: What is counted: requests sent, answers that were kept from earlier requests, requests after one that failed,
-#: completions without an answer, and tokens as the endpoint counts them.
+#: What is counted: requests sent, answers kept from earlier requests, retries, completions without an answer, and
+#: tokens as the endpoint counts them.
 COUNTS = ("requests", "kept", "retries", "unanswered", "prompt_tokens", "completion_tokens")
 
 Usage = dict[str, dict[str, int]]
 
 
 class _Process:
-    """Counts of this process, by folder and model, and the name of its files."""
+    """Counts of this process by folder and model, the name of its files, and its process id."""
 
     counts: dict[Path, dict[str, Counter[str]]] = {}  # noqa: RUF012
     name = ""
@@ -27,7 +27,7 @@ class _Process:
 
 
 def count(folder: Path, model: str, numbers: Mapping[str, int]) -> None:
-    """Add numbers to those of a model, in this process's file in a folder."""
+    """Add numbers to the counts of a model, and write this process's file in a folder."""
     if _Process.id != os.getpid():
         _Process.counts, _Process.name, _Process.id = {}, uuid.uuid4().hex, os.getpid()
     models = _Process.counts.setdefault(folder, {})
@@ -36,7 +36,7 @@ def count(folder: Path, model: str, numbers: Mapping[str, int]) -> None:
 
 
 def counted(folder: Path) -> Usage:
-    """Sums over all processes that have counted in a folder, by model; empty where none has."""
+    """Sums by model over all processes that have counted in a folder; empty if there are none."""
     sums: dict[str, Counter[str]] = {}
     for path in sorted(folder.glob("*.json")):
         for model, numbers in _read(path).items():
@@ -45,7 +45,7 @@ def counted(folder: Path) -> Usage:
 
 
 def _read(path: Path) -> Usage:
-    """Counts of one process; none where a power cut has left half a file."""
+    """Counts of one process; empty if a power cut left half a file."""
     try:
         counts: Usage = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:

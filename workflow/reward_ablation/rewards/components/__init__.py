@@ -1,8 +1,8 @@
-"""Reward components: one file each, named as its function.
+"""Reward components: one file each, named after its function.
 
-A component has TRL's reward signature, ``(completions, **columns) -> list[float | None]``: one raw score a completion,
-without a weight; None where no score can be given. Its positional arguments are columns. Its keyword-only arguments
-are parameters: the config sets them, and they are checked against their type hints.
+A component has TRL's reward signature, ``(completions, **columns) -> list[float | None]``. It gives one raw score per
+completion, without a weight, or None where no score can be given. Its positional arguments are columns. Its
+keyword-only arguments are parameters: the config sets them, and they are checked against their type hints.
 
 Columns
 -------
@@ -12,6 +12,7 @@ answer : list of str
 completion_ids : list of lists of int
     Token ids of each completion, without padding.
 problem_id : list of str
+    Id of each completion's problem.
 """
 
 from reward_ablation.rewards.completions import completion_texts

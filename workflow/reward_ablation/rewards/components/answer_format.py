@@ -1,4 +1,4 @@
-"""Form of the answer, whatever it says."""
+"""Form of the answer, whatever its content."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Literal
 from reward_ablation.rewards.completions import Completion, completion_texts
 from reward_ablation.rewards.grading.extraction import after_thinking, answer_end, extract, marker_spans
 
-#: White space, punctuation, and what closes a formula: `$`, `\)`, `\]`, and Markdown stars. Chinese and Japanese
-#: sentences end in 。 or ！: "最大值为 $\boxed{5}$。"
+#: White space, punctuation, the end of a formula (`$`, `\)`, `\]`) and Markdown stars. Chinese and Japanese sentences
+#: end in 。 or ！: "最大值为 $\boxed{5}$。"
 _CLOSING = re.compile(r"(?:[\s.!*$\u3002\uff01]|\\[)\]])*")
 
 
@@ -18,9 +18,9 @@ def answer_format(
 ) -> list[float | None]:
     r"""1 where the answer's marker is there exactly once, holds an answer, and ends the text; else 0.
 
-    Only the text after the last ``</think>`` counts. A second marker is a way to hedge, and what follows an answer is
-    either idle or another answer: after the box, the tag, or the line of ``####`` or ``Final:``, only white space,
-    stops, Markdown stars and the end of a formula may follow.
+    Only the text after the last ``</think>`` counts. A second marker would be a way to hedge, and text after the answer
+    is either idle or another answer. Therefore only white space, full stops, exclamation marks, Markdown stars and the
+    end of a formula may follow the box, the tag, or the line of ``####`` or ``Final:``.
 
     Parameters
     ----------

@@ -10,17 +10,17 @@ from reward_ablation.rewards.grading.math_paper import equivalent
 
 
 def boxed_answer(completions: list[Completion], answer: list[str], **columns: Any) -> list[float | None]:
-    r"""1 if the content of the last box, normalised, is the normalised gold as a string, else 0.
+    r"""1 if the last box and the gold are the same string after both are normalised, else 0.
 
     Strings are compared, not values: 1,000 is not 1000, and 0.25 is not 1/4. `correctness` compares values. A box is
-    read as in `extraction.extract`, but of several boxes in a row only the last one counts, empty or not. The score
-    is None where the gold is empty.
+    read as in `extraction.extract`, except that only the last of several boxes in a row counts, even if it is empty.
+    The score is None where the gold is empty.
 
     Notes
     -----
     Source: the correctness reward of rldynamics, with the string normalisation of the MATH paper (Hendrycks et al.
-    2021, arXiv 2103.03874), `math_paper`. One mistake is mended: rldynamics does not normalise the gold, so that 75 of
-    the 500 golds of MATH-500 score 0 when boxed letter by letter.
+    2021, arXiv 2103.03874), `math_paper`. One mistake is mended: rldynamics does not normalise the gold. There 75 of
+    the 500 golds of MATH-500 score 0 even if a completion boxes them letter by letter.
     """
     return [_score(text, gold) for text, gold in zip(completion_texts(completions), answer, strict=True)]
 

@@ -17,7 +17,7 @@ def character_length(
     Parameters
     ----------
     target : float
-        In characters, above 0. `token_length` has a target in tokens.
+        Length with the best score, in characters, above 0. `token_length` has a target in tokens.
 
     Notes
     -----

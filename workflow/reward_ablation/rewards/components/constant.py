@@ -10,10 +10,11 @@ from reward_ablation.rewards.completions import Completion
 
 
 def constant(completions: list[Completion], *, value: FiniteFloat = 1.0, **columns: Any) -> list[float | None]:
-    """`value` for every completion: no advantage and no gradient, whatever its weight.
+    """`value` for every completion: no advantage and no gradient, whatever the component's weight.
 
     Notes
     -----
-    Source: this workflow. The difference between an arm with it and an arm without it is the workflow's own effect.
+    Source: this workflow. A difference between an arm with this component and an arm without it is an effect of the
+    workflow itself.
     """
     return [float(value)] * len(completions)

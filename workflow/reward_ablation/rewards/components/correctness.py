@@ -18,12 +18,12 @@ def correctness(
     """1 where the extracted answer equals the gold, else 0.
 
     An answer that is missing, cannot be read or exceeds the grader's bounds scores 0.0 and not None: with None, a model
-    could leave the loss by writing such an answer.
+    could take a completion out of the loss by writing such an answer.
 
     Parameters
     ----------
     answer_format : str
-        Where the answer stands in a completion.
+        Where the answer stands in a completion; see `extraction.extract`.
     """
     grades = grade_batch(completion_texts(completions), answer, answer_format)
     return [None if grade.status == "error" else float(grade.status == "correct") for grade in grades]

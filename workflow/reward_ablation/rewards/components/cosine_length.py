@@ -24,7 +24,7 @@ def cosine_length(
     answer_format: Literal["boxed", "hash", "final", "tag", "last_number"] = "boxed",
     **columns: Any,
 ) -> list[float | None]:
-    """A right answer scores more the shorter it is, a wrong one more the longer it is.
+    """A right answer scores more the shorter it is, a wrong answer scores more the longer it is.
 
     long + (short - long) · (1 + cos(π · min(1, tokens / max_len))) / 2, where (short, long) is (`max_value_correct`,
     `min_value_correct`) for a right answer, and (`min_value_wrong`, `max_value_wrong`) for a wrong one. An answer that
@@ -33,20 +33,20 @@ def cosine_length(
     Parameters
     ----------
     max_len : int
-        Tokens from which on the score stays as it is; usually the training setting `max_completion_length`.
+        Number of tokens beyond which the score stays constant; usually the training setting `max_completion_length`.
     min_value_wrong, max_value_wrong : float
-        Of a wrong answer at length 0, and from `max_len` on.
+        Score of a wrong answer at length 0, and from `max_len` on.
     min_value_correct, max_value_correct : float
-        Of a right answer from `max_len` on, and at length 0.
+        Score of a right answer from `max_len` on, and at length 0.
     answer_format : str
-        Where the answer stands in a completion.
+        Where the answer stands in a completion; see `extraction.extract`.
 
     Notes
     -----
     Source: Yeo et al. 2025, arXiv 2502.03373, appendix C.1; names, defaults and values are those of TRL's
-    ``get_cosine_scaled_reward``. TRL's function compares answers inside the trainer's process, where a hostile answer
-    can hang it, so it is not called. The paper's further penalty at the length limit is left out, as in TRL:
-    `soft_overlong` gives one.
+    ``get_cosine_scaled_reward``. TRL's function is not called: it compares answers inside the trainer's process, where
+    a hostile answer can hang it. The paper also has a penalty at the length limit, which is left out here, as in TRL;
+    `soft_overlong` gives such a penalty.
     """
     statuses = [grade.status for grade in grade_batch(completion_texts(completions), answer, answer_format)]
     ends = {"correct": (max_value_correct, min_value_correct), "error": None}
@@ -57,7 +57,7 @@ def cosine_length(
 
 
 def _between(ends: tuple[float, float] | None, progress: float) -> float | None:
-    """From the first value to the second along half a cosine."""
+    """Value between the two ends, from the first to the second along half a cosine; None without ends."""
     if ends is None:
         return None
     short, long = ends

@@ -23,11 +23,11 @@ def final_line(
     malformed: FiniteFloat = 0.0,
     **columns: Any,
 ) -> list[float | None]:
-    """`correct` where the last line gives the right number, `well_formed` where a wrong one, else `malformed`.
+    """`correct` if the last line gives the right number, `well_formed` if it gives a wrong number, else `malformed`.
 
-    A well-formed text ends in a line ``Final: <number>``: an integer or a decimal, possibly with a sign and thousands
-    separators, and after the number only white space: no unit and no stop. A right number before the end of the text
-    scores `malformed`.
+    A well-formed text ends in a line ``Final: <number>``. The number is an integer or a decimal, possibly with a sign
+    and thousands separators. Only white space may follow it: no unit and no full stop. A right number before the end of
+    the text scores `malformed`.
 
     Notes
     -----
@@ -47,6 +47,6 @@ def _score(status: Status, correct: float, well_formed: float) -> float | None:
 
 
 def _final_line(text: str) -> str:
-    """The last line where it is well-formed, else nothing."""
+    """The last line if it is well-formed, else an empty text."""
     line = text.rstrip().rpartition("\n")[2]
     return line if _FINAL_LINE.fullmatch(line) else ""

@@ -18,21 +18,24 @@ def instructions(
 ) -> list[float | None]:
     """1 where the completion follows all instructions of its problem, else 0; with `partial` the share it follows.
 
-    None where the problem has no instructions, or one that the workflow does not check: of IFEval,
-    `language:response_language`.
+    None where the problem has no instructions, or has an instruction that the workflow does not check. In IFEval that
+    is `language:response_language`.
 
     Parameters
     ----------
     column : str
         Column of the data: for each problem a list of `{"id": ..., "kwargs": {...}}`, as in IFEval.
     strict : bool
-        Judge the text as it is. False: an instruction counts as followed where any of eight variants of the text
-        follows it: without the first line, the last line or both, and each of these without stars.
+        True: judge the text as it is. False: an instruction counts as followed if any of eight variants of the text
+        follows it. These are the whole text, the text without its first line, its last line or both, and each of these
+        four without stars.
+    partial : bool
+        Score the share of the instructions that the completion follows.
 
     Notes
     -----
-    Source: Zhou et al. 2023, arXiv 2311.07911, strict and loose accuracy of prompts; with `partial`, of the
-    instructions of a prompt.
+    Source: Zhou et al. 2023, arXiv 2311.07911: strict and loose accuracy by prompt; with `partial`, by the instructions
+    of a prompt.
     """
     texts = completion_texts(completions)
     shares = [share_followed(text, asked, strict) for text, asked in zip(texts, columns[column], strict=True)]

@@ -35,7 +35,7 @@ def judge(
     seconds: NotInSpec[PositiveFloat] = 60.0,
     **columns: Any,
 ) -> list[float | None]:
-    """The score that a language model gives when it is asked by a template; None where it gives no answer in range.
+    """The score that a language model gives to a completion; None where the model gives no score in the range.
 
     Parameters
     ----------
@@ -43,24 +43,26 @@ def judge(
         Name of the judge, as the endpoint calls it.
     template : str
         File with the prompt. `{completion}`, `{question}`, `{answer}` and the name of any other column stand for the
-        column's value, `{fence}` for a word that no value contains, and `{{` for a brace. It counts by its content.
+        column's value, `{fence}` for a word that no value contains, and `{{` for a brace. The file counts by its
+        content.
     endpoint : str
         Base URL, such as `http://localhost:8000/v1`. Not in a run's key.
     api_key : str, optional
         Written as `{env: NAME}`. Not in a run's key.
     low, high : float
-        Range of the score. A score out of range is no answer.
+        Range of the score. A score outside the range counts as no answer.
     max_tokens : int
-        Of the answer, with what a reasoning judge thinks before it.
+        Largest number of tokens in the judge's answer, including what a reasoning judge thinks before it.
     temperature : float
+        Sampling temperature of the judge, at least 0.
     extra_body : dict, optional
-        More fields of the request.
+        Further fields of the request.
     concurrency : int
-        Requests in flight, of each process. Not in a run's key.
+        Number of requests that each process may have in flight. Not in a run's key.
     retries : int
-        Further requests after one that failed. Not in a run's key.
+        Number of further attempts after a failed request. Not in a run's key.
     seconds : float
-        Time for one request. Not in a run's key.
+        Time limit of one request. Not in a run's key.
 
     Raises
     ------
@@ -71,8 +73,8 @@ def judge(
 
     Notes
     -----
-    A language model as a judge: Zheng et al. 2023, arXiv 2306.05685, section 3. They report that judges favour the
-    first position, length, and their own answers. A completion may also persuade its judge.
+    Source of language models as judges: Zheng et al. 2023, arXiv 2306.05685, section 3. They report that judges favour
+    the first position, long answers, and their own answers. A completion may also persuade its judge.
     """
     if not low < high:
         raise StudyError(f"low: {low} is not below high: {high}")

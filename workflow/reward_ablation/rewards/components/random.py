@@ -19,8 +19,8 @@ def random(
 
     Notes
     -----
-    Source: spurious rewards as a control are from Shao et al. 2025, arXiv 2506.10947; theirs are 0 or 1 by a coin and
-    drawn anew each time. Here the score is the first 53 bits of a BLAKE2b digest, as a fraction.
+    Source: spurious rewards as a control are from Shao et al. 2025, arXiv 2506.10947. Their scores are 0 or 1, from a
+    coin that is tossed anew each time. Here the score is the first 53 bits of a BLAKE2b digest, as a fraction.
     """
     return [
         _uniform(seed, problem, text) for problem, text in zip(problem_id, completion_texts(completions), strict=True)

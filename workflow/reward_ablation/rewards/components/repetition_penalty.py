@@ -23,13 +23,13 @@ def repetition_penalty(
     Parameters
     ----------
     ngram_size : int
-        Tokens of an n-gram. A completion with fewer tokens scores 0.
+        Number of tokens in an n-gram. A completion with fewer tokens scores 0.
     max_penalty : float
-        At most 0.
+        Factor of the formula and lower limit of the score; at most 0.
 
     Notes
     -----
     Source: Yeo et al. 2025, arXiv 2502.03373, appendix C.2. The paper places a penalty on each repeated token; Open-R1
-    and TRL give one score a completion. Computed by TRL's ``get_repetition_penalty_reward``.
+    and TRL give one score per completion. Computed by TRL's ``get_repetition_penalty_reward``.
     """
     return get_repetition_penalty_reward(ngram_size, max_penalty)(completion_ids)

@@ -21,7 +21,7 @@ Dtype = Literal["bfloat16", "float16", "float32"]
 
 @dataclass(frozen=True)
 class RewardModelSettings:
-    """The parameters of `reward_model`, by which a host opens the model."""
+    """The parameters of `reward_model`, with which the host opens the model."""
 
     model: str
     revision: str | None = None
@@ -32,7 +32,7 @@ class RewardModelSettings:
 
     @property
     def reference(self) -> str:
-        """What the host looks the model's folder up by: `id@commit` of a hub model, else the path of the folder."""
+        """Key of the model's folder in the host: `id@commit` of a hub model, else the path of the folder."""
         return self.model if self.revision is None else f"{self.model}@{self.revision}"
 
 
@@ -43,18 +43,18 @@ class ModelScores(NamedTuple):
     cut: int
 
 
-#: Scores completions: takes questions and completions of one batch, one of each for each score.
+#: Scores the completions of a batch: takes a question and a completion for each score.
 Scorer = Callable[[Sequence[str], Sequence[str]], ModelScores]
 
 
 class _Host:
-    """What runs reward models in this process. `rewards` itself imports no torch."""
+    """The function that runs reward models in this process, set from outside: `rewards` itself imports no torch."""
 
     open: Callable[[RewardModelSettings], Scorer] | None = None
 
 
 def open_models_with(opener: Callable[[RewardModelSettings], Scorer] | None) -> None:
-    """Have the reward models of this process opened by a function; None for no models.
+    """Set the function that opens the reward models of this process; None if the process runs no models.
 
     The function must return the same loaded model for the same settings. `models.reward_model` has such a function.
     """
@@ -62,7 +62,7 @@ def open_models_with(opener: Callable[[RewardModelSettings], Scorer] | None) -> 
 
 
 def opened(settings: RewardModelSettings) -> Scorer:
-    """The loaded model of some settings; StudyError where this process runs no models."""
+    """The loaded model for the given settings; StudyError if this process runs no models."""
     if _Host.open is None:
         raise StudyError("this program loads no reward models; call models.reward_model.host_reward_models first")
     return _Host.open(settings)
@@ -87,29 +87,29 @@ def reward_model(
     model : str
         A repository on the hub, or the path of a folder with a saved model.
     revision : str, optional
-        Full hash of a commit. A hub model needs one. A folder has none and counts by its content.
+        Full hash of a commit. A hub model needs a revision. A folder has none and counts by its content.
     max_length : int
-        Tokens of an input, at most. A longer input loses its beginning: most reward models read their score at the
-        last token, so that the end of the completion must stay. The metric `reward_model/cut/...` has the share of
-        cut inputs.
+        Largest number of tokens in an input. A longer input loses its beginning, because most reward models read their
+        score at the last token, and the end of the completion must stay. The metric `reward_model/cut/...` has the
+        share of cut inputs.
     batch_size : int
-        Inputs that the model reads at once. Another number changes the last bits of a score.
+        Number of inputs that the model reads at once. Another number changes the last bits of a score.
     dtype : str, optional
-        Of the weights; by default bfloat16 on CUDA, and float32 elsewhere.
+        Number type of the weights; by default bfloat16 on CUDA, and float32 elsewhere.
     label : str or int, optional
         Name or index of the label whose probability is the score; required where the model has several labels.
 
     Raises
     ------
     StudyError
-        The revision is no commit, or this process has no host for models.
+        The revision is not the full hash of a commit, or this process runs no models.
 
     Notes
     -----
-    The input is the conversation of the question and the completion, by the model's own chat template; without a
-    template, the question and the completion joined by a newline. A reward model that is trained on preferences gives
-    the log-odds of the model of Bradley and Terry (1952), up to a constant for each question: Ouyang et al. 2022, arXiv
-    2203.02155, section 3.5. The score is computed as TRL does it for a model in `reward_funcs`.
+    The input is the conversation of the question and the completion, in the model's own chat template. Without a
+    template, the input is the question and the completion joined by a newline. A reward model trained on preferences
+    gives the log-odds of the model of Bradley and Terry (1952), up to a constant for each question (Ouyang et al. 2022,
+    arXiv 2203.02155, section 3.5). The score is computed as TRL computes it for a model in `reward_funcs`.
     """
     settings = RewardModelSettings(model, revision, max_length, batch_size, dtype, label)
     if revision is not None and not _COMMIT.fullmatch(revision):
@@ -120,6 +120,6 @@ def reward_model(
     if not completions:
         return []
     scored = opened(settings)(question, completion_texts(completions))
-    if log_metric := columns.get("log_metric"):  # of the trainer
+    if log_metric := columns.get("log_metric"):  # passed by the trainer
         log_metric(f"reward_model/cut/{model}", scored.cut / len(completions))
     return [*scored.scores]

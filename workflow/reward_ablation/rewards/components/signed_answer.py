@@ -13,7 +13,7 @@ def signed_answer(completions: list[Completion], answer: list[str], **columns: A
     """1 if the last number in the last ``<answer>`` tag after ``</think>`` equals the gold, else -1.
 
     A number is an integer, a decimal or a fraction (``7/2``), with its sign. A percent sign after the number and words
-    around it do not count. No tag, or no number in the tag, is -1.
+    around it are ignored. A text without a tag, or without a number in the tag, scores -1.
 
     Notes
     -----

@@ -24,11 +24,15 @@ def soft_overlong(
     Parameters
     ----------
     max_completion_len : int
-        L_max. No completion is longer than the training setting `max_completion_length`: a larger value here never
-        reaches -1.
+        L_max. No completion is longer than the training setting `max_completion_length`: with a larger value here, no
+        completion scores -1.
     soft_punish_cache : int
-        L_cache, the tokens over which the punishment grows. With 0 there is a step from 0 to -1. A value above
-        `max_completion_len` would punish an empty completion: it is a StudyError.
+        L_cache, the number of tokens over which the punishment grows. With 0 the score jumps from 0 to -1.
+
+    Raises
+    ------
+    StudyError
+        `soft_punish_cache` is above `max_completion_len`: an empty completion would be punished.
 
     Notes
     -----

@@ -10,7 +10,7 @@ _TAGS = ("<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>")
 
 
 def tag_count(completions: list[Completion], **columns: Any) -> list[float | None]:
-    r"""0.25 for each of four tags that is there exactly once, each with its line breaks.
+    r"""0.25 for each of four tags that the text has exactly once, with the line breaks around it.
 
     The four are ``<think>\n``, ``\n</think>\n``, ``\n<answer>\n`` and ``\n</answer>``, in any order, with any text
     around them. Two tags that share one line break both count. Where the prompt itself ends in ``<think>``, the

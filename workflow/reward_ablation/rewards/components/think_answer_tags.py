@@ -16,7 +16,7 @@ def think_answer_tags(
 ) -> list[float | None]:
     """`well_formed` if the text is exactly ``<think>…</think><answer>…</answer>``, one pair of each, else `malformed`.
 
-    Nothing stands before, between or after the pairs, not even a line break. Inside them any text may stand, or none.
+    Nothing may stand before, between or after the pairs, not even a line break. Any text or none may stand inside them.
     Where the prompt itself ends in ``<think>``, or the tokenizer treats the tags as special tokens, the completion does
     not hold them and is always malformed. With the scores 1 and 0 the mean is the share of well-formed completions.
 
@@ -28,7 +28,7 @@ def think_answer_tags(
 
 
 def _is_exact(text: str) -> bool:
-    """Each tag once, and three of them in place: then the order of all four is given."""
+    """Whether each tag stands once, the text starts and ends with the outer tags, and the inner two are adjacent."""
     return (
         all(text.count(tag) == 1 for tag in _TAGS)
         and text.startswith("<think>")

@@ -19,10 +19,10 @@ def three_way_verifier(
     missing: FiniteFloat = -0.5,
     **columns: Any,
 ) -> list[float | None]:
-    r"""`correct` where the last box is right, `wrong` where it is not, `missing` where there is none or an empty one.
+    r"""`correct` where the last box is right, `wrong` where it is not, `missing` where there is no box or an empty one.
 
-    A box that is never closed is missing: the text was cut off before its answer. An answer that cannot be read, or
-    exceeds the grader's bounds, is wrong. By default a missing answer costs less than a wrong one.
+    A box that is never closed is missing: the text was cut off before its answer. An answer that cannot be read or
+    exceeds the grader's bounds is wrong. By default a missing answer costs less than a wrong answer.
 
     Notes
     -----

@@ -21,11 +21,13 @@ def token_length(
 
     Parameters
     ----------
-    target, width : float
-        In tokens, above 0.
+    target : float
+        Length with the best score, in tokens, above 0.
+    width : float
+        Distance from the target at which the score reaches 0, in tokens, above 0.
 
     Notes
     -----
-    Source: the length reward of rldynamics (`character_length`) in tokens, and with a width of its own.
+    Source: the length reward of rldynamics (`character_length`), here in tokens and with a width that can be set.
     """
     return [max(0.0, 1.0 - abs(len(ids) - target) / width) for ids in completion_ids]

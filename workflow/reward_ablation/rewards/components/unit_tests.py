@@ -1,4 +1,4 @@
-"""Programs by their tests."""
+"""Programs, scored by their tests."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def unit_tests(
     Parameters
     ----------
     column : str
-        The column of tests: for each completion a list of texts with asserts, or a list of
+        Column of tests: for each completion a list of texts with asserts, or a list of
         ``{"input": ..., "output": ...}`` for programs that read standard input and print.
     prefix_column : str, optional
-        A column of code that the program continues, such as HumanEval's prompt, the head of a function.
+        Column of code that the program continues, such as HumanEval's prompt, which is the head of a function.
     partial : bool
         Score the share of tests that pass.
     seconds : int
-        CPU time of a program for all its asserts, or for one input. Wall time is bounded by 4 times this plus 6 s.
+        CPU time of a program for all its asserts, or for one input. Wall time is limited to 4 times this plus 6 s.
     memory_mb : int
         Address space of a program in MiB.
 

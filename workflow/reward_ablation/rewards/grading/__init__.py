@@ -1,4 +1,4 @@
-"""Whether an answer is right: found in the text, spelled one way, compared exactly, and by a parser last."""
+"""Whether an answer is right: it is found in the text, brought to one spelling, and compared exactly or by a parser."""
 
 from reward_ablation.rewards.grading.extraction import extract, extract_lenient
 from reward_ablation.rewards.grading.grader import Grade, grade, grade_answer, grade_answers, grade_batch

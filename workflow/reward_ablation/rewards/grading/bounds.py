@@ -1,4 +1,4 @@
-"""What no parser is given: a completion is hostile input. The second defence is the worker's own bounds."""
+"""Answers that no parser may get, because a completion is hostile input. The worker's bounds are a second defence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FACTORIAL = re.compile(r"(\d+)[\s)}]*!")
 
 
 def is_malformed(answer: str) -> bool:
-    """Whether a text is no answer: too long or deep, unbalanced, broken UTF-8, control characters, too many digits."""
+    """Whether a text is too long, too deep, unbalanced, or has broken UTF-8, control characters or too many digits."""
     return (
         len(answer) > MAX_CHARACTERS
         or _CONTROL.search(answer) is not None
@@ -43,7 +43,7 @@ def is_too_costly(answer: str) -> bool:
 
 
 def _depth(text: str) -> int:
-    """Deepest nesting of brackets of any kind; -1 where braces do not balance (other brackets need not: [0, 1))."""
+    """Deepest nesting of brackets of any kind; -1 if braces do not balance (other brackets need not: [0, 1))."""
     depth = deepest = braces = 0
     for token in _BRACKET.findall(text):
         depth += 1 if token[-1] in "([{" or token == r"\langle" else -1

@@ -1,20 +1,20 @@
-r"""When two answers say the same: exact values first, then by their structure, and last expression by expression.
+r"""Whether two answers are equal: by their exact values, else by their structure, else expression by expression.
 
-Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). What is left
-goes to a function that the caller brings.
+Nothing here parses mathematics. Lists, sets, tuples and intervals are taken apart as text (`structure`). The remaining
+expressions go to a function that the caller provides.
 
-- Where only one of gold and answer has a percent sign, the sign may be left out: ``60\%`` is 60 and 0.6. In a list
+- If only one of gold and answer has a percent sign, the sign may be left out: ``60\%`` is 60 and 0.6. In a list
   the sign is left out of all numbers or of none.
 - A bare list ``1, 2`` and a set ``\{1, 2\}`` have no order. Repeated values count only in a bare list of several
   single values: ``1/2, 0.5`` is the list 0.5, 0.5.
 - ``(1, 2)`` and ``[1, 2]`` have an order, and their brackets count: a tuple is no set, ``(0, 1]`` is not ``[0, 1]``.
-  A list without brackets equals a tuple if its order is right, or that of its labels.
+  A list without brackets equals a tuple if its parts, or the labels of its parts, are in the right order.
 - ``1 \pm a`` is the list ``1 + a, 1 - a``; "and" and "or" are commas.
-- ``x = 5`` says 5 where the other answer is no equation, and ``2x = 10`` does not. Every side of a chain
-  ``AB = 2 + 3 = 5`` must be right, and the first side of ``2\pi \approx 6.28``. ``x \in S`` says S.
-- ``-2 \le x < 7`` is ``[-2, 7)`` where the other answer is an interval. A column vector is a tuple where the other
-  answer is a tuple, and a gold that is a column vector may be answered with a list of Python, ``[1, 2]``.
-- ``1101`` is ``1101_2`` where the gold says the base; ``3:30 pm`` is ``3:30`` and ``15:30``.
+- ``x = 5`` means 5 if the other answer is no equation; ``2x = 10`` does not. Every side of a chain ``AB = 2 + 3 = 5``
+  must be right, and so must the first side of ``2\pi \approx 6.28``. ``x \in S`` means S.
+- ``-2 \le x < 7`` is ``[-2, 7)`` if the other answer is an interval. A column vector is a tuple if the other answer
+  is a tuple, and a gold that is a column vector may be answered with a list of Python, ``[1, 2]``.
+- ``1101`` is ``1101_2`` if the gold states the base; ``3:30 pm`` is ``3:30`` and ``15:30``.
 - Words are compared as words: a parser would read them as products of variables.
 """
 
@@ -36,7 +36,7 @@ from reward_ablation.rewards.grading.exact import (
 from reward_ablation.rewards.grading.normalisation import comparison_key, is_prose
 from reward_ablation.rewards.grading.units import without_unit
 
-#: Whether two expressions are equal (gold, answer); None where that takes a parser.
+#: Whether two expressions are equal (gold, answer); None if only a parser can decide.
 Leaf = Callable[[str, str], bool | None]
 
 _BASED = re.compile(r"([A-F]*\d[0-9A-F]*) ?_ ?\{? ?(\d{1,2}) ?\}?")
@@ -50,16 +50,16 @@ MAX_PARTS = 60
 
 
 def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool | None:
-    """Whether two normalised answers are equal; None where only `leaf` could decide and returned None.
+    """Whether two normalised answers are equal; None if only `leaf` could decide and `leaf` returned None.
 
     Parameters
     ----------
     gold, answer : str
-        As `normalise` leaves them.
+        The two answers, as returned by `normalise`.
     leaf : callable (gold, answer) -> bool or None
-        Decides on what is neither a number nor taken apart here.
+        Decides on expressions that are neither numbers nor taken apart here.
     nested : bool
-        Whether they are parts of lists or sets, where 1 and {1} differ.
+        Whether the answers are parts of lists or sets, where 1 and {1} differ.
     """
     verdict = exactly_equal(gold, answer)
     if not verdict and not nested and _equal_but_for_percent(gold, answer):
@@ -88,7 +88,7 @@ def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool
 
 
 def exactly_equal(gold: str, answer: str) -> bool | None:
-    """Whether two answers are equal as strings or as rational numbers; None where they are neither."""
+    """Whether two answers are equal as strings or exact values; None if other comparisons must decide."""
     if answer == gold or comparison_key(answer) == comparison_key(gold):
         return True
     value, gold_value = exact_value(answer), exact_value(gold)
@@ -116,11 +116,11 @@ def _compare_single(gold: str, answer: str, leaf: Leaf) -> bool | None:
 
 
 def _differ_in_signs(gold: str, answer: str) -> bool:
-    """Whether two expressions differ in what the parser does not see: percent, primes, case, the order of names."""
+    """Whether two expressions differ in signs that the parser ignores: percent, primes, case, the order of names."""
     if any((sign in answer) != (sign in gold) for sign in ("%", _DOTS)) or gold.count("'") != answer.count("'"):
         return True
     if _TWO_SIGNS.match(answer) and not _TWO_SIGNS.match(gold):
-        return True  # --33 is a slip or a dash, and +-33 may stand for both signs
+        return True  # --33 is a slip or a dash, and +-33 may mean both signs
     if gold.count(":") > 1 or answer.count(":") > 1:
         return True  # the parser multiplies the parts of 1:2:3
     if bool(_INDEXED_NUMBER.search(gold)) != bool(_INDEXED_NUMBER.search(answer)):
@@ -132,7 +132,7 @@ def _differ_in_signs(gold: str, answer: str) -> bool:
 
 
 def _compare_approximation(gold: str, exact: str, approximate: list[str], leaf: Leaf) -> bool | None:
-    r"""``2\pi \approx 6.28``: what is approximated counts; where the gold is a decimal, also what it comes to."""
+    r"""``2\pi \approx 6.28``: the exact side counts. If the gold is a decimal, the approximate value counts too."""
     verdict, value = compare(gold, exact, leaf), exact_value(exact)
     if verdict and value is not None and value.denominator == 1:  # 4308 \approx 4873 is a guess
         return _compare_ordered([gold] * len(approximate), approximate, leaf)
@@ -148,13 +148,13 @@ def _compare_ordered(gold: list[str], answer: list[str], leaf: Leaf) -> bool | N
 
 
 def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeats: bool) -> bool | None:
-    """Match each part with an equal one. Equality is transitive, so the first equal part will do."""
+    """Match each part with an equal part. Equality is transitive, so that the first equal part suffices."""
     if repeats and len(gold) != len(answer):
         return False
     if max(len(gold), len(answer)) > MAX_PARTS:
         return sorted(map(comparison_key, gold)) == sorted(map(comparison_key, answer))
     verdicts = [[compare(expected, given, leaf, nested=True) for given in answer] for expected in gold]
-    if not repeats:  # as sets: each part has its like on the other side
+    if not repeats:  # as sets: each part must have an equal part on the other side
         lines = [*verdicts, *zip(*verdicts, strict=True)]
         found = [True if True in line else None if None in line else False for line in lines]
         return all_true(found)
@@ -169,7 +169,7 @@ def _compare_unordered(gold: list[str], answer: list[str], leaf: Leaf, *, repeat
 
 
 def all_true(verdicts: list[bool | None]) -> bool | None:
-    """False where one of the verdicts is False; else None where one is None."""
+    """False if a verdict is False; else None if a verdict is None; else True."""
     return False if False in verdicts else None if None in verdicts else True
 
 
@@ -182,14 +182,14 @@ def _alike(gold: str, answer: str) -> tuple[str, str]:
         both = structure.column_as_tuple(both[0]), structure.column_as_tuple(both[1])
     if structure.is_interval(both[0]) != structure.is_interval(both[1]):
         both = structure.as_interval(both[0]), structure.as_interval(both[1])
-    both = without_unit(both[0]), without_unit(both[1])  # a part of a list may have its own
+    both = without_unit(both[0]), without_unit(both[1])  # a part of a list may have its own unit
     names, bodies = zip(*(structure.labelled(text) for text in both), strict=True)
     other_names = None not in names and names[0] != names[1] and {*names} != {"y", "f(x)"}
     return both if other_names or any(structure.is_relation(body) for body in bodies) else bodies
 
 
 def _by_label(values: list[str]) -> list[str]:
-    """Parts of a tuple in the order of their labels, where all have one: y = 1, x = 2 is (2, 1)."""
+    """Parts of a tuple in the order of their labels, if all parts have different labels: y = 1, x = 2 is (2, 1)."""
     names = [structure.labelled(value)[0] for value in values]
     if None in names or len(set(names)) < len(names):
         return values
@@ -197,18 +197,18 @@ def _by_label(values: list[str]) -> list[str]:
 
 
 def _rounds_to(gold: str, gold_value: Fraction, answer: str, value: Fraction) -> bool:
-    """Whether one is a decimal with many digits and the other a fraction, which rounds to it."""
+    """Whether one answer is a decimal with many digits, and the other is a fraction that rounds to this decimal."""
     for text, rounded, other, exact in ((answer, value, gold, gold_value), (gold, gold_value, answer, value)):
         places = rounded_places(text)
         if places is not None and significant(other) is None:
-            if 10 ** exact.denominator.bit_length() % exact.denominator == 0:  # it could be written whole
+            if 10 ** exact.denominator.bit_length() % exact.denominator == 0:  # a finite decimal: no need to round it
                 return False
             return abs(rounded - exact) <= max(Fraction(10) ** -places / 2, abs(exact) / DOUBLE)
     return False
 
 
 def _equal_but_for_percent(gold: str, answer: str) -> bool:
-    """Whether one answer gives percentages, the other the same numbers without the sign: 60% where GSM8K has 60."""
+    """Whether both answers are the same numbers, with percent signs in one answer only: 60% where GSM8K has 60."""
     if ("%" in gold) == ("%" in answer):
         return False
     if any(exact_value(part) is None for text in (gold, answer) for part in structure.parts(text)[1]):
@@ -219,12 +219,12 @@ def _equal_but_for_percent(gold: str, answer: str) -> bool:
 
 
 def _compare_based(gold: str, answer: str) -> bool | None:
-    """Numerals with a base as subscript; None where the gold has none or the answer is no numeral."""
+    """Whether numerals with a base as subscript are equal; None if this comparison does not apply."""
     based, other = _BASED.fullmatch(gold), _BASED.fullmatch(answer)
     if based and other and based[2] != other[2]:
         try:
             return int(based[1], int(based[2])) == int(other[1], int(other[2]))
-        except ValueError:  # a base above 36, or a digit that it does not have
+        except ValueError:  # a base above 36, or a digit that the base does not have
             return False
     if based and (other or answer.isalnum()):
         return based[1].lstrip("0") == (other[1] if other else answer).lstrip("0")

@@ -1,8 +1,8 @@
-r"""The exact value of an answer that is one rational number. Nothing is evaluated: regular expressions and `Fraction`.
+r"""The exact value of an answer that is one rational number, by regular expressions and `Fraction`, without evaluation.
 
-Integers, decimals and repeating decimals, ``a/b``, ``\frac{a}{b}``, mixed numbers (``1\frac{1}{2}``, ``1 1/2``),
-``a \times 10^{n}``, ``1.5e3``, ``1.5 million``, "two", each with a sign before and a percent sign after. A comma
-between groups of three digits separates thousands; so does a space.
+These are integers, decimals and repeating decimals, ``a/b``, ``\frac{a}{b}``, mixed numbers (``1\frac{1}{2}``,
+``1 1/2``), ``a \times 10^{n}``, ``1.5e3``, ``1.5 million`` and "two". A sign may stand before each, and a percent sign
+after it. A comma or a space between groups of three digits separates thousands.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _WORDS = (
     "eighteen nineteen twenty"
 )
 _VALUES = {word: Fraction(value) for value, word in enumerate(_WORDS.split())}
-#: A decimal with so many digits is a value as a computer prints it: rounded.
+#: A decimal with at least this many significant digits counts as a rounded value that a computer printed.
 ROUNDED_DIGITS = 12
-#: A double can be off by one part in so many.
+#: A double can be wrong by one part in this number.
 DOUBLE = 10**15
 
 
@@ -44,13 +44,13 @@ def exact_value(normalised: str) -> Fraction | None:
 
 
 def decimal_comma(normalised: str) -> Fraction | None:
-    """Value of a number whose comma can only be a decimal one: 1000,99 or 2,5, but not 1,234."""
+    """Value of a number whose comma can only be a decimal comma: 1000,99 or 2,5, but not 1,234; else None."""
     match = _DECIMAL_COMMA.fullmatch(normalised)
     return Fraction(f"{match[1]}.{match[2]}") if match else None
 
 
 def significant(normalised: str) -> tuple[int, int] | None:
-    """Significant digits and decimal places, 3 and 4 for -0.0833 or 8.33e-2; None for what is no decimal."""
+    """Significant digits and decimal places, 3 and 4 for -0.0833 or 8.33e-2; None for an answer that is no decimal."""
     match = _PLAIN_DECIMAL.fullmatch(normalised)
     if match is None:
         return None
@@ -65,7 +65,7 @@ def rounded_places(normalised: str) -> int | None:
 
 
 def clock_seconds(normalised: str) -> set[int]:
-    """Seconds since midnight that a time of day can mean: of 8:34 there are two, of 20:34 and 8:34 pm one."""
+    """Seconds since midnight that a time of day can mean: two values for 8:34, one for 20:34 and for 8:34 pm."""
     match = _CLOCK.fullmatch(normalised)
     if match is None:
         return set()
@@ -110,6 +110,6 @@ def _ratio(whole: str | None, above_sign: str, above: str, below_sign: str, belo
     negative = (above_sign == "-") != (below_sign == "-")
     if whole is None:
         return (-numerator if negative else numerator) / denominator
-    # 2 3/2 and 2 (-1/2) are products if anything: not for this path to say.
+    # 2 3/2 and 2 (-1/2) are not mixed numbers. They may be products, which are not evaluated here.
     mixed = not above_sign and not below_sign and 0 < numerator < denominator
     return int(whole) + numerator / denominator if mixed else None

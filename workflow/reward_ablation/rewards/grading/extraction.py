@@ -1,4 +1,4 @@
-"""Where in a completion the answer stands: one rule per answer format, and no judgement of it."""
+"""Where in a completion the answer stands: one rule per answer format. Nothing here judges the answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from reward_ablation.system.errors import StudyError
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{|[-+]?\.?\d)")
 _BARE_BOX = re.compile(r"[-+]?[\d.,]*\d")
-#: Between boxes that give one answer together, "\\boxed{1}, \\boxed{2} and y = \\boxed{3}": no sentence, no paragraph.
+#: The text between boxes that form one answer, as in "\\boxed{1}, \\boxed{2} and y = \\boxed{3}": no sentence, and no
+#: empty line.
 _BETWEEN_BOXES = re.compile(
     r"(?!\s*\n\s*\n)(?:[ \t\n,;$&/]|\\(?:q?quad|[,;: ()\[\]\\])|(?:\\text\s?\{\s?,?\s?)?\b(?:and|or)\b(?:\s?\})?){0,20}"
     r"(?:[A-Za-z](?:_\{?\w\}?)?\s?=\s?[$\\(\[ ]{0,4})?"
@@ -25,21 +26,21 @@ _ANSWER_OPEN, _ANSWER_CLOSE = "<answer>", "</answer>"
 
 
 def extract(text: str, answer_format: str) -> str | None:
-    r"""Answer of a completion, by one format, exactly as it was written.
+    r"""Answer of a completion in one format, exactly as it was written.
 
     Parameters
     ----------
     text : str
-        Any text of any length; time is linear in it. Only the text after the last ``</think>`` counts, up to a
-        ``<think>`` that is never closed.
+        Any text; time is linear in its length. Only the text after the last ``</think>`` counts, up to a ``<think>``
+        that is never closed.
     answer_format : {"boxed", "hash", "final", "tag", "last_number"}
         - ``boxed``: the content of the last ``\boxed`` or ``\fbox`` that is not empty, with nested braces (``\{`` and
-          ``\}`` are no braces), or the number after a box without braces (``\boxed 2``). Where the last box is
-          never closed there is no answer: the text was cut off. Several boxes with only commas, "and", "or", space or
-          a label (``y =``) between them are one answer, the list of their contents: two guesses are not one answer.
+          ``\}`` are no braces), or the number after a box without braces (``\boxed 2``). If the last box is never
+          closed, there is no answer: the text was cut off. Several boxes with only commas, "and", "or", space or
+          a label (``y =``) between them are one answer, the list of their contents. Two guesses thus equal no one gold.
         - ``hash``: the rest of the line after the last ``####`` (five or more are no marker).
         - ``final``: the rest of the last line that starts with ``Final:``.
-        - ``tag``: between the last ``<answer>`` and the next ``</answer>``; an unclosed tag has no answer.
+        - ``tag``: the text between the last ``<answer>`` and the next ``</answer>``; an unclosed tag has no answer.
         - ``last_number``: the last number in the text, with sign, thousands separators, decimals, ``a/b``,
           ``\frac{a}{b}``, a mixed number (``1 1/2``), a dollar sign before and a percent sign after. Digits after a
           letter (``A2B``) are no number; digits after a Chinese or Japanese character are a number.
@@ -47,12 +48,12 @@ def extract(text: str, answer_format: str) -> str | None:
     Returns
     -------
     str or None
-        Stripped; a part of the text, except for a list of boxes. None where there is no answer or an empty one.
+        A part of the text, stripped, or the list of several boxes. None if there is no answer or an empty one.
 
     Raises
     ------
     StudyError
-        An unknown format.
+        The format is unknown.
     """
     if answer_format not in _EXTRACTORS:
         raise StudyError(f"answer_format: unknown format {answer_format!r}; formats here: {', '.join(_EXTRACTORS)}")
@@ -61,17 +62,18 @@ def extract(text: str, answer_format: str) -> str | None:
 
 
 def last_box(text: str) -> str | None:
-    r"""Content of the last ``\boxed`` or ``\fbox`` alone, as the golds of MATH are; None where it is empty."""
+    r"""Content of the last ``\boxed`` or ``\fbox`` alone, as MATH takes its golds; None if it is missing or empty."""
     box = last_match(_BOX, text)
     return (_content(text, box.end())[1] or "").strip() or None if box else None
 
 
 def extract_lenient(text: str) -> str | None:
-    r"""Answer by the first of boxed, hash, tag and final that finds one, else what prose states, else the last number.
+    r"""Answer by the first of boxed, hash, tag and final that finds one, else the answer that the prose gives.
 
     Prose states an answer after "answer is" or "answer:" (`prose.stated_answer`). Without a statement the answer is
-    the last formula, or the last number where one follows the formula. A formula stands in ``$...$``, ``$$...$$``,
-    ``\(...\)`` or ``\[...\]``, near the end. A dollar sign before a space or after which a digit follows is money.
+    the last formula, or the last number if a number follows the formula. A formula stands in ``$...$``, ``$$...$$``,
+    ``\(...\)`` or ``\[...\]``, near the end. An opening dollar sign before a space, or a closing one before a digit,
+    means money.
     """
     marked = (extract(text, name) for name in ("boxed", "hash", "tag", "final"))
     said = after_thinking(text)
@@ -94,12 +96,12 @@ def thinking_end(text: str) -> int:
 
 
 def bare_gold(gold: str) -> str:
-    """A gold without the box or the ``####`` that it may come in."""
+    """A gold without the box or the ``####`` around it, if there is one."""
     return extract(gold, "boxed") or extract(gold, "hash") or gold
 
 
 def answer_end(text: str, opened: int, answer_format: str) -> int:
-    """Index after the answer of a marker that ends at `opened`, with the brace or tag that closes it."""
+    """Index after the answer, with its closing brace or tag, of a marker that ends at `opened`."""
     if answer_format == "boxed":
         return _content(text, opened)[0]
     if answer_format == "tag":
@@ -108,7 +110,7 @@ def answer_end(text: str, opened: int, answer_format: str) -> int:
 
 
 def _closing_brace(text: str, opening: int) -> int | None:
-    """Index of the brace that closes the one at `opening`, or None; a backslash hides the character after it."""
+    """Index of the brace that closes the brace at `opening`, or None; a brace after a backslash does not count."""
     depth = 0
     for match in _BRACE.finditer(text, opening):
         depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -122,7 +124,7 @@ def _boxed(text: str) -> str | None:
     if not boxes:
         return None
     answers: list[str] = []
-    start = len(text)  # of the box after this one
+    start = len(text)  # start of the box after the current one
     for box in reversed(boxes):
         end, content = _content(text, box.end())
         if content is None or (answers and not _BETWEEN_BOXES.fullmatch(text, end, start)):
@@ -134,7 +136,7 @@ def _boxed(text: str) -> str | None:
 
 
 def _content(text: str, start: int) -> tuple[int, str | None]:
-    """End and content of the box whose marker ends at `start`; None where it is never closed."""
+    """End and content of the box whose marker ends at `start`; the content is None if the box is never closed."""
     if text[start] != "{":
         number = _BARE_BOX.match(text, start)
         return (number.end(), number[0]) if number else (start, None)

@@ -1,7 +1,7 @@
-r"""Whether a completion's answer is right, and if that cannot be said, why.
+r"""Whether a completion's answer is right; if this cannot be decided, the status says why.
 
-Most answers are settled in this process: equal strings after normalisation, or two rational numbers compared exactly.
-The rest goes to math-verify in a process of its own (`supervisor`), which starts with the first such answer.
+Most answers are decided in this process: as equal strings after normalisation, or as two rational numbers compared
+exactly. The rest goes to math-verify in a separate process (`supervisor`), which starts with the first such answer.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Grade:
     """Verdict on one completion, with the answer as it was written.
 
     - correct, wrong: the answer was read and compared with the gold.
-    - unparseable: there is no answer in the asked format, or none that can be read.
-    - timeout: the comparison would exceed, or exceeded, the bounds on time and memory.
-    - error: no verdict, through no fault of the answer (an empty gold, a worker that was killed twice).
+    - unparseable: there is no answer in the requested format, or the answer cannot be read.
+    - timeout: the comparison exceeded, or would exceed, the limits on time and memory.
+    - error: there is no verdict, through no fault of the answer (an empty gold, a worker that was killed twice).
     """
 
     status: Status
@@ -49,7 +49,7 @@ def grade(completion: str, gold: str, answer_format: str = "boxed") -> Grade:
     Raises
     ------
     StudyError
-        An unknown answer format.
+        The answer format is unknown.
     RuntimeError
         math-verify is needed and cannot be started.
     """
@@ -63,21 +63,25 @@ def grade_batch(
 
     Parameters
     ----------
+    completions, golds : sequence of str
+        The completions and, in the same order, the right answers.
+    answer_format : str
+        Where the answer stands in a completion.
     workers : int, optional
-        Answers that math-verify judges at once, each in a process of its own; default the number of CPUs, at most 4.
-        The verdicts do not depend on it.
+        Number of answers that math-verify judges at once, each in its own process; default the number of CPUs, at
+        most 4. The verdicts do not depend on this number.
     """
     answers = [extract(completion, answer_format) for completion in completions]
     return grade_answers(answers, golds, workers)
 
 
 def grade_answer(answer: str | None, gold: str) -> Grade:
-    """Compare an extracted answer with the gold; None is unparseable."""
+    """Compare an extracted answer with the gold; the answer None is unparseable."""
     return grade_answers([answer], [gold], workers=1)[0]
 
 
 def grade_answers(answers: Sequence[str | None], golds: Sequence[str], workers: int | None = None) -> list[Grade]:
-    """Compare extracted answers with their golds; as `grade_batch`."""
+    """Compare extracted answers with their golds; see `grade_batch` for `workers`."""
     statuses = [_without_parser(answer, gold) for answer, gold in zip(answers, golds, strict=True)]
     pairs = [
         (gold, answer)
@@ -93,7 +97,7 @@ def grade_answers(answers: Sequence[str | None], golds: Sequence[str], workers: 
 
 
 def _without_parser(answer: str | None, gold: str) -> Status | None:
-    """Status of an answer that needs no parser; None where it does."""
+    """Status of an answer that needs no parser; None if the answer needs the parser."""
     if answer is None or is_malformed(answer):
         return "unparseable"
     if len(answer) > MAX_HERE and answer != gold:

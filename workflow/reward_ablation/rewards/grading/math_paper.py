@@ -6,20 +6,20 @@ code, so that an error in one is not an error in both. Many published numbers re
 
 - Strings are compared, never values: 0.25 is not ``\frac{1}{4}``, and 1,000 is not 1000. The one
   exception is 0.5, which is ``\frac{1}{2}``.
-- The order of a list counts; so does everything that is not named below, a plain dollar sign included.
-- A percent sign goes, so that ``10\%`` is 10 and not 1/10.
-- What follows ``\text{`` and a blank is a unit and goes; a unit written otherwise stays.
-- A left-hand side goes with at most two characters, the blank before the sign among them: ``k = 5``.
+- The order of a list counts, and so does everything that is not named below, even a plain dollar sign.
+- A percent sign is removed, so that ``10\%`` is 10 and not 1/10.
+- Everything after ``\text{`` and a blank is a unit and is removed; a unit written otherwise stays.
+- A left-hand side is removed if it has at most two characters, counting the blank before the sign: ``k = 5``.
 - ``\frac12`` and ``\frac1{2}`` are completed, ``\frac{1}2`` is not; ``\sqrt[3]{2}`` is mangled, the same way each time.
-- ``\left`` goes as text, out of ``\leftarrow`` too.
-- Where a rule cannot be applied (two units, a root of nothing), the two answers must be the same string as they stand.
+- ``\left`` is removed as text, also from ``\leftarrow``.
+- If a rule cannot be applied (two units, a root of nothing), the two answers must be the same string as written.
 """
 
 from __future__ import annotations
 
 import re
 
-#: The longest gold of MATH train has 159 characters. Longer texts than this are compared as they stand.
+#: Longer texts are compared as written. The longest gold of MATH train has 159 characters.
 MAX_CHARACTERS = 2000
 
 #: Applied from first to last.
@@ -49,7 +49,7 @@ _QUOTIENT = re.compile(f"{_INTEGER}/{_INTEGER}")
 def equivalent(answer: str, gold: str) -> bool:
     """Whether an extracted answer is the gold by the rules of the MATH paper; time is linear in the texts.
 
-    Where one of them cannot be normalised, the strings are compared as they stand.
+    If one of them cannot be normalised, the strings are compared as written.
     """
     rewritten, rewritten_gold = _rewritten(answer), _rewritten(gold)
     if rewritten is None or rewritten_gold is None:
@@ -58,13 +58,13 @@ def equivalent(answer: str, gold: str) -> bool:
 
 
 def normalise(text: str) -> str:
-    """An answer in the spelling of the MATH paper; as it stands, where a rule cannot be applied or it is too long."""
+    """An answer in the spelling of the MATH paper; as written, if a rule cannot be applied or the text is too long."""
     rewritten = _rewritten(text)
     return text if rewritten is None else rewritten
 
 
 def _rewritten(text: str) -> str | None:
-    """The normalised text; None where the published rules fail."""
+    """The normalised text; None if the published rules fail or the text is too long."""
     if len(text) > MAX_CHARACTERS:
         return None
     text, *units = _replaced(text, _BEFORE_UNITS).split(_UNIT)
@@ -90,7 +90,7 @@ def _without_left_hand_side(text: str) -> str:
 
 
 def _with_written_out_fractions(text: str) -> str | None:
-    r"""Braces around single characters after ``\frac``; 0.5 and a quotient of two integers as a ``\frac``."""
+    r"""Put braces around single characters after ``\frac``, and write 0.5 and a quotient of integers as a ``\frac``."""
     unfinished = _UNFINISHED_FRACTION.search(text)
     if unfinished and not unfinished[1]:
         return None

@@ -1,9 +1,9 @@
-r"""One way to write an answer, which equal answers share more often than not.
+r"""A canonical form of an answer, which most equal answers share.
 
-- One spelling of LaTeX, without decoration (`spelling`); no unit where it is clear-cut (`units`).
-- A percent sign stays, for `comparison`. ``\text{}`` goes, its words stay.
+- LaTeX gets one spelling, without decoration (`spelling`). Clear-cut units are removed (`units`).
+- A percent sign stays, for `comparison`. ``\text{}`` is removed, and its words stay.
 - Words for a symbol become the symbol: "no solution" is ``\emptyset``.
-- A choice is its letter: ``(B)``, ``B. 12`` and ``\text{Option B}`` are ``B``.
+- A choice becomes its letter: ``(B)``, ``B. 12`` and ``\text{Option B}`` are ``B``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _TEXT_WORD = re.compile(rf"\$?{TEXT_COMMAND} ?\{{ ?[A-Za-z][A-Za-z. ]+\}}\$?")
 _CONJUNCTION = re.compile(rf"{TEXT_COMMAND} ?\{{ ?,? ?(and|or) ?\}}")
 _TEXT = re.compile(rf"{TEXT_COMMAND} ?\{{([^{{}}]*)\}}")
 _CHOICE = re.compile(r"\(?([A-J])\)|(?:[Oo]ption|[Cc]hoice|[Aa]nswer) \(?([A-J])\)?|([A-J])[.:)] (.+)|\(([A-J])\) (.+)")
-#: ASCII, since Chinese and Japanese text has no space around a letter: "B. 或C" names two.
+#: ASCII only, because Chinese and Japanese text has no space around a letter: "B. 或C" names two choices.
 _OTHER_CHOICE = re.compile(r"\b(?:and|or|not)\b|[,/&]|\([A-J]\)|\b[B-J]\b", re.ASCII)
-#: Words that models box for a symbol: "No real solutions", "No solution exists", "all real numbers", "infinitely many".
+#: Words that models box instead of a symbol: "No real solutions", "No solution exists", "infinitely many".
 _SYNONYMS = {
     r"(?:there (?:is|are) )?no (?:real )?solutions?(?: exists?)?": r"\emptyset",
     r"all real numbers": r"\mathbb{R}",
@@ -32,11 +32,11 @@ _ARTICLE = re.compile(r"^(?:an?|[Tt]he) (?=[A-Za-z]{3})")
 
 
 def normalise(text: str) -> str:
-    """Canonical form of an extracted answer of bounded length, still LaTeX that a parser can read; may be empty.
+    """Canonical form of an extracted answer of bounded length. It is LaTeX that a parser can read, and may be empty.
 
-    Normalising twice changes nothing more for the answers of MATH and GSM8K.
+    For the answers of MATH and GSM8K, normalising twice gives the same as normalising once.
     """
-    if match := _PLAIN_NUMBER.fullmatch(text):  # most answers of GSM8K: none of the rules below has more to say
+    if match := _PLAIN_NUMBER.fullmatch(text):  # most answers of GSM8K: none of the rules below applies
         return match[1] + (match[2] or "")
     text = without_unit(spelled(text))
     text = _TEXT.sub(r"\1", _CONJUNCTION.sub(r" \1 ", text))
@@ -46,7 +46,7 @@ def normalise(text: str) -> str:
 
 
 def _choice(text: str) -> str | None:
-    """Letter of one choice, with or without the text of the choice; None for anything else, such as two choices."""
+    """Letter of a choice that stands alone or with its text; None for anything else, such as two choices."""
     match = _CHOICE.fullmatch(text)
     if match is None:
         return None
@@ -56,9 +56,9 @@ def _choice(text: str) -> str | None:
 
 
 def comparison_key(normalised: str) -> str:
-    """Key that only equal answers share: without spaces, and without braces around a single character.
+    """Key that only equal answers share: the answer without spaces, and without braces around a single character.
 
-    A space between two digits stays, since ``1 1/2`` is not ``11/2``. The case of letters counts (AB is not ab), the
+    A space between two digits stays, because ``1 1/2`` is not ``11/2``. The case of letters counts (AB is not ab), the
     case of words does not.
     """
     key = re.sub(r" (?!\d)|(?<!\d) ", "", normalised)
@@ -78,5 +78,5 @@ def is_prose(normalised: str) -> bool:
 
 
 def is_word(text: str) -> bool:
-    r"""Whether an answer as written is only words in ``\text{}``, and so no product of variables."""
+    r"""Whether an answer, as written, has only words in ``\text{}`` and is therefore no product of variables."""
     return _TEXT_WORD.fullmatch(text.strip()) is not None

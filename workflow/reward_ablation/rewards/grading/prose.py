@@ -1,7 +1,7 @@
-"""Answers in prose: the last number, the last formula, and what a sentence such as "The answer is 42" states.
+"""Answers in prose: the last number, the last formula, and the statement of a sentence such as "The answer is 42".
 
-Real answers needed these patterns; a comment or a row of the tests names the answer. Each pattern has bounds, so that
-the time is linear in the length of any text.
+Each pattern was needed for a real answer, which a comment or a row of the tests quotes. Each pattern has bounds, so
+that the time is linear in the length of any text.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ _MOST_STATEMENTS = 20
 _LEAD = re.compile(
     r"[\s*\"\u201c]{0,6}(?:(?:approximately|therefore|option|choice)[ ,:]{1,2})?[*\"\u201c]{0,3}", re.IGNORECASE
 )
-#: With its scale: "The answer is 131.3 thousand euros." (Bard)
+#: A number with its scale: "The answer is 131.3 thousand euros." (Bard)
 _STATED_NUMBER = re.compile(
     rf"{_NUMBER}(?:\s(?:dozen|hundred|thousand|million|billion|trillion|percent)s?(?![A-Za-z]))?", re.VERBOSE
 )
 _STATED_CHOICE = re.compile(r"\([A-J]\)|[A-J](?=[.,:;*\"<\u3002\uff0c]|\s?\(|[ \t]{0,9}(?:\n|$))")
 _BETWEEN_STATED = re.compile(r"\s?(?:,\s?(?:(?:and|or)\s)?|;\s?|[、\uff0c和或])|\s(?:and|or)\s")
-#: A number that goes on is part of something else: 3 + 4 = 7, $3.00 x 6, 2x, 3:30, 5!, 41 | 42.
+#: The continuation of a number that is part of a longer expression: 3 + 4 = 7, $3.00 x 6, 2x, 3:30, 5!, 41 | 42.
 _GOES_ON = re.compile(
     r"[A-Za-z(^_!]|\s?\\|:\d|\s?(?:[?|]{1,3}|\.\.\.)?\s?\d|\s?(?:[-+*/\u00d7\u00f7=<>\u2248\u2013]|(?<=\s)x)(?=\s?[\d$\\(.])"
 )
-#: One word after a number, as it is written for a unit: 5 cm^2, 30 km/h.
+#: One word after a number, written like a unit: 5 cm^2, 30 km/h.
 _WORD_AFTER = re.compile(r"\*{0,2}\s?([A-Za-z/]{1,20})(?:\^?\{?[23]\}?)?(?![A-Za-z])")
 _LIST_MARK = re.compile(r"[.)]\s{1,3}\S")
 _OR = r"(?:(?<![A-Za-z])or(?![A-Za-z])|或)"
@@ -74,13 +74,13 @@ _WORDS = re.compile(
 
 
 def last_number(text: str) -> str | None:
-    """The last number of a text, as `extraction.extract` describes it; None without one."""
+    """The last number of a text, as `extraction.extract` describes it; None if there is no number."""
     number = last_match(_LAST_NUMBER, text)
     return number[0].strip() if number else None
 
 
 def last_formula_or_number(text: str) -> str | None:
-    """The last formula near the end of a text, or the last number where one follows it."""
+    """The last formula near the end of a text, or the last number if a number follows the formula."""
     tail = text[-FORMULA_TAIL:]
     formula = last_match(_FORMULA, tail)
     number = last_number(text)
@@ -91,15 +91,15 @@ def last_formula_or_number(text: str) -> str | None:
 
 
 def stated_answer(text: str) -> str | None:
-    """What the last sentence of the kind "The answer is 42" states, of the last twenty such sentences near the end.
+    """The statement of the last sentence such as "The answer is 42", among the last twenty of them near the end.
 
     Returns
     -------
     str or None
-        One or several formulae or numbers with their scale words ("5 million"), or the letter of a choice; where no
-        sentence states any of these, up to three words that end their sentence. A guess between two ("41 eggs or 42
-        eggs") is returned whole, so that it equals neither. None where nothing is stated, or where the number is the
-        start of an expression (3 + 4 = 7) or of words that change it ("7 squared").
+        One or several formulae, or numbers with their scale words ("5 million"), or the letter of a choice. If no
+        sentence states any of these: up to three words that end their sentence. A guess between two numbers ("41 eggs
+        or 42 eggs") is returned whole, so that it equals neither. None if nothing is stated, or if the number begins
+        an expression (3 + 4 = 7) or is followed by a word that changes it ("7 squared").
     """
     text = text[-STATEMENT_TAIL:]
     statements = list(reversed(deque(_STATEMENT.finditer(text), maxlen=_MOST_STATEMENTS)))
@@ -111,7 +111,7 @@ def stated_answer(text: str) -> str | None:
 
 
 def _value_after(text: str, statement: re.Match[str]) -> str | None:
-    """Formula, numbers or choice after a statement; empty where a number there is no answer, None where none is."""
+    """Formula, numbers or choice after a statement; empty if the number there is no answer, None if there is none."""
     start = _start(text, statement)
     if choice := _STATED_CHOICE.match(text, start):
         other = _OTHER_CHOICE.match(text, choice.end())
@@ -136,7 +136,7 @@ def _value_after(text: str, statement: re.Match[str]) -> str | None:
 
 
 def _words_after(text: str, statement: re.Match[str]) -> str | None:
-    """A few words on the statement's own line; after a colon, where whole solutions may follow, all of that line."""
+    """A few words on the statement's own line. After a colon, where solutions may follow, they must end the line."""
     start = _start(text, statement)
     words = None if "\n" in text[statement.end() : start] else _WORDS.match(text, start)
     if words is None:
@@ -155,11 +155,11 @@ def _formula_or_number(text: str, start: int) -> re.Match[str] | None:
 
 
 def _content(found: re.Match[str]) -> str:
-    """What stands in a formula; a number as it is."""
+    """The content of a formula; a number as it is."""
     return next((group for group in found.groups() if group is not None), found[0]).strip()
 
 
 def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """The last match of a pattern in a text."""
+    """The last match of a pattern in a text; None if there is no match."""
     last = deque(pattern.finditer(text), maxlen=1)
     return last[0] if last else None

@@ -1,4 +1,4 @@
-"""The status of an answer against a gold. The worker brings a parser to it; the calling process has none."""
+"""The status of an answer, compared with a gold. Only the worker passes a parser; the calling process has none."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
     Parameters
     ----------
     gold : str
-        Bare, in a box, or after ``####``.
+        The right answer: bare, in a box, or after ``####``.
     answer : str
-        As extracted, of bounded length.
+        The extracted answer, of bounded length.
     leaf : callable (gold, answer) -> bool or None
-        Compares what takes a parser (`comparison.compare`). It never gets a costly answer.
+        Compares expressions that need a parser (`comparison.compare`). It never gets a costly answer.
 
     Returns
     -------
     str or None
-        None where `leaf` returned None.
+        None if `leaf` returned None.
     """
     expected, given = _normalised_gold(gold), normalise(answer)
     if not expected:
@@ -45,7 +45,7 @@ def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
     words = is_word(gold) or is_word(answer)
 
     def bounded(gold: str, answer: str) -> bool | None:
-        if words:  # words that differ as strings differ
+        if words:  # words are equal only if their strings are equal
             return False
         if is_too_costly(answer):
             raise _TooCostly

@@ -1,9 +1,9 @@
 r"""LaTeX in one spelling.
 
-Dollar signs, ``\left`` and ``\right``, spacing, style and colour commands, Markdown stars and a trailing stop go.
-``\dfrac`` and ``\frac12`` become ``\frac{1}{2}``, ``\sqrt3`` becomes ``\sqrt{3}``; ``√3``, ``½``, ``x²``,
-``2sqrt(3)``, ``3*x**2``, ``pi`` become LaTeX. Words before an answer ("The answer is") go; words after it are for
-`units`. Callers bound the length of the text first (`bounds.is_malformed`).
+Dollar signs, ``\left`` and ``\right``, spacing, style and colour commands, Markdown stars and a trailing stop are
+removed. ``\dfrac`` and ``\frac12`` become ``\frac{1}{2}``, ``\sqrt3`` becomes ``\sqrt{3}``; ``√3``, ``½``, ``x²``,
+``2sqrt(3)``, ``3*x**2``, ``pi`` become LaTeX. Words before an answer ("The answer is") are removed; `units` removes
+words after it. Callers bound the length of the text first (`bounds.is_malformed`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PLAIN_DIGITS = str.maketrans(_SUPERSCRIPTS + _SUBSCRIPTS, "0123456789+-n0123456
 _VULGAR = {"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5"}
 _VULGAR |= {"⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8"}
 
-#: Characters that become one other character each, and characters that go.
+#: Characters that become one other character each, and characters that are removed.
 _ONE_TO_ONE = str.maketrans(
     "\u2212\u2010\u2011\u2013\u2044\u00f7\u2215\u2236\u2032\u2019\uff05\uff0e\u20ac\u00a3",
     "----///:''%.$$",
@@ -30,7 +30,7 @@ TEXT_COMMAND = (
     r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|boldsymbol|bm|underline"
     r"|mbox|rm|bf)"
 )
-#: A command after two backslashes is one that was escaped twice: a new row of a matrix does not begin so.
+#: Two backslashes before one of these commands mean an escaped backslash, because no new row of a matrix begins so.
 _ESCAPED_COMMAND = (
     r"(?<!\\)\\\\(?=(?:[dt]?frac|sqrt|text|mathrm|boxed|left|right|cdot|times|pi|infty|leq?|geq?|neq?|cup|cap|in|begin|end)"
     r"(?![a-zA-Z]))"
@@ -126,21 +126,21 @@ def spelled(text: str) -> str:
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     if r"\begin" not in text:
-        text = text.replace("&", "")  # of an environment that is gone
+        text = text.replace("&", "")  # left over from a removed environment
     if r"\circ" in text:
         text = _without_degrees(text)
     return " ".join(_INTRODUCTION.sub("", text).split()).rstrip(" .,;:")
 
 
 def _without_degrees(text: str) -> str:
-    """An angle without its degree sign, in a trigonometric function as radians; a temperature without its scale."""
+    """The text without degree signs and scales of temperature; angles of trigonometric functions become radians."""
     if _TRIGONOMETRIC.search(text):
         return _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
     return _DEGREES.sub("", text)
 
 
 def _without_unicode(text: str) -> str:
-    """Mathematical characters as LaTeX; what has none stays."""
+    """The text with mathematical characters as LaTeX; other characters stay."""
     text = re.sub(f"[{_SUPERSCRIPTS}]+", lambda digits: f"^{{{digits[0].translate(_PLAIN_DIGITS)}}}", text)
     text = re.sub(f"[{_SUBSCRIPTS}]+", lambda digits: f"_{{{digits[0].translate(_PLAIN_DIGITS)}}}", text)
     text = re.sub(f"(\\d?) ?([{''.join(_VULGAR)}])", lambda match: f"{match[1]} {_VULGAR[match[2]]}".lstrip(), text)

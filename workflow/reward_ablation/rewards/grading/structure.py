@@ -1,4 +1,4 @@
-r"""How an answer is built, read from its text: lists and brackets, sides of a relation, labels, intervals."""
+r"""The structure of an answer, read from its text: lists and brackets, sides of a relation, labels, intervals."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _COLUMN = re.compile(r"\\begin ?\{[pb]matrix\}([^&]*)\\end ?\{[pb]matrix\}")
 def parts(text: str) -> tuple[str, list[str]]:
     r"""Outer brackets and comma-separated parts of an answer; there is at least one part.
 
-    Without brackets around all of it, the brackets are "". ``\{`` and ``{`` are "{}", angles are "()". Commas between
-    digits of a bare number separate thousands.
+    If no brackets enclose the whole answer, the brackets are "". ``\{`` and ``{`` give "{}", angles give "()". Without
+    outer brackets, commas before groups of three digits separate thousands.
     """
     if match := _SYSTEM.fullmatch(text):
         return "", [row.strip(" ,;&") for row in match[1].split(r"\\") if row.strip(" ,;&")] or [text]
@@ -50,7 +50,7 @@ def parts(text: str) -> tuple[str, list[str]]:
 
 
 def outer_brackets(text: str) -> tuple[str, str] | None:
-    """The bracket that opens a text and the one that closes it, if they enclose all of it."""
+    """The opening and closing bracket of a text if they enclose all of it, else None."""
     tokens = _TOKEN.finditer(text)
     first = next(tokens, None)
     if first is None or first.start() > 0 or first[0] not in _OPENING:
@@ -66,7 +66,7 @@ def outer_brackets(text: str) -> tuple[str, str] | None:
 
 
 def sides(text: str, relation: str) -> list[str]:
-    """What stands between the signs of a relation, outside of brackets."""
+    """The texts between the signs of a relation; signs inside brackets do not count."""
     return _between(text, [token for token in _top_level(text) if token[0] == relation])
 
 
@@ -81,13 +81,13 @@ def is_name(text: str) -> bool:
 
 
 def labelled(text: str) -> tuple[str | None, str]:
-    """Name and value of an answer such as ``x = 5``; the name is None where there is none."""
+    """Name and value of an answer such as ``x = 5``; the name is None if the answer has no name."""
     match = _LABEL.match(text)
     return (match[1].replace(" ", ""), text[match.end() :]) if match else (None, text)
 
 
 def is_interval(text: str) -> bool:
-    r"""Whether an answer is written as an interval or a union of them; ``x \in`` may precede it."""
+    r"""Whether an answer is written as an interval or a union of intervals; ``x \in`` may precede it."""
     match = _LABEL.match(text)
     text = text[match.end() :] if match and match[2] != "=" else text
     return r"\cup" in text or text[:1] in ("(", "[")
@@ -135,7 +135,7 @@ def _interval(text: str) -> str | None:
 
 
 def _split(text: str, *, thousands: bool) -> list[str]:
-    """Parts between the commas, semicolons and conjunctions that stand outside of all brackets."""
+    """Parts between the commas, semicolons and conjunctions outside all brackets."""
     separators = [token for token in _top_level(text) if token[0] in (",", ";", "and", "or")]
     if thousands:
         separators = [token for token in separators if not _separates_thousands(text, token)]
@@ -148,7 +148,7 @@ def _separates_thousands(text: str, token: re.Match[str]) -> bool:
 
 
 def _top_level(text: str) -> Iterator[re.Match[str]]:
-    """Tokens of a text that stand outside of all brackets."""
+    """Tokens of a text outside all brackets."""
     depth = 0
     for token in _TOKEN.finditer(text):
         change = _DEPTH.get(token[0], 0)
@@ -158,7 +158,7 @@ def _top_level(text: str) -> Iterator[re.Match[str]]:
 
 
 def _between(text: str, tokens: Iterable[re.Match[str]]) -> list[str]:
-    """What stands before, between and after tokens, stripped."""
+    """The texts before, between and after tokens, stripped."""
     ends = [0, *(position for token in tokens for position in token.span()), len(text)]
     return [text[start:end].strip() for start, end in zip(ends[::2], ends[1::2], strict=True)]
 

@@ -1,7 +1,8 @@
-"""Keeps the process that asks math-verify: starts it when first needed, bounds it, kills and replaces it.
+"""Manages the worker process that runs math-verify: starts it when first needed, limits it, kills and replaces it.
 
-The process is a fresh interpreter: the caller may hold a GPU or threads, which a fork would share; multiprocessing's
-spawn would import the caller's main module again; and a pool of `concurrent.futures` never ends a worker that hangs.
+The worker is a fresh interpreter, for three reasons. The caller may hold a GPU or threads, which a fork would share.
+multiprocessing's spawn would import the caller's main module again. A pool of `concurrent.futures` never ends a worker
+that hangs.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from reward_ablation.rewards.grading.settling import Status
 
 START_SECONDS = 120.0  # imports on a busy network file system
 REPLY_SECONDS = 4 * worker.WALL_SECONDS  # for a worker that cannot end an answer itself
-BATCH = 256  # answers in one request
-CACHE = 1 << 14  # verdicts that are kept
+BATCH = 256  # most answers in one request
+CACHE = 1 << 14  # most verdicts that are kept
 
 Pair = tuple[str, str]  # gold, answer
 
 
 class MathWorker:
-    """A worker process, for all threads of this process; a forked child starts a worker of its own."""
+    """A worker process for all threads of this process. A forked child starts another worker."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,11 +47,17 @@ class MathWorker:
         return self._process.pid if self._process else None
 
     def judge(self, pairs: Sequence[Pair], at_once: int) -> list[Status]:
-        """Statuses of extracted answers by math-verify, in the order of the pairs of gold and answer.
+        """Statuses of extracted answers by math-verify, in the order of the pairs.
 
-        timeout: the bound on CPU time, memory or wall time was reached. error: two processes were ended by something
-        else before they replied. `at_once` answers are judged at once, each in a process of its own; the statuses do
-        not depend on it.
+        The status timeout means that the limit on CPU time, memory or wall time was reached. The status error means
+        that two processes were ended by something else before they replied.
+
+        Parameters
+        ----------
+        pairs : sequence of (str, str)
+            Gold and answer.
+        at_once : int
+            Number of answers that are judged at once, each in its own process. The statuses do not depend on it.
 
         Raises
         ------
@@ -62,7 +69,7 @@ class MathWorker:
             new = [pair for pair in dict.fromkeys(pairs) if pair not in found]
             for start in range(0, len(new), BATCH):
                 found |= self._judge_batch(new[start : start + BATCH], at_once)
-            # A deadline in wall time, as an error, may be the machine's fault.
+            # An error or a deadline in wall time is not kept, because it may be the machine's fault.
             self._known |= {pair: found[pair] for pair in new if found[pair] not in ("error", "late")}
             while len(self._known) > CACHE:
                 del self._known[next(iter(self._known))]
@@ -81,7 +88,7 @@ class MathWorker:
         return {pair: found.get(pair, "error") for pair in pairs}
 
     def _ask(self, pairs: list[Pair], at_once: int) -> dict[Pair, str]:
-        """Statuses from one request, without those of killed processes and those still open when the worker ended."""
+        """Statuses from one request, except for answers whose process was killed or whose worker ended first."""
         found: dict[Pair, str] = {}
         try:
             process = self._process = self._process or _Process()
@@ -114,16 +121,16 @@ class _Process:
     """The worker and its two pipes, ready for requests."""
 
     def __init__(self) -> None:
-        with _blocked(worker.FOR_THE_STARTER):  # until it ignores them itself
+        with _blocked(worker.FOR_THE_STARTER):  # the worker unblocks these signals once it ignores them
             self._popen = subprocess.Popen(
-                # -P: no module beside the script or in the folder is taken for sympy's
+                # -P: no module beside the script or in the working folder can take the place of sympy's
                 [sys.executable, "-P", worker.__file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
-                stderr=subprocess.DEVNULL,  # the parser prints what it could not read
-                env={**os.environ, "PYTHONHASHSEED": "0"},  # sympy orders by hash: the same answer each time
-                start_new_session=True,  # an interrupt at the terminal is for the parent; and a group to kill
+                stderr=subprocess.DEVNULL,  # the parser prints answers that it could not read
+                env={**os.environ, "PYTHONHASHSEED": "0"},  # sympy orders by hash: the same verdict each time
+                start_new_session=True,  # an interrupt at the terminal reaches the parent alone; makes a group to kill
             )
         self.pid = self._popen.pid
         self._input, self._output = self._popen.stdin.fileno(), self._popen.stdout.fileno()  # type: ignore[union-attr]
@@ -143,7 +150,7 @@ class _Process:
             raise RuntimeError(f"the grading worker did not start: {reply['failed']}")
 
     def send(self, request: dict[str, Any], seconds: float) -> None:
-        """Write one line; TimeoutError where that takes more seconds, BrokenPipeError without a worker."""
+        """Write one line; TimeoutError after `seconds`, BrokenPipeError if the worker has ended."""
         line = memoryview(json.dumps(request).encode() + b"\n")
         deadline = time.monotonic() + seconds
         while line:
@@ -151,7 +158,7 @@ class _Process:
             line = line[os.write(self._input, line) :]
 
     def receive(self, seconds: float) -> dict[str, Any]:
-        """Read one line; TimeoutError where that takes more seconds, EOFError where the worker has ended."""
+        """Read one line; TimeoutError after `seconds`, EOFError if the worker has ended."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._received:
             _wait(self._output, select.POLLIN, deadline)
@@ -163,7 +170,7 @@ class _Process:
         return json.loads(line)
 
     def kill(self) -> None:
-        """End the worker and all that it started."""
+        """End the worker and all processes that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
@@ -181,7 +188,7 @@ def _wait(descriptor: int, event: int, deadline: float) -> None:
 
 @contextlib.contextmanager
 def _blocked(signals: set[signal.Signals]) -> Iterator[None]:
-    """Keep signals waiting, in this thread and for ever in what it starts."""
+    """Block signals in this thread. Processes that it starts meanwhile keep them blocked until they unblock them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield

@@ -1,7 +1,7 @@
-r"""Equality of two LaTeX expressions, by math-verify's parser and sympy: only ever in the worker process.
+r"""Equality of two LaTeX expressions by math-verify's parser and sympy. This runs only in the worker process.
 
-math-verify reads the LaTeX, and compares what has no value, such as a union of intervals. Numbers and formulae are
-compared here, by value: math-verify has an absolute tolerance, under which 1/2006! equals 1/2004!.
+math-verify reads the LaTeX, and compares objects without a value, such as unions of intervals. Numbers and formulae are
+compared here, by value, because math-verify has an absolute tolerance, under which 1/2006! equals 1/2004!.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _MOST = 10_000
 #: Values of symbols at which formulae are compared. No zero, sign or symmetry makes different formulae agree there.
 _POINTS = [sympy.Rational(*ratio) for ratio in ((731, 503), (1193, 311), (457, 89), (2111, 201), (389, 673))]
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
-#: Left to math-verify: a value would take long to find, or there is none.
+#: Left to math-verify, because a value would take long to find or does not exist.
 _UNEVALUATED = (AppliedUndef, sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
 
-# LaTeX only: the extraction of plain expressions hands text to sympy's parse_expr, which is eval.
-# Units are ours to drop: the parser would drop the variables t, m, s and h with them.
+# LaTeX only: the extraction of plain expressions passes text to sympy's parse_expr, which is eval.
+# `units` removes units; the parser would remove the variables t, m, s and h with them.
 _NORMALISATION = NormalizationConfig(units=False, malformed_operators=True, nits=True)
 _LATEX = [LatexExtractionConfig(boxed_match_priority=0, normalization_config=_NORMALISATION)]
 
 
 class TooCostly(Exception):
-    """No verdict within the bounds: more digits would have to be compared."""
+    """There is no verdict within the bounds, because more digits would have to be compared."""
 
 
 class Unreadable(Exception):
@@ -43,7 +43,7 @@ class Unreadable(Exception):
 
 
 def equal(gold: str, answer: str) -> bool:
-    """Whether two normalised LaTeX expressions are equal; `Unreadable` where the answer is none."""
+    """Whether two normalised LaTeX expressions are equal; `Unreadable` if the answer cannot be parsed."""
     given = read(answer)
     if not given:
         raise Unreadable
@@ -56,15 +56,15 @@ def equal(gold: str, answer: str) -> bool:
 
 
 def read(text: str) -> list:
-    """What math-verify reads in an answer: a sympy object and its source, or nothing."""
+    """The result of math-verify's parser for an answer: a sympy object and its source, or an empty list."""
     boxed = "\\boxed{" + text.replace("%", r"\%") + "}"
     return parse(boxed, _LATEX, fallback_mode="no_fallback", parsing_timeout=None)
 
 
 def same(expected: Basic, given: Basic, places: int | None = None) -> bool | None:
-    """Whether two sympy objects have the same value; None where they have no value.
+    """Whether two sympy objects have the same value; None if they have no value.
 
-    `places` are the decimal places to which one of them may be rounded.
+    `places` is the number of decimal places to which one of them may be rounded.
     """
     expected, given = without_floats(expected), without_floats(given)
     if any(isinstance(side, Basic) and side.has(sympy.zoo, sympy.nan) for side in (expected, given)):
@@ -91,11 +91,12 @@ def same(expected: Basic, given: Basic, places: int | None = None) -> bool | Non
 
 
 def same_values(expected: Expr, given: Expr) -> bool | None:
-    """Whether two expressions have the same value whatever the values of their symbols.
+    """Whether two expressions have the same value for all values of their symbols.
 
-    They are compared at two points of positive values and at one of negative values. Where they differ only for
-    negative values, as the square root of x squared and x do, the verdict depends on what the symbols stand for: None.
-    They are equal where one of them has no real value at the negative point, such as the square root of n.
+    They are compared at two points with positive values and at one point with negative values. If they differ only at
+    the negative values, as x and the square root of x squared do, the verdict depends on the meaning of the symbols:
+    None. If an expression has no real value at the negative point, such as the square root of n, the positive points
+    decide.
     """
     symbols = sorted(expected.free_symbols | given.free_symbols, key=str)
     digits = digits_at_stake(expected, given)
@@ -126,7 +127,7 @@ def _is_real_at(expression: Expr, point: dict) -> bool:
 
 
 def digits_at_stake(*sides: Expr) -> int:
-    """Digits to which expressions must agree: 90, and more with large numbers, which can hide a difference.
+    """Number of digits to which expressions must agree: 90, and more with large numbers, which can hide a difference.
 
     1 + e^{-3000} and 1 differ in the 1,303rd digit.
     """
@@ -143,7 +144,7 @@ def digits_at_stake(*sides: Expr) -> int:
 
 
 def _size(number: Expr) -> int:
-    """Size of an exponent; `TooCostly` where it is above `_MOST`."""
+    """Size of an exponent; `TooCostly` if it is above `_MOST`."""
     value = abs(sympy.N(number, 10))
     if not value.is_finite or value > _MOST:
         raise TooCostly
@@ -151,7 +152,7 @@ def _size(number: Expr) -> int:
 
 
 def same_relation(expected: Relational, given: Relational) -> bool | None:
-    """Whether two equations or inequalities say the same: one is a multiple of the other."""
+    """Whether two equations or inequalities mean the same, because one is a multiple of the other; None if unclear."""
     left, right = (_one_sided(relation) for relation in (expected, given))
     if left[0] != right[0]:
         return None
@@ -171,20 +172,20 @@ def same_relation(expected: Relational, given: Relational) -> bool | None:
 
 
 def close(expected: Expr, given: Expr, digits: int) -> bool | None:
-    """Whether two numbers are equal, rational ones exactly and others to so many digits; None where one is infinite."""
+    """Whether two numbers are equal: rational numbers exactly, others to `digits` digits; None if one is infinite."""
     expected, given = expected.doit(), given.doit()
     if expected.is_Rational and given.is_Rational:
         return expected == given
     if not all(value.is_number and value.is_finite for value in (sympy.N(expected, 10), sympy.N(given, 10))):
         return None
-    # Of terms: their sum may be a zero in disguise, of which only noise is seen.
+    # The scale is the largest term, not the sum: a sum that is exactly zero may show nothing but rounding noise.
     largest = max(abs(sympy.N(term, 10)) for side in (expected, given) for term in sympy.Add.make_args(side))
     difference = abs(sympy.N(expected - given, 10, maxn=digits))
     return bool(difference <= sympy.Rational(10) ** (30 - digits) * largest)
 
 
 def without_floats(expression: Basic) -> Basic:
-    """A sympy object with decimals as the fractions that they are."""
+    """A sympy object in which decimals are replaced by the same fractions."""
     if not isinstance(expression, Basic | MatrixBase):
         return expression
     floats = expression.atoms(sympy.Float)

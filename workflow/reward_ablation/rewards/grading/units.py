@@ -1,7 +1,7 @@
 r"""Units and other words after a value.
 
-A unit goes where it is clear-cut, since most golds have none: words in ``\text{}``, or plain words after a plain
-number (``72 eggs``, ``5 cm``). Words that change the value stay (``dozen``, ``squared``). Where both answers name a
+A unit is removed where it is clear-cut, because most golds have no unit: words in ``\text{}``, or plain words after a
+plain number (``72 eggs``, ``5 cm``). Words that change the value stay (``dozen``, ``squared``). If both answers name a
 unit of measurement, the units must be the same: 3 cm is not 3 m.
 """
 
@@ -11,7 +11,7 @@ import re
 
 from reward_ablation.rewards.grading.spelling import TEXT_COMMAND, spelled
 
-#: Words after a number that are part of its value, or that name it in a way that a unit does not.
+#: Words after a number that are not units: they are part of its value or change its meaning.
 _NOT_UNIT_WORDS = """
 dozen dozens mn bn k lakh crore score gross pair pairs couple half halves third thirds quarter quarters double triple
 ths rds squared cubed factorial root power reciprocal inverse negative positive percent percentage pct ppm ppb
@@ -26,7 +26,7 @@ _NUMBER_WORD = re.compile(
     r"|tens|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
     r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
 )
-#: Alone in `\text{}`, where a letter is no variable.
+#: Letters that are units if they stand alone in `\text{}`, where a letter is no variable.
 _LETTER_UNITS = frozenset("msglLh")
 _SHORT = r"(?:[ckm]m|[km]g|m[lL]|lbs?|oz|ft|in|yd|mi|mph|kph|hrs?|min|secs?)"
 _POWER = r"(?:\^ ?\{?[23]\}?)?"
@@ -42,7 +42,7 @@ _FRACTION_OF_UNITS = re.compile(
     rf" ?\\frac ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}} ?\{{ ?{TEXT_COMMAND} ?\{{[A-Za-z ]+\}} ?\}}$"
 )
 
-#: Spellings by unit; plurals with s are understood, and a power follows.
+#: Spellings by unit. Plurals with s are recognised too, and a power may follow.
 _SPELLINGS = """
 mm: mm millimeter millimetre; cm: cm centimeter centimetre; m: m meter metre; km: km kilometer kilometre
 in: in inch inches; ft: ft foot feet; yd: yd yard; mi: mi mile; ml: ml mL milliliter millilitre; l: L liter litre
@@ -85,7 +85,7 @@ def without_unit(text: str) -> str:
 
 
 def units_differ(gold: str, answer: str) -> bool:
-    """Whether both answers, as they were written, have a unit of measurement, and the units differ."""
+    """Whether both answers, as written, have a unit of measurement, and the units differ."""
     unit, gold_unit = measurement_unit(answer), measurement_unit(gold)
     if (unit == "%") != (gold_unit == "%") and any(without_unit(text) != text for text in map(spelled, (gold, answer))):
         return True  # 60 eggs are not 60%
@@ -93,7 +93,7 @@ def units_differ(gold: str, answer: str) -> bool:
 
 
 def measurement_unit(answer: str) -> str | None:
-    r"""Unit of an answer with its power, such as "cm" or "cm^2", or "%"; None where there is none.
+    r"""Unit of an answer with its power, such as "cm" or "cm^2", or "%"; None if the answer has no unit.
 
     A single letter counts only in ``\text{}`` or the like: in ``3m`` it may be a variable.
     """
@@ -119,12 +119,12 @@ def measurement_unit(answer: str) -> str | None:
 
 
 def _unit(word: str) -> str | None:
-    """A unit of measurement by any of its spellings."""
+    """The unit of measurement with this spelling; None if there is none."""
     return _UNIT_OF.get(word) or _UNIT_OF.get(word.lower()) or _UNIT_OF.get(word.lower().removesuffix("s"))
 
 
 def is_unit(words: str, *, in_text: bool = False) -> bool:
-    r"""Whether words after a value leave the value as it is; in `\text{}` a letter alone is no variable."""
+    r"""Whether words after a value are a unit and do not change the value; in `\text{}` a letter is no variable."""
     found = re.findall(r"[A-Za-z]+", words.lower())
     if in_text and len(words.strip()) == 1:
         return words.strip() in _LETTER_UNITS

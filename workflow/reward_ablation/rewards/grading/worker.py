@@ -1,8 +1,8 @@
 """The process that runs math-verify, started by `supervisor` as a script: JSON lines in, JSON lines out.
 
-It imports the parser once and then forks for every answer. So an answer takes no more than its child's CPU time and
-memory, leaves nothing in a cache, and has the same verdict in any order. The process itself judges no answer and has
-one thread: it can always fork.
+The process imports the parser once and then forks for every answer. An answer therefore uses no more than its child's
+CPU time and memory, leaves nothing in a cache, and has the same verdict in any order. The process itself judges no
+answer and has one thread, so that it can always fork.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 MEMORY_BYTES = 1 << 30  # address space; the parser alone takes about 70 MB
-CPU_SECONDS = 1  # for one answer; ordinary ones take some hundredths
-WALL_SECONDS = 8.0  # for a stalled machine; CPU time is the bound that counts
+CPU_SECONDS = 1  # for one answer; ordinary answers take some hundredths
+WALL_SECONDS = 8.0  # for a stalled machine; usually the limit on CPU time acts first
 
-#: Signals that end a child at its own bounds: CPU time, the wall deadline below, and a stack that overflows.
+#: Signals that end a child because of its own answer: the limit on CPU time, or a crash such as a stack overflow.
 _BOUNDS = {signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS}
 
-#: Signals that Slurm sends to all processes of a job. A training goes on to the end of its step, and needs this process
-#: until then. The process ends when the starter closes its input.
+#: Signals that Slurm sends to all processes of a job. This process ignores them, because training goes on to the end of
+#: its step and needs this process until then. The process ends when the starter closes its input.
 FOR_THE_STARTER = {signal.SIGTERM, signal.SIGINT}
 
-#: Parsed before the first answer, so that no answer pays for the parser's tables.
+#: Compared before the first answer, so that no answer spends its time on building the parser's tables.
 _WARM_UP = [
     (r"\frac{\sqrt{3}}{2}+\pi", r"\pi+\sqrt{3}/2"),
     ("x^2+2x+1", "(x+1)^2"),
@@ -50,14 +50,14 @@ def load_judge() -> Judge:
     from reward_ablation.rewards.grading.settling import settle
     from reward_ablation.rewards.grading.symbolic import TooCostly, equal
 
-    logging.disable()  # math-verify logs each time that it is not to set an alarm
+    logging.disable()  # math-verify writes to the log whenever it is told to set no alarm
 
     def judge(gold: str, answer: str) -> str:
         try:
             return settle(gold, answer, equal) or "unparseable"
         except (MemoryError, TooCostly):
             return "timeout"
-        except Exception:  # Unreadable, and any error of sympy
+        except Exception:  # `Unreadable`, or any error of sympy
             return "unparseable"
 
     for pair in _WARM_UP:
@@ -66,7 +66,7 @@ def load_judge() -> Judge:
 
 
 def judged(pairs: list[list[str]], at_once: int, judge: Judge) -> Iterator[tuple[int, str]]:
-    """Index and status of each pair, as they come, with so many children at once."""
+    """Index and status of each pair, in the order in which the children finish; `at_once` children run at a time."""
     waiting = list(reversed(list(enumerate(pairs))))
     running: dict[int, tuple[int, int, float]] = {}  # by pipe: index, process, deadline
     poll = select.poll()
@@ -86,7 +86,7 @@ def judged(pairs: list[list[str]], at_once: int, judge: Judge) -> Iterator[tuple
 
 
 def fork_child(judge: Judge, gold: str, answer: str) -> tuple[int, int]:
-    """Judge one answer in a child; its process id, and the pipe on which it writes the status."""
+    """Judge one answer in a child. Returns the child's process id, and the pipe to which it writes the status."""
     read_end, write_end = os.pipe()
     process = os.fork()
     if process:
@@ -101,7 +101,7 @@ def fork_child(judge: Judge, gold: str, answer: str) -> tuple[int, int]:
 
 
 def reap(process: int, pipe: int, *, kill: bool) -> str:
-    """Status of a child that has ended, or that is killed now."""
+    """Status from a child that has ended, or that is killed now."""
     if kill:
         os.kill(process, signal.SIGKILL)
     status = os.read(pipe, 64).decode()
@@ -115,7 +115,7 @@ def reap(process: int, pipe: int, *, kill: bool) -> str:
 
 
 def limit_process() -> None:
-    """Bound this process and its children, and see to their signals, which the starter may have blocked."""
+    """Limit this process and its children, and set their signals, which the starter may have blocked."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number in _BOUNDS:
@@ -126,9 +126,9 @@ def limit_process() -> None:
 
 
 def main() -> None:
-    """Answer one batch a line until the input ends: {"pairs": [[gold, answer], ...], "at_once": n}."""
+    """Read one batch per line until the input ends, {"pairs": [[gold, answer], ...], "at_once": n}, and reply."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a library prints is no reply
+    os.dup2(2, 1)  # so that text that a library prints is no reply
 
     def reply(**message: Any) -> None:
         print(json.dumps(message), file=replies)
@@ -147,7 +147,7 @@ def main() -> None:
         try:
             for index, status in judged(request["pairs"], request["at_once"], judge):
                 reply(index=index, status=status)
-        except OSError as error:  # no process or no pipe is to be had
+        except OSError as error:  # the system gives no process or no pipe
             reply(failed=str(error))
             return
 

@@ -1,4 +1,4 @@
-"""One function for each instruction: whether a text follows the instruction, with the keywords of IFEval's data.
+"""One function per instruction: whether a text follows the instruction. Arguments have the names in IFEval's data.
 
 Source: Zhou et al. 2023, "Instruction-following evaluation for large language models" (arXiv 2311.07911), table 1. The
 code is this workflow's own.
@@ -15,7 +15,7 @@ from pydantic import NonNegativeInt, PositiveInt, StringConstraints
 from reward_ablation.rewards.instructions import text as parts
 
 Relation = Literal["at least", "less than"]
-#: A longer one would take a while to look for in a hostile text.
+#: Bounded, because searching a hostile text for a longer phrase would take long.
 Phrase = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Letter = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 
@@ -29,38 +29,38 @@ def _holds(count: int, relation: Relation, number: int) -> bool:
 
 
 def existence(text: str, keywords: list[Phrase]) -> bool:
-    """Each keyword stands in the text, also inside a word, in capital or small letters."""
+    """Each keyword stands in the text, also inside a word; case is ignored."""
     lowered = text.lower()
     return all(keyword.lower() in lowered for keyword in keywords)
 
 
 def frequency(text: str, keyword: Phrase, frequency: NonNegativeInt, relation: Relation) -> bool:
-    """A keyword stands so often in the text, also inside words, in capital or small letters."""
+    """The keyword stands at least, or less than, `frequency` times in the text, also inside words; case is ignored."""
     return _holds(text.lower().count(keyword.strip().lower()), relation, frequency)
 
 
 def forbidden_words(text: str, forbidden_words: list[Phrase]) -> bool:
-    """None of the words stands in the text by itself, in capital or small letters."""
+    """None of the words stands in the text as a whole word; case is ignored."""
     return not any(parts.contains_word(text, word) for word in forbidden_words)
 
 
 def letter_frequency(text: str, letter: Letter, let_frequency: NonNegativeInt, let_relation: Relation) -> bool:
-    """A letter stands so often in the text, in capital or small letters."""
+    """The letter stands at least, or less than, `let_frequency` times in the text; case is ignored."""
     return _holds(text.lower().count(letter.lower()), let_relation, let_frequency)
 
 
 def number_words(text: str, num_words: NonNegativeInt, relation: Relation) -> bool:
-    """The text has so many words."""
+    """The text has at least, or less than, `num_words` words."""
     return _holds(parts.count_words(text), relation, num_words)
 
 
 def number_sentences(text: str, num_sentences: NonNegativeInt, relation: Relation) -> bool:
-    """The text has so many sentences."""
+    """The text has at least, or less than, `num_sentences` sentences."""
     return _holds(parts.count_sentences(text), relation, num_sentences)
 
 
 def number_paragraphs(text: str, num_paragraphs: PositiveInt) -> bool:
-    """The text has exactly so many paragraphs, divided by `***`."""
+    """The text has exactly `num_paragraphs` paragraphs, divided by `***`."""
     paragraphs = parts.parts_between(text, "***")
     return paragraphs is not None and len(paragraphs) == num_paragraphs
 
@@ -68,7 +68,7 @@ def number_paragraphs(text: str, num_paragraphs: PositiveInt) -> bool:
 def nth_paragraph_first_word(
     text: str, num_paragraphs: PositiveInt, nth_paragraph: PositiveInt, first_word: Phrase
 ) -> bool:
-    """The text has exactly so many paragraphs, divided by empty lines, and the n-th starts with a word."""
+    """The text has exactly `num_paragraphs` paragraphs, divided by empty lines; the n-th starts with `first_word`."""
     paragraphs = parts.blocks(text)
     if len(paragraphs) != num_paragraphs or nth_paragraph > num_paragraphs:
         return False
@@ -76,18 +76,18 @@ def nth_paragraph_first_word(
 
 
 def number_placeholders(text: str, num_placeholders: NonNegativeInt) -> bool:
-    """The text has at least so many placeholders in square brackets, such as `[address]`."""
+    """The text has at least `num_placeholders` placeholders in square brackets, such as `[address]`."""
     return parts.count_placeholders(text) >= num_placeholders
 
 
 def postscript(text: str, postscript_marker: Phrase) -> bool:
-    """The text has a postscript with this marker, in capital or small letters."""
+    """The text has a postscript with this marker; case is ignored."""
     pattern = _POSTSCRIPTS.get(postscript_marker.strip(), re.escape(postscript_marker.strip().lower()))
     return re.search(pattern, text.lower()) is not None
 
 
 def number_bullet_lists(text: str, num_bullets: NonNegativeInt) -> bool:
-    """The text has exactly so many bullet points."""
+    """The text has exactly `num_bullets` bullet points."""
     return parts.count_bullets(text) == num_bullets
 
 
@@ -97,12 +97,12 @@ def constrained_response(text: str) -> bool:
 
 
 def number_highlighted_sections(text: str, num_highlights: NonNegativeInt) -> bool:
-    """The text has at least so many sections between stars."""
+    """The text has at least `num_highlights` sections between stars."""
     return parts.count_highlights(text) >= num_highlights
 
 
 def multiple_sections(text: str, section_spliter: Phrase, num_sections: NonNegativeInt) -> bool:
-    """The text has at least so many sections, each under a heading such as `Section 1`."""
+    """The text has at least `num_sections` sections, each under a heading such as `Section 1`."""
     return len(re.findall(rf"{re.escape(section_spliter.strip())}\s?\d+", text)) >= num_sections
 
 
@@ -113,7 +113,7 @@ def json_format(text: str) -> bool:
         text = text[opening.end() :]
     try:
         json.loads(text.removesuffix("```"))
-    except (ValueError, RecursionError):  # the second for lists in lists in lists
+    except (ValueError, RecursionError):  # RecursionError for deeply nested lists
         return False
     return True
 
@@ -124,18 +124,18 @@ def title(text: str) -> bool:
 
 
 def two_responses(text: str) -> bool:
-    """The text is two different responses, divided by six stars."""
+    """The text consists of two different responses, divided by six stars."""
     responses = parts.parts_between(text, "******")
     return responses is not None and len(responses) == 2 and responses[0] != responses[1]
 
 
 def repeat_prompt(text: str, prompt_to_repeat: str) -> bool:
-    """The text starts with the prompt, in capital or small letters."""
+    """The text starts with the prompt; case is ignored."""
     return text.strip().lower().startswith(prompt_to_repeat.strip().lower())
 
 
 def end_checker(text: str, end_phrase: str) -> bool:
-    """The text ends with a phrase, in capital or small letters; a quotation mark may follow."""
+    """The text ends with the phrase; case is ignored, and a quotation mark may follow."""
     return text.strip().strip('"').lower().endswith(end_phrase.strip().lower())
 
 
@@ -146,17 +146,17 @@ def quotation(text: str) -> bool:
 
 
 def capital_word_frequency(text: str, capital_frequency: NonNegativeInt, capital_relation: Relation) -> bool:
-    """So many words of the text are in capital letters."""
+    """At least, or less than, `capital_frequency` words of the text are in capital letters."""
     return _holds(len(parts.capital_words(text)), capital_relation, capital_frequency)
 
 
 def english_capital(text: str) -> bool:
-    """All letters of the text are capital ones; the language is not looked at."""
+    """All letters of the text are capital letters; the language is not checked."""
     return text.isupper()
 
 
 def english_lowercase(text: str) -> bool:
-    """All letters of the text are small ones; the language is not looked at."""
+    """All letters of the text are small letters; the language is not checked."""
     return text.islower()
 
 

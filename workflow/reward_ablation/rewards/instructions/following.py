@@ -1,4 +1,4 @@
-"""Which instructions of a problem a text follows: strictly, or in any of the variants of the loose accuracy."""
+"""Which instructions of a problem a text follows, by the strict or the loose accuracy of IFEval."""
 
 from __future__ import annotations
 
@@ -45,20 +45,22 @@ _CHECKED = {name: validate_call(check) for name, check in CHECKS.items()}
 def share_followed(text: str, instructions: Any, strict: bool) -> float | None:
     """Share in [0, 1] of a problem's instructions that a text follows.
 
-    None where there are no instructions, or where one of them has an id that is not in `CHECKS`. An empty text follows
-    none.
+    None if there are no instructions, or if one of them has an id that is not in `CHECKS`. An empty text follows no
+    instruction.
 
     Parameters
     ----------
+    text : str
+        The completion.
     instructions : list of dict
         Each `{"id": ..., "kwargs": {...}}`. Keywords that are None count as left out.
     strict : bool
-        Of the text as it is; else of any of its `variants`.
+        Whether the text itself must follow an instruction. Otherwise any of its `variants` may follow it.
 
     Raises
     ------
     StudyError
-        The value is no such list, or the keywords of an instruction are not those that its function takes.
+        `instructions` is not such a list, or the function of an instruction does not take its keywords.
     """
     known = [_known(instruction) for instruction in _listed(instructions)]
     if not known or None in known:
@@ -74,7 +76,8 @@ def share_followed(text: str, instructions: Any, strict: bool) -> float | None:
 def variants(text: str) -> list[str]:
     """The eight texts of the loose accuracy (section 2.3 of the paper).
 
-    The text without its first line, without its last line, and without both; each of the four also without stars.
+    These are the text, the text without its first line, without its last line, and without both; then each of these
+    four without stars.
     """
     lines = text.split("\n")
     cut = [text, *("\n".join(kept).strip() for kept in (lines[1:], lines[:-1], lines[1:-1]))]
@@ -93,7 +96,7 @@ def _listed(instructions: Any) -> list[Any]:
 
 
 def _known(instruction: Any) -> tuple[str, dict[str, Any]] | None:
-    """Id and keywords of an instruction, checked; None where the id is unknown."""
+    """Id and keywords of an instruction, checked; None if the id is unknown."""
     if not isinstance(instruction, dict) or not isinstance(instruction.get("id"), str):
         raise StudyError('instructions: each instruction must be an object {"id": ..., "kwargs": {...}}')
     name, kwargs = instruction["id"], instruction.get("kwargs")
@@ -114,7 +117,7 @@ def _known(instruction: Any) -> tuple[str, dict[str, Any]] | None:
 
 @cache
 def _warn_unknown(name: str) -> None:
-    """Say once in a process that an instruction is not checked."""
+    """Print, once per process, that an instruction is not checked."""
     print(
         f"instructions: {name!r} is not checked by this workflow: completions of problems with it have no score",
         file=sys.stderr,

@@ -1,6 +1,6 @@
 """Parts of a text that instructions count: words, sentences, paragraphs, lines of lists, marked sections.
 
-No expression here looks at a character more than a few times, whatever the text.
+No regular expression here reads a character more than a few times, in any text.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-#: What may stand between the mark that ends a sentence and the space after the sentence.
+#: Characters that may stand between the mark at the end of a sentence and the space after it.
 _CLOSING = "\"'”’»)]}*_`"
 _OPENING = "\"'“‘«([{*_`"
 _ENDS = (".", "!", "?", "…", "。", "！", "？")
-#: Words with a point that end no sentence, whatever follows: titles, and words before a name or a number.
+#: Abbreviations that end no sentence, whatever follows: titles, and words before a name or a number.
 _ABBREVIATIONS = frozenset(
     word
     for words in (
@@ -23,27 +23,27 @@ _ABBREVIATIONS = frozenset(
     for word in words
 )
 _HIGHLIGHT = re.compile(r"\*\*[^\n*]+\*\*|\*[^\n*]+\*")
-#: With hyphens and apostrophes inside: WELL-KNOWN is one word.
+#: A word may contain hyphens and apostrophes: WELL-KNOWN is one word.
 _WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 
 
 def count_words(text: str) -> int:
-    """Runs of letters, digits and underscores: `well-known` is two words."""
+    """Number of runs of letters, digits and underscores: `well-known` counts as two words."""
     return len(re.findall(r"\w+", text))
 
 
 def capital_words(text: str) -> list[str]:
-    """Words without a small letter and with at least one capital one; a hyphen or an apostrophe is inside a word."""
+    """Words with a capital letter and without a small one. A word may contain hyphens and apostrophes."""
     return [word for word in _WORD.findall(text) if word.isupper()]
 
 
 def count_sentences(text: str) -> int:
-    """Sentences: each ends with a mark before white space, or with the text.
+    """Number of sentences. A sentence ends with a mark before white space, or with the text.
 
-    A point ends no sentence after a title, a single letter (an initial) or the number of an item in a list. Before a
-    small letter three more cases end none: an abbreviation with points inside or etc., an ellipsis, and a mark inside
-    quotation marks or brackets. The end of a line ends no sentence: a heading without a mark is a part of the sentence
-    after the heading. Chinese and Japanese marks need no white space.
+    A full stop ends no sentence after a title, a single letter (an initial) or the number of an item in a list. If the
+    next word starts with a small letter, three more marks end no sentence: the stop of "etc." or of an abbreviation
+    with stops inside, an ellipsis, and a mark inside quotation marks or brackets. The end of a line ends no sentence: a
+    heading without a mark belongs to the sentence after the heading. Chinese and Japanese marks need no white space.
     """
     words = re.sub("([。！？]+)", r"\1 ", text).split()
     count, begun = 0, False
@@ -57,7 +57,7 @@ def count_sentences(text: str) -> int:
 
 
 def _goes_on(word: str, bare: str, following: str) -> bool:
-    """Whether a sentence goes on after a word that ends with a mark; `bare` is the word without what closes."""
+    """Whether a sentence goes on after a word that ends with a mark; `bare` is the word without closing characters."""
     stem = bare.lstrip(_OPENING)[:-1].lower()
     if bare.endswith(".") and (stem in _ABBREVIATIONS or (len(stem) == 1 and stem.isalpha())):
         return True
@@ -71,9 +71,9 @@ def _has_letter(word: str) -> bool:
 
 
 def parts_between(text: str, divider: str) -> list[str] | None:
-    """Parts of a text between dividers; None where one in the middle is empty. Empty first and last parts are no parts.
+    """Parts of a text between dividers, stripped; None if a part in the middle is empty.
 
-    Parts have no white space at their ends.
+    An empty first or last part is dropped.
     """
     parts = [part.strip() for part in text.split(divider)]
     if not parts[0]:
@@ -84,23 +84,23 @@ def parts_between(text: str, divider: str) -> list[str] | None:
 
 
 def blocks(text: str) -> list[str]:
-    """Paragraphs between empty lines, without white space at their ends."""
+    """Paragraphs between empty lines, stripped."""
     return [block for part in text.split("\n\n") if (block := part.strip())]
 
 
 def count_bullets(text: str) -> int:
-    """Lines that start with `-`, or with one `*` and more behind it."""
+    """Number of lines that start with `-`, or with a single `*` before other text."""
     lines = [line.strip() for line in text.split("\n")]
     return sum(line.startswith("-") or (line.startswith("*") and line[1:2] not in ("", "*")) for line in lines)
 
 
 def count_highlights(text: str) -> int:
-    """Sections on one line between stars, `*so*` or `**so**`."""
+    """Number of sections between stars on one line, as in `*so*` or `**so**`."""
     return sum(bool(found.strip("*").strip()) for found in _HIGHLIGHT.findall(text))
 
 
 def count_placeholders(text: str) -> int:
-    """Square brackets, opened and closed on one line."""
+    """Number of square brackets that open and close on one line."""
     return sum(_count_brackets(line) for line in text.split("\n"))
 
 
@@ -122,12 +122,12 @@ def has_title(text: str) -> bool:
 
 
 def contains_word(text: str, word: str) -> bool:
-    """Whether a word stands in a text by itself, in capital or small letters."""
+    """Whether a text contains a whole word; case is ignored."""
     text, word = text.lower(), word.lower()
     return word in text and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 def first_word(text: str) -> str:
-    """The first word in small letters, without quotation marks before it, and up to a mark in it."""
+    """The first word in small letters, without quotation marks before it, up to the first punctuation mark in it."""
     words = text.split(maxsplit=1)
     return re.split(r"[.,?!'\"]", words[0].lstrip("'\""), maxsplit=1)[0].lower() if words else ""

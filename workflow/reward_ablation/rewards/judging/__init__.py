@@ -1,1 +1,1 @@
-"""What decides a judge's scores: the prompt, and how the judge's answer is read."""
+"""The code that decides a judge's scores: it makes the prompt and reads the judge's answer."""

@@ -1,4 +1,4 @@
-"""What a judge is asked for, and how its answer is read."""
+"""The request to a judge, and the reading of the judge's answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class NoScore(ValueError):
-    """An answer has no score in the range; the message says why."""
+    """An answer has no score in the range. The message says why."""
 
 
 def request_body(
@@ -16,7 +16,20 @@ def request_body(
 ) -> dict[str, Any]:
     """Body of a request to `/chat/completions`: one message, and a JSON schema for the answer.
 
-    The own fields win over those of `extra_body`.
+    Parameters
+    ----------
+    model : str
+        Name of the judge at the endpoint.
+    prompt : str
+        Text of the one message.
+    low, high : float
+        Range of the score, in the schema.
+    max_tokens : int
+        Largest number of tokens in the answer.
+    temperature : float
+        Sampling temperature.
+    extra_body : dict
+        Further fields of the request. They cannot replace the fields that this function sets.
     """
     schema = {
         "type": "object",
@@ -35,18 +48,18 @@ def request_body(
 
 
 def content_of(response: bytes) -> tuple[str, int, int]:
-    """Text of a completion of chat, and its tokens: those of the prompt and those of the answer.
+    """Text of a chat completion, with the numbers of tokens of the prompt and of the answer.
 
     Raises
     ------
     NoScore
-        The response is no completion of chat with a text.
+        The response is not a chat completion with a text.
     """
     written = _parsed(response)
     try:
         content = written["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
-        raise NoScore("the response is no completion of chat") from None
+        raise NoScore("the response is not a chat completion") from None
     if not isinstance(content, str):
         raise NoScore("the response has no text")
     usage = written.get("usage")
@@ -55,13 +68,19 @@ def content_of(response: bytes) -> tuple[str, int, int]:
 
 
 def score_in(content: str, low: float, high: float) -> float:
-    """The score of an answer `{"score": number}`, with nothing else in it and in [low, high]; NoScore for others."""
+    """The score of an answer `{"score": number}`.
+
+    Raises
+    ------
+    NoScore
+        The answer is not JSON, has anything but one score, or the score is not a number in [low, high].
+    """
     answer = _parsed(content)
     if not isinstance(answer, dict) or list(answer) != ["score"]:
-        raise NoScore("the answer is no object with a score alone")
+        raise NoScore("the answer is not an object with a score alone")
     score = answer["score"]
     if isinstance(score, bool) or not isinstance(score, int | float):
-        raise NoScore("the score is no number")
+        raise NoScore("the score is not a number")
     if not low <= score <= high:  # before `float`, which refuses large integers; false for NaN
         raise NoScore("the score is out of range")
     return float(score)
@@ -70,12 +89,12 @@ def score_in(content: str, low: float, high: float) -> float:
 def _parsed(text: str | bytes) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_distinct)
-    except (ValueError, RecursionError):  # bytes that are no text, too
-        raise NoScore("the answer is no JSON") from None
+    except (ValueError, RecursionError):  # also for bytes that are not text
+        raise NoScore("the answer is not JSON") from None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, each key once: with two scores none of them is the answer."""
+    """An object in which each key occurs once. An answer with two scores has no score."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError("a key occurs twice")
@@ -83,6 +102,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _count(usage: Any, name: str) -> int:
-    """A number of tokens, 0 where a server does not say it."""
+    """A number of tokens; 0 if the server does not report the number."""
     value = usage.get(name) if isinstance(usage, dict) else None
     return int(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else 0

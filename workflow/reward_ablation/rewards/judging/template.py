@@ -1,4 +1,4 @@
-"""The prompt of a judge: a text in which columns are filled in, once."""
+"""The prompt of a judge: a template in which values of columns are filled in."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any
 
 from reward_ablation.system.errors import StudyError
 
-#: The completion, and a word that no column contains: a delimiter that a completion cannot forge.
+#: Two fields that are no columns of the data. `fence` is a word that no value contains, so that a completion cannot
+#: forge this delimiter.
 COMPLETION, FENCE = "completion", "fence"
 
-#: Bytes of a template.
+#: Largest size of a template, in bytes.
 LARGEST = 1 << 20
 
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def read_template(path: str) -> str:
-    """Text of a template's file; StudyError where the file is missing, too large or no text."""
+    """Text of a template's file; StudyError if the file is missing, too large or not UTF-8."""
     try:
         with open(path, "rb") as file:
             written = file.read(LARGEST + 1)
@@ -31,16 +32,16 @@ def read_template(path: str) -> str:
     try:
         return written.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise StudyError(f"template: {path}: is not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+        raise StudyError(f"template: {path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
 
 
 def fields_of(template: str) -> list[str]:
-    """Names of the fields of a template, each once, in their order.
+    """Names of a template's fields, each once, in the order of their first appearance.
 
     Raises
     ------
     StudyError
-        A field is no name, such as `{question.x}`; a brace has no partner; or `{completion}` is not among the fields.
+        A field is not a name, such as `{question.x}`; a brace has no partner; or there is no field `{completion}`.
     """
     fields: dict[str, None] = {}
     for part in _PART.finditer(template):
@@ -50,8 +51,8 @@ def fields_of(template: str) -> list[str]:
             raise StudyError(f"template: line {line}: a single {part[0]}; write {part[0] * 2} for a brace of the text")
         if name is not None and not name.isidentifier():
             raise StudyError(
-                f"template: {{{name[:60]}}} is no field; a field is the name of a column, such as {{question}}; write "
-                "{{ and }} for braces of the text"
+                f"template: {{{name[:60]}}} is not a field; a field is the name of a column, such as {{question}}; "
+                "write {{ and }} for braces of the text"
             )
         if name is not None:
             fields[name] = None
@@ -61,7 +62,7 @@ def fields_of(template: str) -> list[str]:
 
 
 def check_columns(fields: Collection[str], columns: Collection[str]) -> None:
-    """Refuse a field that is no column of the data."""
+    """Refuse a field that is neither a column of the data nor `completion` or `fence`."""
     for name in fields:
         if name not in (COMPLETION, FENCE, *columns):
             known = ", ".join(dict.fromkeys([COMPLETION, FENCE, *sorted(columns)]))
@@ -72,7 +73,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     """The template with its fields filled in. Braces of a value stay as they are.
 
     A text is filled in as it is, None as an empty text, and any other value as JSON. `{fence}` is the beginning of the
-    SHA-256 of the values: no value can contain it.
+    SHA-256 of all values, so that no value can contain it.
     """
     texts = {name: _text(value) for name, value in values.items()}
     digest = hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()

@@ -23,11 +23,12 @@ def extract_code(text: str) -> str:
     Returns
     -------
     str
-        The last block of Markdown that is marked as Python, else the last one without a language, else the whole text.
-        A block that is never closed goes to the end: the closing line may be a stop sequence. Indentation is kept.
+        The last block of Markdown that is marked as Python, else the last block without a language, else the whole
+        text. A block that is never closed goes to the end of the text, because its closing line may be a stop sequence.
+        Indentation is kept.
     """
     text = after_thinking(text)
-    blocks: dict[bool, str] = {}  # whether it is marked as Python: the last such block
+    blocks: dict[bool, str] = {}  # the last block that is marked as Python, and the last without a language
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
         if opened is None:

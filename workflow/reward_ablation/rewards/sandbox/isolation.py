@@ -1,9 +1,9 @@
-"""What the kernel keeps from a program: other processes, files, the network, and more than its share of the machine.
+"""The kernel keeps a program away from other processes, files and the network, and limits its share of the machine.
 
-Two ways, by what the machine allows an ordinary user:
+There are two ways. The one in use depends on what the machine allows an ordinary user:
 
-- namespaces: an own user, process, mount, network and IPC namespace (user_namespaces(7));
-- Landlock: access to files, TCP and signals forbidden by the process itself (landlock(7)).
+- namespaces: the program has its own user, process, mount, network and IPC namespace (user_namespaces(7));
+- Landlock: the process itself forbids access to files, TCP and signals (landlock(7)).
 
 In both, a program may start no process and no thread, so that none outlives it. `server` imports this module; nothing
 here imports more than the standard library.
@@ -22,23 +22,23 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 
-NOBODY = 65534  # who programs are where the caller is root: the kernel bounds no process of root
-FILE_BYTES = 16 << 20  # one file, and in namespaces all files together
+NOBODY = 65534  # the user of programs if root is the caller, because the kernel limits no process of root
+FILE_BYTES = 16 << 20  # largest size of one file, and in namespaces of all files together
 OPEN_FILES = 64
-FOLDER = "/program"  # of a program in namespaces; not /tmp, below which Python itself may lie
+FOLDER = "/program"  # a program's folder in namespaces; not /tmp, because Python itself may lie below /tmp
 
 _NEWNS, _NEWUTS, _NEWIPC = 0x00020000, 0x04000000, 0x08000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
-#: Of the server; each program has the last two for itself.
+#: Namespaces of the server. Each program has the last two for itself.
 _SERVER_SPACES = _NEWUSER | _NEWNET | _NEWUTS | _NEWIPC | _NEWPID | _NEWNS
 _PROGRAM_SPACES = _NEWPID | _NEWNS
 _RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 _MNT_DETACH = 2
-#: Flags of a mount that a user namespace may not take away, as statvfs(3) and as mount(2) have them.
+#: Flags of a mount that a user namespace may not remove: the number in statvfs(3), and the number in mount(2).
 _KEPT_FLAGS = {2: 2, 4: 4, 8: 8, 1024: 1024, 2048: 2048, 4096: 1 << 21}
 _PDEATHSIG, _DUMPABLE, _KEEPCAPS, _NO_NEW_PRIVS = 1, 4, 8, 38
 _CAP_DAC_OVERRIDE = 1
-_CALLS = {  # system calls that the C library has no function for: clone, pivot_root
+_CALLS = {  # numbers of system calls without a function in the C library: clone, pivot_root
     "x86_64": (56, 155),
     "aarch64": (220, 41),
 }
@@ -46,11 +46,11 @@ _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _READ, _READ_FILE = 1 | 4 | 8, 1 | 4
 _WRITE_FOLDER = 2 | 4 | 8 | 1 << 5 | 1 << 8 | 1 << 14  # regular files alone: no folder, link, socket or device
 
-#: Files outside Python's own folders that a program needs: the C library and what else extension modules load.
+#: Files outside Python's own folders that a program needs: the C library and other files that extension modules load.
 SYSTEM_PATHS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
-# The GIL is kept during a call: the child of clone has no other thread that could hold it.
+# PyDLL keeps the GIL during a call: the child of clone has no other thread that could hold the GIL.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _started_by_root = os.getuid() == 0  # before any namespace
 
@@ -77,7 +77,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int, options: str 
 
 
 def _clone(spaces: int) -> int:
-    """Fork, with the child in new namespaces; its process id, or 0 in the child."""
+    """Fork a child into new namespaces. Returns the child's process id, and 0 in the child."""
     if platform.machine() not in _CALLS:
         raise OSError(f"no namespaces on {platform.machine()}")
     return _call(_CALLS[platform.machine()][0], spaces | signal.SIGCHLD, 0, 0, 0, 0, what="clone")
@@ -89,7 +89,7 @@ def end_with_parent() -> None:
 
 
 def _set_capabilities(kept: int) -> None:
-    """Keep no capability but those of a bit mask."""
+    """Drop all capabilities except those in a bit mask."""
     header = struct.pack("=Ii", 0x20080522, 0)
     _check(_libc.capset(header, struct.pack("=6I", kept, kept, 0, 0, 0, 0)), "capset")
 
@@ -98,15 +98,20 @@ def _set_capabilities(kept: int) -> None:
 
 
 def enter_namespaces(paths: Iterable[str]) -> int:
-    """Go on as the first process of new namespaces, where nothing but `paths` is to be seen.
+    """Go on as the first process of new namespaces, in which only `paths` and `SYSTEM_PATHS` are visible.
 
-    The calling process only waits for the new one and ends with its exit status. When the new process ends, the kernel
-    ends all others of its namespace.
+    The calling process only waits for the new process and ends with its exit status. When the new process ends, the
+    kernel ends all other processes of its namespace.
+
+    Parameters
+    ----------
+    paths : iterable of str
+        Folders that programs may read.
 
     Returns
     -------
     int
-        The namespaces that each program needs for itself.
+        Flags of the namespaces that each program needs for itself.
 
     Raises
     ------
@@ -118,7 +123,7 @@ def enter_namespaces(paths: Iterable[str]) -> int:
     child = _clone(_SERVER_SPACES)
     if child:
         os.close(ready)
-        with contextlib.suppress(OSError):  # the child has ended, or is not to have a map: it reads no line then
+        with contextlib.suppress(OSError):  # the child has ended, or may have no map: it then reads an empty text
             _write_maps(child, user, group)
             os.write(go, b"go")
         os.close(go)
@@ -130,19 +135,19 @@ def enter_namespaces(paths: Iterable[str]) -> int:
     os.close(ready)
     _mount("none", "/", None, _REC | _PRIVATE)
     spaces = _PROGRAM_SPACES
-    with contextlib.suppress(OSError):  # a namespace within would give a program new rights
+    with contextlib.suppress(OSError):  # a further namespace inside would give a program new rights
         _write("/proc/sys/user/max_user_namespaces", "0")
-    try:  # memory that outlives its process
+    try:  # no System V memory or messages, which would outlive their process
         _write("/proc/sys/kernel/shmmni", "0")
         _write("/proc/sys/kernel/msgmni", "0")
-    except OSError:  # until Linux 5.19
+    except OSError:  # not allowed until Linux 5.19: then each program needs its own IPC namespace
         spaces |= _NEWIPC
     _change_root([*paths, *SYSTEM_PATHS], "/tmp")
     return spaces
 
 
 def _write_maps(child: int, user: int, group: int) -> None:
-    """Users and groups of a user namespace: the caller as its root, and where the caller is root, nobody."""
+    """Map users and groups into a user namespace: the caller is its root. If root calls, nobody is mapped too."""
     nobody = f"\n{NOBODY} {NOBODY} 1"
     if user == 0:
         with contextlib.suppress(OSError):  # a container may have no nobody
@@ -160,7 +165,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _change_root(paths: Iterable[str], base: str) -> None:
-    """Make a root folder in memory with read-only views of some paths, and nothing else."""
+    """Change to a root folder in memory that has only read-only views of some paths."""
     sources = {path: os.open(path, os.O_PATH) for path in _outermost((*paths, *DEVICES))}
     links = {path: os.readlink(path) for path in SYSTEM_PATHS if os.path.islink(path)}
     _mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
@@ -178,7 +183,7 @@ def _change_root(paths: Iterable[str], base: str) -> None:
 
 
 def _show(descriptor: int, target: str, is_device: bool) -> None:
-    """Bind an open path to a place, read-only."""
+    """Mount an open path at `target`, read-only."""
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         os.makedirs(target, exist_ok=True)
     else:
@@ -193,7 +198,7 @@ def _show(descriptor: int, target: str, is_device: bool) -> None:
 
 
 def _outermost(paths: Iterable[str]) -> Iterator[str]:
-    """The paths that exist, are no symbolic link of the system, and lie in no other of the paths."""
+    """The paths that exist, are no symbolic link among `SYSTEM_PATHS`, and lie below none of the other paths."""
     chosen: list[str] = []
     for path in sorted({os.path.abspath(path) for path in paths if os.path.exists(path)}, key=len):
         is_link = path in SYSTEM_PATHS and os.path.islink(path)
@@ -203,12 +208,12 @@ def _outermost(paths: Iterable[str]) -> Iterator[str]:
 
 
 def fork_in_namespaces(spaces: int) -> int:
-    """Fork into namespaces of the program's own; as os.fork."""
+    """Fork like os.fork, with the child in its own namespaces."""
     return _clone(spaces)
 
 
 def confine_in_namespaces() -> None:
-    """In the child: an empty folder in memory, no privilege, and nobody's rights where root started the server."""
+    """In the child: enter an empty folder in memory, drop all privileges; become nobody if root started the server."""
     end_with_parent()
     owner = f",uid={NOBODY},gid={NOBODY}" if _started_by_root else ""
     _mount("tmpfs", FOLDER, "tmpfs", _NOSUID | _NODEV, f"mode=700,size={FILE_BYTES},nr_inodes=256{owner}")
@@ -217,11 +222,11 @@ def confine_in_namespaces() -> None:
     if _started_by_root:
         _become_nobody()
     _set_capabilities(0)
-    end_with_parent()  # a change of the user undoes this
+    end_with_parent()  # again, because a change of the user undoes this
 
 
 def _become_nobody() -> None:
-    with contextlib.suppress(OSError):  # a container may have no nobody; its root may be bounded all the same
+    with contextlib.suppress(OSError):  # a container may have no nobody; the limits may bind its root all the same
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
@@ -231,7 +236,7 @@ def _become_nobody() -> None:
 
 
 def landlock_version() -> int:
-    """Version of Landlock's interface in this kernel; 0 where Landlock is missing or switched off."""
+    """Version of Landlock's interface in this kernel; 0 if Landlock is missing or switched off."""
     try:
         return _call(_LANDLOCK_CREATE, 0, 0, 1, what="landlock")
     except OSError:
@@ -239,7 +244,7 @@ def landlock_version() -> int:
 
 
 def confine_by_landlock(paths: Iterable[str], folder: str) -> None:
-    """In the child: forbid all files but `paths` to read, and `folder` for regular files.
+    """In the child: allow only to read `paths` and `SYSTEM_PATHS`, and to use regular files in `folder`.
 
     From version 4 on TCP is forbidden, from version 6 on signals to other processes and abstract Unix sockets.
     """
@@ -263,7 +268,7 @@ def confine_by_landlock(paths: Iterable[str], folder: str) -> None:
     if os.getuid() == 0:
         _prctl(_KEEPCAPS, 1)
         _become_nobody()
-        # Python may lie below a folder that is root's alone. Landlock says what can be read.
+        # Python may lie below a folder that only root may read. Landlock still limits what can be read.
         with contextlib.suppress(OSError):
             _set_capabilities(1 << _CAP_DAC_OVERRIDE)
     _call(_LANDLOCK_RESTRICT, ruleset, 0, what="landlock")
@@ -272,7 +277,7 @@ def confine_by_landlock(paths: Iterable[str], folder: str) -> None:
 
 
 def remove_shared_memory(processes: Iterable[int]) -> None:
-    """Remove what is left of the System V shared memory of processes: it outlives them."""
+    """Remove the System V shared memory that processes have left behind, because it outlives them."""
     made_by = {str(process) for process in processes}
     with contextlib.suppress(OSError), open("/proc/sysvipc/shm") as file:
         for fields in [line.split() for line in file][1:]:
@@ -288,7 +293,7 @@ def _existing(paths: Iterable[str]) -> list[str]:
 
 
 def limit(seconds: int, memory_bytes: int) -> None:
-    """Bound this process for ever: CPU time, address space, files, and no other process or thread."""
+    """Limit this process until it ends: CPU time, address space, files, and no other process or thread."""
     for kind, most in (
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_AS, memory_bytes),
@@ -302,15 +307,15 @@ def limit(seconds: int, memory_bytes: int) -> None:
         hard = resource.getrlimit(kind)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (most, most))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error of the write, and no end of the process
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # too large a file is then an error, and does not end the process
     sys.set_int_max_str_digits(4300)
 
 
 def close_all_but(kept: Iterable[int]) -> None:
-    """Close all open files but some."""
+    """Close all open files except those in `kept`."""
     start = 0
     for descriptor in sorted(set(kept)):
-        if descriptor > start:  # os.closerange(0, 0) closes all
+        if descriptor > start:  # os.closerange(0, 0) would close all files
             os.closerange(start, descriptor)
         start = descriptor + 1
     os.closerange(start, max(start, resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096))

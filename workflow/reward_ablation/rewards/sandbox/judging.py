@@ -1,4 +1,4 @@
-"""Verdicts on programs by tests of two kinds: asserts, and input with the output that is expected."""
+"""Verdicts on programs by two kinds of tests: asserts, and input with the expected output."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Task:
     Attributes
     ----------
     program : str
-        What a model wrote; hostile input.
+        The program that a model wrote; hostile input.
     tests : any value of a column
-        A list of texts, each with any number of asserts; or a list of {"input": text, "output": text}. Anything else
-        has no verdict.
+        A list of texts, each with any number of asserts; or a list of {"input": text, "output": text}. With anything
+        else the program gets no verdict.
     code_before : str
-        What the program continues, such as the head of a function.
+        Code that the program continues, such as the head of a function.
     """
 
     program: str
@@ -38,9 +38,9 @@ class Verdict:
     """Verdict on one program.
 
     - passed: all tests pass.
-    - failed: a test does not pass, for whatever reason but time.
-    - timeout: the bound on CPU time or on wall time was reached.
-    - error: no verdict, through no fault of the program: there are no tests, or none that can be read.
+    - failed: a test does not pass, for any reason except time.
+    - timeout: the limit on CPU time or on wall time was reached.
+    - error: no verdict, through no fault of the program: there are no tests, or they cannot be read.
 
     `share` is the share of tests that pass, in [0, 1].
     """
@@ -58,18 +58,22 @@ def judge(
     workers: int | None = None,
     runner: Sandbox = sandbox,
 ) -> list[Verdict]:
-    """Verdicts on programs, in their order.
+    """Verdicts on programs, in the order of the tasks.
 
     Parameters
     ----------
+    tasks : sequence of Task
+        Programs with their tests.
     seconds : int
         CPU time of a program for all its asserts, or for one input.
     memory_mb : int
-        Address space of a program in MiB, with about 30 of Python itself.
+        Address space of a program in MiB. Python itself takes about 30 of them.
     all_tests : bool
-        Whether to run the tests after the first failure, for their share.
+        Whether to go on after the first failed test, to know the share of tests that pass.
     workers : int, optional
-        Programs that run at once; default the number of CPUs, at most 4. The verdicts do not depend on it.
+        Number of programs that run at once; default the number of CPUs, at most 4. The verdicts do not depend on it.
+    runner : Sandbox
+        The sandbox that runs the programs.
 
     Raises
     ------
@@ -113,19 +117,19 @@ def _kind(tests: Any) -> Literal["asserts", "scripts"] | None:
 
 
 def _whole(task: Task) -> str:
-    """The program after what it continues; a program that repeats its beginning defines the same again."""
+    """The program after the code that it continues. A program that repeats this code only defines it again."""
     before = task.code_before
     return f"{before}{'' if not before or before.endswith(chr(10)) else chr(10)}{task.program}"
 
 
 def _of_asserts(outcome: Outcome, count: int) -> Verdict:
-    """Verdict from the result of the tests, which their process has written and no program could."""
+    """Verdict from the result of the tests. Only the process of the tests can write this result, not the program."""
     try:
         result = json.loads(outcome.output)
         if "unreadable" in result:
             return Verdict("error", 0.0)
         passed, program_ended = sum(test is True for test in result["passed"]), result["program_ended"]
-    except (ValueError, RecursionError, TypeError, KeyError):  # the process of the tests has ended early
+    except (ValueError, RecursionError, TypeError, KeyError):  # the process of the tests ended early
         return Verdict("timeout" if outcome.is_late or outcome.killed[0] else "failed", 0.0)
     if passed == count:
         return Verdict("passed", 1.0)
@@ -133,7 +137,7 @@ def _of_asserts(outcome: Outcome, count: int) -> Verdict:
 
 
 class _Script:
-    """A program that reads standard input and prints, and what is known of its tests."""
+    """A program that reads standard input and prints, with the statuses of its tests so far."""
 
     def __init__(self, number: int, task: Task) -> None:
         self.number, self.program, self.tests = number, _whole(task), task.tests
@@ -152,7 +156,7 @@ class _Script:
 def _judge_scripts(
     scripts: list[_Script], seconds: int, memory_mb: int, all_tests: bool, at_once: int, runner: Sandbox
 ) -> None:
-    """Run each script's next test, until all are run or one fails."""
+    """Run the next test of each script, until all its tests have run or, without `all_tests`, one has failed."""
     while waiting := [script for script in scripts if script.is_open(all_tests)]:
         tests = [script.tests[len(script.statuses)] for script in waiting]
         jobs = [
@@ -172,5 +176,5 @@ def _of_output(outcome: Outcome, expected: str) -> Status:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines without the white space that ends them, and without empty ones at the end."""
+    """Lines without white space at their ends, and without empty lines at the end of the text."""
     return [line.rstrip() for line in text.rstrip().splitlines()]

@@ -1,4 +1,4 @@
-"""The process of a program under test. It knows neither the tests nor what they expect, and has no way to a verdict."""
+"""The process of a program under test. It knows neither the tests nor the expected results, and gives no verdict."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SERVED_NAME = "program"
 
 
 def serve_program(source: str, descriptor: int) -> None:
-    """Run a program's top level, and answer calls of what it defines until the other side ends."""
-    random.seed(0)  # a verdict is no chance
+    """Run a program's top level, and answer calls of the names that it defines until the other side ends."""
+    random.seed(0)  # so that the verdict does not depend on chance
     module = types.ModuleType(SERVED_NAME)
     sys.modules[SERVED_NAME] = module  # dataclasses look their module up
     failure: list[BaseException] = []
@@ -37,7 +37,7 @@ def serve_program(source: str, descriptor: int) -> None:
 
 
 def run_script(source: str) -> None:
-    """Run a program as a script, on standard input and output. What it has printed counts, however it ends."""
+    """Run a program as a script, on standard input and output. Its printed text counts, however the program ends."""
     random.seed(0)
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module

@@ -1,8 +1,9 @@
-"""Calls between a program and its tests, each in a process of its own: JSON lines over a socket.
+"""Calls between a program and its tests, which run in separate processes: JSON lines over a socket.
 
-Both sides have a `Link`. An object that is no plain data is a `Remote` on the other side. The program's side serves any
-operation on its objects. The tests' side serves calls of the functions that a test passes, and public attributes of
-objects of the tests' own classes: an attribute such as `__globals__` would lead to the tests themselves.
+Both sides have a `Link`. An object that is not plain data is a `Remote` on the other side. The program's side serves
+any operation on its objects. The tests' side serves calls of the functions that a test passes, and public attributes of
+objects of the tests' own classes. It serves no others, because an attribute such as `__globals__` would lead to the
+tests themselves.
 """
 
 from __future__ import annotations
@@ -30,11 +31,19 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 class Ended(ConnectionError):
-    """The other side is gone, or has sent what is no message."""
+    """The other side has ended, or has sent something that is not a message."""
 
 
 class Link:
-    """One side of the socket."""
+    """One side of the socket.
+
+    Parameters
+    ----------
+    descriptor : int
+        File descriptor of the socket.
+    may_serve : callable (operation, target, arguments) -> bool
+        Whether this side serves an operation on one of its objects.
+    """
 
     def __init__(self, descriptor: int, may_serve: Callable[[str, Any, tuple], bool]) -> None:
         self._descriptor, self._may_serve = descriptor, may_serve
@@ -45,7 +54,7 @@ class Link:
         self._errors: dict[str, type[Exception]] = {}
 
     def ask(self, operation: str, *arguments: Any, **named: Any) -> Any:
-        """Result of an operation on the other side; an exception there is raised here."""
+        """Ask the other side for an operation and return its result. An exception there is raised here."""
         self._send(["ask", operation, [self._encode(value) for value in arguments], self._named(named)])
         while True:
             kind, *content = self._receive()
@@ -80,7 +89,7 @@ class Link:
             reply = ["value", self._encode(result), changed]
         except Ended:
             raise
-        except BaseException as error:  # also SystemExit: the program does not end the tests
+        except BaseException as error:  # also SystemExit: the program must not end the tests
             names = [kind.__name__ for kind in type(error).__mro__]
             reply = ["raised", names, str(error)[:1000]]
         self._send(reply)
@@ -104,7 +113,7 @@ class Link:
         while b"\n" not in parts[-1]:
             try:
                 part = os.read(self._descriptor, 1 << 16)
-            except OSError:  # it ended without reading what it was asked
+            except OSError:  # the other side ended without reading its message
                 part = b""
             self.has_ended = not part
             if not part or sum(map(len, parts)) > LARGEST:
@@ -120,7 +129,7 @@ class Link:
         return message
 
     def _own(self, written: Any) -> Any:
-        """The object of this side that a message names; None for a value of the other side, such as `eval`."""
+        """The object of this side that a message names; None for a value that the other side sent, such as `eval`."""
         is_own = isinstance(written, list) and written[:1] == ["yours"]
         return self._decode(written) if is_own else None
 
@@ -148,7 +157,7 @@ class Link:
         raise ValueError("no value")
 
     def _error(self, names: list[str]) -> type[Exception]:
-        """The class of an exception by the names of its classes: a built-in one, or one that is made here once."""
+        """Class for an exception of the other side, by the names of its classes: a built-in class, or one made here."""
         kinds = [getattr(builtins, name, None) for name in map(str, names)]
         known = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)), RuntimeError)
         name = str(names[0])
@@ -160,8 +169,8 @@ class Link:
 class Remote:
     """An object of the other side.
 
-    Comparison and arithmetic are asked of the other side where both operands are its objects. Where one is a value of
-    this side, the objects are unequal and have no order: an object that claims to equal everything equals nothing.
+    If both operands are objects of the other side, comparison and arithmetic are done there. If one operand is a value
+    of this side, the two are unequal and have no order: an object that claims to equal everything equals nothing.
     """
 
     __slots__ = ("_link", "_number")

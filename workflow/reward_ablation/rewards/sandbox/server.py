@@ -1,13 +1,13 @@
 """The server, started by `supervisor` as a script: it forks for every program, and does nothing else.
 
-It has one thread. It neither reads nor holds programs, tests, verdicts or the caller's environment: programs and tests
-pass by it as open files. So a fork of it has nothing to tell a program.
+The server has one thread. It neither reads nor holds programs, tests, verdicts or the caller's environment: it passes
+programs and tests on as open files. A fork of the server therefore holds nothing that a program must not know.
 
 Requests and replies are JSON packets on one socket:
 
-- {"start": id, "kind": "tests", ...} with two files, the program and its tests; {"kind": "script"} with the program and
-  its standard input. The reply has a pipe: the result of the tests, or the standard output.
-- {"end": id} ends what is left of it. The reply says of each of its processes whether SIGKILL ended it.
+- {"start": id, "kind": "tests", ...} comes with two files, the program and its tests; {"kind": "script"} comes with the
+  program and its standard input. The reply has a pipe: the result of the tests, or the standard output.
+- {"end": id} ends what is left of a job. The reply says for each of its processes whether SIGKILL ended it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import time
 import types
 from typing import Any
 
-#: Imported before the first fork: most programs need some of them.
+#: Modules that are imported before the first fork, because most programs need some of them.
 COMMON = (
     *("bisect", "cmath", "collections", "copy", "datetime", "decimal", "fractions", "functools", "heapq", "itertools"),
     *("math", "operator", "random", "re", "string", "typing"),
@@ -34,10 +34,21 @@ _FOR_THE_STARTER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1
 
 
 class Server:
-    """The jobs that run, by their ids: processes and folder."""
+    """Starts and ends jobs, and keeps the processes and the folder of each job by its id.
+
+    Parameters
+    ----------
+    control : socket
+        The socket to the supervisor.
+    isolation : module
+        The module `isolation`.
+    paths : list of str
+        Folders that programs may read.
+    where : int or str
+        Flags of the namespaces of a program; under Landlock, the folder that holds the programs' folders.
+    """
 
     def __init__(self, control: socket.socket, isolation: Any, paths: list[str], where: int | str) -> None:
-        """`where` are the namespaces of a program, or under Landlock the folder that has the programs' folders."""
         self._control, self._isolation, self._paths, self._where = control, isolation, paths, where
         self._jobs: dict[int, tuple[list[int], str | None]] = {}
 
@@ -53,7 +64,7 @@ class Server:
                     self._start(request, files)
                 else:
                     self._reply(ended=request["end"], killed=self._end(request["end"]))
-            except OSError as error:  # no process, no pipe or no memory is to be had
+            except OSError as error:  # the system gives no process, no pipe or no memory
                 self._reply(failed=str(error))
             finally:
                 for descriptor in files:
@@ -99,7 +110,7 @@ class Server:
             os._exit(1)
 
     def _be(self, role: str, request: dict[str, Any], files: list[int], folder: str | None) -> None:
-        """In the child: see to the bounds, and then to nothing but the role."""
+        """In the child: set the limits, then take the role."""
         if folder is None:
             self._isolation.confine_in_namespaces()
         else:
@@ -116,7 +127,7 @@ class Server:
         play(role, text, files, request)
 
     def _end(self, job: int) -> list[bool]:
-        """End the processes of a job; of each whether SIGKILL ended it, by the bound on CPU time or here."""
+        """End the processes of a job. Returns for each whether SIGKILL ended it, from here or by the CPU limit."""
         processes, folder = self._jobs.pop(job, ([], None))
         killed = []
         for process in processes:
@@ -126,13 +137,13 @@ class Server:
         if folder is not None:
             self._isolation.remove_shared_memory(processes)
             with contextlib.suppress(OSError):
-                os.chmod(folder, 0o700)  # whatever the program has made of it
+                os.chmod(folder, 0o700)  # the program may have changed its mode
             shutil.rmtree(folder, ignore_errors=True)  # a program can make no folder in it
         return killed
 
 
 def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> None:
-    """Run a program, its tests or a script; in a process that is bounded."""
+    """Run a program, its tests or a script, in a process that has its limits."""
     from reward_ablation.rewards.sandbox import program_process, tests_process
 
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
@@ -156,12 +167,12 @@ def _open_folder(where: str) -> str:
     folder = os.path.join(where, str(time.monotonic_ns()))
     os.mkdir(folder, 0o700)
     if os.getuid() == 0:
-        os.chmod(folder, 0o777)  # the program is nobody
+        os.chmod(folder, 0o777)  # the program runs as nobody
     return folder
 
 
 def _import_package(folder: str) -> Any:
-    """Import the modules of the sandbox without the packages around it, which would import more."""
+    """Import the modules of the sandbox without its parent packages, which would import more."""
     name = ""
     for part in _PACKAGE.split("."):
         name = f"{name}.{part}".lstrip(".")
@@ -173,7 +184,11 @@ def _import_package(folder: str) -> Any:
 
 
 def main() -> None:
-    """Arguments: the socket, "namespaces" or "landlock", the folders that programs may read as JSON, and a folder."""
+    """Isolate this process, and serve until the caller ends.
+
+    The command line has the socket, "namespaces" or "landlock", a JSON list of the folders that programs may read, and
+    the folder of the programs' folders under Landlock.
+    """
     control = socket.socket(fileno=int(sys.argv[1]))
     mode, paths = sys.argv[2], json.loads(sys.argv[3])
     isolation = _import_package(os.path.dirname(os.path.abspath(__file__)))
@@ -181,7 +196,7 @@ def main() -> None:
     for name in COMMON:
         __import__(name)
     for number in _FOR_THE_STARTER:
-        signal.signal(number, signal.SIG_IGN)  # Slurm sends them to all; this process ends with its starter
+        signal.signal(number, signal.SIG_IGN)  # Slurm sends these to all; this process ends with its starter
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     where: int | str = sys.argv[4]
     try:

@@ -1,4 +1,4 @@
-"""Keeps the server that runs programs: starts it when first needed, gives it jobs, bounds each, replaces it."""
+"""Manages the server that runs programs: starts it when first needed, gives it jobs, limits each, and replaces it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from reward_ablation.rewards.sandbox import server
 from reward_ablation.system.errors import StudyError
 
 START_SECONDS = 120.0  # imports on a busy network file system
-REPLY_SECONDS = 60.0  # for a fork, or the end of one, on a stalled machine
-OUTPUT_BYTES = 8 << 20  # most that a script may print
+REPLY_SECONDS = 60.0  # to start or end a process on a stalled machine
+OUTPUT_BYTES = 8 << 20  # longest output of a script
 MODES = ("namespaces", "landlock")
 
-#: A program that says what it cannot do.
+#: A program that prints what it is not allowed to do.
 _CHECK = """
 import os
 try:
@@ -59,17 +59,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back from a job.
+    """The result of a job.
 
     Attributes
     ----------
     output : bytes
-        The result of the tests, or what the script has printed.
+        The result of the tests, or the text that the script has printed.
     is_late : bool
-        Whether the bound on wall time ended the job.
+        Whether the limit on wall time ended the job.
     killed : tuple of bool
-        Whether the process of the script, or those of the tests and of the program, ended by SIGKILL. Where it is not
-        known to have been idle, that was the bound on CPU time.
+        Whether SIGKILL ended the process of the script, or the processes of the tests and of the program. Unless the
+        process was idle, SIGKILL means that it reached the limit on CPU time.
     is_too_long : bool
         Whether the script printed more than OUTPUT_BYTES.
     """
@@ -81,7 +81,13 @@ class Outcome:
 
 
 class Sandbox:
-    """A server process, for all threads of this process; a forked child starts a server of its own."""
+    """A server process for all threads of this process. A forked child starts another server.
+
+    Parameters
+    ----------
+    modes : sequence of str
+        Ways of isolation, in the order in which they are tried.
+    """
 
     def __init__(self, modes: Sequence[str] = MODES) -> None:
         self._modes = modes
@@ -101,9 +107,9 @@ class Sandbox:
         return self._server.mode if self._server else None
 
     def run(self, jobs: Sequence[Job], at_once: int) -> list[Outcome]:
-        """Outcomes of jobs in their order, of which `at_once` run side by side.
+        """Outcomes of jobs in their order; `at_once` jobs run side by side.
 
-        A program that ends the server, which only the weaker isolation lets it try, has an empty outcome.
+        A program that ends the server has an empty outcome. Only Landlock, the weaker isolation, lets a program try.
 
         Raises
         ------
@@ -114,7 +120,7 @@ class Sandbox:
         """
         with self._lock:
             found = self._run(dict(enumerate(jobs)), at_once)
-            for number, job in enumerate(jobs):  # one by one: whose fault was it?
+            for number, job in enumerate(jobs):  # the rest one by one, since one of them may have ended the server
                 if number not in found:
                     found |= self._run({number: job}, 1)
         return [found.get(number, Outcome(b"")) for number in range(len(jobs))]
@@ -149,7 +155,7 @@ class Sandbox:
 
 
 class _Running:
-    """A job that runs: its pipe, what came from it, and its deadline in wall time."""
+    """A job that runs: its pipe, the output so far, and its deadline in wall time."""
 
     def __init__(self, number: int, job: Job, pipe: int) -> None:
         self.number, self.job, self.pipe = number, job, pipe
@@ -162,19 +168,19 @@ class _Running:
         return len(self.output) > OUTPUT_BYTES
 
     def read(self) -> None:
-        """Take what is there."""
+        """Read the output that is ready."""
         part = os.read(self.pipe, 1 << 16)
         self.output += part
         self.has_ended = not part or self.is_too_long
 
 
 def wall_seconds(seconds: int) -> float:
-    """Bound on wall time: for a program that sleeps, or a stalled machine. CPU time is the bound that counts."""
+    """Limit on wall time, for a program that sleeps or a stalled machine. Usually the limit on CPU time acts first."""
     return 4.0 * seconds + 6.0
 
 
 def _run_jobs(running_server: _Server, jobs: dict[int, Job], at_once: int, found: dict[int, Outcome]) -> None:
-    """Run jobs, so many at once, and add their outcomes to `found` as they come."""
+    """Run jobs, `at_once` side by side, and add each outcome to `found` when its job ends."""
     waiting = list(reversed(jobs.items()))
     running: dict[int, _Running] = {}  # by pipe
     poll = select.poll()
@@ -219,14 +225,14 @@ class _Server:
         )
 
     def _start(self, mode: str) -> dict[str, Any]:
-        """Start the process; its first message."""
+        """Start the process and return its first message."""
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Instead of -I, which has no hash seed: -P, -s and an environment without Python's variables are the same.
+        # -I would ignore the hash seed. -P, -s and an environment without Python's other variables do the same.
         command = [sys.executable, "-P", "-s", "-S", server.__file__]
         self._folder = ""
         if mode == "landlock":
             self._folder = tempfile.mkdtemp(prefix="unit-tests-")
-            os.chmod(self._folder, 0o711)  # the programs' folders are below
+            os.chmod(self._folder, 0o711)  # programs must reach their folders below it
         self._popen = subprocess.Popen(
             [*command, str(other.fileno()), mode, json.dumps(readable_paths()), self._folder],
             pass_fds=[other.fileno()],
@@ -235,7 +241,7 @@ class _Server:
             stderr=subprocess.DEVNULL,
             env=clean_environment(),
             cwd="/",
-            start_new_session=True,  # an interrupt at the terminal is for the parent; and a group to kill
+            start_new_session=True,  # an interrupt at the terminal reaches the parent alone; makes a group to kill
         )
         other.close()
         self.pid = self._popen.pid
@@ -262,7 +268,7 @@ class _Server:
         return bool(found) and found[0].output == b"no process\nno file\n"
 
     def start(self, number: int, job: Job) -> int:
-        """Start a job; the pipe of its output."""
+        """Start a job and return the pipe of its output."""
         files = [_file(job.program), _file(job.text)]
         request = {
             "start": number,
@@ -279,12 +285,12 @@ class _Server:
                 os.close(descriptor)
 
     def end(self, number: int) -> tuple[bool, ...]:
-        """End what is left of a job; of each of its processes whether SIGKILL ended it."""
+        """End what is left of a job. Returns for each of its processes whether SIGKILL ended it."""
         self._socket.send(json.dumps({"end": number}).encode())
         return tuple(self._receive(REPLY_SECONDS)[0]["killed"])
 
     def _receive(self, seconds: float) -> tuple[dict[str, Any], list[int]]:
-        """One message and its files; TimeoutError after so many seconds, ConnectionError where the server has ended."""
+        """One message and its files; TimeoutError after `seconds`, ConnectionError if the server has ended."""
         poll = select.poll()  # not select.select, which refuses descriptors above 1,023
         poll.register(self._socket, select.POLLIN)
         if not poll.poll(seconds * 1000):
@@ -299,7 +305,7 @@ class _Server:
 
     def kill(self) -> None:
         """End the server and, with it, all programs."""
-        self._socket.close()  # it then ends its programs and itself
+        self._socket.close()  # the server then ends its programs and itself
         try:
             self._popen.wait(REPLY_SECONDS)
         except subprocess.TimeoutExpired:
@@ -309,14 +315,16 @@ class _Server:
 
 
 def described(mode: str, landlock: int, is_root: bool) -> str:
-    """What programs can reach of this machine and what not, in one line.
+    """One line that says what programs can reach on this machine and what they cannot.
 
     Parameters
     ----------
+    mode : str
+        Way of isolation, one of `MODES`.
     landlock : int
         Version of Landlock's interface.
     is_root : bool
-        Whether root starts the server: programs are another user then.
+        Whether root starts the server. Programs then run as another user.
     """
     if mode == "namespaces":
         return "programs run in namespaces of their own: no file, no network and no process of this machine"
@@ -330,7 +338,7 @@ def described(mode: str, landlock: int, is_root: bool) -> str:
 
 
 def readable_paths() -> list[str]:
-    """Folders that programs may read: Python's library, the installed packages, and libraries that the loader names."""
+    """Folders that programs may read: Python's library, the installed packages, and folders of LD_LIBRARY_PATH."""
     named = sysconfig.get_paths()
     library = os.path.join(sys.base_prefix, "lib")
     loader = os.environ.get("LD_LIBRARY_PATH", "").split(":")
@@ -339,12 +347,12 @@ def readable_paths() -> list[str]:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment of the server and of programs: none of the user's variables but where libraries are."""
+    """The environment of the server and of programs. Of the user's variables it keeps only LD_LIBRARY_PATH."""
     fixed = {
         "PYTHONHASHSEED": "0",  # the same order of sets each time
         "PYTHONDONTWRITEBYTECODE": "1",
         "LC_ALL": "C.UTF-8",
-        "OMP_NUM_THREADS": "1",  # a program has no more threads, and these libraries wait for theirs
+        "OMP_NUM_THREADS": "1",  # a program may have no more threads, and these libraries would wait for theirs
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
     }
@@ -353,7 +361,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def _file(text: str) -> int:
-    """An open file in memory with a text, at its beginning."""
+    """A file in memory with a text, open at its beginning."""
     descriptor = os.memfd_create("text")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(text.encode("utf-8", "surrogatepass"))

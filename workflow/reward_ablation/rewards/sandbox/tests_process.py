@@ -1,4 +1,4 @@
-"""The process that runs tests. The program's functions are `Remote`s: they run in a process of their own."""
+"""The process that runs tests. The program's functions are `Remote`s, because they run in another process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ TESTS_MODULE = "tests"
 def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: bool) -> dict[str, Any]:
     """Whether each test passes: {"passed": [true, false], "program_ended": false}; or {"unreadable": reason}.
 
-    Without `all_of_them` the tests after the first failure are not run, and fail.
+    Parameters
+    ----------
+    tests : list of str
+        Python code with asserts.
+    code_before : str
+        Code that the program continues.
+    descriptor : int
+        Socket to the process of the program.
+    all_of_them : bool
+        Whether to go on after the first failure. Otherwise the later tests are not run and count as failed.
     """
     try:
         code = [compile(test, "test.py", "exec") for test in tests]
@@ -42,14 +51,14 @@ def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: 
         try:
             exec(test, namespace)
             passed[number] = True
-        except BaseException:  # an assertion, and whatever else the program raises
+        except BaseException:  # a failed assertion, or anything that the program raises
             if not all_of_them:
                 break
     return {"passed": passed, "program_ended": link.has_ended}
 
 
 def _without_stubs(code: str) -> Any:
-    """The code that a program begins with, without the functions that the program is to fill in."""
+    """The code that the program continues, compiled, without the functions that the program must fill in."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError):  # the head of a function, without a docstring
@@ -59,7 +68,7 @@ def _without_stubs(code: str) -> Any:
 
 
 def _is_stub(node: ast.AST) -> bool:
-    """Whether a function has nothing but a docstring, `pass` or `...`."""
+    """Whether a node is a function with nothing but a docstring, `pass` or `...`."""
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and all(
         isinstance(line, ast.Pass) or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
         for line in node.body
@@ -67,10 +76,11 @@ def _is_stub(node: ast.AST) -> bool:
 
 
 def _names_of_program(link: Link, trees: list[ast.Module], known: set[str]) -> dict[str, Any]:
-    """What the tests use and do not define: modules of the standard library by their names, all else of the program.
+    """Values of the names that the tests use and do not define.
 
-    The name of a built-in function is the program's where the tests use no other name of the program, such as in
-    `assert sum(10, 15) == 25`: otherwise a program could redefine `abs` to pass.
+    A name of a shared module of the standard library that the tests do not call is this module. Other names are the
+    program's. The name of a built-in function is the program's only if the program defines no other name that the tests
+    use, as for `assert sum(10, 15) == 25`. Otherwise a program could redefine `abs` to pass.
     """
     names = {name for tree in trees for name in _loaded(tree) if not name.startswith("__")} - known
     modules = {name for name in names & SHARED_MODULES if not any(_is_called(tree, name) for tree in trees)}
@@ -81,7 +91,7 @@ def _names_of_program(link: Link, trees: list[ast.Module], known: set[str]) -> d
 
 
 def _given(link: Link, names: set[str]) -> dict[str, Any]:
-    """What the program has defined of these names. It may write any others into its reply, such as `__builtins__`."""
+    """Those of the names that the program defines. Other names in its reply are ignored, such as `__builtins__`."""
     given = link.ask("names", None, sorted(names))
     return {name: given[name] for name in names if name in given}
 
@@ -98,7 +108,7 @@ def _is_called(tree: ast.Module, name: str) -> bool:
 
 
 def _may_serve(operation: str, target: Any, arguments: tuple) -> bool:
-    """Whether the program may do this with an object of the tests."""
+    """Whether the program may do an operation on an object of the tests."""
     if target is None:
         return False
     if operation == "call":

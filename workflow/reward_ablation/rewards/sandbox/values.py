@@ -1,7 +1,7 @@
 """Values as JSON, between a program and its tests: plain data only, so that no method of the sender decides anything.
 
-An object that is no plain data stays where it is, and the other side gets a number for it. Decoding builds nothing but
-the types of this module, whatever the sender has written.
+An object that is not plain data stays in its process, and the other side gets a number for it. Decoding makes only
+objects of the types in this module, whatever the sender has written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-#: Modules whose functions and classes are sent by their names: the receiver takes its own.
+#: Modules whose functions and classes are sent by name. The receiver takes its own function or class of this name.
 SHARED_MODULES = frozenset(
     (
         *("bisect", "builtins", "cmath", "collections", "copy", "datetime", "decimal", "fractions", "functools"),
@@ -28,14 +28,14 @@ _MAPPINGS = {kind.__name__: kind for kind in (dict, OrderedDict, Counter)}
 _MAPPINGS["defaultdict"] = dict
 _DATES = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
 _MUTABLE = (list, dict, set, bytearray, deque, OrderedDict, Counter, defaultdict)
-_PLAIN_INT_BITS = 1000  # a longer one goes as hexadecimal digits: reading decimal ones takes time and is bounded
+_PLAIN_INT_BITS = 1000  # longer integers are sent as hexadecimal digits: reading decimal digits is slow and limited
 
-#: From an object that is no plain data to its JSON.
+#: Gives the JSON of an object that is not plain data.
 Refer = Callable[[Any], Any]
 
 
 def encode(value: Any, refer: Refer) -> Any:
-    """JSON of a value; RecursionError where the value contains itself."""
+    """JSON of a value; RecursionError if the value contains itself."""
     kind = type(value)
     if value is None or kind in (bool, float, str):
         return value
@@ -70,12 +70,19 @@ _SMALL: dict[type, Callable[[Any], Any]] = {
 
 
 def decode(written: Any, resolve: Callable[[str, Any], Any]) -> Any:
-    """The value of a JSON; `resolve` gives the object of any kind that is not plain data.
+    """The value of a JSON.
+
+    Parameters
+    ----------
+    written : any JSON value
+        From `encode`, or anything else that a hostile sender wrote.
+    resolve : callable (kind, content) -> object
+        Gives an object that is not plain data.
 
     Raises
     ------
     Exception
-        Of any kind: what was written is no value.
+        `written` is not a value. The exception may be of any class.
     """
     if not isinstance(written, list):
         if isinstance(written, dict):
@@ -112,7 +119,7 @@ def is_mutable(value: Any) -> bool:
 
 
 def assign(target: Any, value: Any) -> None:
-    """Give a mutable value the contents of another one of its type."""
+    """Give a mutable value the contents of another value of its type; other values stay as they are."""
     if type(target) is not type(value):
         return
     if isinstance(target, list | bytearray):
@@ -127,7 +134,7 @@ def _refuse(value: Any) -> Any:
 
 
 def _shared_name(value: Any) -> Any:
-    """The JSON of a module, and of a function or class that both sides have; None for any other object."""
+    """The JSON of a module, or of a function or class that both sides have; None for any other object."""
     if type(value) is types.ModuleType:
         return ["shared", [value.__name__, ""]] if sys.modules.get(value.__name__) is value else None
     if not isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):

@@ -17,6 +17,7 @@ from accelerate import PartialState
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
+from reward_ablation.cluster.script import PARTS
 from reward_ablation.cluster.slurm import start_of_job
 from reward_ablation.models.device import gpu_name
 from reward_ablation.study.run_folder import ATTEMPTS
@@ -144,7 +145,7 @@ def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | 
     dict
         `id`, `name`, `cluster`, `partition` and `nodes`, as Slurm writes them; `restarts`; `gpus` and `cpus` of the
         whole job; `start` of the job, in seconds since 1970; `seconds_before`, from the start until the process began.
-        A value is None where Slurm did not give it.
+        A value is None where Slurm did not give it. `parts` are in a job that does more than this training.
     """
     if "SLURM_JOB_ID" not in environment:
         return None
@@ -161,6 +162,7 @@ def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | 
         "start": start,
         # The controller's clock and the node's may differ.
         "seconds_before": None if start is None else round(max(0.0, began - start), 1),
+        **({"parts": parts} if (parts := _number(environment.get(PARTS))) else {}),
     }
 
 

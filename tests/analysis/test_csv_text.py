@@ -1,0 +1,40 @@
+"""CSV text made by columns is that of pandas, byte for byte."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from reward_ablation.analysis.csv_text import csv_header, csv_lines
+
+RNG = np.random.default_rng(0)
+ROWS = 2000
+SIZES = 10.0 ** RNG.integers(-20, 25, ROWS)
+
+COLUMNS = {
+    "numbers of all sizes": RNG.normal(size=ROWS) * SIZES,
+    "in single precision": (RNG.normal(size=ROWS) * SIZES).astype(np.float32),
+    "whole numbers": np.round(RNG.normal(size=ROWS) * SIZES),
+    "powers of two": 2.0 ** RNG.integers(-300, 300, ROWS),
+    "ends": RNG.choice([np.inf, -np.inf, 0.0, -0.0, np.nan, 5e-324, 1e-4, 9.9999e-5, 1e6, 999999.9, 1e15, 1e16], ROWS),
+    "with gaps": np.where(RNG.random(ROWS) < 0.1, np.nan, RNG.random(ROWS)),
+    "counts": RNG.integers(-5, 5000, ROWS),
+    "counts with gaps": pd.array(RNG.choice([1, 2, None], ROWS), dtype="Int64"),
+    "flags": RNG.random(ROWS) < 0.5,
+    "flags with gaps": pd.array(RNG.choice([True, False, None], ROWS), dtype="boolean"),
+    "texts": pd.Series(RNG.choice(["one", "two, 2", 'with "quotes"', "new\nline", "", "ä\r"], ROWS)),
+    "categories": pd.Categorical(RNG.choice(["one", "two, 2"], ROWS)),
+    "all kinds": RNG.choice(np.array([1, True, 1.0, "x", 0.1, None, np.float64(0.25)], dtype=object), ROWS),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_bytes_are_those_of_pandas(name):
+    frame = pd.DataFrame({name: COLUMNS[name], "other": range(ROWS)})
+    written = csv_header(frame) + b"".join(map(bytes, csv_lines(frame)))
+    assert written == frame.to_csv(index=False, lineterminator="\n").encode()
+
+
+def test_a_table_without_rows_has_a_header_only():
+    frame = pd.DataFrame(columns=["a", "b, c"])
+    assert csv_header(frame) == b'a,"b, c"\n'
+    assert not list(csv_lines(frame))

@@ -1,0 +1,103 @@
+"""Tables of many arms are written and read part by part: what is in memory does not grow with the table."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.all_tables import command
+from analysis.made_up import MadeUpStudy
+from reward_ablation.analysis import tables
+from reward_ablation.analysis.evaluation.tables import KeptTables
+from reward_ablation.analysis.reading import rows_by_arm
+from reward_ablation.analysis.statistics.contrasts import LACK_OF_FIT, MOST_CONTRASTS, regression
+from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, columns, write_tables
+from reward_ablation.analysis.training.tables import SCHEMAS
+
+SCHEMA = {"by_step": columns((TEXT, "arm"), (COUNT, "step"), (NUMBER, "value"))}
+
+
+def parts(count: int, rows: int = 2000):
+    for number in range(count):
+        rng = np.random.default_rng(number)
+        yield "by_step", pd.DataFrame({"arm": f"arm{number // 3}", "step": range(rows), "value": rng.normal(size=rows)})
+
+
+@pytest.fixture
+def small_groups(monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_OF_GROUP", 5000)
+
+
+def test_parts_make_the_table_that_the_whole_makes(tmp_path, small_groups):
+    write_tables(parts(8), SCHEMA, tmp_path / "parts")
+    write_tables({"by_step": pd.concat([rows for _, rows in parts(8)])}, SCHEMA, tmp_path / "whole")
+    for file in ("by_step.parquet", "by_step.csv"):
+        assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+    assert len(pd.read_csv(tmp_path / "parts" / "by_step.csv")) == 16_000
+
+
+def test_what_waits_in_memory_does_not_grow_with_the_table(tmp_path, small_groups):
+    peaks = []
+    for count in (5, 5, 100):  # the first one imports and fills caches
+        tracemalloc.start()
+        write_tables(parts(count), SCHEMA, tmp_path / str(count))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] < 1.5 * peaks[1]
+
+
+def test_an_arm_is_read_across_row_groups(tmp_path, small_groups):
+    write_tables(parts(8), SCHEMA, tmp_path)
+    read = dict(rows_by_arm(tmp_path / "by_step.parquet", ["step", "value"]))
+    whole = pd.concat([rows for _, rows in parts(8)])
+    assert list(read) == ["arm0", "arm1", "arm2"]
+    for arm, rows in read.items():
+        expected = whole.loc[whole["arm"] == arm, ["step", "value"]].reset_index(drop=True)
+        pd.testing.assert_frame_equal(rows, expected)
+
+
+def test_a_rule_holds_one_arm_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_OF_GROUP", 2000)
+    peaks = []
+    for arms in (4, 4, 24):
+        root = tmp_path / f"{arms}-{len(peaks)}"
+        made = MadeUpStudy(
+            {f"arm{n}": {"a": 1.0, "b": n / arms} for n in range(arms)}, steps=120, rollouts=32, layers=0
+        )
+        made.write(root)
+        tracemalloc.start()
+        command("training", root, root / "tables")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        written = pd.read_parquet(root / "tables" / "rewards_by_step.parquet")
+        assert list(written) == SCHEMAS["rewards_by_step"].names
+        assert len(written) == arms * 2 * 120 * 5
+    assert peaks[2] < 1.7 * peaks[1]
+
+
+def test_tables_that_have_no_room_are_made_again():
+    made = []
+
+    def make() -> pd.DataFrame:
+        made.append(1)
+        return pd.DataFrame({"a": np.random.default_rng(len(made)).random(100)}, index=range(1, 101))
+
+    kept, nothing = KeptTables(1000), KeptTables(0)
+    index = pd.RangeIndex(1, 101)
+    first = kept.get(("data", "one"), index, make)
+    pd.testing.assert_frame_equal(kept.get(("data", "one"), index, make), first, check_index_type=False)
+    assert len(made) == 1
+    for _ in range(2):
+        nothing.get(("data", "one"), index, make)
+    assert len(made) == 3
+
+
+def test_contrasts_of_lack_of_fit_are_bounded():
+    weights = np.random.default_rng(0).dirichlet(np.ones(3), 150)
+    arms = {f"arm{n}": dict(zip("abc", map(float, row), strict=True)) for n, row in enumerate(weights)}
+    missed = [effect.method for effect in regression(arms, ["a", "b", "c"]) if effect.component.startswith(LACK_OF_FIT)]
+    assert {method: missed.count(method) for method in missed} == {
+        "regression": MOST_CONTRASTS,
+        "quadratic_regression": MOST_CONTRASTS,
+    }

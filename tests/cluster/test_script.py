@@ -1,0 +1,154 @@
+import os
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.cluster.script import Part, batch_script
+from reward_ablation.cluster.submission import verdict
+from reward_ablation.system.exit_status import GOES_ON
+
+HOSTILE = 'a b/it\'s "$(touch PWNED)" `touch PWNED` $HOME \\ *'
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> Part:
+    """A part whose command does nothing."""
+    verdicts = tmp_path / "verdicts"
+    verdicts.mkdir()
+    return Part("true", [], [], 1, verdicts)
+
+
+def started(script: str, folder: Path, **variables: str) -> subprocess.Popen:
+    """A shell that runs a script as Slurm does, as job 7."""
+    path = folder / "script"
+    path.write_text(script)
+    environment = {**os.environ, "SLURM_JOB_ID": "7", **variables}
+    return subprocess.Popen(["bash", str(path)], env=environment, cwd="/", start_new_session=True)
+
+
+def run(script: str, folder: Path, **variables: str) -> int:
+    """Exit status of a script."""
+    return started(script, folder, **variables).wait(60)
+
+
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        ("true", 0),
+        ("exit 3", 3),
+        ("false; true", 1),  # as Snakemake has bash run commands
+        ("exec sh -c 'kill -9 $$'", 137),
+        (f"exec sh -c 'exit {GOES_ON}'", GOES_ON),
+    ],
+)
+@pytest.mark.parametrize("folder", ["logs", HOSTILE])
+def test_a_job_leaves_the_exit_status_of_its_command(part, tmp_path, folder, command, left):
+    verdicts = tmp_path / folder
+    verdicts.mkdir(parents=True)
+    (verdicts / "7.status").write_text("0\n")  # of a job of this number on another cluster
+    part = replace(part, command=f"set -euo pipefail; {command}", verdicts=verdicts)
+    assert run(batch_script([part], str(tmp_path), 1), tmp_path) == left
+    assert verdict(verdicts, "7") == left
+    assert verdict(verdicts, "8") is None
+    assert not list(tmp_path.rglob("PWNED"))
+
+
+def test_a_command_has_its_folder_inputs_folders_of_outputs_and_threads(part, tmp_path):
+    folder = tmp_path / HOSTILE
+    folder.mkdir(parents=True)
+    (folder / "there").touch()
+    part = replace(
+        part,
+        command='exec printf "%s %s" "$OMP_NUM_THREADS" "$MKL_NUM_THREADS" > "new/ \\$x/log"',
+        inputs=["there"],
+        outputs=["new/ $x/log", "out"],
+        threads=3,
+    )
+    assert run(batch_script([part], str(folder), 1), tmp_path, TMPDIR="/not/here") == 0
+    assert (folder / "new" / " $x" / "log").read_text() == "3 3"
+    assert not list(tmp_path.rglob("PWNED"))
+
+
+def test_an_input_that_comes_late_is_waited_for_and_one_that_does_not_may_come_later(part, tmp_path):
+    late = replace(part, inputs=["late one"])
+    process = started(batch_script([late], str(tmp_path), 30), tmp_path)
+    time.sleep(0.2)
+    assert process.poll() is None
+    (tmp_path / "late one").touch()
+    assert process.wait(30) == 0
+    missing = replace(part, inputs=["late one", "missing"])
+    assert run(batch_script([missing], str(tmp_path), 1), tmp_path) == GOES_ON
+    assert verdict(part.verdicts, "7") == GOES_ON
+
+
+def test_a_folder_of_temporary_files_that_this_node_lacks_is_not_used(part, tmp_path):
+    show = replace(part, command=f'printf %s "${{TMPDIR-none}}" > {tmp_path}/shown')
+    assert run(batch_script([show], str(tmp_path), 1), tmp_path, TMPDIR="/not/here") == 0
+    assert (tmp_path / "shown").read_text() == "none"
+    assert run(batch_script([show], str(tmp_path), 1), tmp_path, TMPDIR=str(tmp_path)) == 0
+    assert (tmp_path / "shown").read_text() == str(tmp_path)
+
+
+def test_the_wall_time_is_left_as_a_benchmark(part, tmp_path):
+    timed = replace(part, command="sleep 0.2", benchmark="of/job.tsv")
+    assert run(batch_script([timed], str(tmp_path), 1), tmp_path) == 0
+    name, seconds = (tmp_path / "of" / "job.tsv").read_text().splitlines()
+    assert name == "s"
+    assert float(seconds) > 0.1
+
+
+def test_a_signal_ends_the_command_and_not_the_shell(part, tmp_path):
+    """Slurm signals all processes of a job; the trainer saves and says by its status that it goes on."""
+    command = f"trap 'sleep 0.5; echo saved > saved; exit {GOES_ON}' TERM; touch ready; while :; do sleep 0.1; done"
+    process = started(batch_script([replace(part, command=command)], str(tmp_path), 1), tmp_path)
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait(30) == GOES_ON
+    assert (tmp_path / "saved").exists()
+    assert verdict(part.verdicts, "7") == GOES_ON
+
+
+@pytest.mark.parametrize(
+    ("commands", "made", "status"),
+    [
+        (("touch one", "touch two"), {"one", "two"}, 0),
+        (("touch one; exit 3", "touch two"), {"one"}, 3),
+        (("touch one", "touch two; exit 4"), {"one", "two"}, 4),
+    ],
+)
+def test_parts_run_one_after_the_other_until_one_fails(part, tmp_path, commands, made, status):
+    parts = []
+    for number, command in enumerate(commands):
+        verdicts = tmp_path / f"verdicts{number}"
+        verdicts.mkdir()
+        parts.append(replace(part, command=command, verdicts=verdicts))
+    assert run(batch_script(parts, str(tmp_path), 1), tmp_path) == status
+    assert {path.name for path in tmp_path.iterdir()} & {"one", "two"} == made
+    assert verdict(parts[1].verdicts, "7") == (status if "two" in made else None)
+
+
+def test_a_job_that_slurm_starts_again_leaves_out_the_parts_that_are_done(part, tmp_path):
+    second = replace(part, command="echo two >> made; [ -e mended ]", verdicts=tmp_path)
+    parts = [replace(part, command="echo one >> made"), second]
+    script = batch_script(parts, str(tmp_path), 1)
+    assert run(script, tmp_path) == 1
+    (tmp_path / "mended").touch()
+    assert run(script, tmp_path, SLURM_RESTART_COUNT="1") == 0
+    assert (tmp_path / "made").read_text().split() == ["one", "two", "two"]
+
+
+def test_no_part_begins_after_a_signal(part, tmp_path):
+    first = replace(part, command="touch ready; sleep 0.5 & trap 'wait; exit 0' TERM; wait")
+    second = replace(part, command="touch two", verdicts=tmp_path)
+    process = started(batch_script([first, second], str(tmp_path), 1), tmp_path)
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait(30) == GOES_ON
+    assert not (tmp_path / "two").exists()
+    assert verdict(first.verdicts, "7") == 0

@@ -1,0 +1,70 @@
+"""Figures of a study with more arms than a figure can show: both ends, and the others as a distribution."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from reward_ablation.figures.catalogue import FIGURES
+from reward_ablation.figures.elements.few_arms import FROM_EACH_END, MOST_ARMS, few_arms, others, with_ends
+
+from .test_figures import check_texts, draw
+
+NAME = "many arms"
+
+#: Figures that show each arm of a study with few.
+OF_ARMS = ["rewards", "length", "signals", "evaluation", "arms", "differences", "pareto", "cost"]
+OF_ARMS += ["learning_curves", "similarity_parts", "similarity_steps", "similarity_layers"]
+
+
+@pytest.mark.parametrize("figure", ["title", *FIGURES])
+def test_no_text_is_cut_off_or_written_over_another_and_the_page_is_of_a_readable_size(made_up, figure):
+    drawn = draw(made_up, NAME, figure)
+    check_texts(drawn)
+    assert drawn.get_figheight() < 24
+    assert drawn.get_figwidth() < 12
+
+
+@pytest.mark.parametrize("figure", OF_ARMS)
+def test_few_arms_are_drawn_and_the_note_counts_the_others(made_up, figure):
+    drawn = draw(made_up, NAME, figure)
+    study = made_up(NAME).study
+    named = {arm for arm in study.arm_names if any(arm in words.replace("\n", "") for words in texts_of(drawn))}
+    assert 2 * FROM_EACH_END <= len(named) <= 2 * FROM_EACH_END + 2
+    assert f"the other {len(study.arms) - len(named)}," in " ".join(" ".join(texts_of(drawn)).split())
+
+
+def texts_of(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+
+
+def test_the_best_and_the_worst_arms_are_shown_with_the_baseline_and_the_control(made_up):
+    given = made_up(NAME)
+    few = few_arms(given.study, given.tables["evaluation_by_arm"])
+    table = given.tables["evaluation_by_arm"]
+    of_question = (table["mode"] == "greedy") & (table["metric"] == "accuracy_strict") & (table["arm"] != "base")
+    ordered = table[of_question].sort_values("estimate", ascending=False, kind="stable")["arm"].tolist()
+    expected = {*ordered[:FROM_EACH_END], *ordered[-FROM_EACH_END:], given.study.baseline}
+    assert set(few.arm_names) == expected
+    assert few.arm_names == [arm for arm in ordered if arm in expected]
+    assert others(few) == len(given.study.arms) - len(expected)
+
+
+def test_a_study_with_few_arms_stays_as_it_is(made_up):
+    study = made_up("twelve arms").study
+    assert few_arms(study, pd.DataFrame()) is study
+    assert with_ends(study, pd.Series(dtype=float)) is study
+    assert others(study) == 0
+    assert len(made_up(NAME).study.arms) > MOST_ARMS
+
+
+def test_the_band_of_the_others_holds_each_of_their_means(made_up):
+    given = made_up(NAME)
+    few = few_arms(given.study, given.tables["evaluation_by_arm"])
+    rows = given.tables["rewards_by_step"].query("quantity == 'correctness'")
+    hidden = rows[~rows["arm"].isin(few.arm_names)].groupby(["arm", "step"])["mean"].mean()
+    panel = draw(made_up, NAME, "rewards").axes[0]
+    band = panel.collections[0].get_paths()[0].vertices
+    for step, means in hidden.groupby("step"):
+        drawn = band[band[:, 0] == step, 1]
+        np.testing.assert_allclose([drawn.min(), drawn.max()], [means.min(), means.max()])

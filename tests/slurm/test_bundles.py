@@ -1,0 +1,176 @@
+"""The evaluation of a run in the Slurm job that trained the run, on a real cluster, also where something goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from .cluster import Cluster, wait_until
+from .studies import ClusterStudy
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+
+@pytest.fixture
+def study(study: ClusterStudy) -> ClusterStudy:
+    """A study before its training whose evaluations follow in the same Slurm jobs."""
+    study.site["bundle"] = "run"
+    return study
+
+
+def in_evaluation(study: ClusterStudy, log: str = "start.log") -> list[str]:
+    """Numbers of the Slurm jobs of both runs, once both runs are evaluated there and Snakemake knows it."""
+    adopted = "is the work of Slurm job"
+    wait_until("both evaluations", lambda: study.told(log).count(adopted) >= 2, 200)
+    return [job.id for job in study.cluster.jobs() if study.prefix in job.name]
+
+
+def assert_trained_once(study: ClusterStudy) -> None:
+    assert [len(record["attempts"]) for record in study.records().values()] == [1, 1]
+
+
+def test_a_run_and_its_evaluation_are_one_slurm_job(evaluated: ClusterStudy, study: ClusterStudy):
+    assert [name.partition("-")[0] for name in evaluated.slurm_jobs()] in (
+        ["train.one", "train.two"],
+        ["train.two", "train.one"],
+    )
+    assert not [path for path in evaluated.results.glob("logs/slurm/**/*") if path.is_file()]
+    study.site["bundle"] = None
+    alone = study.beside(study.folder.parent / "alone")
+    status, told = alone.run(*study.targets(), *evaluated.targets())
+    assert status == 0, told
+    assert len(alone.slurm_jobs()) == 4
+    assert alone.digests() == evaluated.digests()
+
+
+def test_a_dry_run_counts_slurm_jobs_and_a_sum_beyond_the_partition_is_refused(study: ClusterStudy):
+    status, told = study.run("--dry-run")
+    assert status == 0, told
+    assert "site.yaml: Slurm takes these 3 jobs: 1 evaluate, 2 train + evaluate (bundle: run)" in told
+    study.site |= {
+        "partition": "short",
+        "train": {"hours": 0.05, "mem_gb": 1},
+        "evaluate": {"hours": 0.05, "mem_gb": 1},
+    }
+    status, told = study.train()
+    assert status == 1
+    assert "error: site.yaml: train + evaluate (bundle: run): asks for 0.1 hours; partition short gives" in told
+    assert "lower `hours` of train or evaluate, or leave `bundle` empty" in told
+    assert not study.slurm_jobs()
+
+
+def test_a_time_limit_in_the_evaluation(study: ClusterStudy, evaluated: ClusterStudy, cluster: Cluster):
+    study.hold_evaluations()
+    start = study.start(*study.targets())
+    for job in in_evaluation(study):
+        cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=1")
+    wait_until("both limits", lambda: study.told().count("ran into its time limit") == 2, 200)
+    study.release()
+    assert start.wait(200) == 0, study.told()
+    names = [name.partition("-")[0] for name in study.slurm_jobs()]
+    assert sorted(names[:2]) == ["train.one", "train.two"]
+    assert sorted(names[2:]) == ["evaluate.one", "evaluate.two"]
+    assert study.digests() == evaluated.digests()
+    assert_trained_once(study)
+
+
+def test_scancel_in_the_evaluation(study: ClusterStudy, evaluated: ClusterStudy, cluster: Cluster):
+    study.hold_evaluations()
+    start = study.start(*study.targets())
+    first, _ = in_evaluation(study)
+    cluster.run("scancel", first)
+    wait_until("the message", lambda: "was cancelled; the next start goes on with it" in study.told())
+    study.release()
+    assert start.wait(200) == 1
+    assert study.records().keys() == {"one", "two"}, "the runs are kept"
+    status, told = study.train()
+    assert status == 0, told
+    assert told.count("submitted as") == 1
+    assert study.digests() == evaluated.digests()
+    assert_trained_once(study)
+
+
+def test_a_node_that_dies_in_the_evaluation(study: ClusterStudy, evaluated: ClusterStudy, cluster: Cluster):
+    """Slurm starts the job again, which leaves out the training."""
+    study.hold_evaluations()
+    start = study.start(*study.targets())
+    first, _ = in_evaluation(study)
+    node = next(there.nodes for there in cluster.jobs() if there.id == first)
+    cluster.kill_node(node)
+    cluster.start_node(node)  # not `start_now`: the signal to the lost jobs might reach those that begin at once
+    study.release()
+    assert start.wait(200) == 0, study.told()
+    assert study.told().count("submitted as") == 2
+    assert study.digests() == evaluated.digests()
+    assert_trained_once(study)
+
+
+def test_snakemake_killed_and_started_again_in_the_evaluation(
+    study: ClusterStudy, evaluated: ClusterStudy, cluster: Cluster
+):
+    study.hold_evaluations()
+    start = study.start(*study.targets())
+    jobs = in_evaluation(study)
+    os.killpg(start.pid, signal.SIGKILL)
+    start.wait()
+
+    present = study.config["evaluation"]
+    study.config["evaluation"] = present | {"max_new_tokens": 3}
+    status, told = study.run(*study.targets(), log="other.log")
+    assert status == 1
+    assert f"Slurm job {min(jobs, key=int)} of an earlier start still works on evaluate " in told
+    assert "with other code or settings" in told
+    study.config["evaluation"] = present
+
+    again = study.start(*study.targets(), log="again.log")
+    wait_until("both are taken over", lambda: study.told("again.log").count("is the work of Slurm job") == 2, 120)
+    study.release()
+    assert again.wait(200) == 0, study.told("again.log")
+    assert "submitted as" not in study.told("again.log")
+    assert study.digests() == evaluated.digests()
+    assert_trained_once(study)
+
+
+def test_an_error_in_the_evaluation_stays_and_ctrl_c_cancels_an_evaluation(
+    study: ClusterStudy, evaluated: ClusterStudy, cluster: Cluster
+):
+    study.hold_evaluations()
+    hold = study.folder / "first" / "sitecustomize.py"
+    hold.write_text(hold.read_text() + '    sys.exit("this evaluation never works")\n')
+    start = study.start(*study.targets())
+    jobs = in_evaluation(study)
+    study.release()
+    assert start.wait(200) == 1
+    assert study.told().count("not submitted again, for its error stays") == 2
+    assert study.records().keys() == {"one", "two"}
+    assert all(cluster.state(job) == "FAILED" for job in jobs)
+
+    hold.write_text("".join(hold.read_text().splitlines(keepends=True)[:-1]))
+    (study.folder / "hold").touch()
+    again = study.start(*study.targets(), log="again.log")
+    wait_until("both evaluations", lambda: study.told("again.log").count("submitted as") == 2, 120)
+    again.send_signal(signal.SIGINT)
+    assert again.wait(120) != 0
+    wait_until("no job lives", lambda: not [job for job in cluster.jobs() if job.state in ("RUNNING", "PENDING")])
+    study.release()
+    status, told = study.train()
+    assert status == 0, told
+    assert study.digests() == evaluated.digests()
+    assert_trained_once(study)
+
+
+def test_a_run_knows_that_its_job_goes_on(evaluated: ClusterStudy, undisturbed: ClusterStudy):
+    of_bundles = [record["attempts"][0]["slurm"] for record in evaluated.records().values()]
+    assert [job["parts"] for job in of_bundles] == [2, 2]
+    assert all("parts" not in record["attempts"][0]["slurm"] for record in undisturbed.records().values())
+
+
+def test_status_of_a_bundled_study(evaluated: ClusterStudy):
+    result = subprocess.run(
+        evaluated.command("status"), cwd=evaluated.folder, env=evaluated.environment, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "2 runs: 2 done\n" in result.stdout

@@ -1,0 +1,85 @@
+"""CSV text of tables: the bytes of `DataFrame.to_csv(index=False)`, made column by column, several times faster."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: Type of the cells' texts: more than 2 GB of them may be written at once.
+TEXT = pa.large_string()
+
+#: Rows that are written at once.
+ROWS_AT_ONCE = 100_000
+
+#: Numbers from the first of these on, and below the second, are written without an exponent by NumPy and Arrow alike.
+LEAST_PLAIN, MOST_PLAIN = 1e-4, 1e6
+
+
+def csv_header(frame: pd.DataFrame) -> bytes:
+    """The line with the names of the columns."""
+    return ",".join(_quoted(frame.columns)).encode() + b"\n"
+
+
+def csv_lines(frame: pd.DataFrame) -> Iterator[memoryview]:
+    """Lines of a table's rows, many at once; nulls are empty cells."""
+    for first in range(0, len(frame), ROWS_AT_ONCE):
+        rows = frame.iloc[first : first + ROWS_AT_ONCE]
+        cells = [_cells(rows.iloc[:, place]) for place in range(rows.shape[1])]
+        lines = pc.binary_join_element_wise(*cells, pa.scalar(",", TEXT), null_handling="replace")
+        yield _bytes(pc.binary_join_element_wise(lines, *pa.array(["", "\n"], TEXT)))
+
+
+def _cells(column: pd.Series) -> pa.Array:
+    """The column's values as they are written, null where a cell is empty."""
+    if column.dtype.kind == "f":
+        return _numbers(column.to_numpy())
+    if column.dtype.kind == "b" and column.dtype == bool:
+        return pc.if_else(pa.array(column.to_numpy()), "True", "False").cast(TEXT)
+    if column.dtype.kind in "iu":
+        return pa.array(column, from_pandas=True).cast(TEXT)
+    distinct = _texts(column).dictionary_encode()
+    return pa.array(_quoted(distinct.dictionary.to_pylist()), TEXT).take(distinct.indices)
+
+
+def _texts(column: pd.Series) -> pa.Array:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return pa.array(column).dictionary_decode().cast(TEXT)
+    if isinstance(column.dtype, pd.StringDtype):
+        texts = pa.array(column, from_pandas=True)
+        return (texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts).cast(TEXT)
+    known = column.notna().to_numpy()
+    return pa.array([str(value) if has else None for value, has in zip(column, known, strict=True)], TEXT)
+
+
+def _numbers(values: np.ndarray) -> pa.Array:
+    """Floating-point numbers with the fewest digits that tell them from their neighbours."""
+    texts = pa.array(values, from_pandas=True).cast(TEXT)
+    size = np.abs(values)
+    whole = values == np.rint(values)
+    if whole.any():
+        texts = pc.if_else(pa.array(whole), pc.binary_join_element_wise(texts, *pa.array([".0", ""], TEXT)), texts)
+    other = ((size < LEAST_PLAIN) & (size > 0)) | (size >= MOST_PLAIN)
+    return pc.replace_with_mask(texts, pa.array(other), pa.array(values[other].astype(str), TEXT))
+
+
+def _quoted(texts: Iterable[str]) -> list[str]:
+    """Texts as cells: in quotes where they need them."""
+    cells = []
+    for text in texts:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow([text, ""])
+        cells.append(line.getvalue()[:-2])
+    return cells
+
+
+def _bytes(lines: pa.Array) -> memoryview:
+    """All characters of an array of texts, one after the other."""
+    _, offsets, characters = lines.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int64)[lines.offset : lines.offset + len(lines) + 1]
+    return memoryview(characters)[ends[0] : ends[-1]] if len(lines) else memoryview(b"")

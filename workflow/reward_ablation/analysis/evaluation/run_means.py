@@ -1,0 +1,71 @@
+"""Means over questions of runs, from the means of the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+#: The mode that has several samples of a question.
+SAMPLED = "sampled"
+
+#: Means over questions by mode and metric, with the numbers of questions and answers.
+OverQuestions = dict[tuple[str, str], tuple[float, int, int]]
+
+
+def is_of_samples(metric: str) -> bool:
+    """Whether a metric is of several samples of a question; no own metric's name has an @."""
+    return "@" in metric
+
+
+def metrics_in(means: pd.DataFrame, mode: str) -> list[str]:
+    """Metrics that a mode has."""
+    names = [str(name) for name in means if name != "answers"]
+    return [name for name in names if mode == SAMPLED or not is_of_samples(name)]
+
+
+def rows_of(means: pd.DataFrame, mode: str) -> slice:
+    """Places of the rows of a mode; rows are sorted."""
+    index = means.index
+    assert isinstance(index, pd.MultiIndex)
+    place = int(index.levels[0].get_indexer(pd.Index([mode]))[0])
+    return slice(*np.searchsorted(index.codes[0], np.array([place, place + 1])))
+
+
+def over_questions(means: pd.DataFrame) -> OverQuestions:
+    """Means over the questions of each mode."""
+    found, columns = {}, columns_of(means)
+    for mode in means.index.unique("mode"):
+        rows = rows_of(means, mode)
+        size, answers = rows.stop - rows.start, int(columns["answers"][rows].sum())
+        for name in metrics_in(means, mode):
+            found[mode, name] = mean_of(columns[name][rows]), int(size), answers
+    return found
+
+
+def columns_of(means: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Columns as arrays; each column that pandas makes has an index, which takes longer to copy than the numbers."""
+    plain = means.set_axis(range(len(means)))
+    return {str(name): column.to_numpy() for name, column in plain.items()}
+
+
+def mean_of(values: np.ndarray) -> float:
+    """Mean of the values that are known, added in the order in which pandas adds those of a column of a table."""
+    known = values[~np.isnan(values)] if np.isnan(values).any() else values
+    alone = values.strides[0] == values.itemsize
+    total = known.sum() if alone else np.add.accumulate(known)[-1] if len(known) else 0.0
+    return float(total / len(known)) if len(known) else np.nan
+
+
+def evaluation_of_runs(runs: Sequence[tuple[str, int | None, OverQuestions]], dataset: str) -> pd.DataFrame:
+    """One row per mode and metric of runs, each with its arm and its seed: the mean over questions.
+
+    The base model has no seed.
+    """
+    sizes = [len(of_run) for _, _, of_run in runs]
+    modes, metrics = zip(*(labels for _, _, of_run in runs for labels in of_run), strict=True)
+    values, questions, answers = zip(*(found for _, _, of_run in runs for found in of_run.values()), strict=True)
+    rows = {"metric": metrics, "value": values, "mode": modes, "questions": questions, "answers": answers}
+    arms, seeds = (np.repeat(np.array([run[place] for run in runs], dtype=object), sizes) for place in (0, 1))
+    return pd.DataFrame(rows).assign(arm=arms, seed=pd.array(seeds, dtype="Int64"), dataset=dataset)
