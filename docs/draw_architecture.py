@@ -93,40 +93,42 @@ def arrows(direct: dict[str, set[str]]) -> list[tuple[str, str]]:
     ]
 
 
+def places() -> dict[str, tuple[float, float]]:
+    """Centre of each package's box."""
+    rows = {name: row for row, layer in enumerate(layers()) for name in layer}
+    if other := rows.keys() ^ COLUMNS.keys():
+        sys.exit(f"error: {', '.join(sorted(other))}: a package came or went; change COLUMNS in {Path(__file__).name}")
+    return {
+        name: (MARGIN + WIDTH / 2 + COLUMN * COLUMNS[name], MARGIN + HEIGHT / 2 + ROW * row)
+        for name, row in rows.items()
+    }
+
+
 def drawing() -> str:
     """The drawing as SVG: one box for each package, in the row of its layer."""
-    direct = imports()
-    if missing := direct.keys() ^ COLUMNS.keys():
-        sys.exit(
-            f"error: {', '.join(sorted(missing))}: a package came or went; change COLUMNS in docs/{Path(__file__).name}"
-        )
-    places = {
-        name: (MARGIN + WIDTH / 2 + COLUMN * COLUMNS[name], MARGIN + HEIGHT / 2 + ROW * row)
-        for row, layer in enumerate(layers())
-        for name in layer
-    }
-    width = max(x for x, _ in places.values()) + WIDTH / 2 + MARGIN
-    height = max(y for _, y in places.values()) + HEIGHT / 2 + MARGIN
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
-            f'width="{width:g}" height="{height:g}" role="img">',
-            "<title>Packages of the library and their imports</title>",
-            f"<style>{STYLE}</style>",
-            '<marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-            '<path class="head" d="M0 0 8 4 0 8z"/></marker>',
-            *(arrow(places[package], places[target]) for package, target in arrows(direct)),
-            *(box(name, *place) for name, place in places.items()),
-            "</svg>\n",
-        ]
-    )
+    boxes = places()
+    width = max(x for x, _ in boxes.values()) + WIDTH / 2 + MARGIN
+    height = max(y for _, y in boxes.values()) + HEIGHT / 2 + MARGIN
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" height="{height:g}" role="img">',
+        "<title>Packages of the library and their imports</title>",
+        f"<style>{STYLE}</style>",
+        '<marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path class="head" d="M0 0 8 4 0 8z"/></marker>',
+    ]
+    for package, target in arrows(imports()):
+        (x, y), (to_x, to_y) = ends(boxes[package], boxes[target])
+        lines.append(f'<path class="import" d="M{x:g} {y:g} L{to_x:g} {to_y:g}"/>')
+    lines += [box(name, *centre) for name, centre in boxes.items()]
+    return "\n".join([*lines, "</svg>\n"])
 
 
-def arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
-    """A line from the lower edge of the importing package to the upper edge of the imported package."""
+def ends(start: tuple[float, float], end: tuple[float, float]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Ends of an arrow: at the lower edge of the importing package and at the upper edge of the imported package."""
     (x, y), (to_x, to_y) = start, end
     lean = max(-1.0, min(1.0, (to_x - x) / COLUMN)) * WIDTH / 4  # arrows at one box stay apart
-    return f'<path class="import" d="M{x + lean:g} {y + HEIGHT / 2:g} L{to_x - lean:g} {to_y - HEIGHT / 2 - 1:g}"/>'
+    return (x + lean, y + HEIGHT / 2), (to_x - lean, to_y - HEIGHT / 2 - 1)
 
 
 def box(name: str, x: float, y: float) -> str:

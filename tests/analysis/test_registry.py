@@ -43,7 +43,7 @@ def test_a_table_with_columns_is_in_the_registry(rule):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_of_the_registry_has_columns(table):
-    schemas = f"{module_of(table)}/tables.py"
+    schemas = f"{module_of(table).replace('.', '/')}/tables.py"
     assert table in schemas_of(TABLES[table]), (
         f"table {table} is in {REGISTRY}, and has no columns: add {table} to SCHEMAS in {schemas}"
     )
@@ -53,7 +53,7 @@ def test_a_table_of_the_registry_has_columns(table):
 def test_a_table_of_the_registry_is_made_by_its_rule(folder, table):
     assert (folder / file_of(table)).is_file(), (
         f"table {table} is in {REGISTRY}, and `python -m reward_ablation.{module_of(table)}` does not write it: "
-        f"add its rows to what {module_of(table)}/tables.py returns"
+        f"add its rows to what {module_of(table).replace('.', '/')}/tables.py returns"
     )
 
 

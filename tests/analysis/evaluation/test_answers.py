@@ -5,8 +5,10 @@ import pandas as pd
 import pytest
 
 from reward_ablation.analysis.evaluation.answers import answered, difference_rows, evaluation_rows, question_means
+from reward_ablation.analysis.evaluation.metrics import MATHEMATICS
 from reward_ablation.analysis.evaluation.run_means import evaluation_of_runs, over_questions
 from reward_ablation.analysis.study_file import StudyFile
+from reward_ablation.config.sections.evaluation import OF_MATHEMATICS
 
 
 def answers(rows: list[tuple[str, str, bool, int]]) -> pd.DataFrame:
@@ -153,3 +155,9 @@ def test_an_arm_with_one_seed_is_compared_with_the_same_seed():
     row = difference_rows("arm", "baseline", both, "gsm8k", study, {}).set_index(["mode", "metric"])
     row = row.loc[("sampled", "accuracy_strict")]
     assert (row["estimate"], row["seeds"]) == (0.25, 1)
+
+
+def test_the_config_knows_the_metrics_of_mathematics():
+    assert {*OF_MATHEMATICS} == {*MATHEMATICS}, (
+        "config/sections/evaluation.py and analysis/evaluation/metrics.py differ"
+    )

@@ -1,0 +1,66 @@
+"""The pages for people who change the code agree with the code: the drawing, the table, and all paths and links."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import draw_architecture as architecture  # noqa: E402
+
+STALE = "the code has other packages or imports than docs/architecture.md shows: run python docs/draw_architecture.py"
+LIBRARY = ROOT / "workflow" / architecture.PACKAGE
+PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
+#: Endings of files that are in the repository; others are results.
+ENDINGS = ("", ".json", ".md", ".py", ".rst", ".smk", ".toml", ".txt", ".yaml")
+#: Begins a path of the repository, or of the library.
+FIRST = {path.name for folder in (ROOT, LIBRARY) for path in folder.iterdir() if not path.name.startswith(".")}
+
+
+def test_the_drawing_is_that_of_the_code():
+    assert architecture.DRAWING.read_text() == architecture.drawing(), STALE
+
+
+def test_the_table_is_that_of_the_code():
+    page = architecture.PAGE.read_text()
+    assert architecture.table() in page, STALE
+
+
+def test_arrows_point_downward_and_run_through_no_box():
+    """A line is looked at where it passes the rows between its ends."""
+    places = architecture.places()
+    for package, target in architecture.arrows(architecture.imports()):
+        (x, y), (to_x, to_y) = architecture.ends(places[package], places[target])
+        assert y < to_y
+        for name, (left, top) in places.items():
+            for height in (top - architecture.HEIGHT / 2, top + architecture.HEIGHT / 2):
+                at = x + (to_x - x) * (height - y) / (to_y - y)
+                hits = y < height < to_y and abs(at - left) <= architecture.WIDTH / 2
+                assert not hits, f"the arrow from {package} to {target} runs through {name}: change COLUMNS"
+
+
+def test_each_package_and_folder_of_the_library_says_what_it_is_for():
+    for path in LIBRARY.rglob("__init__.py"):
+        first = path.read_text().partition("\n")[0]
+        assert re.match(r'"""[A-Z].{15,}', first), f"{path}: say in the docstring what the package is for"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_that_a_page_names_is_there(page):
+    named = {path for path in re.findall(r"`([\w./-]+)`", (ROOT / page).read_text()) if "/" in path}
+    named = {path for path in named if path.split("/")[0] in FIRST and Path(path).suffix in ENDINGS}
+    paths = {path for path in named if not re.search("[A-Z]{3}", path)}  # NAME and RESULTS stand for the user's
+    assert len(paths) > 15
+    missing = {path for path in paths if not (ROOT / path).exists() and not (LIBRARY / path).exists()}
+    assert not missing, f"{page} names paths that are not there: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_of_a_page_leads_to_a_file(page):
+    links = re.findall(r"\]\(([^)#:]+)", (ROOT / page).read_text())
+    assert links
+    missing = {link for link in links if not (ROOT / page).parent.joinpath(link).exists()}
+    assert not missing, f"{page} links to what is not there: {sorted(missing)}"
