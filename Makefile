@@ -79,7 +79,7 @@ format: $(READY) ## Write the code as the linters want it
 	$(BIN)/snakefmt Snakefile workflow
 
 docs: $(READY) $(VENV)/docs ## The documentation as a site: docs/_build/html/index.html
-	PYTHONPATH=workflow:$(VENV)/docs $(BIN)/python -m sphinx -W --keep-going --quiet docs docs/_build/html
+	PYTHONPATH=workflow:$(VENV)/docs $(BIN)/python -m sphinx -W --keep-going --quiet -E -c docs . docs/_build/html
 
 gallery: $(READY) ## Draw the pictures of docs/gallery.md anew, from results/demo and made-up studies
 	PYTHONPATH=workflow:tests $(BIN)/python docs/tools/gallery.py results/demo

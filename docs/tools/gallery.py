@@ -1,6 +1,6 @@
 """Draw the pictures of docs/gallery.md from a finished demo and from made-up tables (`make gallery`).
 
-    PYTHONPATH=workflow:tests python docs/tools/gallery.py results/demo
+PYTHONPATH=workflow:tests python docs/tools/gallery.py results/demo
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ FOLDER = Path(__file__).parents[1] / "images" / "gallery"
 OF_METHODS = ("method_weights", "methods_offline")
 #: Pictures are for a page of the site and stay small in the repository.
 MOST_BYTES = 60_000
-RESOLUTIONS = (150, 130, 115, 100, 90, 80, 70)
+RESOLUTIONS = (150, 130, 115, 100, 90, 80)
+COLOURS = (256, 64, 32)
 
 
 def drawn(figure: str, tables: list[pd.DataFrame], study: StudyFile) -> Figure:
@@ -40,14 +41,17 @@ def drawn(figure: str, tables: list[pd.DataFrame], study: StudyFile) -> Figure:
 
 
 def small_png(figure: Figure) -> bytes:
-    """The figure as a PNG of 256 colours, in the highest resolution that is small enough."""
+    """The figure as a PNG of at most 256 colours, in the highest resolution that is small enough."""
     for resolution in RESOLUTIONS:
-        full, small = io.BytesIO(), io.BytesIO()
+        full = io.BytesIO()
         with rc_context(STYLE):
             figure.savefig(full, format="png", dpi=resolution)
-        Image.open(full).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(small, "png", optimize=True)
-        if small.tell() < MOST_BYTES:
-            return small.getvalue()
+        picture = Image.open(full).convert("RGB")
+        for colours in COLOURS:
+            small = io.BytesIO()
+            picture.quantize(colours, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+            if small.tell() < MOST_BYTES:
+                return small.getvalue()
     raise ValueError("too large in the lowest resolution")
 
 

@@ -47,9 +47,7 @@ FURTHER = {
     "Arm.training": "Settings of the trainer that this arm has in place of the study's.",
     "Arm.weights": _WEIGHTS,
     **{f"{design}.weights": _WEIGHTS for design in ("Factorial", "LeaveOneOut", "OneAtATime")},
-    **{
-        f"{design}.design": _DESIGN for design in ("Factorial", "LeaveOneOut", "ListDesign", "OneAtATime", "Simplex")
-    },
+    **{f"{design}.design": _DESIGN for design in ("Factorial", "LeaveOneOut", "ListDesign", "OneAtATime", "Simplex")},
     "ListDesign.arms": "The arms by name.",
     "ClaimOnArms.arm": "The arm that the claim is on.",
     "ContrastOfArms.arm": "The arm that is compared.",
