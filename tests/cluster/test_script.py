@@ -143,7 +143,7 @@ def test_a_job_that_slurm_starts_again_leaves_out_the_parts_that_are_done(part, 
 
 
 def test_no_part_begins_after_a_signal(part, tmp_path):
-    first = replace(part, command="touch ready; sleep 0.5 & trap 'wait; exit 0' TERM; wait")
+    first = replace(part, command="trap 'wait; exit 0' TERM; sleep 0.5 & touch ready; wait")
     second = replace(part, command="touch two", verdicts=tmp_path)
     process = started(batch_script([first, second], str(tmp_path), 1), tmp_path)
     while not (tmp_path / "ready").exists():

@@ -7,7 +7,7 @@ rule evaluate_base:
     input:
         unpack(per_job(reruns.inputs_of_answers)),
     output:
-        update(
+        answers=update(
             expand(
                 f"<results>/{study.answers_folder}/base/{{dataset}}.parquet",
                 dataset=study.datasets,
@@ -27,7 +27,7 @@ rule evaluate_base:
         "evaluate the base model"
     shell:
         'exec python -m reward_ablation.evaluation --spec {params.spec:q} --model "$(dirname {input.model:q})"'
-        ' --problems {input.problems:q} --answers "$(dirname {output[0]:q})"{params.options} > {log:q} 2>&1'
+        ' --problems {input.problems:q} --answers "$(dirname {output.answers[0]:q})"{params.options} > {log:q} 2>&1'
 
 
 rule evaluate:
@@ -35,7 +35,7 @@ rule evaluate:
     input:
         unpack(per_job(reruns.inputs_of_answers)),
     output:
-        update(
+        answers=update(
             expand(
                 f"<results>/{study.answers_folder}/{{{{run}}}}/{{dataset}}{{kind}}.parquet",
                 dataset=study.datasets,
@@ -56,5 +56,5 @@ rule evaluate:
         "evaluate {wildcards.run}"
     shell:
         'exec python -m reward_ablation.evaluation --spec {params.spec:q} --run "$(dirname {input.run:q})"'
-        ' --base "$(dirname {input.model:q})" --problems {input.problems:q} --answers "$(dirname {output[0]:q})"'
+        ' --base "$(dirname {input.model:q})" --problems {input.problems:q} --answers "$(dirname {output.answers[0]:q})"'
         "{params.options} > {log:q} 2>&1"

@@ -13,7 +13,7 @@ from reward_ablation.cluster.options import sbatch_options, words_of
 from reward_ablation.cluster.site import Site
 from reward_ablation.config.sections.gpu_number import share_in, share_text
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.gpu_shares import RUNS_ON_A_GPU
+from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 
 #: Rules whose jobs train: they follow the site's section train, and go on where an earlier attempt stopped.
 TRAINING = ("sft", "train")

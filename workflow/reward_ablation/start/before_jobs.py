@@ -32,7 +32,7 @@ from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
-from reward_ablation.system.gpu_shares import RUNS_ON_A_GPU
+from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 from reward_ablation.system.gpus import gpus_here, too_few
 
 #: In the results folder: a digest of the settings that TRL has passed, and of the packages and the code.

@@ -12,15 +12,8 @@ from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
+from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 from reward_ablation.system.locks import Held, Lock, take
-
-#: Numbers of runs that may share a GPU in equal parts.
-RUNS_ON_A_GPU = range(2, 9)
-
-
-def share_of(share: float) -> Fraction:
-    """The exact share, such as 1/3 for 0.3333."""
-    return Fraction(share).limit_denominator(RUNS_ON_A_GPU[-1])
 
 
 def used_share(lock: Path) -> Fraction:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reward_ablation.system.errors import PassingError, StudyError
-from reward_ablation.system.gpu_shares import share_of, take_share, used_share
+from reward_ablation.system.gpu_fractions import share_of
+from reward_ablation.system.gpu_shares import take_share, used_share
 from reward_ablation.system.locks import Held, Lock, take, wait_for, when_free
 
 #: Where the locks are: on this machine, and the same for all that one user starts, whatever their TMPDIR.

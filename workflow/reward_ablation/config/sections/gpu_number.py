@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from reward_ablation.system.gpu_shares import RUNS_ON_A_GPU
+from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 
 #: How far a written share may be from the exact one: 0.33 and 0.34 are a third, 0.12 and 0.13 an eighth.
 TOLERANCE = 0.007

@@ -12,7 +12,7 @@ from reward_ablation.rewards.completions import Completion, completion_texts
 def character_length(
     completions: list[Completion], *, target: PositiveFloat = 800, **columns: Any
 ) -> list[float | None]:
-    """max(0, 1 - |characters / target - 1|): 1 at the target, 0 at no characters and from twice the target on.
+    """``max(0, 1 - |characters / target - 1|)``: 1 at the target, 0 at no characters and from twice the target on.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ def token_length(
     width: PositiveFloat,
     **columns: Any,
 ) -> list[float | None]:
-    """max(0, 1 - |tokens - target| / width): 1 at the target, falling on both sides to 0 at target ± width.
+    """``max(0, 1 - |tokens - target| / width)``: 1 at the target, falling on both sides to 0 at target ± width.
 
     Parameters
     ----------

@@ -1,0 +1,47 @@
+"""The site's pages: what they must name. That their links lead somewhere, `make docs` checks."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reward_ablation.figures.catalogue import FIGURES
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "config" / "README.md", ROOT / "CHANGELOG.md"]
+LIBRARY = ROOT / "workflow" / "reward_ablation"
+
+
+def functions_in(folder: str) -> set[str]:
+    return {
+        f"reward_ablation.{folder.replace('/', '.')}.{file.stem}.{file.stem}"
+        for file in (LIBRARY / folder).glob("*.py")
+        if file.name != "__init__.py"
+    }
+
+
+@pytest.mark.parametrize("folder", ["rewards/components", "combination/methods"])
+def test_the_api_page_has_every_function_that_a_config_can_name(folder):
+    listed = re.findall(r"^\.\. autofunction:: (\S+\.\S+\.\S+\.\S+\.\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    assert [name for name in listed if f".{folder.replace('/', '.')}." in name] == sorted(functions_in(folder))
+
+
+def test_the_gallery_has_every_figure_in_order_with_its_title_tables_and_a_small_picture():
+    sections = re.split(r"^### ", (DOCS / "gallery.md").read_text(), flags=re.MULTILINE)[1:]
+    assert [section.splitlines()[0] for section in sections] == [entry.title for entry in FIGURES.values()]
+    for section, (name, entry) in zip(sections, FIGURES.items(), strict=True):
+        assert f"](images/gallery/{name}.png)" in section
+        assert entry.tables[0] in re.findall(r"`(\w+)`", section)
+        assert len(section.split()) > 60
+        assert (DOCS / "images" / "gallery" / f"{name}.png").stat().st_size < 60_000
+    assert {file.stem for file in (DOCS / "images" / "gallery").iterdir()} == {*FIGURES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_image_has_a_text_for_those_who_do_not_see_it(page):
+    text = page.read_text()
+    assert all(len(alternative) > 20 for alternative in re.findall(r"!\[([^]]*)\]\(", text))
+    assert not re.search(
+        r"<img(?![^>]*\balt=\"[^\"]{20})|^\.\. (image|figure)::|```{(image|figure)}", text, re.MULTILINE
+    )
