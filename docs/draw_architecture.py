@@ -154,7 +154,7 @@ def table() -> str:
     direct = imports()
     order = [name for layer in layers() for name in layer]
     rows = [
-        f"| [`{name}`](../workflow/{PACKAGE}/{name}) | {purpose(name)} "
+        f"| `{name}` | {purpose(name)} "
         f"| {', '.join(each for each in order if each in direct[name]) or 'no other package'} |"
         for name in order
     ]
