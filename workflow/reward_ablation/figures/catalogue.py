@@ -33,6 +33,7 @@ FIGURES = {
     "signals": Entry("Training", ("signals_by_step",), "Training signal by step"),
     "predictors": Entry("Training", ("predictors",), "Predictors of later change in each component"),
     "method_weights": Entry("Training", ("method_weights",), "Weights of methods of combination"),
+    "primary": Entry("Evaluation", ("paired_differences", "evaluation_by_arm"), "Primary comparison"),
     "evaluation": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation of the final models"),
     "arms": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against the weights of the arms"),
     "weight_surface": Entry(
