@@ -56,7 +56,7 @@ def test_signals_have_a_panel_each():
     quantities += [(quantity, name) for quantity in ("advantage_share", "covariance") for name in THREE]
     figure = signals(signal_rows(one, quantities), one)
     titles = [axes.get_title(loc="left").replace("\n", " ") for axes in figure.axes]
-    assert titles[:3] == ["without any advantage", "length of right completions", "length of wrong completions"]
+    assert titles[:3] == ["groups with zero advantage", "length of right completions", "length of wrong completions"]
     assert titles[-1].startswith("length: covariance")
     # quantity number 3, steps 1 to 4, mean of seeds 0 and 1
     assert list(line(figure.axes[2], "format_only").get_ydata()) == [4.5, 5.5, 6.5, 7.5]

@@ -258,13 +258,16 @@ def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cos
         write_tables({name: filled[columns_of(name)]}, SCHEMAS, tmp_path / "tables")
     whole = cost.reindex(columns=columns_of("cost"), fill_value=0.0)
     write_csv(whole, tmp_path / "tables" / "cost.csv")
-    for folder in ("first", "second"):
-        arguments = ["--study", str(tmp_path / "study.json"), "--tables", str(tmp_path / "tables")]
-        main([*arguments, "--output", str(tmp_path / folder / "summary.md")])
-    for name in ("summary.md", "summary.html"):
-        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
-    assert "&lt;b&gt;" in (tmp_path / "first" / "summary.html").read_text()
-    assert "<b>" not in (tmp_path / "first" / "summary.html").read_text()
+    folder, figure = tmp_path / "tables", tmp_path / "primary.png"
+    figure.write_bytes(b"png")
+    files = ["summary.md", "summary.html", "main.md", "main.tex", "main.html", "overview.html"]
+    written = []
+    for _ in range(2):
+        main(["--study", str(tmp_path / "study.json"), "--tables", str(folder), "--figure", str(figure)])
+        written.append({name: (folder / name).read_bytes() for name in files})
+    assert written[0] == written[1]
+    assert b"&lt;b&gt;" in written[0]["summary.html"]
+    assert b"<b>" not in written[0]["summary.html"]
 
 
 def columns_of(name: str) -> list[str]:
