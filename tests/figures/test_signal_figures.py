@@ -81,7 +81,7 @@ def test_predictors_show_estimates_with_their_intervals():
     assert bar.lines[0].get_ydata()[0] == 0.2
     assert bar.lines[2][0].get_segments()[0][:, 1] == pytest.approx([-0.1, 0.6])
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["variance in groups"]
-    assert "the 4 steps after it" in words(figure)
+    assert "the next 4 steps" in words(figure)
     assert "too few steps" in words(predictors(pd.DataFrame(columns=columns), one))
 
 

@@ -1,4 +1,4 @@
-"""The main table of a paper and the first page of the report: their numbers are those of the tables, their text is inert."""
+"""The main table of a paper and the first page of the report: numbers are those of the tables, and text is inert."""
 
 import html
 import re
@@ -9,13 +9,11 @@ import pytest
 from reward_ablation.summary.main_table import as_latex, as_markdown, latex, main_table
 from reward_ablation.summary.overview import overview
 
-from .test_summary import cost, study, tables  # noqa: F401
-
 HOSTILE = "x_1 & 100% #{$y^2$} \\input{a} <b onload='f()'>\"~\n\x0c.. include:: /etc/passwd\u2028é"
 
 
 @pytest.fixture
-def made(study, tables):  # noqa: F811
+def made(study, tables):
     """The study with flagged arms, and its tables."""
     primary = {"dataset": "gsm8k_test", "mode": "greedy", "metric": "accuracy_strict"}
     study = study.model_copy(update={"primary": study.primary.model_copy(update=primary)})
@@ -99,7 +97,7 @@ def test_latex_takes_any_text_as_text(made):
     assert not set("#^_~") & set(bare.replace("tab:main", ""))
 
 
-def test_the_first_page_has_the_result_and_escapes_what_it_shows(made, cost):  # noqa: F811
+def test_the_first_page_has_the_result_and_escapes_what_it_shows(made, cost):
     study, tables = made
     study = study.model_copy(update={"model": HOSTILE})
     page = overview(study, tables, cost, b"png")
@@ -108,15 +106,15 @@ def test_the_first_page_has_the_result_and_escapes_what_it_shows(made, cost):  #
     assert "\u2028" not in page
     words = html.unescape(page)
     row = tables["paired_differences"].query("family == 'primary'").iloc[0]
-    told = f"{row['arm']} minus {row['baseline']}: {row['estimate']:.3f} (95 % interval {row['low']:.3f} to {row['high']:.3f}"
-    assert told.replace("-0", "−0") in words
+    estimate, low, high = (f"{row[name]:.3f}".replace("-", "−") for name in ("estimate", "low", "high"))
+    assert f"{row['arm']} minus {row['baseline']}: {estimate} (95 % interval {low} to {high}, Holm p" in words
     assert re.search(r'<img src="data:image/png;base64,cG5n" alt="[^"]{40,}">', page)
     assert "4 arms × 2 seeds = 8 runs" in words
     assert "1.25" in words
     assert "format_only (format adherence)" in words
 
 
-def test_what_is_missing_is_named(made, cost):  # noqa: F811
+def test_what_is_missing_is_named(made, cost):
     study, tables = made
     runs = [run for run in study.runs if run.arm != "length_only" or run.seed == 0]
     preview = {"runs": 7, "planned": 8, "missing": ["length_only, seed 1: running"], "caution": "Do not stop by it."}
@@ -130,7 +128,7 @@ def test_what_is_missing_is_named(made, cost):  # noqa: F811
     assert "Nothing: all planned runs are finished" in overview(study, tables, cost, b"")
 
 
-def test_a_study_of_one_arm_names_its_metric(made, cost):  # noqa: F811
+def test_a_study_of_one_arm_names_its_metric(made, cost):
     study, tables = made
     tables["paired_differences"] = tables["paired_differences"].iloc[:0].astype({"family": object})
     words = html.unescape(overview(study, tables, cost, b""))

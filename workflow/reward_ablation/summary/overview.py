@@ -44,8 +44,8 @@ div:has(> div > .prose main.overview) :is(svg, canvas) { max-width: 100% !import
   main.overview { padding: 0.3em }
   main.overview dl { display: block }
   .w-screen:has(main.overview) { flex-direction: column !important }
-  .w-screen:has(main.overview) nav {
-    width: 100% !important; height: auto !important; max-height: 12em; overflow-x: hidden }
+  .w-screen:has(main.overview) > nav {
+    width: 100% !important; height: auto !important; max-height: 12em }
   .w-screen:has(main.overview) > .grow { height: auto !important; min-height: 0; width: 100% }
 }
 """
