@@ -59,7 +59,7 @@ def test_signals_have_a_panel_each():
     quantities += [(quantity, name) for quantity in ("advantage_share", "covariance") for name in THREE]
     figure = signals(signal_rows(one, quantities), NONE, one)
     titles = [axes.get_title(loc="left").replace("\n", " ") for axes in figure.axes]
-    assert titles[:3] == ["without any advantage", "length of right completions", "length of wrong completions"]
+    assert titles[:3] == ["groups with zero advantage", "length of right completions", "length of wrong completions"]
     assert titles[-1].startswith("length: covariance")
     # quantity number 3, steps 1 to 4, mean of seeds 0 and 1
     assert list(line(figure.axes[2], "format_only").get_ydata()) == [4.5, 5.5, 6.5, 7.5]
@@ -84,7 +84,7 @@ def test_predictors_show_estimates_with_their_intervals():
     assert bar.lines[0].get_ydata()[0] == 0.2
     assert bar.lines[2][0].get_segments()[0][:, 1] == pytest.approx([-0.1, 0.6])
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["variance in groups"]
-    assert "the 4 steps after it" in words(figure)
+    assert "the next 4 steps" in words(figure)
     assert "too few steps" in words(predictors(pd.DataFrame(columns=columns), NONE, one))
 
 

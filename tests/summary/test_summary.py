@@ -7,65 +7,11 @@ import pandas as pd
 import pytest
 
 from analysis.all_tables import SCHEMAS
-from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.metrics import NAMES as METRICS
-from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import write_csv, write_tables
-from reward_ablation.cost.table import JUDGE, METRIC
 from reward_ablation.summary.__main__ import main
 from reward_ablation.summary.cells import plain
 from reward_ablation.summary.text import main_method, summary
-
-ESTIMATE = {"seeds": 2, "questions": 40}
-PLACE = {"dataset": "gsm8k_test"}
-
-
-@pytest.fixture
-def study(tmp_path):
-    MadeUpStudy(seeds=(0, 1), steps=1, rollouts=4).write(tmp_path)
-    return read_study(tmp_path / "study.json")
-
-
-@pytest.fixture
-def tables(study):
-    """Tables of numbers that all differ."""
-    rng = np.random.default_rng(1)
-
-    def numbers() -> dict[str, float]:
-        low, estimate, high = np.sort(rng.uniform(-1, 1, 3))
-        p, holm, equivalent = rng.uniform(0, 0.2, 3)
-        return {"estimate": estimate, "low": low, "high": high, "p": p, "p_holm": holm, "p_equivalent": equivalent}
-
-    def rows(**labels: list[str]) -> pd.DataFrame:
-        places = pd.MultiIndex.from_product(labels.values(), names=labels.keys()).to_frame(index=False)
-        return places.join(pd.DataFrame([numbers() for _ in range(len(places))])).assign(**PLACE, **ESTIMATE)
-
-    modes, metrics = ["greedy", "sampled"], [*METRICS, "truncated"]
-    baseline, *others = study.arm_names
-    hacking = {"arm": ["format_only"] * 2, "component": "format", "measure": "accuracy", "sign": [False, True]}
-    provenance = {"quantity": "code", "value": "c0de", "mixed": False, "runs": 8, "split_runs": 0, "arms": "all arms"}
-    return {
-        "evaluation_by_arm": rows(arm=["base", *study.arm_names], mode=modes, metric=metrics),
-        "evaluation_by_run": rows(arm=study.arm_names, seed=study.seeds, mode=modes, metric=metrics).assign(
-            value=lambda table: rng.uniform(0, 1, len(table)), unscored=0
-        ),
-        "paired_differences": rows(arm=others, mode=modes, metric=metrics).assign(
-            baseline=baseline, provenance="same", family="exploratory"
-        ),
-        "component_effects": rows(
-            mode=modes, metric=metrics, method=["one_at_a_time", "shapley"], component=study.components
-        ).assign(note=None),
-        "reward_hacking": pd.DataFrame(hacking).assign(sentence=["no sign", "format rose .45 -> .97 <b>"]),
-        "provenance": pd.DataFrame([provenance]),
-    }
-
-
-@pytest.fixture
-def cost() -> pd.DataFrame:
-    hours = {"gpu_hours": 0.0, "gpu_hours_of_jobs": np.nan, "gpu_hours_accounted": np.nan}
-    hours |= {"cpu_hours": 1.5, "cpu_hours_of_jobs": np.nan, "cpu_hours_accounted": np.nan}
-    counts = {"runs": 8, "steps_lost": 0, **dict.fromkeys([*JUDGE, *METRIC], 0)}
-    return pd.DataFrame([{"arm": "all arms", "wall_hours": 1.25, **counts, **hours}])
 
 
 def tables_in(words: str) -> list[tuple[str, list[dict[str, str]]]]:
@@ -258,13 +204,16 @@ def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cos
         write_tables({name: filled[columns_of(name)]}, SCHEMAS, tmp_path / "tables")
     whole = cost.reindex(columns=columns_of("cost"), fill_value=0.0)
     write_csv(whole, tmp_path / "tables" / "cost.csv")
-    for folder in ("first", "second"):
-        arguments = ["--study", str(tmp_path / "study.json"), "--tables", str(tmp_path / "tables")]
-        main([*arguments, "--output", str(tmp_path / folder / "summary.md")])
-    for name in ("summary.md", "summary.html"):
-        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
-    assert "&lt;b&gt;" in (tmp_path / "first" / "summary.html").read_text()
-    assert "<b>" not in (tmp_path / "first" / "summary.html").read_text()
+    folder, figure = tmp_path / "tables", tmp_path / "primary.png"
+    figure.write_bytes(b"png")
+    files = ["summary.md", "summary.html", "main.md", "main.tex", "main.html", "overview.html"]
+    written = []
+    for _ in range(2):
+        main(["--study", str(tmp_path / "study.json"), "--tables", str(folder), "--figure", str(figure)])
+        written.append({name: (folder / name).read_bytes() for name in files})
+    assert written[0] == written[1]
+    assert b"&lt;b&gt;" in written[0]["summary.html"]
+    assert b"<b>" not in written[0]["summary.html"]
 
 
 def columns_of(name: str) -> list[str]:

@@ -65,6 +65,13 @@ class Browser:
             if entry["level"] == "SEVERE"
         ]
 
+    def show_as(self, width: int, height: int = 1000, scheme: str = "light") -> None:
+        """Give the page a size in pixels, and the reader a preference for light or dark pages."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        prefers = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        for command, values in (("setDeviceMetricsOverride", size), ("setEmulatedMedia", prefers)):
+            self._ask("POST", "/goog/cdp/execute", {"cmd": f"Emulation.{command}", "params": values})
+
     def screenshot(self, path: Path) -> None:
         """Write what the window shows as PNG."""
         path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))

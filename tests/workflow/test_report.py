@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+import pandas as pd
 import pytest
 
 from reward_ablation.figures.catalogue import figures_of
@@ -22,7 +23,7 @@ OTHERS = {
     "Examples": ["Examples of answers"],
     "Provenance": ["Code, packages and hardware"],
     "Study": ["Arms and runs", "Config", "Environment", "How to reproduce it"],
-    "Summary": ["Summary in words and numbers"],
+    "Summary": ["First page", "Main table, for a paper", "Summary in words and numbers"],
 }
 
 #: Figures of a study without methods of combination.
@@ -128,6 +129,59 @@ def test_a_figure_opens_with_its_caption(browser, tmp_path):
     assert "flatters the first" in words.replace("\n", " ")
     browser.screenshot(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+FIRST_PAGE = "const page = document.querySelector('main.overview'); return page && page.innerText"
+
+#: Elements that can be scrolled sideways, and the contrast of text with its background (WCAG 2, at best 21).
+WIDER = """
+return [...document.querySelectorAll('*')].filter(each => each.clientWidth && each.scrollWidth > each.clientWidth + 1
+  && getComputedStyle(each).display !== 'inline').map(each => `${each.tagName} ${each.className}`)
+"""
+CONTRAST = """
+const light = colour => {
+  const parts = colour.match(/[0-9.]+/g).slice(0, 3).map(part => part / 255);
+  const linear = parts.map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+};
+const page = document.querySelector('main.overview');
+const ground = light(getComputedStyle(page).backgroundColor);
+return [...page.querySelectorAll('h1, h2, p, li, dt, dd')].map(each => {
+  const [low, high] = [light(getComputedStyle(each).color), ground].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+});
+"""
+
+
+def test_the_first_page_is_the_study_with_its_result_and_main_figure(browser, finished):
+    words = wait_for(browser, FIRST_PAGE)
+    row = (
+        pd.read_parquet(finished.results / "tables" / "paired_differences.parquet").query("family == 'primary'").iloc[0]
+    )
+    interval = f"95 % interval {row['low']:.3f} to {row['high']:.3f}".replace("-", "−")
+    assert interval in words
+    assert words.startswith(finished.config["name"])
+    images = browser.run(
+        "return [...document.querySelectorAll('main.overview img')].map(each => [each.naturalWidth, each.alt])"
+    )
+    assert len(images) == 1
+    assert images[0][0] > 1000
+    assert interval in images[0][1]
+    assert browser.run("return document.querySelector('main.overview').getBoundingClientRect().top") >= 0
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1400, "light"), (1400, "dark")])
+def test_the_first_page_fits_and_is_legible(running, report, width, scheme):
+    running.show_as(width, scheme=scheme)
+    try:
+        running.open(report)
+        wait_for(running, FIRST_PAGE)
+        wait_for(running, "return document.querySelector('.vega-embed svg, .vega-embed canvas') !== null")
+        assert running.run(WIDER) == []
+        assert min(running.run(CONTRAST)) >= 4.5
+        assert running.run("return [...document.images].filter(each => !each.closest('nav') && !each.alt).length") == 0
+    finally:
+        running.show_as(1500)
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ SURFACE = (
 
 
 rule summary:
-    """The study in one page of words and numbers, as Markdown and as a page of the report."""
+    """The report's first page, the study in words and numbers, and the main table of a paper."""
     input:
         study="<results>/study.json",
         tables=expand("<results>/tables/{table}.parquet", table=SUMMARY_TABLES),
@@ -28,13 +28,27 @@ rule summary:
         sizes=SIZES,
         surface=SURFACE,
         cost="<results>/tables/cost.csv",
+        figure="<results>/figures/primary.png",
     output:
+        overview=report(
+            "<results>/tables/overview.html",
+            category="Summary",
+            caption="../report/overview.rst",
+            labels={"title": "First page", "format": "HTML"},
+        ),
         markdown="<results>/tables/summary.md",
         page=report(
             "<results>/tables/summary.html",
             category="Summary",
             caption="../report/summary.rst",
             labels={"title": "Summary in words and numbers", "format": "HTML"},
+        ),
+        main=expand("<results>/tables/main.{kind}", kind=["md", "tex"]),
+        main_page=report(
+            "<results>/tables/main.html",
+            category="Summary",
+            caption="../report/main.rst",
+            labels={"title": "Main table, for a paper", "format": "HTML"},
         ),
     log:
         "<logs>/summary.log",
@@ -46,4 +60,4 @@ rule summary:
         "write the summary"
     shell:
         'exec python -m reward_ablation.summary --study {input.study:q} --tables "$(dirname {input.cost:q})"'
-        " --output {output.markdown:q} > {log:q} 2>&1"
+        " --figure {input.figure:q} > {log:q} 2>&1"

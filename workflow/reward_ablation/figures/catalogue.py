@@ -35,16 +35,17 @@ FIGURES = {
     "length": Entry("Training", ("rewards_by_step", SHOWN), "Completion length over training"),
     "signals": Entry("Training", ("signals_by_step", SHOWN), "Training signal by step"),
     "predictors": Entry("Training", ("predictors", SHOWN), "Predictors of later change in each component"),
-    "method_weights": Entry("Training", ("method_weights",), "Weights of methods of combination"),
+    "method_weights": Entry("Training", ("method_weights",), "Weights and conflicts of combination methods"),
+    "primary": Entry("Evaluation", ("paired_differences", "evaluation_by_arm"), "Primary comparison"),
     "evaluation": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation of the final models"),
     "arms": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against the weights of the arms"),
     "weight_surface": Entry(
         "Evaluation",
         ("weight_surface", "weight_surface_points", "weight_surface_check"),
-        "Surface over the weights",
+        "Primary metric over the weights",
     ),
     "differences": Entry("Evaluation", ("paired_differences", SHOWN), "Differences to the baseline"),
-    "effects": Entry("Evaluation", ("component_effects",), "Effects of the components"),
+    "effects": Entry("Evaluation", ("component_effects",), "Effect of each component on the metrics"),
     "pareto": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against completion length"),
     "learning_curves": Entry("Evaluation", ("learning_curves", SHOWN), "Evaluation over training"),
     "problem_curves": Entry("Evaluation", ("problem_curves",), "Single problems over training"),
@@ -61,19 +62,19 @@ FIGURES = {
     "similarity_heatmap": Entry(
         "Gradients", ("similarity_by_step",), "Gradient similarity across prompts by layer and step"
     ),
-    "harm": Entry("Gradients", ("harm_by_arm", SHOWN), "Steps that hurt a component"),
+    "harm": Entry("Gradients", ("harm_by_arm", SHOWN), "Training steps that lower a component's score"),
     "what_if": Entry(
         "Gradients",
         ("what_if", "what_if_points", "what_if_check"),
-        "First-order effect of the weights on each component",
+        "Predicted early effect of the weights on each component",
     ),
     "what_if_check": Entry(
-        "Gradients", ("what_if_check", "what_if_agreement", SHOWN), "Predicted and observed changes of the components"
+        "Gradients", ("what_if_check", "what_if_agreement", SHOWN), "Predicted and observed change of each component"
     ),
     "methods_offline": Entry(
         "Gradients",
         ("methods_offline", "methods_apart", SHOWN),
-        "What the arms' combinations would have done in the baseline",
+        "Steps of all combinations on the baseline's completions",
     ),
     "cost": Entry("Cost", ("cost",), "Cost of training by arm"),
 }

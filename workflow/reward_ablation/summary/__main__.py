@@ -6,34 +6,55 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from reward_ablation.analysis.reading import read_table
-from reward_ablation.analysis.study_file import read_study
+from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.cost.table import read_cost
 from reward_ablation.design.surface.arms import arms_of_file
+from reward_ablation.summary.main_table import as_latex, as_markdown, main_table
+from reward_ablation.summary.overview import overview
 from reward_ablation.summary.text import CLAIMS, SIZES, SURFACE, TABLES, summary
 from reward_ablation.system.errors import one_line_errors, storage_errors
 from reward_ablation.system.files import atomic_path
-from reward_ablation.system.html_page import page, text
+from reward_ablation.system.html_page import page, section, table, text
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write a study's summary as Markdown, and as a page of the report."""
+    """Write a study's summary, its main table and the first page of its report."""
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.summary", description=main.__doc__)
     parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
-    parser.add_argument("--output", type=Path, required=True, help="the Markdown file to write, and HTML beside it")
+    parser.add_argument("--figure", type=Path, required=True, help="the figure of the primary comparison, as PNG")
     options = parser.parse_args(arguments)
     study = read_study(options.study)
-    with storage_errors(options.output):
+    folder = options.tables
+    with storage_errors(folder):
         asked = {CLAIMS: study.claims, SIZES: study.arms_with_methods, SURFACE: arms_of_file(study)}
         names = [*TABLES, *(name for name, is_there in asked.items() if is_there)]
-        tables = {name: read_table(options.tables / f"{name}.parquet") for name in names}
-        words = summary(study, tables, read_cost(options.tables / "cost.csv"))
-        with atomic_path(options.output) as temporary:
-            temporary.write_text(words, encoding="utf-8")
-        shown = page(f"Summary of {study.name}", "As Markdown, to be pasted", text(words))
-        with atomic_path(options.output.with_suffix(".html")) as temporary:
-            temporary.write_text(shown, encoding="utf-8")
+        tables = {name: read_table(folder / f"{name}.parquet") for name in names}
+        for name, words in pages(study, tables, read_cost(folder / "cost.csv"), options.figure.read_bytes()).items():
+            with atomic_path(folder / name) as temporary:
+                temporary.write_text(words, encoding="utf-8")
+
+
+def pages(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame, picture: bytes) -> dict[str, str]:
+    """Content of each file, by its name; `picture` is the figure of the primary comparison as PNG."""
+    words = summary(study, tables, cost)
+    main = main_table(study, tables["evaluation_by_arm"], tables["paired_differences"])
+    return {
+        "summary.md": words,
+        "summary.html": page(f"Summary of {study.name}", "As Markdown, to be pasted", text(words)),
+        "main.md": as_markdown(main),
+        "main.tex": as_latex(main),
+        "main.html": page(
+            f"Main table of {study.name}",
+            main.caption.removesuffix("."),
+            table(main.columns, main.rows),
+            *(section("LaTeX"), text(as_latex(main)), section("Markdown"), text(as_markdown(main))),
+        ),
+        "overview.html": overview(study, tables, cost, picture),
+    }
 
 
 if __name__ == "__main__":

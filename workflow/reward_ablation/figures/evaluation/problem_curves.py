@@ -51,7 +51,7 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
         words = heading(str(source), str(problem if pd.isna(question) else question))
         axes.set_title(words, loc="left", fontsize=TITLE_SIZE, parse_math=False)
         axes.set_ylim(-0.04, 1.04)
-        axes.set_ylabel("share right")
+        axes.set_ylabel("share correct")
         step_axis(axes, rows["step"])
     legend_below(figure, arm_handles(study, arms), note(study, set(shown["source"])))
     return figure

@@ -129,4 +129,4 @@ def draw_check(axes: Axes, arms: pd.DataFrame, study: StudyFile) -> None:
     axes.set_ylabel("predicted from the other arms")
     for axis in (axes.xaxis, axes.yaxis):
         round_ticks(axis, 5)
-    axes.set_title("check", loc="left")
+    axes.set_title("predicted and measured", loc="left")

@@ -56,9 +56,9 @@ def methods_offline(
     gains = [name for name in study.components if (methods_offline["component"] == name).any()]
     panels: list[tuple[str, str | None, str, float]] = [
         ("cosine", None, "cosine to the trained step", 1.0),
-        ("length", None, "length over the trained step's", 1.0),
+        ("length", None, "length relative to the trained step", 1.0),
     ]
-    panels += [("gain", name, f"effect on {name} less the trained step's", 0.0) for name in gains]
+    panels += [("gain", name, f"effect on {name} minus the trained step's", 0.0) for name in gains]
     columns = min(len(panels), 3)
     lines = max(wrapped(arm, NAME_WIDTH).count("\n") + 1 for arm in arms)
     height = 0.75 + (0.04 + 0.13 * lines) * len(arms)
@@ -98,5 +98,9 @@ def not_apart(pairs: pd.DataFrame, baseline: str) -> list[str]:
     beside = pairs[~told & ((pairs["method"] == baseline) | (pairs["against"] == baseline))]
     names = [*beside["method"].where(beside["method"] != baseline, beside["against"])]
     some = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
-    words = [f"Not told from {baseline}: {some}."] if names else []
-    return [*words, f"{int((~told).sum())} of {len(pairs)} pairs of arms are not told apart."] if len(pairs) else words
+    words = [f"No clear difference from {baseline}: {some}."] if names else []
+    return (
+        [*words, f"{int((~told).sum())} of {len(pairs)} pairs of arms show no clear difference."]
+        if len(pairs)
+        else words
+    )

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
-from scipy.stats import t as student
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import TITLE_WIDTH, arm_groups, numbers_of
@@ -23,6 +22,7 @@ from reward_ablation.figures.gradients.similarity_steps import (
     alone,
     apart,
     exactness_note,
+    leaves_out_zero,
     limit_of,
     of_pair,
     why_not_measured,
@@ -58,8 +58,7 @@ def cells(table: pd.DataFrame, layers: dict[str, int], steps: dict[int, int]) ->
     places = summary["row"].to_numpy(dtype=int), summary["column"].to_numpy(dtype=int)
     mean, deviation, count = summary[["mean", "std", "count"]].to_numpy(dtype=float).T
     means[places] = mean
-    # one value has no deviation (NaN), and is not told from 0
-    told[places] = np.abs(mean) > student.isf(0.025, np.maximum(count - 1, 1)) * deviation / np.sqrt(count)
+    told[places] = leaves_out_zero(mean, deviation, count, 0.95)
     return means, told
 
 

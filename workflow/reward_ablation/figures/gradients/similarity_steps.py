@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.stats import t as student
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.config.sections.training import BY_TRL
 from reward_ablation.figures.elements.curves import Row, curve_panels, draw_steps, finish, seeds_note, thinned
 from reward_ablation.figures.elements.few_arms import few_arms
-from reward_ablation.figures.elements.style import page_of_words, round_ticks, zero_line
+from reward_ablation.figures.elements.style import draw_points, looks, page_of_words, round_ticks, zero_line
 from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: Points of a curve: one step's similarity is noise for the most part, and neighbours are averaged.
@@ -112,6 +113,40 @@ def exactness_note(study: StudyFile, folding_error: pd.Series) -> str:
     )
 
 
+def leaves_out_zero(mean: np.ndarray, deviation: np.ndarray, count: np.ndarray, confidence: float) -> np.ndarray:
+    """Whether Student's t interval of a mean leaves out 0; False for one value, which has no deviation (NaN)."""
+    quantile = student.isf((1 - confidence) / 2, np.maximum(count - 1, 1))
+    return np.abs(mean) > quantile * deviation / np.sqrt(count)
+
+
+def mark_points(row: Row, of_two: pd.DataFrame, study: StudyFile) -> None:
+    """Draw each point of the curves filled where the interval over seeds leaves out 0, and hollow elsewhere."""
+    by_seed = thinned(of_two, PART, MOST_POINTS).groupby(["arm", "step"])[PART]
+    values = by_seed.agg(["mean", "std", "count"]).dropna(subset="mean")
+    mean, deviation, count = values.to_numpy(dtype=float).T
+    clear = leaves_out_zero(mean, deviation, count, study.confidence)
+    look = looks(study)
+    for panel, arms in row:
+        for line in panel.get_lines():
+            line.set_marker("none")
+        for arm in arms:
+            for hollow in (True, False):
+                points = values["mean"][(clear != hollow) & (values.index.get_level_values("arm") == arm)]
+                steps = points.index.get_level_values("step")
+                draw_points(panel, look[arm], steps, points, hollow=hollow, linestyle="none", markersize=3)
+
+
+def marks_note(study: StudyFile) -> str:
+    """Say what filled and hollow points are, or that one seed has no interval."""
+    if study.seed_counts[1] == 1:
+        return "One seed has no interval over seeds: the figure cannot tell which points differ from 0."
+    level = f"{100 * study.confidence:g}\u00a0%"
+    return (
+        f"Filled points: the {level} interval over seeds (Student's t) leaves out 0. Hollow points: the interval "
+        "includes 0, or one seed has a value."
+    )
+
+
 def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """One panel per pair of components: similarity across prompts over all parameters, by arm."""
     study = few_arms(study, evaluation_by_arm)
@@ -122,12 +157,13 @@ def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.Dat
     limit = limit_of(pd.concat(thinned(of_two, PART, MOST_POINTS)[[PART]] for _, of_two in rows if len(of_two)))
     for row, of_two in rows:
         draw_steps(row, of_two, PART, study, table["step"], MOST_POINTS)
+        mark_points(row, of_two, study)
         for panel, arms in row:
             similarity_axis(panel, limit, of_two, arms)
     note = (
         "Part of the cosine that comes from completions of different prompts: its noise has mean 0. "
-        f"{seeds_note(study, table['step'], MOST_POINTS)} Gaps: a component's gradient is zero in every seed, so that "
-        f"it has no direction. {exactness_note(study, table['folding_error'])}"
+        f"{seeds_note(study, table['step'], MOST_POINTS)} {marks_note(study)} Gaps: a component's gradient is zero in "
+        f"every seed, so that it has no direction. {exactness_note(study, table['folding_error'])}"
     )
     finish(figure, study, note)
     return figure

@@ -31,7 +31,7 @@ from reward_ablation.figures.elements.weights import MANY_POINTS, draw_triangle,
 from reward_ablation.figures.gradients.similarity_steps import switched_off
 
 #: How an observed change is marked: up, down, or not told from none.
-MARKS = {1: ("^", "rose in training"), -1: ("v", "fell in training"), 0: ("o", "not told from no change")}
+MARKS = {1: ("^", "rose in training"), -1: ("v", "fell in training"), 0: ("o", "no clear change")}
 
 
 def why_no_map(study: StudyFile) -> str:
@@ -99,13 +99,13 @@ def draw_edges(axes: Axes, effects: pd.DataFrame, shares: np.ndarray, study: Stu
         axes.fill_between(shares[here, own], *values[here, 1:].T, color=style["color"], alpha=0.12, linewidth=0)
         axes.plot(shares[here, own], values[here, 0], **style, label=other)
     zero_line(axes)
-    axes.set_xlabel("its share of the weight")
+    axes.set_xlabel("share of the weight on this component")
 
 
 def draw_map(
     axes: Axes, effects: pd.DataFrame, shares: np.ndarray, study: StudyFile, arms: dict, seen: dict, limit: float
 ) -> ScalarMappable:
-    """Draw the effect on a component as colour over the triangle, dotted where not told from 0; arms on top."""
+    """Draw the effect on a component as colour over the triangle, dotted where the interval includes 0; arms on top."""
     places = positions(shares)
     known = effects["effect"].notna().to_numpy()
     shapes = Triangulation(*places.T)
@@ -163,10 +163,10 @@ def what_if(
         panel.set_title(wrapped(f"effect on {component}", 34), loc="left", pad=14 if kinds == 3 else 6)
     if kinds == 3:
         bar = figure.colorbar(filled, ax=panels, shrink=0.8, aspect=20)
-        bar.set_label("change per unit\nof step length")
+        bar.set_label("predicted change per\nunit of step length")
     else:
         for panel in panels[::columns]:
-            panel.set_ylabel("change per unit of step length")
+            panel.set_ylabel("predicted change\nper unit of step length")
     legend_below(figure, *legend_of(study, what_if, arms))
     return figure
 
@@ -175,7 +175,7 @@ def legend_of(study: StudyFile, what_if: pd.DataFrame, arms: dict) -> tuple[list
     """Legend entries and the note; arms are named where their colours can be told apart."""
     seeds, steps = int(what_if["seeds"].max()), int(what_if["steps"].max())
     level = f"{100 * study.confidence:g}\u00a0%"
-    interval = "Dots: not told from 0" if len(study.components) == 3 else "Band: interval"
+    interval = "Dots: interval includes 0" if len(study.components) == 3 else "Band: interval"
     note = (
         f"Policy: {what_if['arm'].iloc[0]} at its first {steps} measured step{'s' * (steps > 1)} (up to step "
         f"{what_if['step'].max()}), {seeds} seed{'s' * (seeds > 1)}; inner products over completions of different "
@@ -191,4 +191,4 @@ def legend_of(study: StudyFile, what_if: pd.DataFrame, arms: dict) -> tuple[list
         handles.append(Line2D([], [], color=look[arm].colour, marker="s", linestyle="none", label=arm))
     for mark, words in MARKS.values():
         handles.append(Line2D([], [], color=BASE_COLOUR, marker=mark, linestyle="none", markersize=5, label=words))
-    return handles, f"{note} Marks: what the component did in the arm trained with these weights."
+    return handles, f"{note} Marks: observed change in the arm that was trained with these weights."

@@ -29,7 +29,7 @@ def what_if_check(
         return page_of_words(few or why_no_map(study))
     predicted = set(what_if_check.loc[what_if_check["predicted"].notna(), "component"])
     names = [name for name in study.components if name in predicted]
-    figure, rows = curve_panels(study, names, "change of the score in training", height=2.4)
+    figure, rows = curve_panels(study, names, "observed change of the score", height=2.4)
     largest = {rule: what_if_check[rule].abs().max() or 1.0 for rule in ("predicted", "covariance")}
     for row, component in zip(rows, names, strict=True):
         of_component = what_if_check[what_if_check["component"] == component].set_index("arm")
@@ -49,13 +49,14 @@ def what_if_check(
             zero_line(panel)
             zero_line(panel, vertical=True)
             panel.set_xlim(-1.15, 1.15)
-            panel.set_xlabel("predicted, largest set to 1")
+            panel.set_xlabel("predicted change (largest = 1)")
     level = f"{100 * study.confidence:g}\u00a0%"
     note = (
         "Filled: the map, first-order effect of the arm's weights at early steps of the other arms' runs. Hollow: the "
-        "covariance of scores at the same steps, which needs no gradient. Observed: last tenth of the steps less the "
-        f"first. Bars, which may leave the panel: {level} intervals by Student's t over seeds. Faint: the arm rewards "
-        f"the component, and a rise needs no prediction. {agreement(what_if_agreement)}"
+        "covariance of scores at the same steps, which needs no gradient. Observed change: mean of the last tenth of "
+        f"the steps minus that of the first. Bars, which may leave the panel: {level} intervals by Student's t over "
+        "seeds. Faint: the arm rewards the component, and a rise needs no prediction. "
+        f"{agreement(what_if_agreement)}"
     )
     methods = study.arms_with_methods
     if methods:

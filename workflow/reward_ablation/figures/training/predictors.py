@@ -1,4 +1,4 @@
-"""Figure: does what is measured at a step tell what happens to a component afterwards?"""
+"""Figure: predictors of later change in each component."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reward_ablation.figures.elements.style import page_of_words, zero_line
 
 #: Predictors in their order, with their names below a panel.
 LABELS = {
-    "covariance": "covariance with the total",
+    "covariance": "covariance with total reward",
     "covariance_with_advantage": "covariance with advantage",
     "variance": "variance in groups",
-    "no_signal": "groups without signal",
-    "gradient_cosine": "cosine with the step",
+    "no_signal": "groups with zero advantage",
+    "gradient_cosine": "cosine to the training step",
     "gradient_effect": "effect on other prompts",
 }
 
@@ -26,7 +26,7 @@ def predictors(predictors: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
     """Panels for each component: rank correlation of each predictor with the slope of the score afterwards, by arm."""
     study = few_arms(study, evaluation_by_arm)
     if predictors.empty:
-        return page_of_words("nothing to tell: too few steps, or nothing that varies over them")
+        return page_of_words("no correlations: too few steps, or nothing varies over them")
     labels = {kind: label for kind, label in LABELS.items() if (predictors["predictor"] == kind).any()}
     known = [name for name in study.components if (predictors["component"] == name).any()]
     figure, rows = curve_panels(study, known, "rank correlation", height=3.1)
@@ -40,9 +40,9 @@ def predictors(predictors: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
     level, window = f"{100 * study.confidence:g}\u00a0%", predictors["window"].max()
     seeds = "of the one seed" if predictors["seeds"].max() == 1 else f"over {predictors['seeds'].max()} seeds"
     note = (
-        f"Points: rank correlation over steps, {seeds}, of what is measured at a step with the slope of the "
-        f"component's mean score over the {window} steps after it. Bars: {level} block bootstrap interval over seeds "
-        "and steps. Both drift as training goes on: a correlation is no proof of a cause."
+        f"Points: rank correlation over steps, {seeds}, between the quantity below at a step and the slope of the "
+        f"component's mean score over the next {window} steps. Bars: {level} block bootstrap intervals over seeds and "
+        "steps. Both may drift during training: a correlation does not show a cause."
     )
     if study.arms_with_methods:
         note += f" {no_total(study)}"

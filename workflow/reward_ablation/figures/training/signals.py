@@ -1,4 +1,4 @@
-"""Figure: what the rollouts tell the training about each component."""
+"""Figure: the training signal that the rollouts of each step give."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ MOST_POINTS = 40
 
 def shown(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, str | None, str, str]]:
     """Panels: quantity, component, title and label of the y axis; lengths by correctness where they are known."""
-    panels: list[tuple[str, str | None, str, str]] = [("no_signal", None, "without any advantage", "share of groups")]
+    panels: list[tuple[str, str | None, str, str]] = [
+        ("no_signal", None, "groups with zero advantage", "share of groups")
+    ]
     scored = signals_by_step.loc[signals_by_step["quantity"] == "tokens_correct", "component"]
     if not scored.empty:
         panels += [
@@ -29,7 +31,7 @@ def shown(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, st
 
 
 def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Panels over steps by arm: groups without signal, lengths by correctness, and by component what it adds."""
+    """Panels over steps: groups with zero advantage, lengths by correctness, share and covariance of each component."""
     study = few_arms(study, evaluation_by_arm)
     panels = shown(signals_by_step, study)
     steps = signals_by_step["step"]
