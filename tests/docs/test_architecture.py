@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
+sys.path.insert(0, str(ROOT / "docs" / "tools"))
 
-import draw_architecture as architecture  # noqa: E402
+import architecture  # noqa: E402
 
-STALE = "the code has other packages or imports than docs/architecture.md shows: run python docs/draw_architecture.py"
+STALE = "the code has other packages or imports than docs/architecture.md shows: run python docs/tools/architecture.py"
 LIBRARY = ROOT / "workflow" / architecture.PACKAGE
 PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
 #: Endings of files that are in the repository; others are results.
