@@ -29,6 +29,12 @@ def test_the_table_is_that_of_the_code():
     assert architecture.table() in page, STALE
 
 
+def test_the_text_in_place_of_the_drawing_names_all_packages_row_by_row():
+    order = [name for layer in architecture.layers() for name in layer]
+    text = re.search(r"!\[(.*?)\]\(images/architecture.svg\)", architecture.PAGE.read_text())[1]
+    assert [word for word in re.findall(r"\w+", text) if word in order] == order
+
+
 def test_arrows_point_downward_and_run_through_no_box():
     """A line is looked at where it passes the rows between its ends."""
     places = architecture.places()
