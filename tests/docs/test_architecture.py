@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
+sys.path.insert(0, str(ROOT / "docs" / "tools"))
 
-import draw_architecture as architecture  # noqa: E402
+import architecture  # noqa: E402
 
-STALE = "the code has other packages or imports than docs/architecture.md shows: run python docs/draw_architecture.py"
+STALE = "the code has other packages or imports than docs/architecture.md shows: run python docs/tools/architecture.py"
 LIBRARY = ROOT / "workflow" / architecture.PACKAGE
 PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
 #: Endings of files that are in the repository; others are results.
@@ -27,6 +27,12 @@ def test_the_drawing_is_that_of_the_code():
 def test_the_table_is_that_of_the_code():
     page = architecture.PAGE.read_text()
     assert architecture.table() in page, STALE
+
+
+def test_the_text_in_place_of_the_drawing_names_all_packages_row_by_row():
+    order = [name for layer in architecture.layers() for name in layer]
+    text = re.search(r"!\[(.*?)\]\(images/architecture.svg\)", architecture.PAGE.read_text())[1]
+    assert [word for word in re.findall(r"\w+", text) if word in order] == order
 
 
 def test_arrows_point_downward_and_run_through_no_box():

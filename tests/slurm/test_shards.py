@@ -92,7 +92,7 @@ def test_a_study_whose_runs_share_gpus_is_checked_before_anything_is_submitted(s
     study.site["shards_per_gpu"] = SHARDS
     status, said = study.run("--dry-run", *study.targets())
     assert status == 0, said
-    assert "site.yaml: Slurm takes these jobs (train)" in said
+    assert "site.yaml: Slurm takes these 2 jobs: 2 train" in said
     assert "; GPUs: 0.5, nodes: 1" in said
 
 

@@ -15,7 +15,7 @@ def test_a_study_to_its_figures(study: ClusterStudy, undisturbed: ClusterStudy, 
     figures = [f"results/{study.config['name']}/figures/{name}.pdf" for name in ("rewards", "cost")]
     status, told = study.run(*figures)
     assert status == 0, told
-    assert study.digests() == undisturbed.digests()
+    assert undisturbed.digests().items() <= study.digests().items()  # and answers
     for figure in figures:
         assert (study.folder / figure).stat().st_size > 10_000
     jobs = [job.name.removeprefix(f"{study.prefix}.") for job in cluster.jobs() if study.prefix in job.name]

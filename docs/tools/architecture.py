@@ -1,6 +1,6 @@
 """The generated parts of `docs/architecture.md`: the drawing of the packages, and the table of the packages.
 
-    python docs/draw_architecture.py
+    python docs/tools/architecture.py
 
 The rows of the drawing are the layers of the contract "Imports run downward" in `pyproject.toml`. The arrows and the
 table are from the imports in the code. Only the columns of the boxes are chosen here, by hand.
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from grimp import build_graph
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "reward_ablation"
 PAGE = ROOT / "docs" / "architecture.md"
 DRAWING = ROOT / "docs" / "images" / "architecture.svg"
