@@ -264,7 +264,7 @@ def test_a_value_between_two_gaps_has_a_marker(made_up):
 def test_a_pair_without_any_direction_is_said_in_words(made_up, figure, table, values):
     rows = made_up("four arms").tables[table].copy()
     rows.loc[rows["component_b"] == "format", values] = np.nan
-    first, second, _ = figure(rows, made_up("four arms").study).axes
+    first, second, _ = figure(rows, pd.DataFrame(), made_up("four arms").study).axes
     assert "zero at every step" in first.texts[0].get_text()
     assert not second.texts
 
