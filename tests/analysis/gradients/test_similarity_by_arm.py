@@ -9,6 +9,7 @@ from reward_ablation.analysis.gradients.similarity_by_arm import (
     corrected_by_arm,
     products_and_squares,
     similarity_by_arm,
+    units_of,
 )
 
 
@@ -111,7 +112,7 @@ def test_rows_in_any_order_give_the_same(tmp_path):
     rows = by_step(values)
     last = rows[rows["layer"] == "layers.0"].sample(frac=1, random_state=0)
     shuffled = pd.concat([rows[rows["layer"] == "all"].sample(frac=1, random_state=0), last])
-    units, unit = np.unique(shuffled["layer"], return_inverse=True)
+    units, unit = units_of(shuffled)
     np.testing.assert_array_equal(products_and_squares(shuffled, unit, len(units))[0][0], values)
     pd.testing.assert_frame_equal(similarity_by_arm(shuffled, "x", 0.9), similarity_by_arm(rows, "x", 0.9))
 

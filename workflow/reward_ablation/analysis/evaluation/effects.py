@@ -96,11 +96,14 @@ class Sums:
         if not waiting:
             return
         shares = np.array([[self.effects[n].coefficients.get(arm, 0.0) for arm, _, _ in waiting] for n in self.missed])
-        totals = [self.by_mode[key][n] for n in self.missed]
-        for place, sums in enumerate(([total.values for total in totals], [total.by_seed for total in totals])):
-            parts = np.array([(values, by_seed)[place].ravel() for _, values, by_seed in waiting])
-            for total, product in zip(sums, shares.astype(parts.dtype) @ parts, strict=True):
-                total += product.reshape(total.shape)
+        values = np.array([of_arm.ravel() for _, of_arm, _ in waiting])
+        by_seed = np.array([of_arm.ravel() for _, _, of_arm in waiting])
+        for first in range(0, len(self.missed), ARMS_AT_ONCE):  # fewer at once take less memory
+            some = slice(first, first + ARMS_AT_ONCE)
+            totals = [self.by_mode[key][n] for n in self.missed[some]]
+            for parts, sums in ((values, [of.values for of in totals]), (by_seed, [of.by_seed for of in totals])):
+                for total, product in zip(sums, shares[some].astype(parts.dtype) @ parts, strict=True):
+                    total += product.reshape(total.shape)
 
     def totals(self) -> dict[tuple[str, str], list[Answered]]:
         """Sums of each effect, by data set and mode."""

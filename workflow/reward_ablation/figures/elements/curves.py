@@ -91,13 +91,16 @@ def panel_title(axes: Axes, name: str, study: StudyFile, arms: list[str]) -> Non
     axes.set_title(wrapped((name + some).removeprefix(", "), TITLE_WIDTH), loc="left")
 
 
-def finish(figure: Figure, study: StudyFile, note: str) -> None:
-    """Add the legend of the arms below the panels: a column per group where there are several."""
+def finish(figure: Figure, study: StudyFile, note: str, dots: bool = False) -> None:
+    """Add the legend of the arms below the panels: a column per group where there are several.
+
+    `dots` says that other arms are drawn as dots.
+    """
     groups = len(arm_groups(study))
     if groups > 1:
         for panel in figure.axes:
             panel.label_outer()
-    note += others_note(study)
+    note += others_note(study, dots=dots)
     legend_below(figure, arm_handles(study), note, most_columns=groups if groups > 1 else 6)
 
 

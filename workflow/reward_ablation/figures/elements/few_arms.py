@@ -63,10 +63,10 @@ def with_others(study: StudyFile, arms: list[str]) -> list[str]:
     return [*arms, f"{others(study):,} other arms"] if others(study) else arms
 
 
-def others_note(study: StudyFile, by: str | None = None) -> str:
+def others_note(study: StudyFile, by: str | None = None, dots: bool = False) -> str:
     """Say which arms are shown and what the grey is; empty where all are shown.
 
-    `by` is what the arms are ordered by, if not by the primary question.
+    `by` is what the arms are ordered by, if not by the primary question; `dots` says that the others are dots.
     """
     if not others(study):
         return ""
@@ -74,9 +74,12 @@ def others_note(study: StudyFile, by: str | None = None) -> str:
     question = f"{name_of(primary.metric)} ({primary.dataset}, {primary.mode})"
     by = by or f"best and the {FROM_EACH_END} worst by {question}"
     always = "the baseline and the control" if study.control else "the baseline"
+    shown = f" Arms: the {FROM_EACH_END} {by}, and {always}, in this order. Grey"
+    if dots:
+        return f"{shown} dots: the other {others(study):,}, which the tables have."
     return (
-        f" Arms: the {FROM_EACH_END} {by}, and {always}, in this order. Grey: the other {others(study):,}, light from "
-        "the lowest to the highest, dark the middle 80\u00a0%, with their median; the tables have each."
+        f"{shown}: the other {others(study):,}, light from the lowest to the highest, dark the middle 80\u00a0%, with "
+        "their median; the tables have each."
     )
 
 

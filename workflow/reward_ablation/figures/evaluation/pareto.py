@@ -94,6 +94,8 @@ def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     better = "Up" if study.main_is_better_high else "Down"
     front_is = "The front joins what no other model beats in both, by the estimates alone."
     legend_below(
-        figure, handles, f"{better} and to the left is better. {front_is} {base_note(study)}{others_note(study)}"
+        figure,
+        handles,
+        f"{better} and to the left is better. {front_is} {base_note(study)}{others_note(study, dots=True)}",
     )
     return figure

@@ -84,13 +84,20 @@ def draw_maps(
     ]
     titles = [name_of(study.primary.metric), "uncertainty"]
     shapes, places = Triangulation(*positions(shares).T), positions(arms.shares)
-    size = 28 if len(places) <= MANY_POINTS else 6
+    sizes = (28, 28) if len(places) <= MANY_POINTS else (6, 0.5)  # many points would hide the uncertainty
     for number, (panel, (values, colours, limits)) in enumerate(zip(panels, looks, strict=True)):
         filled = panel.tripcolor(shapes, values, shading="gouraud", cmap=colours, zorder=0, **limits)
         draw_triangle(panel, components)
         face: dict[str, Any] = {"color": "white"} if number else {"c": arms.rows["observed"], "cmap": colours, **limits}
         panel.scatter(
-            places[:, 0], places[:, 1], size, edgecolor="black", linewidth=size / 40, zorder=3, clip_on=False, **face
+            places[:, 0],
+            places[:, 1],
+            sizes[number],
+            edgecolor="black",
+            linewidth=sizes[number] / 40,
+            zorder=3,
+            clip_on=False,
+            **face,
         )
         panel.set_title(titles[number], loc="left", pad=18)
         figure.colorbar(filled, ax=panel, shrink=0.7, aspect=18, location="bottom").outline.set_visible(False)

@@ -68,7 +68,7 @@ def what_if_check(
     ]
     if unpredicted:
         note += f" Without a prediction: {', '.join(unpredicted)}; no other arm's runs say what these weights do."
-    finish(figure, study, note)
+    finish(figure, study, note, dots=True)
     return figure
 
 
