@@ -28,10 +28,14 @@ def note(figure: Figure) -> str:
 @pytest.mark.parametrize(
     ("shares", "means", "titles"),
     [
-        (FIFTEEN, hill(FIFTEEN), ["strict accuracy", "uncertainty", "check"]),
-        (LINE, 0.3 + 0.4 * np.sin(3 * LINE[:, 0]), ["", "check"]),
-        (FOUR, 0.3 + 0.5 * FOUR[:, 0] * FOUR[:, 1] * 4, ["check"]),
-        (FIFTEEN, 0.5 + 0.02 * np.random.default_rng(3).normal(size=15), ["check"]),  # noise has no map
+        (FIFTEEN, hill(FIFTEEN), ["strict accuracy", "uncertainty", "predicted and measured"]),
+        (LINE, 0.3 + 0.4 * np.sin(3 * LINE[:, 0]), ["", "predicted and measured"]),
+        (FOUR, 0.3 + 0.5 * FOUR[:, 0] * FOUR[:, 1] * 4, ["predicted and measured"]),
+        (
+            FIFTEEN,
+            0.5 + 0.02 * np.random.default_rng(3).normal(size=15),
+            ["predicted and measured"],
+        ),  # noise has no map
     ],
 )
 def test_a_map_is_drawn_where_the_surface_predicts_and_its_check_always(shares, means, titles):
