@@ -30,7 +30,7 @@ TABLES = {f"tables_{rule}": 1 for rule in RULES if rule not in ON_REQUEST} | {"s
 OF_ANSWERS = {f"tables_{rule}": 1 for rule in ("evaluation", "reward_hacking", "cost")} | {"summary": 1}
 DESCRIBED = {"describe": 1}
 ANSWERS = {"evaluate": 4, "evaluate_base": 1}
-FIGURES = {"all_figures": 1} | {f"figure_{name}": 1 for name in CATALOGUE}
+FIGURES = {"all_figures": 1, "summary": 1} | {f"figure_{name}": 1 for name in CATALOGUE}
 
 
 def drawn_from(*rules: str) -> dict[str, int]:
