@@ -58,7 +58,7 @@ def gsm8k_answer(gold: str, other: str, rng: Random) -> tuple[str, bool]:
 
 
 def math_answer(gold: str, other: str, rng: Random) -> tuple[str, bool]:
-    """A right answer restyled or a wrong one (another problem's gold, another sign, one more), and whether it is right."""
+    """A right answer restyled, or a wrong answer (another's gold, another sign, one more); and whether it is right."""
     value = exact_value(normalise(gold))
     if rng.random() < 0.4:
         if value is not None and rng.random() < 0.4:

@@ -173,9 +173,9 @@ def table(result: dict[str, Any]) -> str:
             "| --- | --- | --- | --- |",
             *rows,
             "",
-            f"{result['runs']} runs with each executor, by a trainer that does nothing, on two slots of a test cluster. For "
-            f"comparison, importing torch and TRL takes {result['imports']:.1f} CPU seconds, and `snakemake --version` "
-            f"{result['snakemake']:.1f}.",
+            f"{result['runs']} runs with each executor, by a trainer that does nothing, on two slots of a test "
+            f"cluster. For comparison, importing torch and TRL takes {result['imports']:.1f} CPU seconds, and "
+            f"`snakemake --version` {result['snakemake']:.1f}.",
         ]
     )
 
