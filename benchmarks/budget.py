@@ -3,8 +3,8 @@
     python benchmarks/budget.py --json FILE [--studies 200]
 
 A study has 3 to 12 arms. Hours of a run and standard deviations between seeds vary from arm to arm by lognormal
-factors. Each arm is compared with the first, or some pairs of arms are compared. The limit pays for 2 to 8 seeds of each
-arm. The last line has the time of the integer program for 30 arms and at most 10 seeds.
+factors. Each arm is compared with the first, or some pairs of arms are compared. The limit pays for 2 to 8 seeds of
+each arm. The last line has the time of the integer program for 30 arms and at most 10 seeds.
 """
 
 from __future__ import annotations
