@@ -1,4 +1,4 @@
-"""For all tests: one thread a process (machines are shared), no network, and a valid config."""
+"""For all tests: one thread per process (machines are shared), no network, and a valid config."""
 
 import copy
 import os

@@ -1,4 +1,4 @@
-"""What trained the runs of a study: told in a table and a sentence, and refused where that is asked for."""
+"""Different code, packages or hardware of a study's runs: a table and a sentence report them, or the study is refused."""
 
 from __future__ import annotations
 

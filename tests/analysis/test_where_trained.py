@@ -1,4 +1,4 @@
-"""Tables of a study with a control, whose component the other arms do not score: rows only where it is scored."""
+"""Tables of a study with a control. The other arms do not score its component, and have no rows for this component."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the executor: what the parent plugin has beside is refused, and what the parent's code reads is there."""
+"""Settings of the executor: other settings of the parent plugin are refused, and all that the parent's code reads exist."""
 
 import ast
 import inspect

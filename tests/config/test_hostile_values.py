@@ -1,4 +1,4 @@
-"""No text of a config is a command to a shell, a terminal or a browser: it is refused, or it travels unchanged."""
+"""No text of a config is a command to a shell, a terminal or a browser: the text is refused, or arrives unchanged."""
 
 from __future__ import annotations
 

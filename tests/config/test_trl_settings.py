@@ -1,4 +1,4 @@
-"""Settings of TRL's that a study does not carry out are refused with the reason, in training, in arms and in sft."""
+"""TRL settings that a study does not carry out are refused with the reason: in training, in arms and in sft."""
 
 from __future__ import annotations
 

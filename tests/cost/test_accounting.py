@@ -1,4 +1,4 @@
-"""What Slurm's accounting says, by lines that a Slurm 22.05 with slurmdbd wrote."""
+"""Reading Slurm's accounting, from lines that a Slurm 22.05 with slurmdbd wrote."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Variance components: known ones are found again, and the interval is that of chi-square's tables."""
+"""Variance components: known components are recovered, and the interval agrees with tables of chi-square."""
 
 import numpy as np
 import pytest

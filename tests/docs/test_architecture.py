@@ -1,4 +1,4 @@
-"""The pages for people who change the code agree with the code: the drawing, the table, and all paths and links."""
+"""The pages for people who change the code agree with the code: drawing, table, paths and links."""
 
 import re
 import sys

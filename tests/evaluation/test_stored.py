@@ -1,4 +1,4 @@
-"""One job makes all answers of a run, those that are missing only, and goes on where an earlier one was interrupted."""
+"""One job makes all missing answers of a run, and goes on after an interrupted job."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What vLLM is asked for, and what is made of its answers, with a stand-in for the package: it needs a GPU to run."""
+"""Requests to vLLM and the use of its answers. A stand-in replaces the package, which needs a GPU."""
 
 import sys
 from types import ModuleType, SimpleNamespace

@@ -1,4 +1,4 @@
-"""A made-up run with its files, as training and evaluation would have left them."""
+"""A made-up run with the files that training and evaluation would have written."""
 
 from __future__ import annotations
 

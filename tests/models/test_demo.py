@@ -1,4 +1,4 @@
-"""The demo model: a real folder that loads, stops, and comes out the same twice."""
+"""The demo model: a real folder that loads, ends its completions, and is the same when it is built twice."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The answers of a sequential study in its table of differences, summary and figure."""
+"""Decisions of a sequential study in its table of differences, summary and figure."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""Which steps are called harmful: on simulated steps whose truth is known."""
+"""Which steps are called harmful, in simulated steps whose truth is known."""
 
 import numpy as np
 import pandas as pd

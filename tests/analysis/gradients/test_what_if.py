@@ -1,4 +1,4 @@
-"""What other weights would have done, against explicit gradients and a policy whose expected scores are known."""
+"""Effects of other weights, against explicit gradients and a policy with known expected scores."""
 
 from __future__ import annotations
 
