@@ -235,8 +235,8 @@ def table(report: dict[str, Any]) -> str:
             "",
             f"{report['interruptions']} interruptions in {report['starts']} starts of {report['studies']} studies, "
             f"{report['date']}. The {report['files']} files of each study equal those of the undisturbed study to "
-            "the byte. Of `run.json`, the tables of times and the figure of costs, which depend on the clock, only the names are "
-            "compared.",
+            "the byte. Of `run.json`, the tables of times and the figure of costs, which depend on the clock, only the "
+            "names are compared.",
         ]
     )
 

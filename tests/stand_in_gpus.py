@@ -1,7 +1,7 @@
-"""A machine with GPUs that are not there: a program that answers as nvidia-smi does, and locks that are real.
+"""A machine with imaginary GPUs: a program that answers like nvidia-smi, and real locks.
 
-The machines that run these tests have no GPU. What is shown here is who gets which; that CUDA then shows a process no
-other GPU is NVIDIA's word.
+The machines that run these tests have no GPU. The tests show which process gets which GPU. They do not test
+that CUDA then hides all other GPUs from a process, which NVIDIA documents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Different code, packages or hardware of a study's runs: a table and a sentence report them, or the study is refused."""
+"""Different code, packages or hardware of a study's runs: a table and a sentence report this, or it is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the executor: other settings of the parent plugin are refused, and all that the parent's code reads exist."""
+"""Settings of the executor: the parent plugin's other settings are refused, and all that its code reads exist."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""The demo model: a real folder that loads, ends its completions, and is the same when it is built twice."""
+"""The demo model: a folder that loads, a model that ends its completions, and the same bytes in each process."""
 
 import os
 import re

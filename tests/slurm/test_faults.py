@@ -1,4 +1,4 @@
-"""What goes wrong on clusters, made to go wrong on a real one: each study ends in the files of an undisturbed one."""
+"""Faults of clusters, caused on a real cluster: each study ends in the files of an undisturbed study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged results of finished runs and evaluations: found by size, told in a line, and never found in whole ones."""
+"""Damaged results of finished runs and evaluations are found by size and reported in a line. Whole results pass."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The estimate of GPU memory, against public numbers, what real steps on a CPU hold, and the table in the docs."""
+"""The estimate of GPU memory, against public numbers, the memory of real steps on a CPU, and the table in the docs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan: which runs train, why in words, and what it will cost, from runs on disk."""
+"""The plan: which runs will train, the reasons in words, and the hours, from runs on disk."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""What a study does not need: found by name, and deleted without touching anything else."""
+"""Files that a study does not need are found by name, and deleted without touching anything else."""
 
 import json
 import os

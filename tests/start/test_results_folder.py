@@ -1,4 +1,4 @@
-"""Claiming a results folder: by one Snakemake at a time, and only where it can write."""
+"""Claiming a results folder: one Snakemake at a time, and only if it can write there."""
 
 from __future__ import annotations
 

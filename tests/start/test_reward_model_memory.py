@@ -1,4 +1,4 @@
-"""GPU memory of reward models: in the plan by name, and against what scoring on a CPU holds."""
+"""GPU memory of reward models: named in the plan, and compared with the memory of scoring on a CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a study is: asked of folders, and while a real one is trained."""
+"""The state of a study: from made-up folders, and while a real study is trained."""
 
 import os
 import re

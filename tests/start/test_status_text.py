@@ -1,4 +1,4 @@
-"""Where a study is, as it is printed."""
+"""The printed state of a study."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Keys of the shipped configs, and the fields of all specs, beside what `pinned_keys.json` holds of them.
+"""Keys of the shipped configs and fields of all specs, to compare with those in `pinned_keys.json`.
 
     python tests/study/pinned_keys.py
 

@@ -1,4 +1,4 @@
-"""The claims of a config: defaults, mistakes, and since when each is declared."""
+"""The claims of a config: defaults, mistakes, and the time of each declaration."""
 
 import json
 import re

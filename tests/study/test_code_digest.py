@@ -1,4 +1,4 @@
-"""The code digest sees every change in the import closure, and no change of words."""
+"""The code digest changes with every change in the import closure, and with no change of comments or messages."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The primary question: its defaults and mistakes, and since when it is declared."""
+"""The primary question: its defaults, mistakes, and the time of its declaration."""
 
 import json
 import re

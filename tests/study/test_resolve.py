@@ -1,4 +1,4 @@
-"""From a config to runs: keys that follow content."""
+"""From a config to runs: keys depend on content."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A reward model counts by its commit or content, and only in the runs or by the metrics that it scores."""
+"""A reward model enters keys by its commit or content, and only the keys of runs or metrics that it scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file system refuses is told in one line, by every library that the stages write with."""
+"""Refusals of a file system are one line, in every library that the stages write with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets which GPU: real processes and real locks on a machine whose nvidia-smi is a stand-in (`stand_in_gpus`)."""
+"""Which process gets which GPU: real processes and locks, with a stand-in for nvidia-smi (`stand_in_gpus`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to end a run before its time, and what its files must be all the same."""
+"""Ways to interrupt a run, and digests of its files."""
 
 from __future__ import annotations
 

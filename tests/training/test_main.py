@@ -1,4 +1,4 @@
-"""The training command itself: whom it waits for, and by which code it trains."""
+"""The training command: it waits for the holder of its lock, and trains with the planned code only."""
 
 import os
 import subprocess

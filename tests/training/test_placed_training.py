@@ -1,4 +1,4 @@
-"""Placed advantages in training: gradients against losses written out by hand, and all that must stay as it was."""
+"""Placed advantages in training: gradients against losses written out by hand, and things that must not change."""
 
 import json
 

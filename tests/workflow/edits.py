@@ -1,4 +1,4 @@
-"""A tiny study with code of its own, to be edited: what `snakemake plan` says, and what Snakemake really trains."""
+"""A tiny study with its own code, for tests that edit it and see what `snakemake plan` says and what is trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What vLLM's engine and TRL's client are asked for: a seed for each completion."""
+"""Requests to vLLM's engine and TRL's client: a seed for each completion."""
 
 import copy
 from dataclasses import dataclass

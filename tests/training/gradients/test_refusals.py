@@ -1,4 +1,4 @@
-"""What cannot be right is refused, and what is not measured trains as TRL does."""
+"""Models that cannot be measured right are refused, and unmeasured runs train as TRL does."""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""Which layers are known by what they compute: a table of layers, with the reason beside each."""
+"""Which layers are recognised by what they compute: a table of layers, each with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's training beside its vLLM server, a stand-in: which processes there are, and which end with which."""
+"""A run's training beside its vLLM server, a stand-in: which processes run, and which of them end together."""
 
 import json
 import os
