@@ -23,7 +23,7 @@ ANSWER = """\
 
 @pytest.fixture
 def sacct(tmp_path, monkeypatch) -> Path:
-    """A `sacct` that answers with the file `answer`, and notes its arguments in the file `asked`."""
+    """A `sacct` that prints the file `answer`, and writes its arguments to the file `asked`."""
     program = tmp_path / "sacct"
     program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/answer\n')
     program.chmod(0o755)

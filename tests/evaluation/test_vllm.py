@@ -16,7 +16,7 @@ END = 1
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Calls of the stand-in; each prompt is answered by itself, an end token, and something behind it."""
+    """Calls of the stand-in. It answers each prompt with the prompt itself, an end token, and more tokens."""
     calls = SimpleNamespace(engine=None, engines=0, parameters=None, lora=None)
 
     class LLM:

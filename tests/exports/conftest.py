@@ -40,7 +40,7 @@ def run(tmp_path):
 
 
 def change_record(run, **changes):
-    """Change some of what a run's record says."""
+    """Change some keys of a run's record."""
     record = json.loads((run / "run.json").read_text())
     write_json(record | changes, run / "run.json")
 

@@ -279,7 +279,7 @@ def test_seeds_in_a_row(numbers, text):
 
 
 def test_the_folder_of_an_arm_under_its_own_name_comes_first(config, tmp_path):
-    """Also where another one of the same key is there: a job on another machine comes to the same."""
+    """A folder of another arm with the same key does not matter: a job on another machine chooses the same folder."""
     study = resolve(config, "s", tmp_path)
     key = study.keys["a"]
     runs = tmp_path / study.config.root / "runs"

@@ -1,4 +1,4 @@
-"""The real DAG on a tiny config: all files are made, a second study has the same bytes, a change runs only what depends on it."""
+"""The real DAG on a tiny config: all files are made, studies repeat, and a change runs only what depends on it."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_another_number_of_seeds_is_no_silent_mistake():
 
 @pytest.fixture
 def trainer(demo_model):
-    """`trainer(**changes of LoraConfig)` is as much of a trainer as is looked at, of the demo model with adapters."""
+    """`trainer(**changes of LoraConfig)` has the parts of a trainer that the code reads, with the demo model."""
 
     def make(**changes):
         config = LoraConfig(**{"r": 2, "target_modules": "all-linear", **changes}, task_type="CAUSAL_LM")
