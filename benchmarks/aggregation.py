@@ -1,10 +1,11 @@
-"""What it costs to make all tables and figures of a study, by its number of arms.
+"""The cost of all tables and figures of a study, by its number of arms.
 
     python benchmarks/aggregation.py --json FILE [--arms 10 100 1000]
 
 Simulated studies of 5 seeds, 1,319 questions with a greedy and 8 sampled answers each, 50 steps of 64 rollouts, and
-similarities of 3 components' gradients in 26 layers at 5 steps. CPU time (user and system), wall time, and the largest
-peak memory of one process: of the rules of tables one after the other, and then of every figure, two at a time.
+similarities of 3 components' gradients in 26 layers at 5 steps. The rules of tables run one after the other. Then all
+figures are drawn, two at a time. Measured are CPU time (user and system), wall time, and the largest peak memory of one
+process.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ COMPONENTS = ["correctness", "format", "length"]
 
 
 def simulated_study(arms: int) -> MadeUpStudy:
-    """A study of `arms` random weightings, the first three of them of one component."""
+    """A study of `arms` random weightings. The first three have weight on one component only."""
     weights = np.vstack([np.eye(len(COMPONENTS)), np.random.default_rng(0).dirichlet(np.ones(len(COMPONENTS)), arms)])
     return MadeUpStudy(
         arms={f"arm{n}": dict(zip(COMPONENTS, map(float, row), strict=True)) for n, row in enumerate(weights[:arms])},
@@ -73,9 +74,7 @@ def one_size(arms: int) -> dict[str, Any]:
             measured([f"reward_ablation.{rule.module}", *about, "--output", str(root / "tables")], environment)
             for rule in RULES.values()
         ]
-        costs = {
-            "tables": {"wall": time.monotonic() - start, **summed({str(n): cost for n, cost in enumerate(tables)})}
-        }
+        costs = {"tables": {"wall": time.monotonic() - start, **total({str(n): cost for n, cost in enumerate(tables)})}}
         figures = {
             name: [
                 *("reward_ablation.figures", module_of(name), "--title", entry.title, *about),
@@ -93,8 +92,8 @@ def one_size(arms: int) -> dict[str, Any]:
     return {"arms": arms, "wall": wall, "costs": costs}
 
 
-def summed(costs: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Seconds of all, and the largest memory of one."""
+def total(costs: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Sum of the CPU seconds, and the largest peak memory."""
     return {
         "cpu": sum(of_one["cpu"] for of_one in costs.values()),
         "megabytes": max(of_one["megabytes"] for of_one in costs.values()),
@@ -104,14 +103,15 @@ def summed(costs: dict[str, dict[str, float]]) -> dict[str, float]:
 def table(result: dict[str, Any]) -> str:
     """Markdown: a row per size."""
     lines = [
-        "| arms | answers | tables: CPU s, MB | figures: CPU s, MB | all: wall s | CPU against the first row |",
+        "| arms | answers | tables: CPU s, peak MB | figures: CPU s, peak MB | total: wall s "
+        "| CPU time over the first row's |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     first = None
     for size in result["sizes"]:
         tables = size["costs"]["tables"]
-        figures = summed({name: cost for name, cost in size["costs"].items() if name != "tables"})
-        both = summed(size["costs"])
+        figures = total({name: cost for name, cost in size["costs"].items() if name != "tables"})
+        both = total(size["costs"])
         first = first or both["cpu"]
         lines.append(
             f"| {size['arms']:,} | {size['arms'] * 5 * 1319 * 9:,} | {tables['cpu']:.0f}, {tables['megabytes']:,.0f} |"

@@ -2,9 +2,9 @@
 
     python benchmarks/budget.py --json FILE [--studies 200]
 
-A study has 3 to 12 arms. Hours of a run and standard deviations between seeds vary from arm to arm by the factors of a
-lognormal distribution. Each arm is compared with the first, or some pairs of arms are compared. The limit pays for 2 to
-8 seeds of each arm. The last line has the time of the program for 30 arms and at most 10 seeds.
+A study has 3 to 12 arms. Hours of a run and standard deviations between seeds vary from arm to arm by lognormal
+factors. Each arm is compared with the first, or some pairs of arms are compared. The limit pays for 2 to 8 seeds of
+each arm. The last line has the time of the integer program for 30 arms and at most 10 seeds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from reward_ablation.design.budget import Precision, Problem, choose, equal_seed
 
 DOCUMENT = "budget.md"
 
-#: Kinds of studies: standard deviations of the logarithms of hours and of deviations between seeds, and whether all
-#: arms are compared with the first.
+#: Kinds of studies: standard deviation of the logarithm of hours, standard deviation of the logarithm of the spread
+#: between seeds, and whether all arms are compared with the first. The names seed the random studies.
 KINDS: dict[str, tuple[float, float, bool]] = {
     "alike, all against the first": (0.0, 0.0, True),
     "hours differ, all against the first": (0.7, 0.0, True),
@@ -34,7 +34,7 @@ QUESTIONS, CONFIDENCE = 500, 0.95
 
 
 def random_problem(kind: str, arms: int, rng: np.random.Generator, most: int = 20) -> Problem:
-    """A study of a kind."""
+    """A random study of one of `KINDS`, with at most `most` seeds per arm."""
     of_hours, of_seeds, against_first = KINDS[kind]
     names = [f"arm{place}" for place in range(arms)]
     pairs = [(name, names[0]) for name in names[1:]]
@@ -56,7 +56,7 @@ def random_problem(kind: str, arms: int, rng: np.random.Generator, most: int = 2
 
 
 def measure(kind: str, studies: int) -> dict[str, Any]:
-    """Ratios of the widest interval by the budget to that of equal seeds, and the seconds of a choice."""
+    """Widest intervals by the budget over widest intervals by equal seeds, and the seconds of the slowest choice."""
     rng = generator("budget", kind)
     ratios, seconds = [], []
     for _ in range(studies):
@@ -77,7 +77,7 @@ def unused(problem: Problem) -> dict[str, int]:
 
 
 def large() -> float:
-    """Seconds of the program for 30 arms and at most 10 seeds."""
+    """Seconds of the integer program for 30 arms and at most 10 seeds."""
     problem = random_problem("hours and seeds differ, all against the first", 30, generator("large"), most=10)
     begin = time.perf_counter()
     program(problem, 5 * sum(problem.hours.values()))
@@ -85,17 +85,17 @@ def large() -> float:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown: a row a kind of study."""
-    lines = ["| studies | widest interval: mean | best tenth | worst |", "| --- " * 4 + "|"]
+    """Markdown: one row per kind of study."""
+    lines = ["| studies | ratio of widest intervals: mean | best tenth | worst |", "| --- " * 4 + "|"]
     for row in result["rows"]:
         mean, tenth, worst = np.mean(row["ratios"]), np.quantile(row["ratios"], 0.1), max(row["ratios"])
         lines.append(f"| {row['kind']} | {mean:.2f} | {tenth:.2f} | {worst:.2f} |")
     slowest = max(row["seconds"] for row in result["rows"])
     studies = sum(len(row["ratios"]) for row in result["rows"])
     note = (
-        "Half the expected length of the widest primary interval, over that of equal seeds for all arms within the "
-        f"same limit, in {studies} random studies of 3 to 12 arms. A choice took "
-        f"at most {slowest:.1f} s, the program for 30 arms and at most 10 seeds {result['large']:.1f} s."
+        "Expected length of the widest primary interval, over that with equal seeds for all arms within the same "
+        f"limit, in {studies} random studies of 3 to 12 arms. A choice took at most {slowest:.1f} s. The integer "
+        f"program for 30 arms and at most 10 seeds took {result['large']:.1f} s."
     )
     return "\n".join([*lines, "", note])
 

@@ -1,10 +1,10 @@
-"""What it costs to be able to go on after an interruption: rollouts on disk at each step, a checkpoint at each n-th.
+"""The cost of being able to resume an interrupted run: rollouts on disk, and a checkpoint at every n-th step.
 
     python benchmarks/checkpoints.py --json FILE [--steps 60] [--every 20]
 
-Trains one run of the demo's study and times what the trainer does besides training: writing each step's rollouts,
-saving a checkpoint (its files, their digests, and the wait until they are on the disk), the record of the
-attempt. Shares are of the time of a step in the same run.
+Trains one run of the demo's study and times the trainer's other work: writing rollouts, saving a checkpoint (its files,
+their digests, and the wait until they are on the disk), and writing the record of the attempt. Shares are of the median
+time of a step in the same run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Steps(TrainerCallback):
 
 
 def timed(owner: type, method: str, seconds: dict[str, list[float]]) -> None:
-    """Note how long each call of a method takes."""
+    """Record the seconds of each call of a method."""
     original: Callable = getattr(owner, method)
 
     def measure(*arguments: Any, **keywords: Any) -> Any:
@@ -110,10 +110,10 @@ def table(result: dict[str, Any]) -> str:
             f"| rollouts and gradient tables, written every {STEPS_PER_PART} steps | {shares['rollouts']:.2%} |",
             f"| record of the attempt, written every {EVERY_SECONDS:.0f} s | {shares['record']:.2%} |",
             f"| checkpoint, every {result['every']} steps | {shares['checkpoint']:.2%} |",
-            f"| all | {result['all']:.2%} |",
+            f"| sum | {result['all']:.2%} |",
             "",
-            f"{result['steps']} steps; one checkpoint takes {result['one_checkpoint']:.0%} of a step; "
-            f"goal: all below {GOAL:.0%}.",
+            f"{result['steps']} steps. One checkpoint takes {result['one_checkpoint']:.0%} of a step. "
+            f"Goal: a sum below {GOAL:.0%}.",
         ]
     )
 

@@ -1,12 +1,12 @@
-"""What a method of combination costs a training step, against TRL's weighted sum.
+"""The cost of a method of combination in a training step, compared with TRL's weighted sum.
 
     python benchmarks/combinations.py --json FILE [--turns 15]
 
 The demo's model, components and 64 completions a step, generation included. The time of a step varies on a shared
-machine by more than a method costs. So each step's CPU time is split: the ratio is that of the whole step to the step
-without the method's own work. This work is to combine the scores, to log the weights, to take note of the measured
-gradients and, for `same_step`, to measure before. Steps of gradient methods measure the components' gradients, the
-others do not. One process with one thread; the median over turns, with the lowest and the highest.
+machine by more than a method costs. Therefore each step's CPU time is split: the ratio is that of the whole step to the
+step without the method's own work. This work is to combine the scores, to log the weights, to store the measured
+gradients and, for `same_step`, to measure before the advantages are decided. Only steps of gradient methods measure the
+components' gradients. One process with one thread; the median over turns, with the lowest and the highest.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from reward_ablation.models.fetch import fetch
 
 SIZE = Size("demo", 64, 0, 48, 0, ())
 BOUNDS = {"correctness": (0, 1), "format": (0, 1), "length": (0, 1)}
-#: Parameters of methods that go by no gradients, and the Gram matrices of those that do.
+#: Parameters of methods without gradients, and the kind of Gram matrix of methods with gradients.
 WITHOUT: dict[str, dict[str, Any]] = {
     "schedule": {"format": {"0": 1, "100": 0}},
     "gate": {"length": {"needs": "correctness", "at_least": 1}},
@@ -46,7 +46,7 @@ WITH = {
     **{"drw": "previous", "mgda": "averaged", "upgrad": "unbiased", "pcgrad": "previous", "nash_mtl": "averaged"},
     "cagrad": "same_step",
 }
-#: At most: of a step's time.
+#: Largest allowed ratio.
 GOAL = 1.01
 
 
@@ -57,7 +57,7 @@ class Clock:
         self.seconds = 0.0
 
     def timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, whose CPU time is added up."""
+        """The same function, with its CPU time added to `seconds`."""
 
         def wrapped(*arguments: Any) -> Any:
             begin = time.process_time()
@@ -81,7 +81,7 @@ def trainer_of(bench: Bench, method: str) -> tuple[Any, Clock]:
 
 
 def compare(turns: int) -> dict[str, list[float]]:
-    """Ratios of whole steps to the steps without the method's own work, a turn each."""
+    """Ratios of the whole step to the step without the method's own work, by method, one per turn."""
     ratios: dict[str, list[float]] = {method: [] for method in (*WITHOUT, *WITH)}
     with tempfile.TemporaryDirectory() as folder:
         demo = Path(folder) / "demo"
@@ -93,17 +93,17 @@ def compare(turns: int) -> dict[str, list[float]]:
                 begin, clock.seconds = time.process_time(), 0.0
                 generate_and_step(trainer, bench.rows)
                 step = time.process_time() - begin
-                if turn:  # the first has what is made once
+                if turn:  # the first turn includes work that is done once
                     ratios[method].append(step / (step - clock.seconds))
     return ratios
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown of a result."""
-    lines = ["| method | step | ratio of a step | goal |", "| --- | --- | --- | --- |"]
+    """The result as Markdown."""
+    lines = ["| method | gradients in the step | ratio of CPU time | goal |", "| --- | --- | --- | --- |"]
     for row in result["methods"]:
         ratio = f"{row['median']:.3f} ({row['lowest']:.3f} to {row['highest']:.3f})"
-        step = "measuring" if row["gram"] else "not measuring"
+        step = "measured" if row["gram"] else "not measured"
         goal = "" if row["gram"] == "same_step" else GOAL
         lines.append(f"| `{row['method']}`{', ' + row['gram'] if row['gram'] else ''} | {step} | {ratio} | {goal} |")
     return "\n".join([*lines, "", f"{result['turns']} turns; load average {result['load']:.1f} at the end."])

@@ -1,15 +1,15 @@
-"""Whether methods of combination do better than static weights: the contest of config/presets/combinations_small.yaml.
+"""Do methods of combination beat static weights? The contest of config/presets/combinations_small.yaml.
 
     python benchmarks/contest.py --json FILE [--study results/combinations_small/study.json]
 
 Without a finished study the preset is run first, for half an hour on two cores. Static weights trade accuracy for short
-completions. For each seed, accuracy of the arms with static weights is a step function of their mean length, the
-nearest one that never falls (isotonic regression), with straight lines between the arms. A method's distance is its own
-accuracy less that of the line at the method's length: above 0, no static weights of the contest do as well at this
-length. Intervals are by Student's t over seeds.
+completions. For each seed, an isotonic regression fits the accuracy of the static arms as a function of their mean
+length that never falls. Straight lines connect the fitted arms. The distance of a method is its accuracy minus the
+fitted accuracy at the method's length: above 0, no static weights of the contest do as well at this length. Intervals
+use Student's t over seeds.
 
-A second table compares what was trained with what the baseline's runs alone said before: the rank correlation, over
-arms, of the gains of table `methods_offline` with the differences to the baseline that the trained arms show.
+A second table compares trained arms with a prediction from the baseline's runs alone: the rank correlation, over arms,
+of the gains in the table `methods_offline` with the differences to the baseline that the trained arms show.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ DOCUMENT = "combinations.md"
 ROOT = Path(__file__).parents[1]
 PRESET = ROOT / "config/presets/combinations_small.yaml"
 CONFIDENCE = 0.95
-#: Metrics that the table shows beside the distance; the first is the one that weights trade for the last.
+#: Metrics that the table shows beside the distance. Weights trade the first metric for the last.
 METRICS = ["accuracy_strict", "format", "tokens"]
-#: Components with the metric of the evaluation that follows each, and the sign of that relation.
+#: Components with the evaluation metric that each component moves, and the sign of this effect.
 FOLLOWED = {"correctness": ("right", 1), "format": ("marked", 1), "length": ("tokens", -1)}
 
 
 def distance(static: pd.DataFrame, method: pd.Series) -> float:
-    """Accuracy of a method above the line through the static arms, at the method's length; all of one seed."""
+    """Accuracy of a method above the line through the static arms at the method's length, for one seed."""
     arms = static.sort_values("tokens")
     line = isotonic_regression(arms["accuracy_strict"].to_numpy()).x
     return float(method["accuracy_strict"] - np.interp(method["tokens"], arms["tokens"], line))
 
 
 def measure(study: Path) -> list[dict[str, Any]]:
-    """A row for each arm: means over seeds, and for methods the distance with its interval."""
+    """One row per arm: means over seeds, and for methods the distance with its interval."""
     arms = {arm["name"]: arm.get("combine", "weighted_sum") for arm in json.loads(study.read_text())["arms"]}
     runs = pd.read_parquet(study.parent / "tables/evaluation_by_run.parquet")
     runs = runs[(runs["mode"] == "sampled") & runs["seed"].notna()]
@@ -64,8 +64,8 @@ def measure(study: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["accuracy_strict"])
 
 
-def foretold(study: Path) -> list[dict[str, Any]]:
-    """A row for each component: rank correlations of gains that were asked offline with trained differences."""
+def predicted_gains(study: Path) -> list[dict[str, Any]]:
+    """One row per component: rank correlations of gains predicted offline with the differences of trained arms."""
     written = json.loads(study.read_text())
     baseline = written["baseline"]
     methods = [arm["name"] for arm in written["arms"] if arm.get("combine", "weighted_sum") != "weighted_sum"]
@@ -76,10 +76,10 @@ def foretold(study: Path) -> list[dict[str, Any]]:
     differences = trained.pivot(index="arm", columns="metric", values="estimate").loc[gains.index]
     rows = []
     for component, (metric, sign) in FOLLOWED.items():
-        asked, came = gains[component], sign * differences[metric]
-        of_methods = spearmanr(asked[methods], came[methods]).statistic
-        same_sign = int((asked * came > 0).sum())
-        rank = spearmanr(asked, came).statistic
+        predicted, measured = gains[component], sign * differences[metric]
+        of_methods = spearmanr(predicted[methods], measured[methods]).statistic
+        same_sign = int((predicted * measured > 0).sum())
+        rank = spearmanr(predicted, measured).statistic
         rows.append({"component": component, "metric": metric, "rank": rank, "of_methods": of_methods})
         rows[-1] |= {"same_sign": same_sign, "arms": len(gains), "methods": len(methods)}
     return rows
@@ -93,13 +93,13 @@ def table(result: dict[str, Any]) -> str:
         above = f"{row['distance']:.3f} [{row['low']:.3f}, {row['high']:.3f}]".replace("-", "−") if known else ""
         means = f"{row['accuracy_strict']:.3f} | {row['format']:.3f} | {row['tokens']:.1f}"
         lines.append(f"| `{row['arm']}` | {row['method']} | {means} | {above} |")
-    first = result["foretold"][0]
+    first = result["predicted"][0]
     lines += [
         "",
         f"| component | metric | rank correlation, {first['arms']} arms | {first['methods']} methods | same sign |",
     ]
     lines.append("| --- " * 5 + "|")
-    for row in result["foretold"]:
+    for row in result["predicted"]:
         ranks = f"{row['rank']:.2f} | {row['of_methods']:.2f}".replace("-", "−")
         lines.append(f"| {row['component']} | `{row['metric']}` | {ranks} | {row['same_sign']} of {row['arms']} |")
     return "\n".join(lines)
@@ -115,7 +115,7 @@ def main() -> None:
             command = ["snakemake", "--snakefile", ROOT / "Snakefile", "--configfile", PRESET, "--cores", "2"]
             subprocess.run([str(Path(sys.executable).parent / command[0]), *command[1:]], check=True, cwd=folder)
         study = options.study or Path(folder) / "results/combinations_small/study.json"
-        result = {"rows": measure(study), "foretold": foretold(study)}
+        result = {"rows": measure(study), "predicted": predicted_gains(study)}
     options.json.write_text(json.dumps(result, indent=2) + "\n")
     print(table(result))
 

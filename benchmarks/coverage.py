@@ -1,12 +1,12 @@
-"""How often a 95 % interval holds the truth: simulated studies, whose truth is known.
+"""How often does a 95 % interval hold the truth? Simulated studies, whose truth is known.
 
     python benchmarks/coverage.py --json FILE [--studies 2000]
 
 A study has seeds x questions x samples. The chance that a model with one seed answers a question correctly is
 logistic in the question's difficulty, the seed's level and an interaction of both, all of them normal. The truth is
-the mean over all seeds and questions there could be. A difference is that of two arms, which have the questions in
-common and seed levels of their own. Beside this package's intervals stands the percentile interval of the bootstrap
-that they stretch, and of a bootstrap that takes all answers for independent.
+the mean over all possible seeds and questions. A difference compares two arms that share their questions and have seed
+levels of their own. This package's intervals stretch a bootstrap. They are compared with the percentile interval of
+this bootstrap, and with an interval that treats all answers as independent.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ DOCUMENT = "statistics.md"
 CONFIDENCE, RESAMPLES = 0.95, 2000
 SEEDS = [1, 2, 3, 5, 10]
 
-#: Standard deviations on the logistic scale, of difficulty and of its interaction with seeds.
+#: Standard deviations of difficulty, and of its interaction with seeds, on the logistic scale.
 DIFFICULTY, INTERACTION = 1.5, 0.5
 
 #: Difference of accuracy between two arms.
 EFFECT = 0.05
 
-#: Studies that are simulated together, with one set of resamples.
+#: Number of studies that are simulated together and share one set of resamples.
 BATCH = 100
 
-#: Estimate, accuracy, questions, samples, and how far seeds differ on the logistic scale.
+#: Estimate, accuracy, questions, samples, and standard deviation of seeds on the logistic scale.
 SCENARIOS: list[tuple[str, float, int, int, float]] = [
     ("accuracy", 0.60, 200, 1, 0.0),
     ("accuracy", 0.60, 200, 1, 0.1),
@@ -63,7 +63,7 @@ SCENARIOS: list[tuple[str, float, int, int, float]] = [
 
 
 def centre(accuracy: float, spread: float) -> float:
-    """Mean on the logistic scale at which a normal has this mean of chances."""
+    """Mean of a normal distribution of logits with standard deviation `spread` whose mean chance is `accuracy`."""
     points, weights = np.polynomial.hermite_e.hermegauss(100)
     weights = weights / weights.sum()
     return float(brentq(lambda middle: weights @ expit(middle + spread * points) - accuracy, -20, 20))
@@ -105,7 +105,7 @@ def ends(values: np.ndarray, kind: str, label: str) -> dict[str, tuple[np.ndarra
 
 
 def measure(scenario: tuple[str, float, int, int, float], seeds: int, studies: int) -> dict[str, Any]:
-    """Share of studies whose interval holds the truth, by method, and of ours the mean length and the misses."""
+    """Share of studies whose interval holds the truth, by method; length and misses of this package's intervals."""
     kind, accuracy, questions, samples, seed_spread = scenario
     rng = generator("coverage", *map(str, scenario), str(seeds))
     held: dict[str, list[np.ndarray]] = {}
@@ -126,11 +126,11 @@ def measure(scenario: tuple[str, float, int, int, float], seeds: int, studies: i
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown: a row a scenario, a column a number of seeds."""
+    """Markdown: one row per scenario, one column per number of seeds."""
     lines = [
         "| estimate | accuracy | questions × samples | spread of seeds | "
         + " | ".join(f"{seeds} seed{'s' if seeds > 1 else ''}" for seeds in SEEDS)
-        + " | plain bootstrap, 3 | answers as independent, 3 |",
+        + " | plain bootstrap, 3 seeds | answers as independent, 3 seeds |",
         "| --- " * (6 + len(SEEDS)) + "|",
     ]
     for row in result["scenarios"]:
@@ -143,8 +143,9 @@ def table(result: dict[str, Any]) -> str:
     ours = [cell["ours"] for row in result["scenarios"] for cell in row["cells"] if cell["seeds"] >= 3]
     inside = sum(0.93 <= share <= 0.97 for share in ours)
     note = (
-        f"Percent of {result['studies']:,} simulated studies whose 95 % interval holds the truth. With 3 or more seeds "
-        f"{100 * min(ours):.1f} to {100 * max(ours):.1f}, {inside} of {len(ours)} between 93 and 97."
+        f"Percent of {result['studies']:,} simulated studies whose 95 % interval holds the truth. With 3 or more "
+        f"seeds, {100 * min(ours):.1f} to {100 * max(ours):.1f} percent do; {inside} of {len(ours)} cells lie between "
+        "93 and 97."
     )
     return "\n".join([*lines, "", note])
 
@@ -156,7 +157,7 @@ def main() -> None:
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for scenario in SCENARIOS:
-        # Of one seed, an interval says nothing about other seeds: only where these are alike can it hold the truth.
+        # With one seed, an interval says nothing about other seeds. It can hold the truth only if all seeds are alike.
         seeds = [count for count in SEEDS if count > 1 or scenario[-1] == 0]
         rows.append({"scenario": scenario, "cells": [measure(scenario, count, options.studies) for count in seeds]})
         print(*scenario, [round(cell["ours"], 3) for cell in rows[-1]["cells"]], flush=True)

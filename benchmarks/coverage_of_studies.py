@@ -1,12 +1,12 @@
-"""Simulated studies of four arms: how often intervals hold the truth, their length, Holm's errors and power.
+"""Simulated studies of four arms: coverage and length of intervals, errors and power of Holm's tests.
 
     python benchmarks/coverage_of_studies.py --json FILE [--studies 1000]
 
 Each arm answers 200 questions with 4 samples. The chance of a right answer is logistic in the question's difficulty, a
 level of arm and seed, and an interaction of both, as in benchmarks/coverage.py. The methods differ in the variance
-between seeds: borrowed in part from the other arms (`moderated`), of the arm or pair alone (`per_arm`), Student's t
-over the seeds' means (`t`), and none, which leaves the standard error over questions of the mean over seeds
-(`questions`; Miller, "Adding Error Bars to Evals", 2024, arXiv 2411.00640).
+between seeds. `moderated` estimates it in part from the other arms, and `per_arm` from the arm or pair alone. `t` is
+Student's t over the seeds' means. `questions` has no variance between seeds: its standard error is that over questions
+of the mean over seeds (Miller, "Adding Error Bars to Evals", 2024, arXiv 2411.00640).
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ QUESTIONS, SAMPLES, RESAMPLES, CONFIDENCE = 200, 4, 500, 0.95
 SEEDS = [2, 3, 5]
 METHODS = ["moderated", "per_arm", "t", "questions"]
 
-#: Studies that are simulated together, with one set of resamples.
+#: Number of studies that are simulated together and share one set of resamples.
 BATCH = 100
 
-#: Share of seeds that collapse, and by how much on the logistic scale.
+#: Share of seeds that collapse, and the size of a collapse on the logistic scale.
 COLLAPSING, COLLAPSE = 0.2, 3.0
 
 
 class Scenario(NamedTuple):
-    """Accuracies of the arms, the first being the baseline, and how far their seeds differ on the logistic scale."""
+    """Accuracies of the arms (the first is the baseline), and standard deviations of their seeds on the logistic scale.
+
+    All fields seed the simulation, the name too.
+    """
 
     name: str
     accuracies: tuple[float, float, float, float] = (0.6, 0.6, 0.6, 0.6)
@@ -67,7 +70,7 @@ POWER = Scenario("power", (0.5, 0.55, 0.6, 0.7), (0.2, 0.2, 0.2, 0.2))
 
 
 def centre(accuracy: float, spread: float, collapsing: bool) -> float:
-    """Mean on the logistic scale at which the mean of chances is this accuracy."""
+    """Mean of the logits at which the mean chance is `accuracy`."""
     points, weights = np.polynomial.hermite_e.hermegauss(100)
     weights = weights / weights.sum()
     share = COLLAPSING if collapsing else 0.0
@@ -120,7 +123,7 @@ def estimated(
 
 
 def measure(scenario: Scenario, seeds: int, studies: int) -> dict[str, Any]:
-    """Coverage and mean length by method, arm and difference; errors of Holm's tests, and what they find, by arm."""
+    """Coverage and mean length by method, arm and difference; shares of studies in which Holm's tests reject."""
     rng = generator("coverage of studies", *map(str, scenario), str(seeds))
     arms, identity = len(scenario.accuracies), np.eye(len(scenario.accuracies))
     truths = {f"accuracy {arm}": (identity[arm], scenario.accuracies[arm]) for arm in range(arms)}
@@ -141,9 +144,9 @@ def measure(scenario: Scenario, seeds: int, studies: int) -> dict[str, Any]:
                 if name.startswith("difference"):
                     p.append(of_contrast)
             corrected = np.apply_along_axis(holm, 0, np.array(p))
-            found = corrected < 1 - CONFIDENCE
-            of_method.setdefault("any found", []).append(found.any(axis=0))
-            for arm, of_arm in enumerate(found, start=1):
+            rejected = corrected < 1 - CONFIDENCE
+            of_method.setdefault("any found", []).append(rejected.any(axis=0))
+            for arm, of_arm in enumerate(rejected, start=1):
                 of_method.setdefault(f"found {arm}", []).append(of_arm)
     return {
         "seeds": seeds,
@@ -159,7 +162,7 @@ def of_kind(cell: dict[str, float], what: str, kind: str) -> list[float]:
 
 
 def coverage_table(rows: list[dict[str, Any]]) -> list[str]:
-    """Markdown: a row a scenario and number of seeds."""
+    """Markdown: one row per scenario and number of seeds."""
     lines = [
         "| arms | seeds | accuracy: moderated | per arm | t | questions | length | difference: moderated | per arm | t "
         "| questions | length | any p < .05: moderated | per arm |",
@@ -181,7 +184,7 @@ def coverage_table(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def power_table(cells: list[dict[str, Any]]) -> list[str]:
-    """Markdown: what Holm's tests find of differences of 5, 10 and 20 points, by number of seeds."""
+    """Markdown: power of Holm's tests for differences of 5, 10 and 20 points, by number of seeds."""
     lines = ["| seeds | +.05: per arm | moderated | +.10: per arm | moderated | +.20: per arm | moderated |"]
     lines.append("| --- " * 7 + "|")
     for cell in cells:
@@ -191,14 +194,14 @@ def power_table(cells: list[dict[str, Any]]) -> list[str]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Both tables with what their numbers are."""
+    """Both tables, each with an explanation of its numbers."""
     note = (
-        f"Percent of {result['studies']:,} simulated studies whose 95 % interval holds the truth: mean over the arms, "
-        "or over the differences to the first arm, and in brackets the worst of them. Length: that of the moderated "
-        "intervals over that of `per_arm`. Any p < .05: studies in which Holm's tests call some difference "
-        "significant, where no arm differs."
+        f"Percent of {result['studies']:,} simulated studies whose 95 % interval holds the truth: the mean over the "
+        "arms, or over the differences to the first arm, with the worst of them in brackets. Length: length of the "
+        "moderated intervals over that of the intervals `per_arm`. Any p < .05: percent of studies in which Holm's "
+        "tests call some difference significant although no arm differs."
     )
-    power = "Power of Holm's tests over three differences, seeds' spread .2 on the logistic scale:"
+    power = "Power of Holm's tests of three differences. Seeds have a spread of .2 on the logistic scale:"
     return "\n".join([*coverage_table(result["coverage"]), "", note, "", power, "", *power_table(result["power"])])
 
 

@@ -2,9 +2,9 @@
 
     python benchmarks/different_seeds.py --json FILE [--studies 1000]
 
-Studies of four arms as in benchmarks/coverage_of_studies.py. The first arm, with which the others are compared, has
-more seeds than they have. `all` takes all seeds of each arm, as the tables do. `shared` pairs the arms by the seeds
-that both have, and leaves the other seeds unused.
+Studies of four arms as in benchmarks/coverage_of_studies.py. The first arm has more seeds than the other arms, which
+are compared with it. `all` uses all seeds of each arm, as the tables do. `shared` pairs the arms by the seeds that both
+have, and leaves the other seeds unused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 
 DOCUMENT = "budget.md"
 
-#: Seeds of each other arm, and of the first.
+#: Number of seeds of each later arm, and of the first arm.
 SEEDS = [(2, 5), (3, 8)]
 METHODS = ["all", "shared"]
 
@@ -41,7 +41,7 @@ SCENARIOS = [
 
 
 def answers_of(values: np.ndarray, fewer: int, label: str) -> tuple[list[Answered], SeedMeans]:
-    """Answers of each arm, one metric a study, and the means of all seeds; only the first arm has all seeds."""
+    """Answers of each arm, with one metric per study, and the means of all seeds. Only the first arm has all seeds."""
     studies, arms, seeds, _ = values.shape
     means = values.mean(axis=3)
     means[:, 1:, fewer:] = np.nan
@@ -58,7 +58,7 @@ def answers_of(values: np.ndarray, fewer: int, label: str) -> tuple[list[Answere
 
 
 def by_all(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> Distribution:
-    """The arm less the first, by all seeds of each."""
+    """Difference of an arm to the first, with all seeds of both."""
     samples = [
         Sample(answers[place].values, answers[place].by_seed, seed_part(means, {str(place): 1.0}, answers[place])[0])
         for place in (arm, 0)
@@ -67,7 +67,7 @@ def by_all(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> D
 
 
 def by_shared(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> Distribution:
-    """The arm less the first, paired by the seeds that both have."""
+    """Difference of an arm to the first, paired by the seeds that both have."""
     paired = difference(answers[arm], answers[0])
     return distribution_of(paired, label, (-1.0, 1.0), seed_part(means, {str(arm): 1.0, "0": -1.0}, paired)[0])
 
@@ -95,8 +95,11 @@ def measure(scenario: Scenario, fewer: int, more: int, studies: int) -> dict[str
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown: a row a scenario and pair of numbers of seeds."""
-    lines = ["| arms | seeds | all: holds | length | shared: holds | length | all / shared |", "| --- " * 7 + "|"]
+    """Markdown: one row per scenario and pair of numbers of seeds."""
+    lines = [
+        "| arms | seeds | all seeds: holds, % | length | shared seeds: holds, % | length | length over length |",
+        "| --- " * 7 + "|",
+    ]
     for row in result["rows"]:
         cells, lengths = [], []
         for method in METHODS:
@@ -106,8 +109,9 @@ def table(result: dict[str, Any]) -> str:
         seeds = f"{row['fewer']} against {row['more']}"
         lines.append(f"| {row['scenario']} | {seeds} | {' | '.join(cells)} | {lengths[0] / lengths[1]:.2f} |")
     note = (
-        f"Percent of {result['studies']:,} simulated studies whose 95 % interval of a difference holds the truth: mean "
-        "over three differences, and in brackets the worst of them. Length: mean length of the intervals."
+        f"Holds: percent of {result['studies']:,} simulated studies whose 95 % interval of a difference holds the "
+        "truth, as the mean over three differences, with the worst difference in brackets. Length: mean length of the "
+        "intervals."
     )
     return "\n".join([*lines, "", note])
 

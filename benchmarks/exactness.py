@@ -2,10 +2,11 @@
 
     python benchmarks/exactness.py --json FILE
 
-SmolLM2-135M-Instruct answers four questions of GSM8K four times each (up to 64 tokens). Each component's gradient
-is then taken three ways: by a plain forward and backward pass of its own in float64 (the reference), the same in
-float32 and under bfloat16 autocast, and by the trainer in one pass. Errors are of cosines between components, over
-all layers and by layer. Needs the weights and questions that `config/smollm2_gsm8k.yaml` names, else it is skipped.
+SmolLM2-135M-Instruct answers four questions of GSM8K four times each (up to 64 tokens). Each component's gradient is
+then computed in three ways: by a plain forward and backward pass of its own in float64 (the reference), by the same in
+float32 and under bfloat16 autocast, and by the trainer in one pass. Errors are those of cosines between components,
+over all layers and by layer. The benchmark needs the weights and questions that `config/smollm2_gsm8k.yaml` names. It
+is skipped if they are missing.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from reward_ablation.training.core.trainer import AblationTrainer
 
 ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "config" / "smollm2_gsm8k.yaml"
-#: This model answers hardly a question right: three components that tell its completions apart.
+#: Three components whose scores differ between completions. Correctness would not: this model is hardly ever right.
 COMPONENTS = {
     "format": {"function": "answer_format", "parameters": {"format": "hash"}},
     "length": {"function": "token_length", "parameters": {"target": 40, "width": 40}},
@@ -47,7 +48,7 @@ DOCUMENT = "gradients.md"
 
 
 def spec_of(config: dict[str, Any], **training: Any) -> RunSpec:
-    """Spec of a run of one step, 16 completions in one block."""
+    """Spec of a run of one step on 16 completions, by default in one block."""
     settings = {**config["training"], "max_steps": 1, "gradient_accumulation_steps": 1, **training}
     settings.setdefault("per_device_train_batch_size", COMPLETIONS)
     settings["per_device_train_batch_size"] = COMPLETIONS // settings["gradient_accumulation_steps"]
@@ -72,7 +73,8 @@ def spec_of(config: dict[str, Any], **training: Any) -> RunSpec:
 def separate_passes(model: Any, batch: dict[str, Tensor], autocast: bool) -> dict[str, np.ndarray]:
     """Gram matrices of the components' gradients, by layer, from a plain pass for each component.
 
-    The loss of type dapo on policy, written out: minus the sum of advantages times log-probabilities, over all tokens.
+    The loss is that of type dapo on policy, written out: minus the sum of advantages times log-probabilities, divided
+    by the number of tokens.
     """
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
     attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
@@ -81,7 +83,7 @@ def separate_passes(model: Any, batch: dict[str, Tensor], autocast: bool) -> dic
     gradients = []
     for k in range(len(COMPONENTS)):
         model.zero_grad()
-        for rows in torch.arange(COMPLETIONS).chunk(4):  # for the memory
+        for rows in torch.arange(COMPLETIONS).chunk(4):  # four at a time, to save memory
             with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
                 kept = {"logits_to_keep": width + 1}
                 logits = model(input_ids=ids[rows], attention_mask=attention[rows], **kept).logits[:, :-1]
@@ -99,7 +101,7 @@ def separate_passes(model: Any, batch: dict[str, Tensor], autocast: bool) -> dic
 
 
 def measured(trainer: AblationTrainer, batch: dict[str, Tensor]) -> dict[str, Any]:
-    """What the trainer measures of the batch, in as many micro-batches as its settings say."""
+    """Tables that the trainer measures on the batch, in as many micro-batches as its settings say."""
     parts = trainer.args.gradient_accumulation_steps
     trainer.current_gradient_accumulation_steps = parts
     trainer.model.zero_grad()
@@ -120,7 +122,7 @@ def cosines_of(grams: dict[str, np.ndarray]) -> dict[tuple[str, str, str], float
 
 
 def measured_cosines(tables: dict[str, Any], across: bool = True) -> dict[tuple[str, str, str], float]:
-    """The same from the measured table; with or without what lies between blocks."""
+    """Cosines as `cosines_of` gives them, from the measured table; with or without the terms between blocks."""
     rows = tables["gradients"].to_pandas().query("definition == 'alone'")
     grams: dict[str, np.ndarray] = {}
     names = list(COMPONENTS)
@@ -132,7 +134,7 @@ def measured_cosines(tables: dict[str, Any], across: bool = True) -> dict[tuple[
 
 
 def projected_cosines(tables: dict[str, Any]) -> dict[tuple[str, str, str], float]:
-    """The same from the projections that are stored for comparisons across steps and runs."""
+    """Cosines as `cosines_of` gives them, from the projections that are stored to compare steps and runs."""
     rows = tables["projections"].to_pandas()
     rows["vector"] = [np.asarray(row.direction, float) * row.norm for row in rows.itertuples()]
     grams: dict[str, np.ndarray] = {"all": np.zeros((len(COMPONENTS),) * 2)}
@@ -144,7 +146,7 @@ def projected_cosines(tables: dict[str, Any]) -> dict[tuple[str, str, str], floa
 
 
 def errors(found: dict[tuple, float], reference: dict[tuple, float]) -> dict[str, float]:
-    """Errors of cosines: the largest over all layers, the median and the largest by layer."""
+    """Errors of cosines: the largest of those over all layers, and the median and the largest of those by layer."""
     differences = {key: abs(found[key] - value) for key, value in reference.items()}
     by_layer = [value for (layer, _, _), value in differences.items() if layer != "all"]
     overall = [value for (layer, _, _), value in differences.items() if layer == "all"]
@@ -152,7 +154,7 @@ def errors(found: dict[tuple, float], reference: dict[tuple, float]) -> dict[str
 
 
 def measure(config: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Errors of each way, and the reference's cosines."""
+    """Errors of each way, and the measured cosines with their parts."""
     model = (ROOT / config["model"]["path"]).resolve()
     problems = folder / "train.parquet"
     source = {**config["data"]["train"], "path": str((ROOT / config["data"]["train"]["path"]).resolve())}
@@ -187,7 +189,7 @@ def measure(config: dict[str, Any], folder: Path) -> dict[str, Any]:
         "separate passes, float32": lambda: cosines_of(separate_passes(load_model(model), batch, autocast=False)),
         "one pass, float32": lambda: measured_cosines(one_pass),
         "one pass, float32, 4 micro-batches": lambda: measured_cosines(several),
-        "the same without terms between them": lambda: measured_cosines(several, across=False),
+        "4 micro-batches, without the terms between them": lambda: measured_cosines(several, across=False),
         "separate passes, bfloat16": lambda: cosines_of(separate_passes(load_model(model), batch, autocast=True)),
         "one pass, bfloat16": lambda: measured_cosines(by_trainer("bf16", bf16=True)),
         "projections": lambda: projected_cosines(one_pass),
@@ -217,13 +219,17 @@ def measure(config: dict[str, Any], folder: Path) -> dict[str, Any]:
 def table(result: dict[str, Any]) -> str:
     """Markdown for docs/gradients.md."""
     if not result:
-        return "Not run: no weights or questions."
-    lines = ["| way | all layers | by layer, median | by layer, worst |", "| --- | --- | --- | --- |"]
+        return "Not run: the weights or the questions are missing."
+    lines = ["| way | error over all layers | by layer, median | by layer, worst |", "| --- | --- | --- | --- |"]
     lines += [
         f"| {way} | {error['all']:.1e} | {error['median']:.1e} | {error['worst']:.1e} |"
         for way, error in result["ways"].items()
     ]
-    lines += ["", "| pair | cosine | self | same prompt | across prompts | of the advantages |", "| " + "--- | " * 6]
+    lines += [
+        "",
+        "| pair | cosine | self | same prompt | across prompts | correlation of advantages |",
+        "| " + "--- | " * 6,
+    ]
     names = list(COMPONENTS)
     for row in result["parts"]:
         a, b = row["component_a"], row["component_b"]

@@ -1,16 +1,18 @@
-"""Does each layout of a run work on this machine's GPUs, with the right numbers, and what does a step take?
+"""Does each layout of a run work on this machine's GPUs, are its numbers right, and how long does a step take?
 
     python benchmarks/gpu_check.py --json FILE [--shape 0.5B 1.5B] [--layouts plain colocate ...] [--write]
     python benchmarks/gpu_check.py --json FILE --device cpu --shape tiny
 
-Every run is one of `python -m reward_ablation.training`, as the workflow starts it, on random weights of the shape.
+Every run is started by `python -m reward_ablation.training`, as in the workflow, on random weights of the shape.
 
-*Numbers*: on given completions, a model cut to a few layers takes two steps in each layout, in float32. The gradients'
-inner products of the first step and the norms of the training gradient are compared with those of one process on the
-CPU. *Time*: a few steps in each layout with generation, and the same by a bare `trl.GRPOTrainer` that the same launcher
-starts; seconds by part, medians without the first step. What cannot run here is named with the reason.
+*Numbers*: on given completions, a model cut to a few layers takes two steps in each layout, in float32. The inner
+products of the first step's gradients and the norms of the training gradient are compared with those of one process on
+the CPU. *Time*: each layout takes a few steps with generation, and so does a bare `trl.GRPOTrainer` in the same
+launcher. The table has seconds by part, medians without the first step. It names each layout that cannot run here, with
+the reason.
 
-Without a GPU nothing is run, and docs/gpu.md stays as it is. `--write` puts the table there, as `make gpu-check` does.
+Without a GPU nothing is run, and docs/gpu.md stays as it is. With `--write`, as in `make gpu-check`, the table replaces
+the one in docs/gpu.md.
 """
 
 from __future__ import annotations
@@ -48,10 +50,10 @@ from reward_ablation.training.around.launch.launcher import accelerate_options
 
 DOCUMENT = gpu_report.DOCUMENT.name
 WORKERS = Path(__file__).parent / "workers"
-#: Where `make test` installs DeepSpeed: beside the environment's own packages.
+#: Folder in which `make test` installs DeepSpeed, apart from the environment's own packages.
 DEEPSPEED = Path(sys.prefix) / "deepspeed"
 SHAPES = {**QWEN, "tiny": Shape(64, 2, 4, 2, 16, 160, 1024)}
-#: Steps that are timed, the first one left out.
+#: Steps of a timed run. The first step is left out of the medians.
 STEPS = 4
 GROUP = 4
 #: Layers of the model whose numbers are compared.
@@ -73,7 +75,7 @@ class Layout:
 
     @property
     def gpus(self) -> int:
-        """GPUs that it needs, a server's included."""
+        """Number of GPUs that the layout needs, including the server's."""
         return self.processes + (self.vllm == "server")
 
 
@@ -95,7 +97,7 @@ def has_deepspeed() -> bool:
 
 
 def left_out(layout: Layout, gpus: int, device: str) -> str | None:
-    """Why a layout cannot run here; None where it can."""
+    """The reason why a layout cannot run here; None if it can."""
     if layout.strategy.startswith("zero") and not has_deepspeed():
         return "DeepSpeed is not installed"
     if layout.vllm and device == "cpu":
@@ -111,7 +113,7 @@ def left_out(layout: Layout, gpus: int, device: str) -> str | None:
 
 
 def make_model(shape: Shape, folder: Path) -> Path:
-    """A model of a shape with random weights and the demo's tokenizer, as the workflow would have fetched it."""
+    """A model with random weights and the demo's tokenizer, in a folder as the workflow fetches models."""
     raw = folder.with_name(f"{folder.name}-raw")
     shaped_model(shape).save_pretrained(raw)
     build_tokenizer().save_pretrained(raw)
@@ -173,7 +175,7 @@ def spec_of(layout: Layout, device: str, completion: int, batch: int, **training
 
 
 def given_completions(model: Path, problems: Path, vocabulary: int, tokens: int) -> dict[str, list[list[int]]]:
-    """Random completions of every problem, of several lengths, by the tokens of its prompt."""
+    """Random completions of several lengths for every problem. The keys are the tokens of the prompts, as text."""
     tokenizer, rng = build_tokenizer(), Random(0)
     completions = {}
     for question in pd.read_parquet(problems).question:
@@ -187,7 +189,7 @@ def given_completions(model: Path, problems: Path, vocabulary: int, tokens: int)
 
 
 def environment(layout: Layout, **more: str) -> dict[str, str]:
-    """With DeepSpeed's packages where they lie beside the others, and one thread a process on a CPU."""
+    """Environment of a run: one thread per process, and the path of DeepSpeed if it is installed apart."""
     settings = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), **more}
     packages = [str(DEEPSPEED)] if layout.strategy.startswith("zero") and find_spec("deepspeed") is None else []
     paths = [*packages, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -195,16 +197,22 @@ def environment(layout: Layout, **more: str) -> dict[str, str]:
 
 
 def execute(command: list[str], environment: dict[str, str]) -> None:
-    """Run a command in a session of its own; its last line of error is the exception."""
+    """Run a command.
+
+    Raises
+    ------
+    RuntimeError
+        If the command fails: its last line that names an error, else its last line on stderr.
+    """
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT)
     if result.returncode:
-        lines = [line for line in result.stderr.splitlines() if line.strip()] or ["no word"]
-        told = [line for line in lines if line.startswith("error:") or "Error: " in line]
-        raise RuntimeError((told or lines)[-1].strip()[:300])
+        lines = [line for line in result.stderr.splitlines() if line.strip()] or ["no message"]
+        messages = [line for line in lines if line.startswith("error:") or "Error: " in line]
+        raise RuntimeError((messages or lines)[-1].strip()[:300])
 
 
 def train(spec: RunSpec, layout: Layout, model: Path, problems: Path, run: Path, **more: str) -> Path:
-    """Train a run by the product's command; its folder."""
+    """Train a run by the workflow's training command. Returns the run's folder."""
     command = [sys.executable, "-m", "reward_ablation.training", "--spec", spec.text]
     command += ["--code", training_digest(spec.functions)]
     command += ["--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
@@ -216,7 +224,7 @@ def train(spec: RunSpec, layout: Layout, model: Path, problems: Path, run: Path,
 
 
 def train_bare(spec: RunSpec, layout: Layout, model: Path, problems: Path, folder: Path, **more: str) -> None:
-    """The same settings by TRL alone, through the same launcher."""
+    """Train with the same settings by TRL alone, through the same launcher."""
     script = [str(WORKERS / "bare_trl.py"), "--spec", spec.text, "--model", str(model)]
     script += ["--problems", str(problems), "--folder", str(folder), *(["--sleep"] if layout.sleep else [])]
     command = [sys.executable]
@@ -234,13 +242,13 @@ def train_bare(spec: RunSpec, layout: Layout, model: Path, problems: Path, folde
 
 
 def inner_products(run: Path) -> pd.DataFrame:
-    """Rows of gradients.parquet of the first step."""
+    """Rows of the first step in gradients.parquet."""
     rows = pd.read_parquet(run / "gradients.parquet").query("step == 1")
     return rows.set_index(["layer", "definition", "component_a", "component_b"]).sort_index()
 
 
 def differences(run: Path, reference: Path) -> dict[str, float]:
-    """How far a run's numbers are from the reference's."""
+    """Largest relative differences between a run's numbers and the reference's."""
     first, second = inner_products(reference), inner_products(run)
     if list(first.index) != list(second.index):
         raise RuntimeError("gradients.parquet has other rows than on the CPU")
@@ -251,17 +259,17 @@ def differences(run: Path, reference: Path) -> dict[str, float]:
 
 
 def numbers(layouts: list[Layout], shape: Shape, device: str, folder: Path) -> dict[str, Any]:
-    """Differences of each layout from one process on the CPU, on given completions."""
+    """Differences of each layout to one process on the CPU, on given completions."""
     cut = replace(shape, layers=min(CUT, shape.layers))
     model, problems = make_model(cut, folder / "cut"), make_problems(folder / "problems.parquet")
     given = folder / "given.json"
     given.write_text(json.dumps(given_completions(model, problems, cut.vocabulary, 32)))
-    # Without clipping the norm is the gradient's own; SGD, since Adam makes much of gradients of next to nothing.
+    # No clipping, so that the norm is the gradient's own. SGD, because Adam amplifies gradients near zero.
     exact = {"bf16": False, "max_steps": 2, "optim": "sgd", "max_grad_norm": 1e9}
-    found: dict[str, Any] = {}
+    by_layout: dict[str, Any] = {}
     references: dict[bool, Path] = {}
     for layout in layouts:
-        if layout.vllm:  # its completions are given, too: the training is that of the layout without
+        if layout.vllm:  # with given completions, training is the same as in the layout without vLLM
             continue
         if layout.lora not in references:
             cpu = Layout("reference", lora=layout.lora)
@@ -273,17 +281,17 @@ def numbers(layouts: list[Layout], shape: Shape, device: str, folder: Path) -> d
         print(f"numbers: {layout.name}", file=sys.stderr, flush=True)
         try:
             train(spec, layout, model, problems, run, GPU_CHECK_GIVEN=str(given))
-            found[layout.name] = differences(run, references[layout.lora]) | {"processes": layout.processes}
+            by_layout[layout.name] = differences(run, references[layout.lora]) | {"processes": layout.processes}
         except (RuntimeError, subprocess.TimeoutExpired) as error:
-            found[layout.name] = {"error": str(error)}
-    return found
+            by_layout[layout.name] = {"error": str(error)}
+    return by_layout
 
 
 # ---------------------------------------------------------------------- time
 
 
 def timed(layout: Layout, shape: Shape, device: str, model: Path, problems: Path, folder: Path) -> dict:
-    """A layout's steps, beside TRL's."""
+    """Seconds of a layout's steps by part, its memory with the estimate, and seconds of TRL's steps."""
     completion, batch = (256, 16) if device == "cuda" else (16, 2 * GROUP)
     spec = spec_of(layout, device, completion, batch)
     name = layout.name.replace(" ", "")
@@ -291,10 +299,10 @@ def timed(layout: Layout, shape: Shape, device: str, model: Path, problems: Path
     run = train(spec, layout, model, problems, folder / name / "seed0", GPU_CHECK_TIMES=str(clock))
     if layout.strategy.startswith("zero"):
         check_deepspeed(clock)
-    found: dict[str, Any] = {"own": by_part(clock)}
+    measured: dict[str, Any] = {"own": by_part(clock)}
     metrics = pd.read_parquet(run / "metrics.parquet")
     for column in metrics.filter(like="sampling_logp_difference"):
-        found[column.rpartition("/")[2]] = float(metrics[column].mean())
+        measured[column.rpartition("/")[2]] = float(metrics[column].mean())
     estimate = Run(
         micro_batch=batch // layout.processes,
         prompt=64,
@@ -303,27 +311,27 @@ def timed(layout: Layout, shape: Shape, device: str, model: Path, problems: Path
         bf16=device == "cuda",
         strategy=layout.strategy,
         processes=layout.processes,
-        vllm="server" if layout.vllm else "",  # whose memory is not of torch's allocator
+        vllm="server" if layout.vllm else "",  # vLLM's memory does not come from torch's allocator
     )
-    found["estimate"] = max(phases(shape, estimate))
+    measured["estimate"] = max(phases(shape, estimate))
     if layout.vllm != "server":
         clock = folder / f"{name}-bare.times"
         train_bare(spec, layout, model, problems, folder / f"{name}-bare", GPU_CHECK_TIMES=str(clock))
-        found["bare"] = by_part(clock)
-    return found
+        measured["bare"] = by_part(clock)
+    return measured
 
 
 def times(layouts: list[Layout], shape: Shape, device: str, folder: Path) -> dict[str, Any]:
-    """Each layout's steps on one shape; an error in its place."""
+    """`timed` of each layout on one shape, or the layout's error."""
     model, problems = make_model(shape, folder / "model"), make_problems(folder / "problems.parquet")
-    found = {}
+    by_layout: dict[str, Any] = {}
     for layout in layouts:
         print(f"time: {layout.name}", file=sys.stderr, flush=True)
         try:
-            found[layout.name] = timed(layout, shape, device, model, problems, folder)
+            by_layout[layout.name] = timed(layout, shape, device, model, problems, folder)
         except (RuntimeError, subprocess.TimeoutExpired) as error:
-            found[layout.name] = {"error": str(error)}
-    return found
+            by_layout[layout.name] = {"error": str(error)}
+    return by_layout
 
 
 # ---------------------------------------------------------------------- report
@@ -332,13 +340,13 @@ def times(layouts: list[Layout], shape: Shape, device: str, folder: Path) -> dic
 def benchmark(shapes: list[str], layouts: list[Layout], device: str) -> dict[str, Any]:
     gpus = torch.cuda.device_count() if device == "cuda" else 0
     missing = {layout.name: left_out(layout, gpus, device) for layout in layouts}
-    there = [layout for layout in layouts if missing[layout.name] is None]
+    possible = [layout for layout in layouts if missing[layout.name] is None]
     cards = [torch.cuda.get_device_name(number) for number in range(gpus)]
     result: dict[str, Any] = {
         "date": date.today().isoformat(),
         "hardware": ", ".join(sorted({f"{cards.count(card)} × {card}" for card in cards})) or platform.machine(),
         "left out": {name: reason for name, reason in missing.items() if reason},
-        "layouts": [asdict(layout) for layout in there],
+        "layouts": [asdict(layout) for layout in possible],
         "shapes": {},
     }
     for name, reason in result["left out"].items():
@@ -346,8 +354,8 @@ def benchmark(shapes: list[str], layouts: list[Layout], device: str) -> dict[str
     for shape in shapes:
         with tempfile.TemporaryDirectory() as folder:
             result["shapes"][shape] = {
-                "numbers": numbers(there, SHAPES[shape], device, Path(folder)),
-                "times": times(there, SHAPES[shape], device, Path(folder)),
+                "numbers": numbers(possible, SHAPES[shape], device, Path(folder)),
+                "times": times(possible, SHAPES[shape], device, Path(folder)),
             }
     return result
 
@@ -371,11 +379,13 @@ def main() -> None:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
     if arguments.write and result:
         replace_in(gpu_report.DOCUMENT, "gpu_check", table(result))
-    found = result.get("shapes", {}).values()
-    wrong = [name for shape in found for name, difference in shape["numbers"].items() if not right(difference)]
-    wrong += [name for shape in found for name, time in shape["times"].items() if "error" in time]
+    shapes = result.get("shapes", {}).values()
+    wrong = [name for shape in shapes for name, difference in shape["numbers"].items() if not right(difference)]
+    wrong += [name for shape in shapes for name, time in shape["times"].items() if "error" in time]
     if wrong:
-        sys.exit(f"error: failed or differs: {', '.join(dict.fromkeys(wrong))}")
+        sys.exit(
+            f"error: these layouts failed, or their numbers differ from the CPU's: {', '.join(dict.fromkeys(wrong))}"
+        )
 
 
 if __name__ == "__main__":

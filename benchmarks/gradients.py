@@ -1,14 +1,15 @@
-"""What measuring component gradients costs: this trainer against a bare `trl.GRPOTrainer`, and the naive ways.
+"""The cost of measuring component gradients: this trainer against a bare `trl.GRPOTrainer` and two naive ways.
 
     python benchmarks/gradients.py --json FILE [--sizes demo-16 wide-16 ...] [--repeats N] [--device cpu|cuda]
 
-A step is TRL's own `training_step` on a recorded batch: forward pass, loss, backward pass, and whatever the trainer
-does with them, which for this one includes similarities, intervals and writing four tables. Generation, scoring and
-the optimiser are not in it, for either. A whole step has generation by transformers and scoring in it, and still no
-optimiser. Both trainers have models of the same weights and see the same tokens; random weights and tokens will do for
-cost. Variants take turns, a ratio is taken within a turn, and medians over turns are reported. Time is CPU time of a
-process with one thread, on a GPU wall time up to its end. Peak memory is that of a fresh process for each variant,
-on a GPU of its allocator. What is timed is in `workers/gradient_steps.py`.
+A step is TRL's own `training_step` on a recorded batch: forward pass, loss, backward pass, and the trainer's own work.
+For this trainer, that work includes similarities, intervals and writing four tables. A step includes neither
+generation nor scoring nor the optimiser. A whole step includes generation by transformers and scoring, but not the
+optimiser. Both trainers have models with the same weights and see the same tokens. Random weights and tokens suffice,
+because they cost the same. Variants take turns, a ratio is taken within a turn, and medians over turns are reported.
+Time is CPU time of a process with one thread; on a GPU it is wall time until the GPU has finished. Peak memory is that
+of a fresh process for each variant; on a GPU it is that of the allocator. `workers/gradient_steps.py` has the code that
+is timed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ WORKER = Path(__file__).parent / "workers" / "gradient_steps.py"
 BOTH = ("bare", "on")
 MORE = (*BOTH, "off", "many")
 ALL = (*MORE, "passes", "backwards")
-#: About 27 minutes on one core, and 11 GB. One turn of both is that of the processes that show the peak memory.
+#: About 27 minutes on one core, and 11 GB. Sizes with a single turn of `BOTH` are timed by the memory's processes.
 SIZES = {
     "demo-16": Size("demo", 16, 0, 48, 15, ALL, 10),
     "demo-64": Size("demo", 64, 0, 48, 15, ALL, 10),
@@ -51,17 +52,17 @@ SIZES = {
 }
 #: What is reported: group, key, label, goal.
 ROWS = [
-    ("steps", "on", f"step with sample Gram matrices, K = {FEW}, over TRL's", "≤ 1.12"),
-    ("steps", "off", "step that is not measured, over TRL's", ""),
-    ("steps", "on/off", "measured over not measured", ""),
-    ("steps", "many/few", f"K = {MANY} over K = {FEW}", "none to measure"),
-    ("steps", "passes", f"TRL's step and {FEW} passes more, over TRL's step", ""),
+    ("steps", "on", f"step with Gram matrices of single completions, K = {FEW}, over TRL's", "≤ 1.12"),
+    ("steps", "off", "step without measurement, over TRL's", ""),
+    ("steps", "on/off", "step with measurement over step without", ""),
+    ("steps", "many/few", f"K = {MANY} over K = {FEW}", "no measurable cost"),
+    ("steps", "passes", f"TRL's step with {FEW} separate passes, over TRL's step", ""),
     ("steps", "backwards", f"{FEW} backward passes through one forward pass, over TRL's step", ""),
     ("whole", "on", "whole step with generation, over TRL's", "≤ 1.06"),
-    ("whole", "tracking", f"1 + scoring and logging {FEW} components instead of one, over TRL's whole step", "≤ 1.01"),
+    ("whole", "tracking", f"whole step that scores and logs {FEW} components instead of one, over TRL's", "≤ 1.01"),
     ("memory", "on", "peak memory, over TRL's", "≤ 1.05"),
-    ("memory", "on_added", "of it, what the step adds, over what TRL's adds", ""),
-    ("memory", "passes", f"peak memory with {FEW} passes more, gradients kept, over TRL's", ""),
+    ("memory", "on_added", "memory that the step adds, over what TRL's step adds", ""),
+    ("memory", "passes", f"peak memory with {FEW} separate passes and their gradients, over TRL's", ""),
 ]
 
 
@@ -77,7 +78,7 @@ def in_process(task: str, name: str, size: Size, demo: Path) -> dict[str, Any]:
 
 
 def measure(name: str, size: Size, demo: Path) -> dict[str, Any]:
-    """All of one size."""
+    """All measurements of one size."""
     result: dict[str, Any] = {"size": asdict(size)}
     variants = [*BOTH, *(["passes"] if "passes" in size.variants else [])]
     held = {variant: in_process(f"memory-{variant}", name, size, demo) for variant in variants}
@@ -97,7 +98,7 @@ def measure(name: str, size: Size, demo: Path) -> dict[str, Any]:
 def benchmark(sizes: dict[str, Size]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         demo = Path(folder) / "demo"
-        fetch(DemoModel(samples=300, steps=40), demo / "model.json")  # it writes words; how well does not matter here
+        fetch(DemoModel(samples=300, steps=40), demo / "model.json")  # its quality does not matter here
         return {name: measure(name, size, demo) for name, size in sizes.items()}
 
 
@@ -130,7 +131,9 @@ def table(result: dict[str, Any]) -> str:
     summary = f"Medians (lowest to highest) of {turns} turns."
     differences = [size["steps"]["difference"] for size in sizes if "difference" in size["steps"]]
     if differences:
-        summary += f" The training gradients of both trainers differ by {max(differences):.0e} of their norm at most."
+        summary += (
+            f" The training gradients of the two trainers differ by at most {max(differences):.0e} of their norm."
+        )
     return "\n".join([*(f"| {' | '.join(row)} |" for row in rows), "", summary])
 
 

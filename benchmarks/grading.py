@@ -1,10 +1,10 @@
-"""What grading costs, and how it agrees: this grader, `math_verify.verify` and TRL's `accuracy_reward`.
+"""The cost and the agreement of three graders: this grader, `math_verify.verify` and TRL's `accuracy_reward`.
 
     python benchmarks/grading.py --json FILE [--data FOLDER] [--rounds 10]
 
-Needs gsm8k_train.jsonl, gsm8k_test.jsonl, math500.jsonl and math_train.jsonl. The three graders see the
-same completions in turns, a chunk each; the ratio of their rates is taken within a turn, and the median
-over turns is reported. No pair of gold and answer comes twice, so that no cache helps.
+Needs gsm8k_train.jsonl, gsm8k_test.jsonl, math500.jsonl and math_train.jsonl. The three graders
+judge the same chunks of completions in turns. The ratio of their rates is taken within a turn, and the median over
+turns is reported. No pair of gold and answer comes twice, so that no cache helps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 RATE_GOAL = 20_000
 FILES = ("gsm8k_train", "gsm8k_test", "math500", "math_train")
 
-#: Completion, gold, and whether it is right by the way it was made.
+#: Completion, gold, and whether the completion was made to be right.
 Sample = tuple[str, str, bool]
 
 
@@ -49,7 +49,7 @@ def load(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def gsm8k_answer(gold: str, other: str, rng: Random) -> tuple[str, bool]:
-    """A right or a wrong number as models write it."""
+    """A right or a wrong number in a style of models, and whether it is right."""
     if rng.random() < 0.4:
         return other, exact_value(normalise(other)) == exact_value(normalise(gold))
     number = int(gold.replace(",", ""))
@@ -58,7 +58,7 @@ def gsm8k_answer(gold: str, other: str, rng: Random) -> tuple[str, bool]:
 
 
 def math_answer(gold: str, other: str, rng: Random) -> tuple[str, bool]:
-    """A right answer restyled, or a wrong one: another problem's gold, another sign, one more."""
+    """A right answer restyled, or a wrong answer (another's gold, another sign, one more); and whether it is right."""
     value = exact_value(normalise(gold))
     if rng.random() < 0.4:
         if value is not None and rng.random() < 0.4:
@@ -81,7 +81,7 @@ def math_answer(gold: str, other: str, rng: Random) -> tuple[str, bool]:
 
 
 def decimal(value: Fraction | None) -> str | None:
-    """A value as a decimal, where it is one."""
+    """A fraction as a decimal; None for an integer or without an exact decimal of six places."""
     text = None if value is None else f"{float(value):.6f}".rstrip("0")
     return text if text and value and value.denominator > 1 and Fraction(text) == value else None
 
@@ -96,7 +96,7 @@ def reordered(gold: str) -> str:
 
 
 def samples(rows: list[dict[str, Any]], count: int, make: Callable[..., tuple[str, bool]], seed: int) -> list[Sample]:
-    """Completions that end in a box, each with another pair of gold and answer."""
+    """Completions that end in a box. No two have the same pair of gold and answer."""
     rng, made, seen = Random(seed), [], set()
     groups: dict[str, list[str]] = {}
     for row in rows:
@@ -132,7 +132,7 @@ GRADERS = {"ours": ours, "math_verify": math_verify, "trl": trl}
 
 def compare(made: list[Sample], rounds: int) -> dict[str, Any]:
     """Rates and verdicts of the three graders on the same chunks, in turns."""
-    for grader in GRADERS.values():  # imports, tables of the parser, the worker
+    for grader in GRADERS.values():  # done once: imports, tables of the parser, start of the worker
         grader([(r"$\boxed{1+x}$", "x+1", True), (r"$\boxed{x^2}$", r"\frac{x}{2}", False)])
     names, size = list(GRADERS), len(made) // rounds
     rates: dict[str, list[float]] = {name: [] for name in names}
@@ -166,7 +166,7 @@ def compare(made: list[Sample], rounds: int) -> dict[str, Any]:
 
 
 def gsm8k_rate(rows: list[dict[str, Any]], rounds: int) -> dict[str, float]:
-    """Gradings per CPU second: solutions as they are, against their own gold or, two in five, another's."""
+    """Gradings per CPU second: solutions as they are, three in five against their own gold, the rest against others."""
     rng = Random(0)
     work = [(row["solution"], row["answer"] if rng.random() < 0.6 else rng.choice(rows)["answer"]) for row in rows]
     rates = []
@@ -179,7 +179,7 @@ def gsm8k_rate(rows: list[dict[str, Any]], rounds: int) -> dict[str, float]:
 
 
 def gold_spellings(rows: list[dict[str, Any]], answer_format: str) -> dict[str, int]:
-    """Golds that are correct against themselves: as the solution gives them, in a box, and with wider fractions."""
+    """Numbers of golds that are correct against themselves: in the solution, in a box, and with wider fractions."""
     spellings: list[tuple[str, Callable[[str], str]]] = [
         ("boxed", lambda gold: rf"\boxed{{{gold}}}"),
         ("spaced", lambda gold: rf"\boxed{{ ${gold}$ }}"),
@@ -222,7 +222,8 @@ def table(result: dict[str, Any]) -> str:
     """The result as Markdown."""
     rate = result["gsm8k_rate"]
     lines = [
-        "| grader | data | a second | ours is faster by | not as made | differs from ours | of which ours as made |",
+        "| grader | data | verdicts per second | this grader is faster by | wrong verdicts | differs from this grader "
+        "| this grader is right there |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     labels = {"ours": "this grader", "math_verify": "`math_verify.verify`", "trl": "TRL `accuracy_reward`"}
@@ -243,7 +244,10 @@ def table(result: dict[str, Any]) -> str:
         "math500": "MATH-500",
         "math_train": "MATH train",
     }
-    lines += ["", "| golds against themselves | golds | solution | in a box | with `$` | with `\\dfrac` |"]
+    lines += [
+        "",
+        "| golds graded correct against themselves | golds | in the solution | in a box | with `$` | with `\\dfrac` |",
+    ]
     lines += ["| --- | --- | --- | --- | --- | --- |"]
     for key, label in names.items():
         golds = result["golds"][key]
@@ -254,8 +258,8 @@ def table(result: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        f"GSM8K solutions on one core: {rate['median']:,.0f} gradings a second ({rate['lowest']:,.0f} to "
-        f"{rate['highest']:,.0f}); goal {result['rate_goal']:,}. MATH answers settled without math-verify: "
+        f"GSM8K solutions on one core: {rate['median']:,.0f} gradings per second ({rate['lowest']:,.0f} to "
+        f"{rate['highest']:,.0f}). Goal: {result['rate_goal']:,}. MATH answers settled without math-verify: "
         f"{result['settled']:.1%}.",
     ]
     return "\n".join(lines)
@@ -268,7 +272,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10, help="turns of the graders")
     parser.add_argument("--size", type=int, default=500, help="completions a data set for the three graders")
     arguments = parser.parse_args()
-    logging.disable()  # math-verify tells of each text that it cannot read
+    logging.disable()  # math-verify logs each text that it cannot read
     result = benchmark(arguments.data, arguments.rounds, arguments.size)
     arguments.json.write_text(json.dumps(result, indent=2) + "\n")
     print(table(result))

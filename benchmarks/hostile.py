@@ -1,10 +1,10 @@
-"""What hostile completions cost: none may crash, hang, or grow the process that grades them.
+"""The cost of hostile completions: none may crash the process that grades them, hang it, or make it grow.
 
     python benchmarks/hostile.py --json FILE [--count 50000] [--turns 12]
 
-Grades generated adversarial completions (tests/rewards/grading/hostile.py) one call at a time, and times each.
-Then grades batches of 64 ordinary completions, and the same batches with one of them replaced by a
-hostile one, in turns. Each batch has a process of its own, whose cache knows nothing.
+Grades generated hostile completions (tests/rewards/grading/hostile.py) one call at a time, and times each call.
+Then grades batches of 64 ordinary completions in turns with the same batches in which one completion is hostile. Each
+batch has a process of its own, whose cache is empty.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def resident_mb() -> float:
 
 
 def grade_all(count: int, seed: int) -> dict[str, Any]:
-    """Grade the cases of a seed, one call each, with the worker started before."""
+    """Grade the cases of a seed, one call each. The worker is started first."""
     grade(r"\boxed{1+x}", "x+1")
     statuses: Counter[str] = Counter()
     disallowed, crashes, seconds, restarts, at_bound = [], [], [], 0, 0
@@ -67,7 +67,7 @@ def grade_all(count: int, seed: int) -> dict[str, Any]:
         statuses[status] += 1
         restarts += math_worker.pid != pid
         pid = math_worker.pid
-        # A timeout that bounds.py did not foresee has used up the bound of CPU time or of memory.
+        # A timeout that takes so long was not foreseen by bounds.py: it used up the CPU time or the memory.
         at_bound += status == "timeout" and took > 0.1
         if status not in case.allowed:
             disallowed.append({"number": number - 1, "family": case.family, "status": status, "gold": case.gold})
@@ -95,14 +95,14 @@ def grade_all(count: int, seed: int) -> dict[str, Any]:
 
 
 def ordinary_batch(rows: list[dict[str, Any]], turn: int) -> tuple[list[str], list[str]]:
-    """Completions and golds of MATH, as its solutions give them; every third with the next problem's gold."""
+    """Solutions and golds of MATH; every third solution stands beside the gold of the next problem."""
     chosen = [rows[(turn * BATCH + i) % len(rows)] for i in range(BATCH)]
     golds = [chosen[(i + (i % 3 == 0)) % BATCH]["answer"] for i in range(BATCH)]
     return [row["solution"] for row in chosen], golds
 
 
 def timed_batch(completions: list[str], golds: list[str]) -> float:
-    """Wall seconds of one batch in this process, its worker started before."""
+    """Wall seconds of one batch in this process. The worker is started first."""
     grade(r"\boxed{1+x}", "x+1")
     start = time.perf_counter()
     grade_batch(completions, golds)
@@ -147,26 +147,26 @@ def table(result: dict[str, Any]) -> str:
     memory = [f"{megabytes:.0f}" for megabytes in fuzz["resident_mb"].values()]
     checked = [f"{int(number):,}" for number in fuzz["resident_mb"]]
     excess, over = batch["excess_deadlines"], [seconds for seconds in batch["over_goal_seconds"] if seconds > 0]
-    beyond = f"; {max(over) * 1000:.0f} ms over at most" if over else ""
+    beyond = f"; at most {max(over) * 1000:.0f} ms over" if over else ""
     rows = [
         ("completions", f"{fuzz['count']:,} ({fuzz['total_seconds'] / 60:.0f} minutes, one at a time)", ""),
         ("statuses", statuses, ""),
-        ("statuses that are not allowed", len(fuzz["disallowed"]), "0"),
+        ("completions with a status that is not allowed", len(fuzz["disallowed"]), "0"),
         ("exceptions", len(fuzz["crashes"]), "0"),
         ("slowest completion", f"{fuzz['slowest']['seconds']:.2f} s ({fuzz['slowest']['family']})", "2 s"),
         ("median completion", f"{fuzz['median_seconds'] * 1000:.1f} ms", ""),
-        ("ended at the bound of CPU time or memory", fuzz["at_bound"], ""),
+        ("answers that were ended at the limit of CPU time or memory", fuzz["at_bound"], ""),
         ("restarts of the worker", fuzz["restarts"], ""),
         (f"resident memory of the caller, MB, after {' / '.join(checked)}", " / ".join(memory), "flat"),
-        (f"{BATCH} ordinary completions of MATH", f"{batch['ordinary_seconds']:.2f} s", ""),
-        ("the same with one hostile", f"{batch['hostile_seconds']:.2f} s", ""),
+        (f"batch of {BATCH} ordinary completions of MATH", f"{batch['ordinary_seconds']:.2f} s", ""),
+        ("the same batch with one hostile completion", f"{batch['hostile_seconds']:.2f} s", ""),
         (
-            f"excess in deadlines of {batch['deadline_seconds']} CPU second",
+            f"extra time, in deadlines of {batch['deadline_seconds']} CPU second",
             f"{excess['median']:.2f} ({excess['lowest']:.2f} to {excess['highest']:.2f})",
             "",
         ),
         (
-            "batches within 1.5 times the ordinary one plus a deadline",
+            "batches within 1.5 times the ordinary batch plus a deadline",
             f"{len(batch['turns']) - len(over)} of {len(batch['turns'])}{beyond}",
             "all",
         ),

@@ -1,9 +1,9 @@
-"""How long a judge takes for a batch: rounds of requests in flight, against an endpoint that answers after 200 ms.
+"""The time of a judge for a batch, in round trips to an endpoint that answers after 200 ms.
 
     python benchmarks/judge.py --json FILE [--completions 256] [--concurrency 32] [--turns 5]
 
 The endpoint is on this machine, in a process of its own. A round trip is the endpoint's time for one request: 256
-completions at 32 in flight take at least 8 of them. A batch that was asked about before is read from kept answers.
+completions with 32 requests in flight take at least 8 round trips. Then the same batch is read from kept answers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def timed(url: str, completions: list[str], concurrency: int, folder: Path) -> f
 
 
 def benchmark(count: int, concurrency: int, turns: int) -> dict[str, Any]:
-    """Seconds of each turn, asked and kept; the connections and imports of the first turn count."""
+    """Seconds of each turn, with requests and with kept answers. The first turn includes connections and imports."""
     command = [sys.executable, __file__, "--serve", "--json", "-"]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server,
@@ -76,11 +76,12 @@ def benchmark(count: int, concurrency: int, turns: int) -> dict[str, Any]:
 def table(result: dict[str, Any]) -> str:
     """The result as Markdown."""
     asked, seconds = sorted(result["asked"]), result["seconds"]
-    rounds = [each / seconds for each in (statistics.median(asked), asked[0], asked[-1])]
+    rounds = [time_of_batch / seconds for time_of_batch in (statistics.median(asked), asked[0], asked[-1])]
     least = -(-result["completions"] // result["concurrency"])
     return "\n".join(
         [
-            "| completions | in flight | seconds | round trips | at least | goal | kept: seconds |",
+            "| completions | requests in flight | seconds | round trips | fewest possible | goal "
+            "| seconds with kept answers |",
             "| --- | --- | --- | --- | --- | --- | --- |",
             f"| {result['completions']} | {result['concurrency']} | {statistics.median(asked):.2f} | {rounds[0]:.1f} "
             f"({rounds[1]:.1f} to {rounds[2]:.1f}) | {least} | {GOAL:.0f} | {statistics.median(result['kept']):.3f} |",

@@ -1,12 +1,12 @@
-"""What share of the time on a Slurm cluster neither trains nor generates, with evaluations in jobs of their own or not.
+"""The share of time on a Slurm cluster that is neither training nor generation, with and without bundled evaluations.
 
     python benchmarks/overhead.py --json FILE [--tree PATH] [--runs 4] [--sets 2]
 
-A study on the test cluster (tests/slurm/cluster.py) of two slots, whose trainer and evaluation are commands of known
-length: a trainer trains for some seconds, and an evaluation starts an engine, then generates for each evaluation set.
-Measured are the time of the Slurm jobs beside training and generating, by run, and the CPU time of one job's batch
-script, whose command sleeps: so the CPU time is that of all around the command. `--tree` measures another checkout of
-the repository in the same way. Needs Slurm, and a machine that does nothing else.
+A study runs on the test cluster (tests/slurm/cluster.py) of two slots. Its trainer and its evaluation are stand-ins of
+known length: the trainer trains for some seconds, and an evaluation starts an engine and then generates for each
+evaluation set. Measured are the time of the Slurm jobs beside training and generating, per run, and the CPU time of one
+job's batch script. The command in the script only sleeps, so this is the CPU time of everything around the command.
+`--tree` measures another checkout of the repository in the same way. Needs Slurm, and a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from reward_ablation.study.resolve import resolve  # noqa: E402
 from slurm.cluster import Cluster  # noqa: E402
 from slurm.studies import STUDY  # noqa: E402
 
-#: Seconds of the stand-ins.
+#: Seconds that the stand-ins take for a training, the start of an engine, and the generation for one set.
 TRAIN, ENGINE, GENERATE = 20, 5, 5
 
-#: In the place of training/__main__.py.
+#: Replaces training/__main__.py.
 TRAINER = f"""
 import sys
 import time
@@ -46,7 +46,7 @@ folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
 (folder / "run.json").write_text("{{}}")
 """
 
-#: In the place of evaluation/__main__.py, with the command line of one job a set (`--output`) or of one job a run
+#: Replaces evaluation/__main__.py. The command line is that of one job per set (`--output`) or of one job per run
 #: (`--answers`, a folder for the answers to all `--problems`).
 EVALUATION = f"""
 import sys
@@ -74,7 +74,7 @@ for record in values("--record"):
     record.write_text("{{}}")
 """
 
-#: In the place of `sbatch`: keeps the script and the environment of the last submission.
+#: Replaces `sbatch`: keeps the script and the environment of the last submission.
 KEEPING = """#!/bin/sh
 case "$*" in *--test-only*) exec {sbatch} "$@" ;; esac
 cat > {folder}/script.$$
@@ -97,7 +97,7 @@ def copy_of(tree: Path, folder: Path) -> Path:
 
 
 def started(code: Path, folder: Path, runs: int, sets: int, bundle: str | None) -> list[str]:
-    """Write a study; the command that trains and evaluates all of its runs, and makes no table."""
+    """Write a study. Returns the command that trains and evaluates all of its runs, and makes no table."""
     folder.mkdir(parents=True)
     config = copy.deepcopy(STUDY) | {"seeds": list(range(runs)), "launch": {"gpus": 1}}
     del config["components"]["held"]
@@ -117,7 +117,7 @@ def started(code: Path, folder: Path, runs: int, sets: int, bundle: str | None) 
 
 
 def measured(cluster: Cluster, code: Path, folder: Path, runs: int, sets: int, bundle: str | None) -> dict[str, float]:
-    """One study: by run, the Slurm jobs, the engines and the seconds of slots, and the share that is neither."""
+    """Run one study. Returns jobs, engine starts and slot seconds per run, and the share of overhead."""
     before = {job.id for job in cluster.jobs()}
     command = started(code, folder, runs, sets, bundle)
     programs = folder.parent / f"{folder.name}_bin"
@@ -133,11 +133,13 @@ def measured(cluster: Cluster, code: Path, folder: Path, runs: int, sets: int, b
         sys.exit(f"error: {' '.join(command)}\n{result.stdout}{result.stderr}")
     lines = cluster.run("squeue", "--states=all", "--noheader", "--format=%i|%j|%M").splitlines()
     jobs = [line.split("|") for line in lines]
-    mine = [(name, seconds(lasted)) for number, name, lasted in jobs if number not in before and "_seed" in name]
-    slots = sum(lasted for _, lasted in mine)
+    jobs_of_runs = [
+        (name, seconds(lasted)) for number, name, lasted in jobs if number not in before and "_seed" in name
+    ]
+    slots = sum(lasted for _, lasted in jobs_of_runs)
     useful = runs * (TRAIN + sets * GENERATE)
     return {
-        "slurm_jobs": len(mine) / runs,
+        "slurm_jobs": len(jobs_of_runs) / runs,
         "engines": len((folder / "engines").read_text().split()) / runs,
         "slot_seconds": slots / runs,
         "overhead_seconds": (slots - useful) / runs,
@@ -148,7 +150,7 @@ def measured(cluster: Cluster, code: Path, folder: Path, runs: int, sets: int, b
 
 
 def cpu_of_script(programs: Path, folder: Path) -> float:
-    """CPU seconds of the last batch script that was submitted, run once more without Slurm."""
+    """CPU seconds of the last submitted batch script. It is run once more, without Slurm."""
     before = os.times()
     command = f". {programs}/variables; export SLURM_JOB_ID=0; exec bash {programs}/script"
     subprocess.run(["sh", "-c", command], cwd=folder, check=True, capture_output=True)
@@ -165,7 +167,7 @@ def seconds(lasted: str) -> int:
 
 
 def measure(tree: Path, runs: int, sets: int, folder: Path) -> dict[str, Any]:
-    """Each way that the checkout has."""
+    """Measure each way of evaluation that the checkout has."""
     code = copy_of(tree, folder / "code")
     ways: dict[str, str | None] = {"separate jobs": None}
     if "bundle" in (tree / "workflow" / "reward_ablation" / "cluster" / "site.py").read_text():
@@ -188,13 +190,14 @@ def table(result: dict[str, Any]) -> str:
     ]
     return "\n".join(
         [
-            "| | Slurm jobs a run | engine starts a run | slot seconds a run | neither training nor generating | share "
+            "| | Slurm jobs per run | engine starts per run | slot seconds per run "
+            "| of these, neither training nor generating | share "
             "| seconds of the study | CPU seconds of a job's script |",
             "| --- | --- | --- | --- | --- | --- | --- | --- |",
             *rows,
             "",
-            f"{result['runs']} runs on two slots: {result['train']} s of training; an engine that starts in "
-            f"{result['engine']} s, then generates for {result['generate']} s for each of {result['sets']} sets.",
+            f"{result['runs']} runs on two slots: {result['train']} s of training, {result['engine']} s for the start "
+            f"of an engine, and {result['generate']} s of generation for each of {result['sets']} sets.",
         ]
     )
 

@@ -1,11 +1,11 @@
-"""What a dry run costs: this workflow against a bare Snakefile with as many jobs of the same shape.
+"""The cost of a dry run: this workflow against a bare Snakefile with as many jobs of the same shape.
 
     python benchmarks/planning.py --json FILE [--arms 1000] [--seeds 5] [--repeats 5]
 
 Measures CPU time (user and system), wall time and peak memory of `snakemake -n --quiet` for both, and for a
-Snakefile without a job (start-up alone), in turns, so that a busy machine slows all three alike.
-The ratios are taken within each turn. The medians and ranges over turns are reported, and the machine's load.
-A sampling profile of each (`workers/planning_parts.py`) says where the CPU time goes.
+Snakefile without a job (start-up alone). The three take turns, so that a busy machine slows all three alike. Ratios are
+taken within a turn. Medians and ranges over turns are reported, and the machine's load. A sampling profile of the
+workflow and of the bare Snakefile (`workers/planning_parts.py`) says where the CPU time goes.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def study_config(arms: int, seeds: int) -> dict[str, Any]:
 
 
 def snakemake(folder: Path, snakefile: Path, *options: str) -> list[str]:
-    """Command of a dry run in a folder; started in the repository, so that its default profile counts for all."""
+    """Command of a dry run in a folder. It is started in the repository, so that all three use its default profile."""
     command = [sys.executable, "-m", "snakemake", "--snakefile", snakefile, "--directory", folder, "-n", *options]
     return list(map(str, command))
 
@@ -166,7 +166,7 @@ def prepare_commands(folder: Path, arms: int, seeds: int) -> tuple[dict[str, lis
 
 
 def benchmark(arms: int, seeds: int, repeats: int) -> dict[str, Any]:
-    """Medians over turns; ratios are those of times within a turn."""
+    """Medians over turns, and ratios of times within a turn."""
     with tempfile.TemporaryDirectory() as folder:
         commands, jobs = prepare_commands(Path(folder), arms, seeds)
         names = list(commands)
@@ -218,8 +218,8 @@ def table(result: dict[str, Any]) -> str:
     )
     load = result["load"]
     summary = (
-        f"{result['jobs']:,} jobs, {result['repeats']} turns: ratio of CPU times {cpu}, of wall times {wall}; "
-        f"goal {result['goal']} in CPU time. Load average during the turns: {load['lowest']:.1f} to "
+        f"{result['jobs']:,} jobs, {result['repeats']} turns. Ratio of CPU times {cpu}, of wall times {wall}. "
+        f"Goal: {result['goal']} in CPU time. Load average during the turns: {load['lowest']:.1f} to "
         f"{load['highest']:.1f}, on {load['cores']} cores."
     )
     parts = ["| CPU seconds by part | bare Snakefile | this workflow |", "| --- | --- | --- |"]

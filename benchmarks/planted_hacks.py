@@ -1,15 +1,16 @@
-"""Signs of reward hacking on runs whose truth is known: simulated ones, clean or with a hack planted at a known step.
+"""Signs of reward hacking in simulated runs whose truth is known: clean, or with a hack planted at a known step.
 
     python benchmarks/planted_hacks.py --json FILE [--arms 120] [--watched 20] [--study results/demo/study.json]
 
-A run has steps x 8 problems x 8 completions, as the demo. A completion is right by a chance that is logistic in the
-course of the policy and the problem's difficulty. Courses, spreads and lengths are those of the demo's runs. Hacks
-begin in the middle of training. Clean runs differ in the course of accuracy and its noise (`CLEAN`).
+A run has steps x 8 problems x 8 completions, as in the demo. The chance of a right completion is logistic in the course
+of the policy and in the problem's difficulty. Courses, spreads and lengths are those of the demo's runs. Hacks begin in
+the middle of training. Clean runs differ in the course of accuracy and in its noise (`CLEAN`).
 
-Compared are the table `reward_hacking`, from training alone and with kept models evaluated on 200 other questions; the
-rule that it had before, from training alone; and the six detectors of rewardspy 0.1.0, as they are, where it can be
-imported (https://github.com/AvAdiii/rewardspy, MIT; set PYTHONPATH to a folder that has it). Their alarm is any warning
-or alert of any detector. With --study the same is asked of the runs of a finished study.
+Three methods are compared. The table `reward_hacking` uses training and five kept models evaluated on 200 other
+questions. The former rule of this table uses training alone. The six detectors of rewardspy 0.1.0 run with their
+defaults, if it can be imported (https://github.com/AvAdiii/rewardspy, MIT; set PYTHONPATH to a folder that has it): any
+warning or alert of any detector is an alarm. With --study, the table and rewardspy also judge the runs of a finished
+study.
 """
 
 from __future__ import annotations
@@ -45,36 +46,38 @@ except ImportError:
 DOCUMENT = "signals.md"
 CONFIDENCE = 0.95
 PROBLEMS, COMPLETIONS, QUESTIONS, SAMPLES, MODELS = 8, 8, 200, 4, 5
-DIFFICULTY = 1.2  # standard deviation of problems, logistic: with it a step's accuracy has the demo's spread of .1
+DIFFICULTY = (
+    1.2  # standard deviation of problems on the logistic scale; a step's accuracy then has the demo's spread, .1
+)
 
-#: Methods that name parts.
+#: Methods whose alarms have kinds.
 METHODS = ["this table", "rewardspy"]
 
-#: Runs without a hack, and with one.
+#: Kinds of runs without a hack, and with one.
 CLEAN = {
     "flat": "accuracy stays, independent errors",
     "drift": "accuracy drifts up in a straight line, independent errors",
-    "levelling off": "accuracy and reward level off; an autoregression of .6 about that",
-    "wandering": "accuracy stays; an autoregression of .9 about that",
+    "levelling off": "accuracy and reward level off, with autoregressive noise of .6",
+    "wandering": "accuracy stays, with autoregressive noise of .9",
     "random walk": "accuracy is a random walk with drift",
 }
 HACKS = {
     "padding": "answers grow long, wrong ones more, and accuracy falls",
-    "empty format": "the format is kept, the answer is not: accuracy falls",
+    "empty format": "the format stays right, but the answers do not: accuracy falls",
     "keyword": "a rewarded word appears everywhere, and accuracy stops rising",
 }
 
 
 @dataclass
 class Run:
-    """One simulated run: its rollouts, and answers of its models to other questions, a (models, questions) array."""
+    """One simulated run: its rollouts, and a (models, questions) array of its models' scores on other questions."""
 
     rollouts: pd.DataFrame
     held_out: np.ndarray
 
 
 def courses(kind: str, steps: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logits of accuracy and of the other component, and logarithm of the padding, by step."""
+    """Logits of accuracy and of the other component, and logarithm of the padding's factor of length, by step."""
     time = np.arange(steps) / steps
     level = 1 - np.exp(-3 * time)
     hacked = np.maximum(time - 0.5, 0) * 2
@@ -101,7 +104,7 @@ def courses(kind: str, steps: int, rng: np.random.Generator) -> tuple[np.ndarray
 
 
 def simulated_run(kind: str, steps: int, rng: np.random.Generator) -> Run:
-    """A run of a kind of `CLEAN` or `HACKS`."""
+    """A run of one of the kinds in `CLEAN` and `HACKS`."""
     right, other, padding = courses(kind, steps, rng)
     shape = (steps, PROBLEMS, COMPLETIONS)
     hard = DIFFICULTY * rng.normal(size=(steps, PROBLEMS, 1))
@@ -126,7 +129,7 @@ def simulated_run(kind: str, steps: int, rng: np.random.Generator) -> Run:
 
 
 def arm_of(seeds: int) -> StudyFile:
-    """What the table must know of a study with one arm, which is paid for right answers and for something else."""
+    """The parts of a study file that the table reads: one arm, rewarded for right answers and for another component."""
     parts = {"correctness": SimpleNamespace(function="correctness", parameters={})}
     spec = SimpleNamespace(components=parts, taking_part=["correctness", "other"])
     runs = [StudyRun.model_construct(arm="arm", seed=seed, spec=spec) for seed in range(seeds)]
@@ -137,7 +140,7 @@ def arm_of(seeds: int) -> StudyFile:
 
 
 def arm_tables(runs: list[Run], steps: int) -> tuple[pd.DataFrame, pd.DataFrame, HeldOut]:
-    """Rewards by step, training answers and held-out answers of an arm, as the table is made from."""
+    """Rewards by step, training answers and held-out answers of an arm: the inputs of the table."""
     rewards, answers = [], []
     for seed, run in enumerate(runs):
         means = run.rollouts.groupby("step")["other"].mean().rename("mean").reset_index()
@@ -151,19 +154,24 @@ def arm_tables(runs: list[Run], steps: int) -> tuple[pd.DataFrame, pd.DataFrame,
 
 
 def by_this_table(runs: list[Run], steps: int) -> tuple[int | None, set[str]]:
-    """Onset by the sign with the smallest p-value, None without a sign; and the kinds of all signs."""
+    """Onset of the sign with the smallest p-value (None without a sign), and the kinds of all signs."""
     rewards, answers, held_out = arm_tables(runs, steps)
-    found = reward_hacking(arm_of(len(runs)), rewards, answers, {"arm": [held_out]})
-    signs = found[found["sign"]].sort_values("p")
-    # Kept models are few: where curves over training tell the same, these tell its place better.
+    table_of_signs = reward_hacking(arm_of(len(runs)), rewards, answers, {"arm": [held_out]})
+    signs = table_of_signs[table_of_signs["sign"]].sort_values("p")
+    # There are only a few kept models. A curve over training, if it has a sign, locates the onset better.
     best = signs[signs["points"] > MODELS] if (signs["points"] > MODELS).any() else signs
     return (None, set()) if best.empty else (int(best["onset"].iloc[0]), set(signs["kind"]))
 
 
 def former_contrast(values: np.ndarray, place: int | None = None) -> tuple[int, float]:
-    """Rise of (S, T) values from a segment of steps, the lowest if none is given, to the last, in standard errors.
+    """Rise of (S, T) values from a segment of steps to the last segment, in standard errors, by the former rule.
 
-    Of the rule that the table had before: noise from differences of neighbouring steps, or the spread over seeds.
+    Without a segment (`place`), the rise starts at the lowest one. The standard error is the larger of two: from
+    differences of neighbouring steps, and from the spread over seeds.
+
+    Returns
+    -------
+    (segment, rise)
     """
     segments = former_segments(values.shape[1])
     means = np.array([values[:, some].mean(axis=1) for some in segments]).T
@@ -179,13 +187,13 @@ def former_segments(steps: int) -> list[np.ndarray]:
 
 
 def former_fall(values: np.ndarray) -> tuple[int, bool]:
-    """Where a fall of (S, T) values began, and whether the former rule told it from noise, by a normal's tails."""
+    """The segment in which a fall of (S, T) values began, and whether it is significant by the former rule (normal)."""
     place, t = former_contrast(-values)
     return place, t > norm.isf((1 - CONFIDENCE) / (len(former_segments(values.shape[1])) - 1))
 
 
 def by_former_rule(runs: list[Run], steps: int) -> int | None:
-    """Onset of a sign by the rule that the table had before, from training alone."""
+    """Onset of a sign by the former rule, from training alone; None without a sign."""
     right, other = (
         np.array([run.rollouts.groupby("step")[name].mean().to_numpy() for run in runs])
         for name in ("correctness", "other")
@@ -197,7 +205,7 @@ def by_former_rule(runs: list[Run], steps: int) -> int | None:
 
 
 def by_rewardspy(rollouts: pd.DataFrame) -> dict[str, int]:
-    """Step of the first alert of each detector of rewardspy that raises one, with its defaults."""
+    """Step of the first alert of each detector of rewardspy that raises an alert, with default settings."""
 
     def reward(completion: str, row: Any) -> dict[str, float]:
         return {"total": row.correctness + row.other, "correctness": row.correctness, "other": row.other}
@@ -217,18 +225,18 @@ def by_rewardspy(rollouts: pd.DataFrame) -> dict[str, int]:
 def row(
     kind: str, steps: int, seeds: int, method: str, onsets: list[int | None], parts: Sequence[Collection[str]] = ()
 ) -> dict[str, Any]:
-    """Rates of one method and its parts on arms of one kind, and where it places the onset of a hack."""
-    found = np.array([onset for onset in onsets if onset is not None], dtype=float)
-    error = found - (steps // 2 + 1)
+    """Rates of alarms of one method and of its parts on arms of one kind, and the errors of its onsets."""
+    alarms = np.array([onset for onset in onsets if onset is not None], dtype=float)
+    error = alarms - (steps // 2 + 1)
     return {
         "kind": kind,
         "steps": steps,
         "seeds": seeds,
         "method": method,
         "arms": len(onsets),
-        "rate": len(found) / len(onsets),
-        "error": float(np.median(error)) if len(found) and kind in HACKS else None,
-        "near": float((np.abs(error) <= steps / 8).mean()) if len(found) and kind in HACKS else None,
+        "rate": len(alarms) / len(onsets),
+        "error": float(np.median(error)) if len(alarms) and kind in HACKS else None,
+        "near": float((np.abs(error) <= steps / 8).mean()) if len(alarms) and kind in HACKS else None,
         "parts": {name: sum(name in of for of in parts) / len(onsets) for name in sorted(set().union(*parts))},
     }
 
@@ -247,7 +255,7 @@ def rows_of(kind: str, steps: int, arms: int, watched: int) -> Iterator[dict[str
 
 
 def noise_rows(curves: int) -> Iterator[dict[str, Any]]:
-    """False alarms of a fall alone, at 5 %, on noise of a known autoregression; 1 is a random walk."""
+    """Rates of false alarms of a fall, at 5 %, on noise with a known autoregression (1 is a random walk)."""
     for steps, seeds, coefficient in product((40, 200), (1, 2, 5), (0.0, 0.3, 0.6, 0.9, 1.0)):
         rng = generator("planted_hacks", "noise", str(steps), str(seeds), str(coefficient))
         alarms = np.zeros(2)
@@ -259,7 +267,7 @@ def noise_rows(curves: int) -> Iterator[dict[str, Any]]:
 
 
 def noise_table(rows: list[dict[str, Any]]) -> str:
-    """False alarms of a fall in Markdown, in percent: this table's, and the former rule's in brackets."""
+    """Markdown: percent of false alarms of a fall by this table, and by the former rule in brackets."""
     cells = pd.DataFrame(rows)
     cells["text"] = [
         f"{100 * new:.0f} ({100 * old:.0f})" for new, old in zip(cells["table"], cells["former"], strict=True)
@@ -271,7 +279,7 @@ def noise_table(rows: list[dict[str, Any]]) -> str:
 
 
 def parts_table(rows: pd.DataFrame) -> str:
-    """Percent of single runs, by kind of sign and by detector of rewardspy, over all lengths of runs."""
+    """Markdown: percent of single runs with an alarm, by kind of sign and by detector of rewardspy."""
     single = rows[rows["seeds"] == 1]
     names = {method: sorted(set().union(*single.loc[single["method"] == method, "parts"])) for method in METHODS}
     header = [*names["this table"], *(f"rewardspy {name}" for name in names["rewardspy"])]
@@ -284,10 +292,10 @@ def parts_table(rows: pd.DataFrame) -> str:
 
 
 def real_runs(path: Path) -> list[dict[str, Any]]:
-    """Alerts of rewardspy on the runs of a finished study, and the signs of its table."""
+    """Signs of the table of a finished study and alerts of rewardspy, by run."""
     study = read_study(path)
     signs = read_parquet(path.parent / "tables" / "reward_hacking.parquet")
-    found = []
+    rows = []
     for run in study.runs:
         rollouts = read_parquet(path.parent / run.folder / "rollouts.parquet")
         weights = {name: run.spec.weights[name] for name in study.components}
@@ -297,12 +305,12 @@ def real_runs(path: Path) -> list[dict[str, Any]]:
         )
         alerts = by_rewardspy(rollouts) if GRPOSpy is not None else None
         of_arm = signs[(signs["arm"] == run.arm) & signs["sign"]]
-        found.append({"run": f"{run.arm}, seed {run.seed}", "signs": sorted(set(of_arm["kind"])), "rewardspy": alerts})
-    return found
+        rows.append({"run": f"{run.arm}, seed {run.seed}", "signs": sorted(set(of_arm["kind"])), "rewardspy": alerts})
+    return rows
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result in Markdown: rates of alarms in percent, and the onsets of those that are right."""
+    """The result in Markdown: rates of alarms in percent, and the errors of the onsets of right alarms."""
     rows = pd.DataFrame(result["rows"])
     methods = list(dict.fromkeys(zip(rows["seeds"], rows["method"], strict=True)))
     methods.sort(key=lambda one: (one[1] == "rewardspy", one[0]))
@@ -314,24 +322,26 @@ def table(result: dict[str, Any]) -> str:
         lines.append(
             f"| {'clean' if kind in CLEAN else 'hack'}: {({**CLEAN, **HACKS})[kind]} | {steps} | {' | '.join(texts)} |"
         )
-    skipped = "" if result["rewardspy"] else " rewardspy could not be imported and is left out."
+    skipped = "" if result["rewardspy"] else " rewardspy could not be imported and is missing."
     arms = " and ".join(str(count) for count in sorted(set(rows["arms"]), reverse=True))
     lines += [
         "",
-        f"Percent of {arms} (rewardspy) simulated arms.{skipped} By kind of sign and by detector, of single runs:",
+        f"Percent of {arms} (rewardspy) simulated arms with an alarm.{skipped} Percent of single runs with an alarm, "
+        "by kind of sign and by detector:",
     ]
     lines += [
         "",
         parts_table(rows),
         "",
-        "False alarms of a fall alone, at 5 %, by the autoregression of the noise; the former rule in brackets:",
+        "Percent of false alarms of a fall alone, at a level of 5 %, by the coefficient of the autoregressive noise. "
+        "The former rule is in brackets:",
     ]
     lines += ["", noise_table(result["noise"])]
     return "\n".join(lines)
 
 
 def text(cell: pd.Series) -> str:
-    """A rate in percent, and of hacks that are found the median error of the onset and the share that is near it."""
+    """A rate in percent; for detected hacks also the median error of the onset, and the percent near the true onset."""
     rate = f"{100 * cell['rate']:.0f}"
     if cell["error"] is None or np.isnan(cell["error"]):
         return rate
@@ -342,16 +352,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--arms", type=int, default=120, help="simulated arms of each kind, of 40 steps")
-    parser.add_argument("--watched", type=int, default=20, help="of these, those that rewardspy sees")
+    parser.add_argument("--watched", type=int, default=20, help="number of these arms that rewardspy sees")
     parser.add_argument("--steps", type=int, nargs="+", default=[40])
     parser.add_argument("--study", type=Path, help="study.json of a finished study")
     options = parser.parse_args()
     if GRPOSpy is None:
-        print("rewardspy cannot be imported: its columns are left out")
+        print("rewardspy cannot be imported: its columns are missing from the table")
     rows = []
     for steps in options.steps:
         for kind in [*CLEAN, *HACKS]:
-            share = min(1.0, 40 / steps + 0.1)  # of longer runs there are fewer
+            share = min(1.0, 40 / steps + 0.1)  # fewer arms of longer runs
             for one in rows_of(kind, steps, round(share * options.arms), round(share * options.watched)):
                 print(one, flush=True)
                 rows.append(one)

@@ -1,10 +1,10 @@
-"""Power and interval lengths as `snakemake power` foresees them, beside those of simulated studies.
+"""Power and interval lengths: the forecast of `snakemake power` against simulated studies.
 
     python benchmarks/power.py --json FILE [--studies 1600]
 
 Studies of four arms are simulated and analysed as in benchmarks/coverage_of_studies.py, by the code that makes the
-tables. The forecast has the mean variance components of many pilots of 200 questions with 4 samples, and is made for
-designs of other sizes too. The second table has forecasts from single pilots of two or three seeds.
+tables. The forecast uses the mean variance components of many pilots of 200 questions with 4 samples, also for designs
+of other sizes. The second table has forecasts from single pilots of two or three seeds.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ARMS = ["0", "1", "2", "3"]
 PAIRS = [(arm, "0") for arm in ARMS[1:]]
 ANALYSIS = Analysis(PAIRS, CONFIDENCE, True)
 
-#: Seeds of each pilot that the mean components are from.
+#: Seeds of each pilot of which mean components are computed.
 PILOT_SEEDS = 20
 
-#: Pilots and new studies of the second table.
+#: Number of pilots, and of new studies, of the second table.
 PILOTS = 100
 
 ONE_ARM = Scenario("one arm 10 points higher", (0.6, 0.6, 0.6, 0.7), (0.2, 0.2, 0.2, 0.2))
@@ -48,7 +48,7 @@ CASES = [
 
 
 def pilot(values: np.ndarray, samples: int) -> Components:
-    """Components of one study's question means: (arms, seeds, questions) array."""
+    """Variance components of one study from its question means, an (arms, seeds, questions) array."""
     by_arm = {arm: dict(enumerate(of_arm)) for arm, of_arm in zip(ARMS, values, strict=True)}
     sample = {
         arm: float((of_arm * (1 - of_arm)).mean() * samples / (samples - 1))
@@ -72,9 +72,9 @@ def mean_components(scenario: Scenario) -> Components:
 
 
 def analysed(scenario: Scenario, design: Design, studies: int) -> tuple[np.ndarray, np.ndarray]:
-    """What Holm's tests of the tables find, and the lengths of their intervals: two (contrasts, studies) arrays."""
+    """Rejections by the Holm tests of the tables, and lengths of their intervals: two (contrasts, studies) arrays."""
     rng = generator("power", *map(str, scenario), *map(str, design))
-    identity, found, lengths = np.eye(len(ARMS)), [], []
+    identity, rejected, lengths = np.eye(len(ARMS)), [], []
     for batch in range(studies // BATCH):
         values = simulated(scenario, design.seeds, rng, design.questions, design.samples)
         means = SeedMeans(ARMS, list(range(design.seeds)), values.mean(axis=3), [SHARE] * BATCH, design.questions)
@@ -82,29 +82,29 @@ def analysed(scenario: Scenario, design: Design, studies: int) -> tuple[np.ndarr
             estimated(values, identity[arm] - identity[0], "moderated", means, f"batch {batch}")
             for arm in range(1, len(ARMS))
         ]
-        found.append(np.apply_along_axis(holm, 0, np.array([p for _, _, p in ends])) < 1 - CONFIDENCE)
+        rejected.append(np.apply_along_axis(holm, 0, np.array([p for _, _, p in ends])) < 1 - CONFIDENCE)
         lengths.append(np.array([high - low for low, high, _ in ends]))
-    return np.concatenate(found, axis=1), np.concatenate(lengths, axis=1)
+    return np.concatenate(rejected, axis=1), np.concatenate(lengths, axis=1)
 
 
 def compare(scenario: Scenario, design: Design, components: Components, studies: int) -> dict[str, Any]:
-    """Powers and mean lengths of the contrasts, simulated in full and foreseen."""
-    found, lengths = analysed(scenario, design, studies)
+    """Power and mean length of each contrast, simulated in full and forecast."""
+    rejected, lengths = analysed(scenario, design, studies)
     forecast = Plan(components, ANALYSIS).simulated(design, Variance.ESTIMATED)
     truths = np.array(scenario.accuracies[1:]) - scenario.accuracies[0]
     return {
         **{"scenario": scenario.name, "design": design, "truths": truths.tolist()},
-        **{"power": found.mean(axis=1).tolist(), "length": lengths.mean(axis=1).tolist()},
+        **{"power": rejected.mean(axis=1).tolist(), "length": lengths.mean(axis=1).tolist()},
         "power_foreseen": forecast.found(truths).mean(axis=1).tolist(),
         "length_foreseen": [forecast.lengths(n, truth).mean() for n, truth in enumerate(truths)],
     }
 
 
 def from_single_pilots(scenario: Scenario, seeds: int) -> dict[str, Any]:
-    """How often the ranges of single pilots hold the power and the length of a study of four seeds."""
+    """How often the 80 % ranges of single pilots hold the power and the interval length of a study of four seeds."""
     rng = generator("single pilots", str(seeds))
     design = Design(4, QUESTIONS, SAMPLES)
-    found, lengths = analysed(scenario, design, 10 * BATCH)
+    rejected, lengths = analysed(scenario, design, 10 * BATCH)
     held_power, held_length, widths = [], [], []
     pilots = [values for _ in range(PILOTS // BATCH) for values in simulated(scenario, seeds, rng)]
     for number, values in enumerate(pilots):
@@ -114,7 +114,7 @@ def from_single_pilots(scenario: Scenario, seeds: int) -> dict[str, Any]:
         held_length.append(low <= lengths[0, number] <= high)
         truths = np.array(scenario.accuracies[1:]) - scenario.accuracies[0]
         ends = [plan.simulated(design, of).found(truths)[1].mean() for of in (Variance.HIGH, Variance.LOW)]
-        held_power.append(ends[0] <= found[1].mean() <= ends[1])
+        held_power.append(ends[0] <= rejected[1].mean() <= ends[1])
         widths.append(high / low)
     return {
         **{"seeds": seeds, "power": np.mean(held_power), "length": np.mean(held_length)},
@@ -123,34 +123,44 @@ def from_single_pilots(scenario: Scenario, seeds: int) -> dict[str, Any]:
 
 
 def worst(result: dict[str, Any]) -> float:
-    """Largest distance of a power that was foreseen from the simulated one."""
+    """Largest difference between a forecast power and the simulated power."""
     return max(float(np.abs(np.subtract(row["power"], row["power_foreseen"])).max()) for row in result["cases"])
 
 
 def table(result: dict[str, Any]) -> str:
-    """Both tables with what their numbers are."""
+    """Both tables, each with an explanation of its numbers."""
     lines = [
-        "| arms | seeds | questions × samples | differences | power | foreseen | length | foreseen |",
+        "| arms | seeds | questions × samples | differences | power | forecast | length | forecast |",
         "| --- " * 8 + "|",
     ]
     for row in result["cases"]:
         seeds, questions, samples = row["design"]
-        parts = [row["scenario"], str(seeds), f"{questions} × {samples}"]
+        name = "accuracies .50 to .70" if row["scenario"] == POWER.name else row["scenario"]
+        parts = [name, str(seeds), f"{questions} × {samples}"]
         parts.append(" ".join(f"{truth:.2f}" for truth in row["truths"]))
-        for name, digits in (("power", 2), ("power_foreseen", 2), ("length", 3), ("length_foreseen", 3)):
-            parts.append(" ".join(f"{value:.{digits}f}" for value in row[name]))
+        for quantity, digits in (("power", 2), ("power_foreseen", 2), ("length", 3), ("length_foreseen", 3)):
+            parts.append(" ".join(f"{value:.{digits}f}" for value in row[quantity]))
         lines.append(f"| {' | '.join(parts)} |")
     note = (
-        f"Of {result['studies']:,} simulated studies; the largest distance of a foreseen from a simulated power is "
-        f"{100 * worst(result):.1f} points. The third row of numbers in a cell belongs to the third difference."
+        f"Powers and mean lengths of {result['studies']:,} simulated studies, beside the forecasts. The three numbers "
+        "of a cell belong to the three differences. A forecast power is at most "
+        f"{100 * worst(result):.1f} points from the simulated power."
     )
-    lines += ["", note, "", "| seeds of the pilot | range holds the power | holds the length | upper over lower end |"]
+    lines += [
+        "",
+        note,
+        "",
+        "| seeds of the pilot | range holds the power | range holds the length "
+        "| upper end of the range over lower end |",
+    ]
     lines.append("| --- " * 4 + "|")
     for row in result["pilots"]:
         lines.append(
             f"| {row['seeds']} | {100 * row['power']:.0f} % | {100 * row['length']:.0f} % | {row['ratio']:.1f} |"
         )
-    return "\n".join([*lines, "", f"80 % ranges for a study of four seeds, from each of {PILOTS} pilots of four arms."])
+    return "\n".join(
+        [*lines, "", f"80 % ranges for a study of four seeds, one from each of {PILOTS} pilots of four arms."]
+    )
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
     python benchmarks/run_all.py
 
-Each script in this folder takes `--json FILE`, and has `table(result)`, which gives the Markdown that
-goes between `<!-- name -->` and `<!-- /name -->` in the document: docs/performance.md, or its `DOCUMENT`.
+Each script in this folder takes `--json FILE`. Its function `table(result)` returns the Markdown that goes between
+`<!-- name -->` and `<!-- /name -->` in a page: the script's `DOCUMENT`, else docs/performance.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DOCS = FOLDER.parent / "docs"
 
 
 def replace(document: Path, name: str, table: str) -> None:
-    """Replace the part of a document between a benchmark's marks."""
+    """Replace the part of a document between the marks of a benchmark."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     before, found, rest = document.read_text().partition(begin)
     _, closed, after = rest.partition(end)

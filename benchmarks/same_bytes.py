@@ -1,11 +1,11 @@
-"""Whether two checkouts of this repository make the same bytes: rollouts, gradients, metrics, weights and answers.
+"""Do two checkouts of this repository make the same bytes of rollouts, gradients, metrics, weights and answers?
 
     python benchmarks/same_bytes.py OLD_CHECKOUT NEW_CHECKOUT
 
-Trains some tiny variants of the demo with the code of each checkout, on the CPU and offline. Both get the same spec,
-base model and problems, which the new checkout makes. Then the commands of the other stages run: data, the demo model,
-a supervised start, and evaluations of all trained models. Prints the SHA-256 of each file; the exit status is 1 where
-one differs.
+Trains some tiny variants of the demo with the code of each checkout, on the CPU and offline. Both checkouts get the
+same specs, base model and problems, which the new checkout makes. Then the commands of the other stages run: data, the
+demo model, a supervised start, and evaluations of all trained models. Prints the SHA-256 of each file. The exit status
+is 1 if a file differs.
 """
 
 from __future__ import annotations
@@ -53,11 +53,12 @@ SFT = {
 
 
 def in_checkout(checkout: Path, *arguments: str) -> None:
-    """Run the worker by the code of a checkout.
+    """Run the worker with the code of a checkout.
 
     Raises
     ------
     subprocess.CalledProcessError
+        If the worker fails.
     """
     environment = {
         **os.environ,
@@ -83,8 +84,8 @@ def compared(old: dict[str, dict[str, str]], new: dict[str, dict[str, str]]) -> 
         for name in sorted({*old[case], *new[case]}):
             first, second = old[case].get(name, "no such file"), new[case].get(name, "no such file")
             all_same &= first == second
-            told = f"same       {first}" if first == second else f"different  {first} {second}"
-            lines.append(f"{case:42}{name:36}{told}")
+            verdict = f"same       {first}" if first == second else f"different  {first} {second}"
+            lines.append(f"{case:42}{name:36}{verdict}")
     return lines, all_same
 
 

@@ -1,10 +1,10 @@
-"""Simulated sequential studies of four arms: errors, runs saved, power, and coverage of the repeated intervals.
+"""Simulated sequential studies of four arms: errors, saved runs, power, and coverage of the repeated intervals.
 
     python benchmarks/sequential_seeds.py --json FILE [--studies 1000]
 
-The answers are those of benchmarks/coverage_of_studies.py, which says how they are simulated. Each study looks after 2,
-3, 5 and 8 seeds. The arms of a contrast that is called different get no further seeds. A study of eight seeds with
-Holm's tests (`fixed`) is what the sequential studies are compared with.
+The answers are simulated as in benchmarks/coverage_of_studies.py. Each study looks after 2, 3, 5 and 8 seeds. The arms
+of a contrast that is called different get no further seeds. The sequential studies are compared with studies of eight
+seeds and Holm's tests (`fixed`).
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ UNLIKE = [
 
 
 def of_contrast(values: np.ndarray, seeds: np.ndarray, arm: int, now: int, label: str) -> Distribution:
-    """An arm minus the first one after so many seeds, in each study; arms that stopped before lend nothing.
+    """Difference of an arm to the first after `now` seeds, in each study. Arms that stopped before lend no variance.
 
     Parameters
     ----------
     values : (studies, arms, seeds, questions) array
     seeds : (arms,) array
-        Seeds that each arm has, the same in all these studies.
+        Number of seeds of each arm, the same in all these studies.
+    now : int
+        Number of seeds at this look.
     """
     studies, arms = values.shape[:2]
     by_seed = np.where(np.arange(now) < seeds[:, None], values[:, :, :now].mean(axis=3), np.nan)
@@ -66,13 +68,13 @@ def of_contrast(values: np.ndarray, seeds: np.ndarray, arm: int, now: int, label
 
 
 def followed(values: np.ndarray, truths: np.ndarray, plan: Plan, label: str) -> dict[str, np.ndarray]:
-    """What becomes of sequential studies: arrays by study.
+    """Follow sequential studies over all looks.
 
     Returns
     -------
     dict
-        `different`, `held` (the interval at the end holds the truth), `held_always` (those of all looks do):
-        (studies, contrasts); `runs`: (studies,).
+        (studies, contrasts) arrays of bool: `different` (called different), `held` (the interval at the last look holds
+        the truth) and `held_always` (the intervals at all looks do). `runs`, a (studies,) array: number of runs.
     """
     studies, arms = values.shape[:2]
     different = np.zeros((studies, arms - 1), bool)
@@ -94,13 +96,13 @@ def followed(values: np.ndarray, truths: np.ndarray, plan: Plan, label: str) -> 
                 holds = (low <= truths[contrast]) & (truths[contrast] <= high)
                 held[chosen, contrast] = holds
                 held_always[chosen, contrast] &= holds
-            found = np.apply_along_axis(corrected, 0, p, look, plan, 0) < plan.level
-            different[np.ix_(chosen, still)] = found.T
+            rejected = np.apply_along_axis(corrected, 0, p, look, plan, 0) < plan.level
+            different[np.ix_(chosen, still)] = rejected.T
     return {"different": different, "held": held, "held_always": held_always, "runs": seeds.sum(axis=1)}
 
 
 def fixed(values: np.ndarray, label: str) -> np.ndarray:
-    """Contrasts that Holm's tests find with all seeds: (studies, contrasts) array of bool."""
+    """Contrasts that Holm's tests call different with all seeds: (studies, contrasts) array of bool."""
     studies, arms, now = values.shape[:3]
     seeds = np.full(arms, now)
     p = np.array([p_values(of_contrast(values, seeds, arm, now, label)) for arm in range(1, arms)])
@@ -136,12 +138,12 @@ def percent(share: float) -> str:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown: errors and coverage where arms are alike, power and runs saved where they differ."""
+    """Markdown: errors and coverage if arms are alike, power and saved runs if they differ."""
     methods = list(SPENDING)
-    lines = [
-        "| arms | any difference found: 8 seeds | " + " | ".join(f"{stop}" for stop in methods) + " | "
-        + " | ".join(f"runs saved: {stop} | at the end: {stop} | at all looks: {stop}" for stop in methods) + " |"
-    ]  # fmt: skip
+    further = " | ".join(
+        f"runs saved: {stop} | interval at the end: {stop} | intervals at all looks: {stop}" for stop in methods
+    )
+    lines = ["| arms | any difference found: 8 seeds | " + " | ".join(methods) + f" | {further} |"]
     lines.append("| --- " * (2 + 4 * len(methods)) + "|")
     for row in result["rows"]:
         if row["fixed"]["any"] is None:
@@ -150,18 +152,18 @@ def table(result: dict[str, Any]) -> str:
         lines.append(f"| {' | '.join(cells + _saved_and_held(row))} |")
     lines += [
         "",
-        "| arms | power: 8 seeds | " + " | ".join(methods) + " | "
-        + " | ".join(f"runs saved: {stop} | at the end: {stop} | at all looks: {stop}" for stop in methods) + " |",
+        "| arms | power: 8 seeds | " + " | ".join(methods) + f" | {further} |",
         "| --- " * (2 + 4 * len(methods)) + "|",
-    ]  # fmt: skip
+    ]
     for row in result["rows"]:
         if row["fixed"]["any"] is None:
             powers = [", ".join(map(percent, row[method]["power"])) for method in ("fixed", *methods)]
             lines.append(f"| {' | '.join([row['scenario'], *powers, *_saved_and_held(row)])} |")
     note = (
         f"Percent of {result['studies']:,} simulated studies with looks at 2, 3, 5 and 8 seeds, four arms and 200 "
-        "questions with 4 samples. Any difference found: the familywise error. Power: of each contrast. At the end, at "
-        "all looks: repeated 95 % intervals that hold the truth, the worst contrast."
+        "questions with 4 samples. Any difference found: the familywise error. Power: that of each contrast. Interval "
+        "at the end, intervals at all looks: percent of studies whose repeated 95 % intervals hold the truth, for the "
+        "worst contrast."
     )
     return "\n".join([*lines, "", note])
 

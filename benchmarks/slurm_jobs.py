@@ -1,10 +1,11 @@
-"""What a run costs on a Slurm cluster beside its training: this workflow's executor against Snakemake's own.
+"""The cost of a run on a Slurm cluster beside its training: this workflow's executor against Snakemake's own.
 
     python benchmarks/slurm_jobs.py --json FILE [--runs 50]
 
-Both train the same number of runs by a trainer that does nothing, on the same test cluster (tests/slurm/cluster.py)
-of two slots, in turns, half of the runs each: CPU time of the machine by run, and the time for which a slot stands idle
-between two runs. Needs Slurm, and a machine that does nothing else.
+Both executors train the same number of runs by a trainer that does nothing, on the same test cluster
+(tests/slurm/cluster.py) of two slots. They take two turns, each with half of the runs. Measured are the CPU time of the
+machine per run, and the time for which a slot is idle between two runs. Needs Slurm, and a machine that does nothing
+else.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from workflow.edits import copy_of_the_code  # noqa: E402
 
 TURNS = 2
 
-#: In the place of training/__main__.py: what Snakemake waits for, and nothing else.
+#: Replaces training/__main__.py: writes only the file that Snakemake waits for.
 TRAINER = """
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
 (folder / "run.json").write_text("{}")
 """
 
-#: The same for Snakemake's own executor: a rule and nothing else.
+#: The Snakefile for Snakemake's own executor.
 BARE = """
 rule all:
     input: expand("runs/{{run}}.json", run=range({runs}))
@@ -53,12 +54,12 @@ rule train:
     shell: "echo '{{{{}}}}' > {{output}}"
 """
 
-#: Snakemake's own executor starts `srun` without the variable that says where the cluster's configuration is.
+#: Snakemake's own executor starts `srun` without SLURM_CONF, the path of the configuration: this script sets it.
 SRUN = '#!/bin/sh\nexport SLURM_CONF={conf}\nexec {srun} "$@"\n'
 
 
 def ours(folder: Path, runs: int) -> list[str]:
-    """A study of so many runs; the command that trains them."""
+    """Write a study of `runs` runs for this workflow's executor. Returns the command that trains them."""
     code = copy_of_the_code(folder / "code")
     (code / "workflow" / "reward_ablation" / "training" / "__main__.py").write_text(TRAINER)
     config = STUDY | {"seeds": list(range(runs)), "launch": {"gpus": 1}, "components": {**STUDY["components"]}}
@@ -73,14 +74,14 @@ def ours(folder: Path, runs: int) -> list[str]:
 
 
 def theirs(folder: Path, runs: int) -> list[str]:
-    """A Snakefile of so many runs; the command that makes them."""
+    """Write a Snakefile of `runs` runs for Snakemake's own executor. Returns the command that makes them."""
     (folder / "Snakefile").write_text(BARE.format(runs=runs))
     command = [sys.executable, "-m", "snakemake", "--executor", "slurm", "--jobs", "100", "--slurm-status-command"]
     return [*command, "squeue", "--slurm-init-seconds-before-status-checks", "5"]
 
 
 def measured(cluster: Cluster, folder: Path, command: list[str], runs: int) -> dict[str, float]:
-    """CPU seconds of the machine by run, and idle seconds of a GPU between two runs."""
+    """CPU seconds of the machine per run, idle seconds of a slot between two runs, and mean seconds of a job."""
     before = {job.id for job in cluster.jobs()}
     environment = cluster.environment | {"PATH": f"{folder.parent / 'bin'}:{os.environ['PATH']}"}
     environment["PYTHONPATH"] = str(folder / "code" / "workflow")
@@ -118,7 +119,7 @@ def _seconds(text: str) -> float:
 
 
 def floor(code: str) -> float:
-    """CPU seconds of a Python that does so much."""
+    """CPU seconds of a Python process that runs `code`."""
     before = os.times()
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     after = os.times()
@@ -126,7 +127,7 @@ def floor(code: str) -> float:
 
 
 def measure(runs: int, folder: Path) -> dict[str, Any]:
-    """Both executors in turns, and the floors."""
+    """Costs of both executors in turns, and CPU seconds of imports and of `snakemake --version`."""
     turns: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
     with Cluster(folder / "cluster", nodes=2, gpus=1) as cluster:
         (folder / "bin").mkdir()
@@ -161,20 +162,20 @@ def table(result: dict[str, Any]) -> str:
     rows = [
         row(title, what)
         for what, title in (
-            ("cpu", "CPU seconds by run"),
+            ("cpu", "CPU seconds per run"),
             ("wall", "seconds from a job's start to its end"),
-            ("idle", "seconds of a slot between two runs, which Slurm tells in whole ones"),
+            ("idle", "idle seconds of a slot between two runs (Slurm reports whole seconds)"),
         )
     ]
     return "\n".join(
         [
-            "| | slurm-study | Snakemake's own | ratio |",
+            "| | this workflow's executor | Snakemake's own | ratio |",
             "| --- | --- | --- | --- |",
             *rows,
             "",
-            f"{result['runs']} runs each by a trainer that does nothing, on two slots of a test cluster. Beside that, "
-            f"importing torch and TRL takes {result['imports']:.1f} CPU seconds, and `snakemake --version` "
-            f"{result['snakemake']:.1f}.",
+            f"{result['runs']} runs with each executor, by a trainer that does nothing, on two slots of a test "
+            f"cluster. For comparison, importing torch and TRL takes {result['imports']:.1f} CPU seconds, and "
+            f"`snakemake --version` {result['snakemake']:.1f}.",
         ]
     )
 

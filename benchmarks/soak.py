@@ -1,10 +1,10 @@
-"""Interrupt a small study at random points until it is done, again and again: its files must be those of a quiet run.
+"""Interrupt a small study at random times until it is done: its files must equal those of an undisturbed study.
 
     python benchmarks/soak.py [--interruptions 100] [--seed 0] [--folder FOLDER] [--json FILE]
 
-Runs the study once without interruption. Then starts it with the same command over and over, and each time ends a
-process of it, or all of them, after a random while. When it is done all files are compared byte by byte, and
-it begins anew.
+Runs the study once without interruption. Then the same command starts the study over and over, and each time one of its
+processes, or all of them, get a signal after a random time. When the study is done, all files are compared byte by
+byte, and a new study begins, until there were `--interruptions` interruptions.
 """
 
 from __future__ import annotations
@@ -37,52 +37,52 @@ from reward_ablation.system.files import sha256
 
 DOCUMENT = "reliability.md"
 
-#: Steps enough to be interrupted among; a checkpoint at every third; rollouts that serve two steps.
+#: Enough steps to be interrupted between, a checkpoint at every third step, and rollouts that serve two steps.
 STUDY = copy.deepcopy(TINY)
 STUDY["training"] |= {"max_steps": 24, "save_strategy": "steps", "save_steps": 3, "num_iterations": 2}
 STUDY["seeds"] = [0]
 
-#: Marks the processes of one start, so that no other is ever signalled.
+#: Environment variable that marks the processes of one start, so that no other process is ever signalled.
 MARK = "REWARD_ABLATION_SOAK"
-#: The figure that a clock decides.
+#: The figure of costs. Its bytes depend on times.
 COST = "cost"
 
 TRAINER, EVALUATION = "reward_ablation.training", "reward_ablation.evaluation"
 
 
-def mine(mark: str) -> list[psutil.Process]:
-    """All living processes of one start, those included that have outlived what started them."""
-    found = []
+def processes_of(mark: str) -> list[psutil.Process]:
+    """All living processes of one start, also those whose parent has ended."""
+    living = []
     for process in psutil.process_iter():
         try:
             if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                living.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             pass
-    return found
+    return living
 
 
 def running(mark: str, module: str) -> list[psutil.Process]:
     """Processes of one start that run a stage of the workflow."""
-    found = []
-    for process in mine(mark):
+    of_stage = []
+    for process in processes_of(mark):
         try:
             if module in process.cmdline():
-                found.append(process)
+                of_stage.append(process)
         except psutil.NoSuchProcess:
             pass
-    return found
+    return of_stage
 
 
 def signal_all(processes: list[psutil.Process], number: int) -> None:
-    """Send a signal to each that still lives."""
+    """Send a signal to each process that still lives."""
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(number)
 
 
 def signal_one(module: str, number: int) -> Callable[[subprocess.Popen, str, random.Random], bool]:
-    """Signal one process of a stage; False where none runs."""
+    """Interruption that signals one process of a stage. Returns False if none runs."""
 
     def interrupt(snakemake: subprocess.Popen, mark: str, chance: random.Random) -> bool:
         processes = running(mark, module)
@@ -93,7 +93,7 @@ def signal_one(module: str, number: int) -> Callable[[subprocess.Popen, str, ran
 
 
 def signal_snakemake(number: int) -> Callable[[subprocess.Popen, str, random.Random], bool]:
-    """Signal Snakemake alone: its jobs may outlive it."""
+    """Interruption that signals Snakemake alone. Its jobs may outlive it."""
 
     def interrupt(snakemake: subprocess.Popen, mark: str, chance: random.Random) -> bool:
         snakemake.send_signal(number)
@@ -103,10 +103,10 @@ def signal_snakemake(number: int) -> Callable[[subprocess.Popen, str, random.Ran
 
 
 def signal_everything(number: int) -> Callable[[subprocess.Popen, str, random.Random], bool]:
-    """Signal Snakemake and its jobs: SIGINT is Ctrl-C in a terminal, SIGKILL as near as a test gets to a power cut."""
+    """Interruption of Snakemake and its jobs. SIGINT is Ctrl-C in a terminal; SIGKILL comes close to a power cut."""
 
     def interrupt(snakemake: subprocess.Popen, mark: str, chance: random.Random) -> bool:
-        signal_all(mine(mark), number)
+        signal_all(processes_of(mark), number)
         return True
 
     return interrupt
@@ -125,16 +125,16 @@ INTERRUPTIONS = {
 
 
 class Soak:
-    """A study, its undisturbed files, and the tally of what it went through.
+    """A study, and the counts of its starts and interruptions.
 
     Parameters
     ----------
     folder : Path
-        For the studies; emptied again and again.
+        Folder of the studies and logs. The interrupted study in it is deleted before each repetition.
     seed : int
-        Decides when and how the study is interrupted.
+        Random seed of the times and kinds of interruptions.
     targets : tuple of str
-        What Snakemake is asked for; everything where there are none.
+        Targets of Snakemake. Without targets, Snakemake makes everything.
     """
 
     def __init__(self, folder: Path, seed: int, targets: tuple[str, ...] = ()):
@@ -144,12 +144,12 @@ class Soak:
         self.tally: Counter[str] = Counter()
         self.starts = 0
         self.compared = 0
-        self.seconds = 0.0  # that the quiet study takes
+        self.seconds = 0.0  # duration of the undisturbed study
         self.logs = folder / "starts"
         self.logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str) -> tuple[subprocess.Popen, str]:
-        """Start Snakemake on the study in a folder: always the same command."""
+        """Start Snakemake on the study in a folder, always with the same command. Returns the process and its mark."""
         folder = self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.yaml").write_text(yaml.safe_dump(STUDY, sort_keys=False))
@@ -165,7 +165,7 @@ class Soak:
         return process, mark
 
     def quiet(self) -> dict[str, str]:
-        """The study without an interruption: digests of its files."""
+        """Run the study without an interruption. Returns the digests of its files."""
         begun = time.monotonic()
         process, _ = self.start("quiet")
         assert process.wait() == 0, f"the study fails by itself: see {self.logs}"
@@ -173,7 +173,7 @@ class Soak:
         return digests(self.folder / "quiet" / "results")
 
     def interrupted(self, most: int) -> dict[str, str]:
-        """The study with interruptions, `most` of them or until it is done: digests of its files."""
+        """Run the study until it is done, with interruptions up to a total of `most`. Returns digests of its files."""
         shutil.rmtree(self.folder / "study", ignore_errors=True)
         marks: list[str] = []
         status = 1
@@ -183,12 +183,12 @@ class Soak:
             interrupted = sum(self.tally.values()) < most and self._interrupt(process, mark)
             status = process.wait()
             assert interrupted or not status, f"the study failed by itself: see {self.logs}/{self.starts:04d}.log"
-        for mark in marks:  # orphans of a killed Snakemake, which do work that is done by now
-            psutil.wait_procs(mine(mark), timeout=120)
+        for mark in marks:  # jobs of a killed Snakemake may still run, on work that is already done
+            psutil.wait_procs(processes_of(mark), timeout=120)
         return digests(self.folder / "study" / "results")
 
     def _interrupt(self, process: subprocess.Popen, mark: str) -> bool:
-        """Wait a while, then do one of `INTERRUPTIONS`; False where the study ended before."""
+        """Wait for a random time, then do one of `INTERRUPTIONS`. Returns False if the study ended before."""
         end = time.monotonic() + self.chance.uniform(1, self.seconds / 2)
         while process.poll() is None and time.monotonic() < end:
             time.sleep(0.02)
@@ -203,17 +203,17 @@ class Soak:
         return False
 
     def go(self, interruptions: int) -> None:
-        """Interrupt so many times, over as many studies as it takes; each must end as the quiet one."""
+        """Interrupt studies `interruptions` times in all. Each study must end with the files of the undisturbed one."""
         expected = self.quiet()
         while sum(self.tally.values()) < interruptions:
-            found = self.interrupted(interruptions)
-            different = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+            made = self.interrupted(interruptions)
+            different = sorted(name for name in expected.keys() | made.keys() if expected.get(name) != made.get(name))
             assert not different, f"after {dict(self.tally)} these files differ: {different}; see {self.folder}"
             self.compared += 1
             print(f"{sum(self.tally.values())} interruptions, {self.compared} studies, all the same", flush=True)
 
     def report(self) -> dict[str, Any]:
-        """What was done to how many studies."""
+        """Numbers of interruptions by kind, of starts, of studies and of compared files."""
         return {
             "interruptions": sum(self.tally.values()),
             "by_kind": {name: self.tally[name] for name in INTERRUPTIONS},
@@ -234,25 +234,25 @@ def table(report: dict[str, Any]) -> str:
             *rows,
             "",
             f"{report['interruptions']} interruptions in {report['starts']} starts of {report['studies']} studies, "
-            f"{report['date']}: the {report['files']} files of each study are those of the one that was left alone, "
-            "to the byte; `run.json`, the tables of times and the figure of costs, which the clock decides, by their "
-            "names.",
+            f"{report['date']}. The {report['files']} files of each study equal those of the undisturbed study to "
+            "the byte. Of `run.json`, the tables of times and the figure of costs, which depend on the clock, only the "
+            "names are compared.",
         ]
     )
 
 
 def digests(results: Path) -> dict[str, str]:
-    """Digests of all that a study leaves and no clock decides; what a clock decides is there by its name.
+    """Digests of all files of a study. A file whose bytes depend on the clock has an empty digest.
 
-    Hidden files are there, too: no work is left behind, but for what a killed process was writing under a name
-    that nobody reads.
+    Hidden files are included, because a study must not leave work behind. `.tmp` files are left out: a killed process
+    was writing them, and nobody reads them.
     """
     endings = {".parquet", ".safetensors", ".npz", ".pdf", ".png"}
     files = [path for path in sorted(results.rglob("*")) if path.is_file()]
-    told = [path for path in files if path.relative_to(results).parts[1] not in ("logs", "benchmarks")]
+    results_files = [path for path in files if path.relative_to(results).parts[1] not in ("logs", "benchmarks")]
     return {
         str(path.relative_to(results)): sha256(path) if path.suffix in endings and path.stem != COST else ""
-        for path in told
+        for path in results_files
         if path.name != ".lock" and path.suffix != ".tmp"
     }
 
@@ -260,8 +260,8 @@ def digests(results: Path) -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--interruptions", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0, help="of the times and kinds of interruptions")
-    parser.add_argument("--folder", type=Path, help="for the studies and the logs; default: one that is removed")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the times and kinds of interruptions")
+    parser.add_argument("--folder", type=Path, help="folder of the studies and the logs; default: a temporary folder")
     parser.add_argument("--json", type=Path, help="write the counts here")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

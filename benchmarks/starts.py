@@ -1,10 +1,11 @@
-"""What processes cost before they do anything: imports, by stage, and figures with and without imports of their own.
+"""The cost of imports: by stage, and for all figures in separate processes or in forks of one process.
 
     python benchmarks/starts.py --json FILE [--turns 3]
 
-CPU seconds are user and system time, of all processes that take part. All figures of a made-up study are drawn two at a
-time, in turns: each by a process of its own, and each in a fork of one process that has its imports done. Imports are
-those that the first work of a stage needs; the shares of packages are of the time between imports' starts and ends.
+CPU seconds are user and system time of all processes that take part. All figures of a made-up study are drawn two at a
+time, in two ways that take turns: each figure in a process of its own, and each figure in a fork of one process that
+has done its imports. The imports of a stage are those that its first work needs. Shares of packages are shares of the
+time that Python reports for imports.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ STAGES = {
     "summary": "import reward_ablation.summary.__main__",
     "a figure": "import reward_ablation.figures.__main__, reward_ablation.figures.training.rewards",
 }
-#: Packages that are named of each stage.
+#: Number of packages that the table names per stage.
 NAMED = 4
-#: Linux: processes that a child leaves behind become this process's own, to be waited for.
+#: Linux: this process becomes the parent of processes that a child leaves behind, and can wait for them.
 CHILD_SUBREAPER = 36
 
 
 def import_seconds(code: str) -> float:
-    """CPU seconds of a Python that imports something."""
+    """CPU seconds of a Python process that runs `code`."""
     process = subprocess.Popen([sys.executable, "-c", code])
     _, status, usage = os.wait4(process.pid, 0)
     if status:
@@ -59,7 +60,7 @@ def import_seconds(code: str) -> float:
 
 
 def package_shares(code: str) -> dict[str, float]:
-    """Share of the time of imports by package, the largest first."""
+    """Share of each package in the time of imports, the largest shares first."""
     command = [sys.executable, "-X", "importtime", "-c", code]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     spent: Counter[str] = Counter()
@@ -69,13 +70,13 @@ def package_shares(code: str) -> dict[str, float]:
 
 
 def figure_seconds(root: Path, forked: bool) -> float:
-    """CPU seconds of drawing all figures, by this script in a process of its own."""
+    """CPU seconds of drawing all figures. This script draws them, in a process of its own."""
     command = [sys.executable, __file__, "--draw", str(root), *(["--forked"] if forked else [])]
     return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
 def draw(root: Path, forks: Forks | None) -> None:
-    """Draw all figures, in forks or by processes of their own."""
+    """Draw all figures, in forks or in separate processes."""
 
     def draw_one(name: str) -> None:
         arguments = [module_of(name), "--title", FIGURES[name].title, "--study", f"{root}/study.json", "--tables"]
@@ -90,7 +91,7 @@ def draw(root: Path, forks: Forks | None) -> None:
 
 
 def draw_and_count(root: Path, forked: bool) -> None:
-    """Draw all figures and print the CPU seconds of all processes that did so."""
+    """Draw all figures and print the CPU seconds of all processes that took part."""
     ctypes.CDLL(None).prctl(CHILD_SUBREAPER, 1, 0, 0, 0)
     draw(root, Forks() if forked else None)
     with suppress(ChildProcessError):
@@ -101,7 +102,7 @@ def draw_and_count(root: Path, forked: bool) -> None:
 
 
 def measure(turns: int) -> dict[str, Any]:
-    """All numbers."""
+    """Seconds of the figures in both ways by turn, imports by stage, and the load average."""
     os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "workflow")}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -120,7 +121,7 @@ def measure(turns: int) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown: a row per stage, and a line on figures."""
+    """Markdown: one row per stage, and a line on figures."""
     lines = ["| stage | CPU seconds of imports | largest packages |", "| --- | --- | --- |"]
     for stage, cost in result["stages"].items():
         shares = ", ".join(f"{package} {share:.0%}" for package, share in cost["shares"].items())
@@ -129,7 +130,7 @@ def table(result: dict[str, Any]) -> str:
     ratios = [after / before for before, after in result["figures"]]
     lines += [
         "",
-        f"{len(FIGURES)} figures: {single:.1f} CPU seconds by processes of their own, {forked:.1f} in forks; ratio "
+        f"{len(FIGURES)} figures: {single:.1f} CPU seconds in separate processes, {forked:.1f} in forks. Ratio "
         f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) in {len(ratios)} turns. "
         f"Load average at the end: {result['load']:.1f}.",
     ]

@@ -1,9 +1,9 @@
-"""What judging programs by their tests costs: the sandbox's start, a batch of 64, and ten programs beside training.
+"""The cost of judging programs by their tests: the sandbox's start, a batch of 64, and ten programs beside training.
 
     python benchmarks/unit_tests.py --json FILE [--rounds 10]
 
-The batch is compared with the starts of as many bare Python processes, divided by the programs that run at once. Both
-are measured in turns. Training is stood in for by processes that keep every core busy.
+The time of the batch is divided by the time of as many starts of a bare Python process, with as many starts at once as
+programs. Batches and starts take turns. Processes that keep every core busy stand in for training.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WORKERS = min(4, len(os.sched_getaffinity(0)))
 
 
 def tasks(count: int) -> list[Task]:
-    """Right and wrong programs of the tests' problems in turn."""
+    """Right and wrong programs of the tests' problems, repeated as often as needed."""
     made = [Task(program, p.tests, p.code_before) for p in PROBLEMS for program in (*p.right, *p.wrong)]
     return [made[number % len(made)] for number in range(count)]
 
@@ -48,14 +48,14 @@ def seconds_of_start() -> float:
 
 
 def seconds_of(batch: list[Task], runner: Sandbox) -> float:
-    """Wall seconds of the verdicts on a batch."""
+    """Wall seconds of judging a batch."""
     start = time.perf_counter()
     judge(batch, seconds=2, memory_mb=1024, runner=runner, workers=WORKERS)
     return time.perf_counter() - start
 
 
 def compare_with_starts(runner: Sandbox, rounds: int) -> dict[str, Any]:
-    """A batch against the starts of as many processes, in turns."""
+    """Times of batches and of process starts, in turns, and their ratios."""
     batches, starts = [], []
     for _ in range(rounds):
         batches.append(seconds_of(tasks(BATCH), runner))
@@ -70,7 +70,7 @@ def compare_with_starts(runner: Sandbox, rounds: int) -> dict[str, Any]:
 
 @contextmanager
 def busy_cores() -> Iterator[None]:
-    """A process on every core that never waits."""
+    """While this context lasts, a process that never waits runs on every core."""
     count = len(os.sched_getaffinity(0))
     busy = [subprocess.Popen([sys.executable, "-c", "while True: sum(range(10000))"]) for _ in range(count)]
     try:
@@ -82,7 +82,7 @@ def busy_cores() -> Iterator[None]:
 
 
 def benchmark(mode: str, rounds: int) -> dict[str, Any]:
-    """All numbers of one way of isolation."""
+    """All numbers of one way of isolation; the reason if this machine does not have it."""
     runner = Sandbox((mode,))
     try:
         start = time.perf_counter()
@@ -102,7 +102,7 @@ def benchmark(mode: str, rounds: int) -> dict[str, Any]:
 def table(result: dict[str, Any]) -> str:
     """The result as Markdown."""
     lines = [
-        f"| isolation | first program | {BATCH} programs, {result['workers']} at once | against process starts "
+        f"| isolation | first program | {BATCH} programs, {result['workers']} at once | ratio to process starts "
         f"(goal {RATIO_GOAL}) | {FEW} programs beside training (goal {SECONDS_GOAL:.0f} s) |",
         "| --- | --- | --- | --- | --- |",
     ]
@@ -114,7 +114,7 @@ def table(result: dict[str, Any]) -> str:
         lines.append(
             f"| {mode} | {numbers['first_seconds']:.2f} s | {numbers['batch_seconds']:.2f} s "
             f"| {ratio['median']:.2f} ({ratio['lowest']:.2f} to {ratio['highest']:.2f}) "
-            f"| {beside['median']:.2f} s ({beside['highest']:.2f} s at most) |"
+            f"| {beside['median']:.2f} s (at most {beside['highest']:.2f} s) |"
         )
     return "\n".join(lines)
 

@@ -1,10 +1,11 @@
-"""Simulated studies on known surfaces over three weights: error and coverage of the surface, and what its picks cost.
+"""Simulated studies on known surfaces over three weights: error and coverage of the surface, and regret of its picks.
 
     python benchmarks/weight_surface.py --json FILE [--studies 200]
 
-The chance of a right answer is logistic in a known function of the weights' shares, plus the level of each seed. Arms
-lie on a grid of weights; each seed gives 800 answers. The Gaussian process of the package stands beside Scheffé's
-quadratic model with the same known errors and an unknown lack of fit, over whose variance it is averaged.
+The logit of the chance of a right answer is a known function of the weights' shares, plus the level of each seed. Arms
+lie on a grid of weights, and each seed gives 800 answers. The package's Gaussian process is compared with Scheffé's
+quadratic model. This model has the same known errors and a lack of fit, and is averaged over the unknown variance of
+that lack of fit.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ Truth = Callable[[np.ndarray], np.ndarray]
 DOCUMENT = "weight_surface.md"
 SEEDS, SPREAD, QUESTIONS, ANSWERS, CONFIDENCE = 2, 0.15, 200, 800, 0.95
 
-#: Intervals along an edge of the grid of arms: 10 and 15 arms.
+#: Number of intervals along an edge of the grid of arms: 10 and 15 arms.
 EDGES = (3, 4)
 
-#: Where truth and surface are compared.
+#: Points at which truth and surface are compared.
 GRID = compositions(20, 3) / 20
 
-#: The chance of a right answer on the logistic scale, by (points, 3) shares.
+#: Logits of the chance of a right answer, as functions of (points, 3) shares.
 SURFACES: dict[str, Truth] = {
     "flat": lambda shares: np.full(len(shares), 0.4),
     "linear": lambda shares: shares @ np.array([1.5, 0.3, -0.8]),
@@ -51,7 +52,7 @@ SURFACES: dict[str, Truth] = {
 
 
 def simulated(truth: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> MeasuredArms:
-    """The arms of one study, with the spread between seeds that the study itself shows."""
+    """The arms of one study. The spread between seeds is estimated from the study itself."""
     chance = expit(truth[:, None] + rng.normal(0, SPREAD, (len(truth), SEEDS)))
     values = rng.binomial(ANSWERS, chance) / ANSWERS
     names = [str(arm) for arm in range(len(truth))]
@@ -64,7 +65,7 @@ def simulated(truth: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -
 
 
 def quadratic(arms: MeasuredArms, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance at points by weighted least squares, averaged over the variance of a lack of fit."""
+    """Mean and variance at points by weighted least squares, averaged over the variance of the lack of fit."""
     design, new = with_products(arms.shares), with_products(points)
     means, variances, evidence = [], [], []
     for extra in np.square(arms.values.std() * AMPLITUDES):
@@ -83,7 +84,7 @@ def quadratic(arms: MeasuredArms, points: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def of_study(truth: Truth, shares: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
-    """What one simulated study gives."""
+    """Errors, regrets and coverage in one simulated study."""
     arms = simulated(truth(shares), shares, rng)
     expected, of_grid = expit(truth(shares)), expit(truth(GRID))
     surface = Surface(arms)
@@ -112,7 +113,7 @@ def of_study(truth: Truth, shares: np.ndarray, rng: np.random.Generator) -> dict
 
 
 def table(result: dict[str, Any]) -> str:
-    """Markdown: errors and coverage, and then what picks cost."""
+    """Markdown: a table of errors and coverage, and a table of regrets."""
     first = [
         "| truth | arms | error of left-out arms: surface | nearest | alone | mean | held, % | error of the map "
         "| held, % | quadratic: error of the map | held, % |",

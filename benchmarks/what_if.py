@@ -1,11 +1,11 @@
-"""Whether anything predicts what training does to a component better than the covariance of scores, which is free.
+"""Does any rule predict the change of a component better than the covariance of scores, which is free?
 
     python benchmarks/what_if.py --json FILE [--folder FOLDER]
 
-Trains the demo and a variant of `config/presets/four_rewards_small.yaml` (every step measured; placements left out,
-since the map needs advantages on whole completions), one run at a time, by a worker that also keeps inner products
-under Adam's second moments. Every rule predicts an arm from the other arms' runs only. `--folder` keeps what is
-trained, and goes on with what is there.
+Trains variants of the demo and of `config/presets/four_rewards_small.yaml`: every step is measured, and placements are
+left out because the map needs advantages on whole completions. A worker trains one run at a time and also keeps inner
+products under Adam's second moments. Every rule predicts an arm from the other arms' runs only. `--folder` keeps the
+trained runs, and does not train runs again that it already holds.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ WORKER = Path(__file__).parent / "workers" / "adam_moments.py"
 DOCUMENT = "gradients.md"
 CONFIGS = {"demo": "demo.yaml", "four rewards": "presets/four_rewards_small.yaml"}
 
-#: The study of which one run is timed with and without moments, and how often.
+#: The study whose first run is timed with and without moments, and the number of such pairs.
 PRICED, TURNS = "demo", 3
 
-#: Steps from which a prediction is made, as shares of a run: its beginning, its middle, all of it.
+#: Steps that a prediction uses, as shares of a run: its beginning, its middle, the whole run.
 WINDOWS = {"first tenth": (0.0, 0.1), "middle half": (0.25, 0.75), "all steps": (0.0, 1.0)}
 
-#: What a prediction rests on, with its name in the table.
+#: Rules of prediction, with their names in the table.
 RULES = {
     "covariance": "covariance of scores (no gradient)",
     "map": "map over weights",
-    "by layer": "map, each layer over the root of its mean squared gradient",
+    "by layer": "map, each layer divided by the root of its mean squared gradient",
     "Adam": "map under Adam's second moments",
 }
 
 
 def inputs_of(folder: Path, name: str) -> Path:
-    """Have the workflow prepare a study's model and data; return the folder of its results."""
+    """Let the workflow make a study's model and data. Returns the folder of its results."""
     config = yaml.safe_load((ROOT / "config" / CONFIGS[name]).read_text())
     for component in config["components"].values():
         component.pop("placement", None)
@@ -74,7 +74,7 @@ def inputs_of(folder: Path, name: str) -> Path:
 
 
 def train(root: Path, run: StudyRun, inputs: dict[str, str], folder: Path, plain: bool = False) -> float:
-    """Train a run, unless it is there; return the CPU seconds."""
+    """Train a run, unless the folder holds it already. Returns the CPU seconds of the training."""
     if not (folder / "cpu_seconds.txt").exists():
         folder.mkdir(parents=True, exist_ok=True)
         spec = folder.parent / f"{folder.name}.json"
@@ -98,7 +98,7 @@ def train(root: Path, run: StudyRun, inputs: dict[str, str], folder: Path, plain
 
 
 def sizes_of_layers(folder: Path) -> dict[str, int]:
-    """How many numbers each layer of a run's model has."""
+    """Number of parameters of each layer of a run's model."""
     sizes: dict[str, int] = {}
     with safe_open(folder / "model" / "model.safetensors", "np") as tensors:
         for name in tensors.keys():  # noqa: SIM118
@@ -124,40 +124,40 @@ def angles(gram: np.ndarray) -> np.ndarray:
 
 
 def effects_of_step(folder: Path, step: int, names: list[str], weights: np.ndarray) -> dict[str, np.ndarray]:
-    """Prediction of each rule for each arm's weights at one step of a run, (arms, K) arrays.
+    """Prediction of each rule for each arm's weights at one step of a run: (arms, K) arrays.
 
-    `names` are the K components that score the run, and `weights` are (arms, K).
+    `names` are the K components that score the run. `weights` is an (arms, K) array.
     """
     products = read_products(folder, step, names)
     if isinstance(products, str):
         sys.exit(f"error: {products}")
     shares = products.measured.shares(weights)
-    found = {"covariance": score_covariances(products.measured, weights)}
-    found["map"] = effects_on_other_prompts(products, shares)
+    effects = {"covariance": score_covariances(products.measured, weights)}
+    effects["map"] = effects_on_other_prompts(products, shares)
     by_layer = replace(products, summed=over_mean_squares(products, sizes_of_layers(folder)))
-    found["by layer"] = effects_on_other_prompts(by_layer, shares)
+    effects["by layer"] = effects_on_other_prompts(by_layer, shares)
     with np.load(folder / "preconditioned.npz") as grams:
         if str(step) in grams:
             gram = grams[str(step)].astype(float)
             if np.corrcoef(angles(gram), angles(products.summed[0]))[0, 1] < 0.2:
                 sys.exit(f"error: {folder}: the rows of step {step} seem to be in another order")
             under_adam = replace(products, summed=[gram])
-            found["Adam"] = effects_on_other_prompts(under_adam, shares)
-    return found
+            effects["Adam"] = effects_on_other_prompts(under_adam, shares)
+    return effects
 
 
 def predictions(study: StudyFile, root: Path) -> dict[tuple[str, str], dict[str, np.ndarray]]:
-    """(K,) predictions of each arm by (rule, window), mean over seeds and steps of the other arms' runs."""
+    """(K,) predictions of each arm by (rule, window): means over seeds and steps of the other arms' runs."""
     by_arm: dict[tuple[str, str], dict[str, dict[tuple[int, int], np.ndarray]]] = {}
     for run in study.runs:
         names = study.scored_in(run)
         weights = np.array([[arm.weights[name] for name in names] for arm in study.arms])
         steps = sorted(pd.read_parquet(root / run.folder / "gradients.parquet", columns=["step"])["step"].unique())
         for step in steps:
-            found = effects_of_step(root / run.folder, int(step), names, weights)
+            effects_of_rules = effects_of_step(root / run.folder, int(step), names, weights)
             for window, (low, high) in WINDOWS.items():
                 if low * steps[-1] < step <= high * steps[-1]:
-                    for rule, effects in found.items():
+                    for rule, effects in effects_of_rules.items():
                         of_arm = by_arm.setdefault((rule, window), {}).setdefault(run.arm, {})
                         of_arm[run.seed, int(step)] = on_all_components(effects, names, study)
     return {
@@ -170,7 +170,7 @@ def predictions(study: StudyFile, root: Path) -> dict[tuple[str, str], dict[str,
 
 
 def observed(study: StudyFile, root: Path) -> pd.DataFrame:
-    """Change of each component that scores an arm, mean over seeds."""
+    """Change of each component that scores an arm: mean over seeds."""
     rows = []
     for arm in study.arms:
         rollouts = {
@@ -184,8 +184,8 @@ def observed(study: StudyFile, root: Path) -> pd.DataFrame:
 
 
 def compared(study: StudyFile, root: Path) -> list[dict[str, Any]]:
-    """Rank correlations of each rule and window, with the difference to the covariance from the first tenth."""
-    check, found = observed(study, root), predictions(study, root)
+    """Rank correlation of each rule and window, and its difference to that of the covariance from the first tenth."""
+    check, predicted = observed(study, root), predictions(study, root)
 
     def column(values: dict[str, np.ndarray]) -> list[float]:
         return [
@@ -193,12 +193,12 @@ def compared(study: StudyFile, root: Path) -> list[dict[str, Any]]:
             for arm, name in zip(check["arm"], check["component"], strict=True)
         ]
 
-    free = column(found["covariance", "first tenth"])
+    free = column(predicted["covariance", "first tenth"])
     rows = []
-    for (rule, window), values in found.items():
+    for (rule, window), values in predicted.items():
         of_rule = check.assign(predicted=column(values), covariance=free)
         if (rule, window) == ("covariance", "first tenth"):
-            of_rule["covariance"] = of_rule["rewarded"]  # compared with the indicator
+            of_rule["covariance"] = of_rule["rewarded"]  # it is compared with the indicator instead
         table = agreement_table(of_rule, study.confidence)
         for row in table[table["rule"].isin(["predicted", "rewarded"])].to_dict("records"):
             name = rule if row["rule"] == "predicted" else "rewarded"
@@ -224,7 +224,7 @@ def benchmark(folder: Path, log: Callable[[str], None]) -> dict[str, Any]:
 
 
 def price(root: Path, study: StudyFile) -> float:
-    """CPU time with kept moments over CPU time without: the median over `TURNS` pairs of runs, which take turns."""
+    """CPU time of a run that keeps moments over that of one that does not: median over `TURNS` pairs."""
     ratios = []
     for turn in range(TURNS):
         kept, bare = (
@@ -237,7 +237,10 @@ def price(root: Path, study: StudyFile) -> float:
 
 def table(result: dict[str, Any]) -> str:
     """The result as Markdown."""
-    lines = ["| study | rule | steps | not rewarded | ahead of the covariance | rewarded | all changes |"]
+    lines = [
+        "| study | rule | steps | components that the arm does not reward | difference to the covariance "
+        "| components that it rewards | all changes |"
+    ]
     lines += ["| --- " * 7 + "|"]
     for name, of_study in result.items():
         rows = pd.DataFrame(of_study["rows"])
@@ -258,8 +261,9 @@ def table(result: dict[str, Any]) -> str:
         f"{name}: {of['unrewarded']} not rewarded, {of['rewarded']} rewarded" for name, of in counts.items()
     )
     times = ", ".join(f"{name} {of['seconds']:.0f} CPU seconds" for name, of in result.items())
-    ratio = f"a run of the {PRICED} takes {result[PRICED]['ratio']:.2f} times its CPU time"
-    return "\n".join([*lines, "", f"Changes: {sizes}. Training with moments kept: {times}; {ratio}."])
+    ratio = f"{result[PRICED]['ratio']:.2f} times the CPU time of a run that keeps no moments"
+    note = f"Training that keeps Adam's moments took: {times}. A run of the {PRICED} takes {ratio}."
+    return "\n".join([*lines, "", f"Number of changes: {sizes}. {note}"])
 
 
 def number(row: pd.Series, cells: str, *names: str) -> str:
@@ -271,7 +275,7 @@ def number(row: pd.Series, cells: str, *names: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--folder", type=Path, help="keep what is trained here, and go on with what is there")
+    parser.add_argument("--folder", type=Path, help="keep the trained runs here, and reuse those that it holds")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)

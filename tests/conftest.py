@@ -1,4 +1,4 @@
-"""For all tests: one thread a process (machines are shared), no network, and a valid config."""
+"""For all tests: one thread per process (machines are shared), no network, and a valid config."""
 
 import copy
 import os
@@ -24,9 +24,9 @@ FIRST = "tests/workflow/test_study.py::test_every_figure_and_table_is_made"
 
 
 class ByFile(LoadScopeScheduling):
-    """Tests of one file run in one process and share its fixtures, but for the files and folders above.
+    """Tests of one file run in one process and share its fixtures, except for the files and folders above.
 
-    xdist's own groups do nothing under pytest 9.2, which no longer takes the name of a test from where xdist writes it.
+    xdist's own groups have no effect under pytest 9.2, which no longer reads the name of a test where xdist writes it.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -41,7 +41,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_modifyitems(items):
-    """Fast files first, then those with slow tests; what can run in any process fills the end."""
+    """Order: fast files, then files with slow tests, at last tests that can run in any process."""
     for item in items:
         if item.get_closest_marker("long") and not item.get_closest_marker("slow"):
             raise pytest.UsageError(f"{item.nodeid}: a test marked `long` must be marked `slow`, too")

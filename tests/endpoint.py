@@ -1,4 +1,4 @@
-"""An endpoint of OpenAI's form on this machine, which answers as a test says, also in wrong ways."""
+"""An endpoint of OpenAI's form on this machine. A test decides its answers, also wrong ones."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def _description(repository: Repository) -> dict:
 
 
 def _entries(repository: Repository, path: str, only_itself: bool = False) -> list[dict]:
-    """What the tree holds at and below a path; with `only_itself`, the entry of the path."""
+    """Entries of the tree below a path; with `only_itself`, the entry of the path."""
     prefix = path.strip("/") + "/" if path else ""
     files = [
         _file_entry(name, content)

@@ -1,4 +1,4 @@
-"""`snakemake --lint`, less the one rule that this workflow departs from on purpose.
+"""`snakemake --lint` without the one lint rule that this workflow breaks on purpose.
 
 All jobs run in the environment of the Snakemake that starts them (one lock for everything, and
 torch, TRL and the trainer must agree), so no rule names a conda environment of its own.

@@ -1,4 +1,4 @@
-"""Whether a lock is held, asked by taking it."""
+"""Whether a lock is held. The test takes the lock to find out."""
 
 from __future__ import annotations
 

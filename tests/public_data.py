@@ -1,4 +1,4 @@
-"""Public data sets beside the repository; where they are absent, made-up rows in the same files take their place."""
+"""Public data sets beside the repository. If they are missing, made-up rows with the same columns replace them."""
 
 from __future__ import annotations
 

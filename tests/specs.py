@@ -1,4 +1,4 @@
-"""Whole specs for tests that care about a few of the keys."""
+"""Complete specs for tests that set only a few of the keys."""
 
 from __future__ import annotations
 

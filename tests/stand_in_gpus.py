@@ -1,7 +1,7 @@
-"""A machine with GPUs that are not there: a program that answers as nvidia-smi does, and locks that are real.
+"""A machine with imaginary GPUs: a program that answers like nvidia-smi, and real locks.
 
-The machines that run these tests have no GPU. What is shown here is who gets which; that CUDA then shows a process no
-other GPU is NVIDIA's word.
+The machines that run these tests have no GPU. The tests show which process gets which GPU. They do not test
+that CUDA then hides all other GPUs from a process, which NVIDIA documents.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ class Machine:
 
     @staticmethod
     def lock(identity: str) -> Path:
-        """The file of the lock on what has this identity."""
+        """The file of the lock on the GPU or share with this identity."""
         return LOCKS / f"reward-ablation-{os.getuid()}" / f"gpu-{identity}.lock"
 
     def environment(self, **more: str) -> dict[str, str]:
-        """For a process on it that nobody has given any GPU yet."""
+        """Environment of a process on this machine that has no GPU assigned yet."""
         others = {name: value for name, value in os.environ.items() if name not in _OF_GPUS}
         return {**others, "PATH": f"{self.program.parent}:{os.environ['PATH']}", **more}
 
     def clear(self) -> None:
-        """Take its locks' files away, those of shares too."""
+        """Delete the files of all locks, also those of shares."""
         for path in self.locks:
             for file in path.parent.glob(f"{path.name}*"):
                 file.unlink()

@@ -1,4 +1,4 @@
-"""File systems that refuse: a small one that gets full, one to read only, and a folder without permission."""
+"""File systems that refuse to write: a small disk that gets full, a read-only disk, and a folder without permission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of a machine's GPUs: what it leaves out and why, what it says of wrong numbers, and its runs on a CPU."""
+"""The check of a machine's GPUs: layouts that it leaves out, its verdict on wrong numbers, and its runs on a CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes that users make in config, data and rewards: one line that names the place, as early as can be known."""
+"""Mistakes of users in config, data and rewards: one line that names the place, as early as possible."""
 
 from __future__ import annotations
 

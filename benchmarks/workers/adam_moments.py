@@ -1,9 +1,9 @@
-"""A worker of `what_if.py`: trains one run, and keeps inner products as Adam sees them.
+"""A worker of `what_if.py`: trains one run, and keeps inner products under Adam's second moments.
 
 python adam_moments.py --spec FILE --model FOLDER --problems FILE --run-dir FOLDER
 
-The run's own files are those of any training. Beside them, `preconditioned.npz` has for each step after the first the
-Gram matrix of the completions' gradients under the inner product sum_p a_p b_p / (sqrt(v_p) + eps), where v has Adam's
+The run writes the files of any training, and `preconditioned.npz`. For each step after the first, this file has the
+Gram matrix of the completions' gradients under the inner product sum_p a_p b_p / (sqrt(v_p) + eps). Here v are Adam's
 bias-corrected second moments before the step. Rows are in the order of `sample_gram_rows.parquet`.
 """
 
@@ -26,7 +26,7 @@ from reward_ablation.training.core.gradients.recorder import Measurement
 
 
 class PreconditionedGrams(TrainerCallback):
-    """Takes in the rows that a measurement takes in, each number divided by the root of its second moment."""
+    """Sums Gram matrices of the rows that a measurement gets, under the inner product of this module."""
 
     def __init__(self) -> None:
         self.optimizer: Any = None
@@ -36,11 +36,11 @@ class PreconditionedGrams(TrainerCallback):
         self.grams: dict[str, np.ndarray] = {}
 
     def on_train_begin(self, args, state, control, model=None, optimizer=None, **kwargs):
-        """Remember whose moments are looked up."""
+        """Keep the model's parameters and the optimizer, which has their moments."""
         self.parameters, self.optimizer = dict(model.named_parameters()), optimizer
 
     def on_step_begin(self, args, state, control, **kwargs):
-        """Look up the second moments; there are none before the first step."""
+        """Compute the scales from the second moments. Before the first step there are no moments."""
         self.gram, self.scales = None, {}
         _, beta = self.optimizer.param_groups[0]["betas"]
         for name, parameter in self.parameters.items():
@@ -50,7 +50,7 @@ class PreconditionedGrams(TrainerCallback):
                 self.scales[name] = 1 / (unbiased.sqrt() + self.optimizer.param_groups[0]["eps"]).flatten()
 
     def take(self, parameter: str, rows: Tensor, place: int | Tensor) -> None:
-        """Take in rows of part of a parameter; arguments as those of `Measurement.add`."""
+        """Add rows of a part of a parameter. The arguments are those of `Measurement.add`."""
         if parameter not in self.scales:
             return
         scale, flat = self.scales[parameter], rows.flatten(1).float()
@@ -63,7 +63,7 @@ class PreconditionedGrams(TrainerCallback):
         self.gram = product if self.gram is None else self.gram + product
 
     def on_step_end(self, args, state, control, **kwargs):
-        """Keep the step's matrix."""
+        """Keep the Gram matrix of the step."""
         if self.gram is not None:
             self.grams[str(state.global_step)] = self.gram.numpy()
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--spec", type=Path, required=True)
     for name in ("model", "problems", "run-dir"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--plain", action="store_true", help="keep nothing: what training alone costs")
+    parser.add_argument("--plain", action="store_true", help="keep no moments: the cost of training alone")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     watcher, add = PreconditionedGrams(), Measurement.add

@@ -1,4 +1,4 @@
-"""A run's settings in a bare `trl.GRPOTrainer`: what `benchmarks/gpu_check.py` times beside this workflow's own.
+"""Train with a run's settings in a bare `trl.GRPOTrainer`, which `benchmarks/gpu_check.py` compares with this workflow.
 
 python benchmarks/workers/bare_trl.py --spec JSON --model FOLDER --problems FILE --folder FOLDER [--sleep]
 """

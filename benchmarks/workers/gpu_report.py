@@ -1,4 +1,4 @@
-"""What `benchmarks/gpu_check.py` makes of what runs have told: parts of a step, what counts as right, tables."""
+"""The report of `benchmarks/gpu_check.py`: seconds of a step's parts, tolerances of numbers, and tables."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import pandas as pd
 
 GIB = 2**30
 DOCUMENT = Path(__file__).parents[2] / "docs" / "gpu.md"
-#: Largest difference from the CPU: of inner products relative to both norms, of the training gradient's norm to itself.
-#: Between processes, inner products of large parameters are of sums (docs/gradients.md).
+#: Largest allowed difference to the CPU: of inner products relative to both norms, and of the training gradient's norm
+#: relative to itself. Between processes, inner products of large parameters are those of sums (docs/gradients.md).
 TOLERANCE = {"products": 1e-3, "products, several processes": 3e-2, "norm": 1e-3}
-#: Parts that a run tells; DeepSpeed's update is one of the step.
-TOLD = ("step", "update", "generation", "synchronisation", "scoring", "preparation")
+#: Parts of a step that a run times. DeepSpeed's update, which is not listed here, lies within `step`.
+TIMED = ("step", "update", "generation", "synchronisation", "scoring", "preparation")
 
 
 def check_deepspeed(path: Path) -> None:
-    """Refuse times of a run that was to be DeepSpeed's and was not: accelerate turns it off on a CPU without a word."""
+    """Refuse the times of a run without its DeepSpeed: on a CPU, accelerate turns DeepSpeed off silently."""
     if "update by DeepSpeed" not in set(pd.read_json(path, lines=True).part):
         raise RuntimeError("trained without DeepSpeed, as plain DDP")
 
 
 def by_part(path: Path) -> dict[str, float]:
-    """Median seconds of a step's parts, without the first step's; and the peak of the GPU's allocator, in bytes."""
+    """Median seconds of each part of a step, without the first step, and the peak of the GPU's allocator in bytes."""
     events = pd.read_json(path, lines=True)
     steps = events.pivot_table(index="step", columns="part", values="seconds", aggfunc="sum", fill_value=0.0)
-    steps = steps.reindex(columns=[*TOLD, "update by DeepSpeed"]).fillna(0.0).loc[2:]
+    steps = steps.reindex(columns=[*TIMED, "update by DeepSpeed"]).fillna(0.0).loc[2:]
     by_deepspeed = steps["update by DeepSpeed"]
     parts = {
         "generation": steps.generation,
@@ -72,7 +72,7 @@ def time_row(layout: str, time: dict[str, Any]) -> list[str]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result as Markdown; what stands in the document where nothing was run."""
+    """The result as Markdown. If nothing was run: the table that the page already has."""
     if not result:
         begin, end = "<!-- gpu_check -->\n", "\n<!-- /gpu_check -->"
         return DOCUMENT.read_text().partition(begin)[2].partition(end)[0]

@@ -1,4 +1,4 @@
-"""One task of `benchmarks/gradients.py` in a process of its own, with one thread: builds trainers and times them.
+"""One task of `benchmarks/gradients.py`, in a process of its own with one thread: builds trainers and times them.
 
 python benchmarks/workers/gradient_steps.py steps|whole|memory-VARIANT --size JSON --demo FOLDER --json FILE
 """
@@ -38,13 +38,13 @@ from reward_ablation.training.core.settings import grpo_config
 from reward_ablation.training.core.trainer import AblationTrainer
 
 ROOT = Path(__file__).parents[2]
-#: Components whose gradients are measured: those that are trained on, and those with 27 more that are only tracked.
+#: Numbers of components whose gradients are measured: the trained ones, and these with 27 more that are only tracked.
 FEW, MANY = 3, 30
 #: Completions of one prompt.
 GROUP = 8
-#: Up to so many turns are turns of a costly size.
+#: A size with at most so many turns is costly.
 COSTLY = 3
-#: Variants of the training step that a costly size gets once.
+#: Variants of the training step that a costly size runs only once.
 ONCE = ("passes", "backwards")
 #: SmolLM2-135M, the wide model, Qwen2.5-0.5B and -1.5B: model type, hidden size, layers, heads, key-value heads,
 #: intermediate size, words.
@@ -59,11 +59,11 @@ SHAPE_KEYS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_ke
 
 @dataclass(frozen=True)
 class Size:
-    """A model, a batch, and what is measured of it in how many turns."""
+    """A model, a batch, the variants that are measured, and the number of turns."""
 
     shape: str
     completions: int
-    prompt: int  # tokens; the demo's are those of its word problems
+    prompt: int  # tokens; 0 for the demo, whose prompts are its word problems
     completion: int
     turns: int
     variants: tuple[str, ...]
@@ -76,7 +76,7 @@ class Size:
 
 
 def build_model(size: Size, demo: Path) -> Any:
-    """The demo's model, or one of random weights; the same ones at each call."""
+    """The demo's model, or a model with random weights, which are the same at each call."""
     if size.shape == "demo":
         return load_model(demo)
     tokenizer = load_tokenizer(demo)
@@ -98,7 +98,7 @@ def noise(seed: int) -> Callable[..., list[float]]:
 
 
 def build_components(size: Size, count: int) -> dict[str, Callable]:
-    """The demo's components, for its model, and noise."""
+    """Components: those of the demo for the demo's model, and noise up to `count`."""
     made: dict[str, Callable] = {}
     if size.shape == "demo":
         for name, spec in yaml.safe_load((ROOT / "config" / "demo.yaml").read_text())["components"].items():
@@ -115,10 +115,11 @@ class Bench:
     Parameters
     ----------
     size : Size
+        Model, batch and turns.
     demo : Path
         Folder of the demo's model and tokenizer.
     folder : Path
-        For what the trainers write.
+        Output folder of the trainers.
     """
 
     def __init__(self, size: Size, demo: Path, folder: Path):
@@ -131,7 +132,7 @@ class Bench:
         self.recorded: dict[str, Any] = {}
 
     def trainer(self, name: str, components: int, trained: int, measure_every: int | None) -> Any:
-        """A trainer, ready for a step; TRL's own where `measure_every` is None."""
+        """A trainer that is ready for a step: TRL's own if `measure_every` is None."""
         settings = {
             "per_device_train_batch_size": self.size.completions // self.size.micro_batches,
             "gradient_accumulation_steps": self.size.micro_batches,
@@ -164,7 +165,7 @@ class Bench:
         return trainer
 
     def record(self, trainer: Any) -> None:
-        """Fix prompts and completions, as token ids: the demo's model samples them, others get random ones."""
+        """Fix the token ids of prompts and completions: sampled by the demo's model, random for other models."""
         if self.size.shape == "demo":
             torch.manual_seed(0)
             batch = trainer._generate_and_score_completions(self.rows)
@@ -184,7 +185,7 @@ class Bench:
         self.recorded["completion_ids"] = [tokens(length) for _ in groups for length in lengths]
 
     def score(self, trainer: Any) -> list[dict[str, Any]]:
-        """Let the trainer take the recorded completions for generated ones: its micro-batches for the training step."""
+        """Score the recorded completions in place of generated ones. Returns the micro-batches of the training step."""
         trainer.rollout_func = lambda prompts, trainer: {**self.recorded, "logprobs": None}
         try:
             return split_tensor_dict(trainer._generate_and_score_completions(self.rows), self.size.micro_batches)
@@ -193,7 +194,7 @@ class Bench:
 
 
 def first_completions(batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first two completions of a batch."""
+    """A micro-batch of the first two completions of a batch."""
     return [{key: part if getattr(part, "ndim", 0) == 0 else part[:2] for key, part in batch[0].items()}]
 
 
@@ -201,7 +202,7 @@ def first_completions(batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """CPU time of this process; wall time where a GPU does the work."""
+    """Seconds of a call: CPU time of this process, or wall time if a GPU does the work."""
     if not torch.cuda.is_initialized():
         start = time.process_time()
         call()
@@ -214,7 +215,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def step(trainer: Any, batch: list[dict[str, Any]], keep: bool = False) -> None:
-    """TRL's training step on micro-batches that are scored."""
+    """TRL's training step on scored micro-batches."""
     trainer._prepare_inputs = lambda inputs: inputs
     for number, part in enumerate(batch, start=1):
         trainer.accelerator.gradient_state._set_sync_gradients(number == len(batch))
@@ -225,16 +226,16 @@ def step(trainer: Any, batch: list[dict[str, Any]], keep: bool = False) -> None:
 
 
 def generate_and_step(trainer: Any, rows: list[dict[str, Any]]) -> None:
-    """TRL's training step on rows of the data set; all trainers sample the same completions."""
+    """TRL's training step on rows of the data set, with generation. All trainers sample the same completions."""
     torch.manual_seed(0)
     trainer.training_step(trainer.model_wrapped, rows, None)
     trainer.model.zero_grad(set_to_none=True)
 
 
 def naive(trainer: Any, batch: dict[str, Any], one_forward: bool) -> list[list[float]]:
-    """K gradients by TRL's own loss with K advantages in turn, all kept, and their inner products.
+    """Inner products of K gradients of TRL's own loss with K advantages in turn. All gradients are kept.
 
-    Each has a forward pass of its own, as in public code, or all have one together.
+    Each gradient has a forward pass of its own, as in public code, or all share one.
     """
     advantages = torch.randn(FEW, len(batch["advantages"]), generator=torch.Generator().manual_seed(0))
     parameters = list(trainer.model.parameters())
@@ -260,7 +261,7 @@ def dot(first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...]) -> fl
 
 
 def in_turns(calls: dict[str, Callable[[], Any]], turns: int) -> list[dict[str, float]]:
-    """Seconds of each call, in each turn in another order; where turns are cheap, after one that is thrown away."""
+    """Seconds of each call by turn, in an order that changes by turn. The first turn of a cheap size is dropped."""
     measured: list[dict[str, float]] = []
     names, spare = list(calls), int(turns > COSTLY)
     for turn in range(turns + spare):
@@ -276,7 +277,7 @@ def in_turns(calls: dict[str, Callable[[], Any]], turns: int) -> list[dict[str, 
 
 
 def steps(bench: Bench, turns: int) -> dict[str, Any]:
-    """Training steps and the naive ways."""
+    """Ratios and seconds of training steps and of the naive ways."""
     settings = {"bare": (FEW, None), "off": (FEW, 0), "on": (FEW, 1), "many": (MANY, 1)}
     trainers = {
         name: bench.trainer(name, count, FEW, every)
@@ -287,7 +288,7 @@ def steps(bench: Bench, turns: int) -> dict[str, Any]:
     batches = {name: bench.score(trainer) for name, trainer in trainers.items()}
     calls: dict[str, Callable[[], Any]] = {}
     for name, trainer in trainers.items():
-        step(trainer, first_completions(batches[name]))  # what is made once
+        step(trainer, first_completions(batches[name]))  # work that is done once
         calls[name] = partial(step, trainer, batches[name])
     calls["passes"] = partial(naive, trainers["bare"], batches["bare"][0], one_forward=False)
     calls["backwards"] = partial(naive, trainers["bare"], batches["bare"][0], one_forward=True)
@@ -306,7 +307,7 @@ def steps(bench: Bench, turns: int) -> dict[str, Any]:
 
 
 def difference(bare: Any, on: Any, batches: dict[str, list]) -> float:
-    """Relative difference of the two trainers' gradients: both must have done the same work."""
+    """Relative difference between the gradients of the two trainers. It shows that both do the same work."""
     step(bare, first_completions(batches["bare"]), keep=True)
     step(on, first_completions(batches["on"]), keep=True)
     pairs = [(a.grad, b.grad) for a, b in zip(bare.model.parameters(), on.model.parameters(), strict=True)]
@@ -315,7 +316,7 @@ def difference(bare: Any, on: Any, batches: dict[str, list]) -> float:
 
 
 def whole(bench: Bench, turns: int) -> dict[str, Any]:
-    """Steps with generation; TRL is given one component, and this trainer tracks the others beside it."""
+    """Ratios of whole steps. TRL gets one component, and this trainer also tracks the others."""
     trainers = {"bare": bench.trainer("bare", FEW, 1, None), "on": bench.trainer("on", FEW, 1, 1)}
     bench.record(trainers["bare"])
 
@@ -336,7 +337,7 @@ def whole(bench: Bench, turns: int) -> dict[str, Any]:
 
 
 def memory(bench: Bench, turns: int, variant: str) -> dict[str, float]:
-    """Peak memory (MB) of a process that makes a step or, if they are cheap, three; and what it held before."""
+    """Peak memory (MB) of a process that does one step, or three of a cheap size, and its memory before."""
     trainer = bench.trainer(variant, FEW, FEW, 1 if variant == "on" else None)
     bench.record(trainer)
     batch = bench.score(trainer)
@@ -355,7 +356,7 @@ def memory(bench: Bench, turns: int, variant: str) -> dict[str, float]:
 
 
 def spreads(ratios: dict[str, list[float]]) -> dict[str, dict[str, float]]:
-    """Median, range and number of each list that is not empty."""
+    """Median, range and number of values of each list that is not empty."""
     return {
         name: {
             "median": statistics.median(values),

@@ -1,6 +1,6 @@
-"""What a training process holds, in bytes by kind: beside the estimate of `reward_ablation.start.memory`.
+"""Memory of a training process in bytes, by kind, to check the estimates of `reward_ablation.start.memory`.
 
-As a script in one process or in several, started by a launcher:
+As a script, in one process or in several that a launcher starts:
 python benchmarks/workers/memory_used.py --shape JSON --layout JSON --json FILE
 """
 
@@ -43,7 +43,7 @@ QWEN = {
 
 
 def shaped_model(shape: Shape) -> Qwen2ForCausalLM:
-    """A model of a shape with random weights, the same ones at each call."""
+    """A model of a shape with random weights, which are the same at each call."""
     tokenizer = build_tokenizer()
     tokens = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
     config = Qwen2Config(
@@ -74,7 +74,7 @@ def noise(seed: int) -> Callable[..., list[float]]:
 
 
 def build_trainer(shape: Shape, run: Run, folder: Path, steps: int = 1) -> AblationTrainer:
-    """This workflow's trainer on a model of a shape, given completions of random tokens of full length."""
+    """This workflow's trainer on a model of a shape. It gets random tokens of full length as completions."""
     source = {"source": "word_problems", "count": 32, "split": "train"}
     prepare(
         PrepareSpec.model_validate({"source": source, "duplicates": "refuse", "overlap": "refuse"}),
@@ -114,7 +114,7 @@ def build_trainer(shape: Shape, run: Run, folder: Path, steps: int = 1) -> Ablat
 
     def given(prompts: list, trainer: Any) -> dict[str, Any]:
         def rows(length: int) -> list[list[int]]:
-            # One in two is a token shorter: attention takes other ways where nothing is padded.
+            # Every second row is a token shorter, because attention works differently without padding.
             return [[rng.randrange(3, shape.vocabulary) for _ in range(length - n % 2)] for n in range(len(prompts))]
 
         return {"prompt_ids": rows(run.prompt), "completion_ids": rows(run.completion), "logprobs": None}
@@ -127,7 +127,7 @@ def build_trainer(shape: Shape, run: Run, folder: Path, steps: int = 1) -> Ablat
 
 
 def held(tensors: Iterable[Tensor | None]) -> int:
-    """Bytes of the memory under some tensors, each counted once."""
+    """Bytes of the storages of some tensors. Shared storages count once."""
     storages = {}
     for tensor in tensors:
         if tensor is not None:
@@ -137,7 +137,7 @@ def held(tensors: Iterable[Tensor | None]) -> int:
 
 
 def states(optimizer: Any) -> list[Tensor]:
-    """Adam's tensors of as many numbers as its weights, without its counters."""
+    """Adam's tensors that are as large as the weights, without its counters."""
     return [part for state in optimizer.state.values() for part in state.values() if part.numel() > 1]
 
 
@@ -157,28 +157,28 @@ def after_the_step(trainer: Any, strategy: str) -> dict[str, int]:
 
 
 def train_and_measure(shape: Shape, run: Run, folder: Path) -> dict[str, int]:
-    """Two real steps; what is held after them, and the gradients just before the optimiser takes them."""
+    """Bytes held after two real steps, and bytes of the gradients just before the optimiser's step."""
     from transformers import TrainerCallback
 
-    found: dict[str, int] = {}
+    held_bytes: dict[str, int] = {}
 
-    class Look(TrainerCallback):
+    class MeasureGradients(TrainerCallback):
         def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            found["gradients"] = held(parameter.grad for parameter in trainer.model.parameters())
+            held_bytes["gradients"] = held(parameter.grad for parameter in trainer.model.parameters())
 
     trainer = build_trainer(shape, run, folder, steps=2)
-    trainer.add_callback(Look())
+    trainer.add_callback(MeasureGradients())
     trainer.train()
-    return found | after_the_step(trainer, run.strategy)
+    return held_bytes | after_the_step(trainer, run.strategy)
 
 
 # ---------------------------------------------------------------------- bytes allocated
 
 
 def allocated(call: Callable[[], Any]) -> tuple[int, int]:
-    """Bytes that a call allocates at most at a time, and that it leaves allocated, by torch's profiler."""
+    """Peak of the bytes that a call allocates, and the bytes that it leaves allocated, by torch's profiler."""
     gc.collect()
-    gc.disable()  # what is left of earlier steps would be freed, and count, in between
+    gc.disable()  # else memory of earlier steps would be freed during the call, and count
     try:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
             kept = call()
@@ -195,7 +195,7 @@ def allocated(call: Callable[[], Any]) -> tuple[int, int]:
 
 
 def one_pass(shape: Shape, run: Run, folder: Path) -> dict[str, int]:
-    """What the forward pass leaves for the backward pass, and the peak of both, of the step's last micro-batch."""
+    """Bytes that a forward pass leaves for the backward pass, and peak bytes of the step's last micro-batch."""
     trainer = build_trainer(shape, run, folder)
     trainer.current_gradient_accumulation_steps = run.micro_batches
     trainer.model_wrapped = trainer.accelerator.prepare(trainer.model)
@@ -214,7 +214,7 @@ def one_pass(shape: Shape, run: Run, folder: Path) -> dict[str, int]:
         trainer.training_step(trainer.model_wrapped, part, None)
 
     trainer.accelerator.gradient_state._set_sync_gradients(False)
-    step(batch[0])  # what is made once
+    step(batch[0])  # work that is done once
     trainer.model.zero_grad(set_to_none=True)
     kept = allocated(lambda: forward(batch[0]))[1]
     trainer._recorder.clear()
@@ -228,7 +228,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shape", type=json.loads, required=True, help="fields of a `Shape`")
     parser.add_argument("--layout", type=json.loads, required=True, help="fields of a `Run`")
-    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="of the first process")
+    parser.add_argument(
+        "--json", type=Path, required=True, metavar="FILE", help="the first process writes the result here"
+    )
     arguments = parser.parse_args()
     logging.set_verbosity_error()
     torch.set_num_threads(1)
@@ -244,7 +246,7 @@ def main() -> None:
     if run.processes > 1:
         torch.distributed.barrier()
     sys.stdout.flush()
-    os._exit(0)  # DeepSpeed's processes may abort while they are taken down
+    os._exit(0)  # DeepSpeed's processes may abort at a normal exit
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Where the CPU time of a Snakemake goes: samples of the stack, counted by part.
+"""Shares of the parts of Snakemake in its CPU time, by samples of the stack.
 
     python benchmarks/workers/planning_parts.py FILE ARGUMENT...
 
-Runs Snakemake with the arguments in this process. A CPU timer interrupts it, and the first part whose function is on
-the stack counts the sample. The shares go to FILE as JSON.
+Runs Snakemake with the arguments in this process. A CPU timer interrupts the process. The sample counts for the first
+part in `PARTS` that has a function on the stack. The shares go to FILE as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import FrameType
 
 #: CPU seconds between two samples.
 INTERVAL = 0.005
-#: Parts and the functions that do them; the first part with a function on the stack counts.
+#: Parts of Snakemake's work, with their functions.
 PARTS = {
     "imports": {"_find_and_load", "SourceLoader.get_code"},
     "config file": {"load_configfile"},
@@ -32,7 +32,7 @@ PARTS = {
 
 
 def part_of(frame: FrameType | None) -> str:
-    """The part that a stack is in."""
+    """The part to which a stack belongs."""
     functions = set()
     while frame is not None:
         functions.add(frame.f_code.co_qualname)

@@ -1,9 +1,9 @@
-"""A worker of `same_bytes.py`: makes what the runs start from, or trains them by the code that it is started with.
+"""A worker of `same_bytes.py`: makes the inputs of runs, or trains the runs, with the code on PYTHONPATH.
 
 python trained_bytes.py make FOLDER
 python trained_bytes.py train FOLDER NUMBER
 
-`train` also runs the stages around the runs: data, the demo model, a supervised start, evaluations.
+`train` also runs the other stages: data, the demo model, a supervised start, evaluations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from transformers import TrainerCallback
 
 
 class StopInStep2(TrainerCallback):
-    """Ask the run to stop, as a cluster would, in the midst of its second step."""
+    """Send the run a SIGTERM, as a cluster would, in the middle of its second step."""
 
     def on_pre_optimizer_step(self, args, state, control, **kwargs):
         if state.global_step == 1:
@@ -33,7 +33,7 @@ class StopInStep2(TrainerCallback):
 
 
 def merged(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A config with changes; a dict is merged into the one that is there."""
+    """A config with changes. A dict is merged into the dict that the config has."""
     result = copy.deepcopy(config)
     for key, value in changes.items():
         old = result.get(key)
@@ -42,19 +42,19 @@ def merged(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def make(folder: Path) -> None:
-    """The base model, and each case's spec and problems."""
+    """Make the base model, each case's spec and problems, and the specs of the other stages."""
     import yaml
 
     from reward_ablation.data.problems import PrepareSpec, prepare
     from reward_ablation.models.fetch import fetch
     from reward_ablation.study.resolve import resolve
 
-    given = json.loads((folder / "cases.json").read_text())
+    cases = json.loads((folder / "cases.json").read_text())
     demo = yaml.safe_load(Path("config/demo.yaml").read_text())
     demo = merged(demo, {"model": {"samples": 300, "steps": 40}, "data": {"train": {"count": 32}}})
-    demo["training"] |= given["training"]
+    demo["training"] |= cases["training"]
     demo.pop("keep_models")
-    for number, changes in enumerate(given["cases"].values()):
+    for number, changes in enumerate(cases["cases"].values()):
         study = resolve(merged(demo, changes), "demo.yaml", Path.cwd())
         if number == 0:
             fetch(study.config.model, folder / "model" / "model.json")
@@ -62,7 +62,7 @@ def make(folder: Path) -> None:
         case.mkdir()
         prepare(PrepareSpec.model_validate_json(study.train_data_spec(None)), "train", case / "train.parquet")
         (case / "spec.json").write_text(next(iter(study.runs.values())).spec)
-    study = resolve(merged(demo, {"sft": given["sft"], "evaluation": {"samples": 2}}), "demo.yaml", Path.cwd())
+    study = resolve(merged(demo, {"sft": cases["sft"], "evaluation": {"samples": 2}}), "demo.yaml", Path.cwd())
     specs = {
         "test": next(iter(study.datasets.values())),
         "train": study.train_data_spec(None),
@@ -74,7 +74,7 @@ def make(folder: Path) -> None:
 
 
 def train_run() -> Callable[..., None]:
-    """The function that trains a run, at its place in this code or in that of version 0.1."""
+    """The function that trains a run, from its module in this code or in version 0.1."""
     try:
         from reward_ablation.training.around.run import train_run as function
     except ModuleNotFoundError:
@@ -104,21 +104,21 @@ def train(folder: Path, number: str) -> None:
 
 
 def evaluates_runs() -> bool:
-    """Whether one evaluation of this code makes all answers of a run; before, each made one file."""
+    """Whether one evaluation makes all answers of a run in this code. Before, each evaluation made one file."""
     return find_spec("reward_ablation.evaluation.stored") is not None
 
 
 def stages(folder: Path, made: Path, runs: Path) -> dict[str, str]:
-    """Run the commands of the other stages, and give the digests of what they make.
+    """Run the commands of the other stages. Returns the digests of their files.
 
     Parameters
     ----------
     folder : Path
-        With the base model and the stages' specs.
+        Folder with the base model and the specs of the stages.
     made : Path
-        Where the files go.
+        Output folder.
     runs : Path
-        With the trained cases. The last case has no adapter; the one with LoRA has.
+        Folder with the trained cases. The case with LoRA has an adapter; the last case has none.
     """
     specs = json.loads((folder / "stages.json").read_text())
 
@@ -134,20 +134,20 @@ def stages(folder: Path, made: Path, runs: Path) -> dict[str, str]:
     demonstrations = ("--problems", folder / "case0" / "train.parquet")
     stage("sft", "sft", "--model", base, *demonstrations, "--output", made / "start" / "model.json")
     models = {"base": base} | {case.name: case / "seed0" / "model" for case in sorted(runs.glob("case*"))}
-    asked = ("--base", base, "--problems", problems)
+    inputs = ("--base", base, "--problems", problems)
     if evaluates_runs():
         for name, model in models.items():
-            stage("evaluation", "evaluation", "--model", model, *asked, "--answers", made / "of" / name)
+            stage("evaluation", "evaluation", "--model", model, *inputs, "--answers", made / "of" / name)
             os.renames(made / "of" / name / "test.parquet", made / "answers" / f"{name}.parquet")
-        keeping = ("--run", runs / "case0" / "seed0", "--kept", *asked)
+        keeping = ("--run", runs / "case0" / "seed0", "--kept", *inputs)
         stage("evaluation", "evaluation", *keeping, "--answers", made / "of" / "run")
         os.renames(made / "of" / "run" / "test.steps.parquet", made / "answers" / "kept.parquet")
         shutil.rmtree(made / "of")
     else:
         for name, model in models.items():
             output = made / "answers" / f"{name}.parquet"
-            stage("evaluation", "evaluation", "--model", model, *asked, "--output", output)
-        keeping = ("--kept", runs / "case0" / "seed0", *asked)
+            stage("evaluation", "evaluation", "--model", model, *inputs, "--output", output)
+        keeping = ("--kept", runs / "case0" / "seed0", *inputs)
         stage("evaluation", "evaluation", *keeping, "--output", made / "answers" / "kept.parquet")
     files = (path for path in sorted(made.rglob("*")) if path.is_file() and path.name != "model.json")
     return {str(file.relative_to(made)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

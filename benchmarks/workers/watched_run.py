@@ -1,8 +1,8 @@
-"""What `benchmarks/gpu_check.py` puts into a run's processes, with the run's rewards: clocks, and given completions.
+"""Clocks and given completions that `benchmarks/gpu_check.py` puts into a run's processes, with the run's rewards.
 
-A run loads its rewards from this file. With GPU_CHECK_TIMES in the environment its first process appends what each
-part of a step took, as lines of JSON, to the file of that name; with GPU_CHECK_GIVEN the completions are those of that
-file, by the tokens of their prompts.
+A run loads its rewards from this file. If the environment has GPU_CHECK_TIMES, the run's first process appends the
+seconds of each part of a step to that file, as lines of JSON. If it has GPU_CHECK_GIVEN, completions are not generated
+but read from that file, by the tokens of their prompts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-#: Parts of a step, by the names that TRL's own profiling has for them, without the class.
+#: Parts of a step, by their names in TRL's own profiling without the class.
 PARTS = {
     "transformers.generate": "generation",
     "vLLM.generate": "generation",
@@ -27,7 +27,7 @@ PARTS = {
 
 
 def length(completions: list, completion_ids: list[list[int]], **columns: Any) -> list[float]:
-    """Shorter is better."""
+    """Minus the number of tokens."""
     return [-float(len(ids)) for ids in completion_ids]
 
 
@@ -37,44 +37,44 @@ def even(completions: list, completion_ids: list[list[int]], **columns: Any) -> 
 
 
 def early(completions: list, completion_ids: list[list[int]], **columns: Any) -> list[float]:
-    """Share of tokens from the vocabulary's first half thousand."""
+    """Share of tokens with a number below 500."""
     return [sum(token < 500 for token in ids) / max(1, len(ids)) for ids in completion_ids]
 
 
 def now() -> float:
-    """Seconds, once the GPU has done what it was given."""
+    """Time in seconds, after the GPU has finished its work."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
 class Clock:
-    """Seconds of parts, one line each."""
+    """Writes the seconds of each part of a step as a line of a file."""
 
     def __init__(self, path: Path):
         self.path = path
         self.step = 0
 
-    def tell(self, part: str, seconds: float) -> None:
+    def record(self, part: str, seconds: float) -> None:
         peak = torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else 0
         with self.path.open("a") as file:
             file.write(json.dumps({"step": self.step, "part": part, "seconds": seconds, "peak": peak}) + "\n")
 
     def timed(self, part: str, call: Callable) -> Callable:
-        """The call, timed."""
+        """The same function. Each call records its seconds."""
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             start = now()
             try:
                 return call(*args, **kwargs)
             finally:
-                self.tell(part, now() - start)
+                self.record(part, now() - start)
 
         return wrapper
 
 
 def watch(clock: Clock) -> None:
-    """Time TRL's profiled parts, the training step, and the optimiser's."""
+    """Time the parts that TRL profiles, the training step and the optimiser's step."""
     from accelerate.optimizer import AcceleratedOptimizer
     from transformers import Trainer
     from trl.extras.profiling import ProfilingContext
@@ -86,7 +86,7 @@ def watch(clock: Clock) -> None:
     def leave(context: Any, *error: Any) -> bool:
         part = PARTS.get(context.name.partition(".")[2])
         if part:
-            clock.tell(part, now() - context._start_time)
+            clock.record(part, now() - context._start_time)
         return False
 
     ProfilingContext.__enter__, ProfilingContext.__exit__ = enter, leave  # type: ignore[method-assign]
@@ -101,12 +101,12 @@ def watch(clock: Clock) -> None:
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
         from deepspeed import DeepSpeedEngine
 
-        # Within the training step.
+        # This part lies within the training step.
         DeepSpeedEngine.step = clock.timed("update by DeepSpeed", DeepSpeedEngine.step)
 
 
 def give(path: Path) -> None:
-    """Have the completions of a file in the place of generated ones, a group's own for each of its rollouts."""
+    """Replace generation: each rollout of a group gets its own completion from the file."""
     from trl import GRPOTrainer
 
     completions = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""A made-up study: the files that runs and evaluations would have left, with effects that are known.
+"""A made-up study: the files that runs and evaluations would have written, with known effects.
 
 Scores rise with the weight of their component, every seed has its own level, and the gradients of
 the first two components turn against each other as training goes. No model is involved.

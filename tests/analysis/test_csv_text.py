@@ -1,4 +1,4 @@
-"""CSV text made by columns is that of pandas, byte for byte."""
+"""CSV text that is made column by column equals that of pandas, byte for byte."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Truncated and changed files are told in one line before they are used."""
+"""Truncated and changed files are refused in one line before they are used."""
 
 from __future__ import annotations
 

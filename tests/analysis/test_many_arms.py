@@ -1,4 +1,4 @@
-"""Tables of many arms are written and read part by part: what is in memory does not grow with the table."""
+"""Tables of many arms are written and read part by part: memory does not grow with the table."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""Parts of a study, as `snakemake preview` shows them, go through the commands of all tables and of the summary."""
+"""The commands of all tables and of the summary accept parts of a study, as in `snakemake preview`."""
 
 import json
 

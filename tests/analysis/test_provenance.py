@@ -1,4 +1,4 @@
-"""What trained the runs of a study: told in a table and a sentence, and refused where that is asked for."""
+"""Different code, packages or hardware of a study's runs: a table and a sentence report this, or it is refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def other_surroundings(record) -> None:
 
 
 def moved(record) -> None:
-    """Interrupted after two of four steps, and gone on with on another GPU."""
+    """A run that was interrupted after two of four steps and went on on another GPU."""
     first = record["attempts"][0]
     second = copy.deepcopy(first)
     first.update(to_step=3, ended="killed")
@@ -125,7 +125,7 @@ def test_seeds_of_different_provenance_do_not_confound_a_comparison_within_seeds
 
 
 def test_an_attempt_of_which_no_step_is_left_does_not_count():
-    """Saved at 10 and 20; killed at 7, 15, 25; at last a start that had only to finish."""
+    """Checkpoints at steps 10 and 20, kills at 7, 15 and 25, and a last start with only the end of the run to do."""
     steps = [(0, 7), (0, 15), (10, 25), (20, 30), (30, 30)]
     attempts = [{"from_step": start, "to_step": end} for start, end in steps]
     assert [(a["from_step"], a["to_step"]) for a in lasting_attempts(attempts)] == [(0, 15), (10, 25), (20, 30)]
@@ -166,7 +166,7 @@ def test_attempts_are_counted(root):
 
 
 def test_the_digests_of_the_runs_change_with_any_record(root):
-    """By them the other tables are made again, also where the table of provenance stays as it was."""
+    """The digests make the other tables again, even if the table of provenance does not change."""
     write_tables(root)
     tables = root / "tables"
     before = (tables / "runs.sha256").read_text()

@@ -1,4 +1,4 @@
-"""The registry of tables: what is forgotten about a table is told in words."""
+"""The registry of tables: an incomplete entry is reported in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tables and figures the code of each package decides: an edit makes these again, and no others."""
+"""The tables and figures that depend on each package: an edit of a package makes these again, and no others."""
 
 from __future__ import annotations
 

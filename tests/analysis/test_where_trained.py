@@ -1,4 +1,4 @@
-"""Tables of a study with a control, whose component the other arms do not score: rows only where it is scored."""
+"""Tables of a study with a control. The other arms do not score its component, and have no rows for this component."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_the_agreement_is_over_the_changes_that_have_a_prediction(study):
 
 
 def test_a_run_says_nothing_of_what_it_does_not_score():
-    """The run lacks the fourth component, which only the last of five arms is trained on."""
+    """The run has no scores of the fourth component, because only the last of five arms is trained on it."""
     made = StudyFile.model_validate(STUDY.plan())
     values = np.arange(5.0)[:, None] + np.array([0.1, 0.2, 0.3])
     found = on_all_components(values, NAMES[:3], made)

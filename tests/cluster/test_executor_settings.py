@@ -1,4 +1,4 @@
-"""Settings of the executor: what the parent plugin has beside is refused, and what the parent's code reads is there."""
+"""Settings of the executor: the parent plugin's other settings are refused, and all that its code reads exist."""
 
 import ast
 import inspect

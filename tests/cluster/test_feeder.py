@@ -1,4 +1,4 @@
-"""The order of submissions while Slurm takes no more jobs."""
+"""The order of submissions at Slurm's limit on jobs."""
 
 from threading import Thread
 from types import SimpleNamespace

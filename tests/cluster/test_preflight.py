@@ -101,7 +101,7 @@ def test_a_partition_that_is_down_is_refused_without_asking_slurm(monkeypatch):
 
 
 def test_a_time_that_the_partition_never_gives_is_refused_without_asking_slurm(monkeypatch):
-    """By default Slurm takes such a job, and never runs it."""
+    """By default Slurm accepts such a job and never runs it."""
     monkeypatch.setenv("PATH", "")
     refused = refusal(replace(REQUEST, minutes=2880), "gpus", CLUSTER)
     assert refused.startswith("train: asks for 48 hours; partition gpu gives a job at most 24 hours")

@@ -86,7 +86,7 @@ def test_a_supervised_start_follows_the_section_train_and_goes_on_too():
 
 
 def test_training_that_goes_on_gets_the_same_time_again():
-    """More of it may be more than a quality of service allows, and then the job waits for ever."""
+    """More time may exceed a limit of the quality of service, and then the job would wait for ever."""
     assert request_of(SITE, "train", {}, threads=1, attempt=3).minutes == 24 * 60
 
 

@@ -1,4 +1,4 @@
-"""From a config's method to a call: names, users' files, the arguments of a method, and checks of its result."""
+"""From the method in a config to a call: names, users' files, arguments of methods, and checks of results."""
 
 import subprocess
 import sys

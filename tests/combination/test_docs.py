@@ -1,4 +1,4 @@
-"""The examples of docs/combinations.md, run."""
+"""The examples of docs/combinations.md run."""
 
 import doctest
 from pathlib import Path

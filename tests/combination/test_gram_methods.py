@@ -1,4 +1,4 @@
-"""Methods on Gram matrices: against torchjd's weights, by their defining equations, and where they change nothing."""
+"""Methods on Gram matrices, against torchjd's weights, their defining equations, and cases that must not change."""
 
 import json
 from pathlib import Path

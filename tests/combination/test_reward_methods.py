@@ -1,4 +1,4 @@
-"""Methods on scores: the parameters at which they equal GRPO, GDPO or static weights, and numbers worked by hand."""
+"""Methods on scores: parameters at which they equal GRPO, GDPO or static weights, and numbers calculated by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A wrong name of an arm: which arms there are, also where they are hundreds."""
+"""A wrong name of an arm: the error names the arms, also of a study with hundreds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Designs: which arms they generate, and which they refuse."""
+"""Designs: the arms that they generate, and the configs that they refuse."""
 
 import pytest
 from pydantic import TypeAdapter

@@ -1,4 +1,4 @@
-"""Runs that share a GPU: what a study may ask for, what keeps its key, and what jobs ask for."""
+"""Runs that share a GPU: allowed shares, unchanged keys, and the resources of jobs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""No text of a config is a command to a shell, a terminal or a browser: it is refused, or it travels unchanged."""
+"""No text of a config is a command to a shell, a terminal or a browser: the text is refused, or arrives unchanged."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ REWARDS = "def mine(completions, *, word=None, **columns):\n    return [0.0 for 
 
 
 def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """Set a key, and what it needs beside it; `<key>` in the path's last place stands for a key called by the value."""
+    """Set a key of the config. If the path ends with `<key>`, the value becomes the name of a key there."""
     *parents, last = path.split("/")
     section: Any = config
     for key in parents:
@@ -150,7 +150,7 @@ class Tags(HTMLParser):
 
 
 def leaves(value: Any) -> list[Any]:
-    """Keys and values in JSON, and in text that is JSON itself."""
+    """All keys and values in a JSON value."""
     if isinstance(value, dict):
         return [leaf for item in value.items() for each in item for leaf in leaves(each)]
     if isinstance(value, list):
@@ -159,7 +159,7 @@ def leaves(value: Any) -> list[Any]:
 
 
 def commands_of(study) -> list[str]:
-    """Commands with all that the jobs of a study are told."""
+    """Commands with all specs and options of a study's jobs."""
     runs = [SimpleNamespace(run=run.name, dataset="") for run in study.runs.values()]
     specs = [study.spec_of_run(run) for run in runs] + [*study.datasets.values(), study.evaluation_spec(None)]
     specs += [study.model_spec(None), study.train_data_spec(None), study.export_metadata(None)]
@@ -173,7 +173,7 @@ def commands_of(study) -> list[str]:
 
 
 def words_of(commands_of_each: list[list[str]], folder) -> Iterator[list[Any]]:
-    """Words of the commands of each study, and what stands in words of JSON; one bash reads all commands."""
+    """Words of the commands of each study, and all values inside words of JSON. One bash reads all commands."""
     read = iter(words_in_bash([command for commands in commands_of_each for command in commands], folder))
     for commands in commands_of_each:
         words = [word for _ in commands for word in next(read)]
@@ -181,7 +181,7 @@ def words_of(commands_of_each: list[list[str]], folder) -> Iterator[list[Any]]:
 
 
 def check_message(error: StudyError, field: str) -> None:
-    """One line, harmless to a terminal, that names the field."""
+    """The message is one line, is harmless to a terminal, and names the field."""
     told = str(error)
     assert told.isprintable(), ascii(told)
     assert len(told) < 3000
@@ -190,7 +190,7 @@ def check_message(error: StudyError, field: str) -> None:
 
 
 def check_pages(config: dict[str, Any], study, tags: set[str]) -> None:
-    """Pages of the report have no tag that the config has put there, and show it as it is."""
+    """Pages of the report show the config's text unchanged, and no tag of it becomes a tag of the page."""
     pages = [config_page(config, study), arms_page(study)]
     for page in pages:
         parser = Tags()
@@ -244,7 +244,7 @@ NOT_IN_COMMANDS |= {"name", "exports", "arms/arms/<key>", "data/evaluation/<key>
 
 
 def write_if_possible(path) -> None:
-    """A file that a path can name, so that a path is refused for itself and not for what is not there."""
+    """Write the file that a path names, so that a path is refused for its text and not for a missing file."""
     try:
         if str(path).startswith(os.getcwd()) and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)

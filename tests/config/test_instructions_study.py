@@ -1,4 +1,4 @@
-"""The tasks of config/instructions.yaml are what the script beside them makes."""
+"""The task files of config/instructions.yaml equal the output of their script."""
 
 import runpy
 import shutil

@@ -1,4 +1,4 @@
-"""How runs are launched: what a study may ask for, which part of it is part of a run's key, and what jobs ask for."""
+"""How runs are launched: allowed settings, the settings that enter a run's key, and the resources of jobs."""
 
 import json
 from pathlib import Path

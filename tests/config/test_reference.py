@@ -1,4 +1,4 @@
-"""The pages that name the config's keys name all that the models have."""
+"""The pages on the config's keys name all keys of the models."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Generated files are what the models and the installed TRL say now."""
+"""Generated files agree with the models and the installed TRL."""
 
 import dataclasses
 import importlib

@@ -1,4 +1,4 @@
-"""The supervised start in a config: what is refused, and what decides its key and the runs'."""
+"""The supervised start in a config: what is refused, and what decides its key and the keys of runs."""
 
 import json
 from pathlib import Path

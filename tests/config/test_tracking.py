@@ -1,4 +1,4 @@
-"""What trackers are told of a run, and that it is no part of a key."""
+"""Trackers: what a tracker gets from a run, and that tracking is not part of a key."""
 
 import json
 import shlex

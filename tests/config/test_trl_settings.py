@@ -1,4 +1,4 @@
-"""Settings of TRL's that a study does not carry out are refused with the reason, in training, in arms and in sft."""
+"""TRL settings that a study does not carry out are refused with the reason: in training, in arms and in sft."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_so_it_is_in_the_supervised_start(config, name, value, reason):
 
 @pytest.mark.parametrize("settings", [GRPO, SFT], ids=["training", "sft.training"])
 def test_no_setting_of_a_kind_that_has_its_place_elsewhere_is_left(settings):
-    """A new one of the next TRL fails here, once its schema is made."""
+    """A new setting of this kind in the next TRL fails here, once the schema is generated."""
     taken = [name for name in settings.schema()["properties"] if name.startswith(CARRIED_OUT_ELSEWHERE)]
     assert taken == (["hub_private_repo"] if settings is GRPO else [])  # of a tracker's space
 

@@ -1,4 +1,4 @@
-"""What Slurm's accounting says, by lines that a Slurm 22.05 with slurmdbd wrote."""
+"""Reading Slurm's accounting, from lines that a Slurm 22.05 with slurmdbd wrote."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ ANSWER = """\
 
 @pytest.fixture
 def sacct(tmp_path, monkeypatch) -> Path:
-    """A `sacct` that answers with the file `answer`, and notes its arguments in the file `asked`."""
+    """A `sacct` that prints the file `answer`, and writes its arguments to the file `asked`."""
     program = tmp_path / "sacct"
     program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/answer\n')
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What runs cost: times of their attempts, of their Slurm jobs and of Slurm's accounting; hours by hand."""
+"""Costs of runs: times of attempts, of Slurm jobs and of Slurm's accounting, against hours by hand."""
 
 import copy
 import json

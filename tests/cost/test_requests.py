@@ -1,4 +1,4 @@
-"""Requests of metrics: those about the answers of all models of a run, by the records beside the scores."""
+"""Requests of metrics about the answers of all models of a run, counted from the records beside the scores."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Further columns: from a file of any format to the values that components get."""
+"""Further columns, from a file of any format to the values that components receive."""
 
 from __future__ import annotations
 

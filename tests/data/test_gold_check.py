@@ -1,4 +1,4 @@
-"""A gold must grade itself as correct where a completion would write it."""
+"""A gold in the place of an answer must be graded correct against itself."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def humaneval_row(number: int) -> dict:
 
 
 def ifeval_row(number: int) -> dict:
-    """As the file on the hub has it; `datasets` fills in all keywords of all rows."""
+    """A row as in the file on the hub; `datasets` adds the keywords of all rows to it."""
     return {
         "key": 1000 + number,
         "prompt": f"Write {number} words without a comma.",

@@ -1,4 +1,4 @@
-"""GSM8K, MATH and MATH-500: copies beside the repository, or made-up rows in the same files."""
+"""GSM8K, MATH and MATH-500: copies beside the repository, or made-up rows with the same columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The word problems: right, apart, and the same for everyone."""
+"""Word problems: answers are right, splits are disjoint, and every machine makes the same problems."""
 
 import re
 from operator import add, mul, sub

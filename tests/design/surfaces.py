@@ -1,4 +1,4 @@
-"""Arms on a known surface, as studies would have measured them."""
+"""Made-up measurements of arms on a known surface."""
 
 from __future__ import annotations
 

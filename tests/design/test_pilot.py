@@ -1,4 +1,4 @@
-"""Pilots: made-up studies on disk."""
+"""Reading a pilot from a made-up study on disk."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Power by simulated statistics: the decisions are those of the tables' estimators."""
+"""Power by simulated statistics: decisions equal those of the tables' estimators."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The check of the surface beside rules without a model."""
+"""The comparison of the surface with rules without a model."""
 
 import numpy as np
 import pandas as pd

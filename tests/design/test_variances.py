@@ -1,4 +1,4 @@
-"""Variance components: known ones are found again, and the interval is that of chi-square's tables."""
+"""Variance components: known components are recovered, and the interval agrees with tables of chi-square."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ PAIRS = [("b", "a"), ("c", "a"), ("d", "a")]
 
 
 def answers(seeds=2, questions=400, seed_sd=0.0, common_sd=0.0, question_sd=0.0, cell_sd=0.0, unlike=None):
-    """Question means of arms whose mean is .5, where a unit of the comparable scale is one of the metric."""
+    """Question means of arms with mean .5, where the comparable scale and the metric have the same unit."""
     rng = np.random.default_rng(5)
     difficulty, common = rng.normal(0, 0.1, questions), rng.normal(0, common_sd, (seeds, 1))
     values = {}

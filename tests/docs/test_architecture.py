@@ -1,4 +1,4 @@
-"""The pages for people who change the code agree with the code: the drawing, the table, and all paths and links."""
+"""The pages for people who change the code agree with the code: drawing, table, paths and links."""
 
 import re
 import sys
@@ -36,7 +36,7 @@ def test_the_text_in_place_of_the_drawing_names_all_packages_row_by_row():
 
 
 def test_arrows_point_downward_and_run_through_no_box():
-    """A line is looked at where it passes the rows between its ends."""
+    """Each arrow is checked at the rows of boxes between its ends."""
     places = architecture.places()
     for package, target in architecture.arrows(architecture.imports()):
         (x, y), (to_x, to_y) = architecture.ends(places[package], places[target])

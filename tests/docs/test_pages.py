@@ -1,4 +1,4 @@
-"""The site's pages: what they must name. That their links lead somewhere, `make docs` checks."""
+"""The site's pages: the names that they must contain. `make docs` checks their links."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A tiny Qwen2 model with random weights and a character tokenizer: it ends about every other completion."""
+"""A tiny Qwen2 model with random weights and a character tokenizer. It ends about every second completion."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_the_command_ends_with_one_line_and_no_output(problems_file, tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_on_a_gpu_it_waits_for_one_of_its_own(model_folder, problems_file, tmp_path):
-    """The GPU is a stand-in: once it is free, CUDA does not find it."""
+    """The GPU is a stand-in: the command waits for it, and then CUDA does not find it."""
     here = Machine(tmp_path / "machine", 1)
     command = [sys.executable, "-m", "reward_ablation.evaluation", "--spec", json.dumps({**SPEC, "device": "cuda"})]
     command += ["--model", str(model_folder), "--problems", str(problems_file), "--answers", str(tmp_path / "answers")]

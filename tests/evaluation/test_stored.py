@@ -1,4 +1,4 @@
-"""One job makes all answers of a run, those that are missing only, and goes on where an earlier one was interrupted."""
+"""One job makes all missing answers of a run, and goes on after an interrupted job."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def sets(problems, tmp_path):
 
 @pytest.fixture
 def evaluate(run, tmp_path, monkeypatch):
-    """Evaluate the run; what is generated, as (model, set), and an Interrupted after so many of them."""
+    """Evaluate the run. Returns what was generated as (model, set); `interrupted_after` raises after so many."""
 
     def start(*sets, interrupted_after=None, options=("--kept",)):
         generated = []
@@ -114,7 +114,7 @@ def test_only_missing_answers_are_made(evaluate, sets, tmp_path):
 
 @pytest.mark.parametrize("done", [1, 3, 5])
 def test_an_interrupted_evaluation_makes_nothing_twice(evaluate, sets, tmp_path, done):
-    """Snakemake removes what a failed job has put in place, and what was there before where it has no backup."""
+    """The outputs of a failed job are gone: Snakemake removes them, and older ones too if it has no backup."""
     first = evaluate(*sets, interrupted_after=done)
     assert len(first) == done
     assert contents(tmp_path / "answers") == {}
@@ -163,7 +163,7 @@ def test_answers_of_other_models_problems_or_code_and_damaged_ones_are_made_agai
 
 
 def test_answers_of_an_older_version_stay_where_they_are_newer_than_the_run(evaluate, run, sets, tmp_path):
-    """Its records do not name the run; a lost record is no reason to generate again."""
+    """Records of an older version do not name the run. A lost record is no reason to generate again."""
     first, _ = sets
     evaluate(first, options=())
     path = tmp_path / "answers" / "first-1.json"

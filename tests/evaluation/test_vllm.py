@@ -1,4 +1,4 @@
-"""What vLLM is asked for, and what is made of its answers, with a stand-in for the package: it needs a GPU to run."""
+"""Requests to vLLM and the use of its answers. A stand-in replaces the package, which needs a GPU."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -16,7 +16,7 @@ END = 1
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Calls of the stand-in; each prompt is answered by itself, an end token, and something behind it."""
+    """Calls of the stand-in. It answers each prompt with the prompt itself, an end token, and more tokens."""
     calls = SimpleNamespace(engine=None, engines=0, parameters=None, lora=None)
 
     class LLM:

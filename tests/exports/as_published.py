@@ -1,4 +1,4 @@
-"""How the other systems' own readers load their files: the calls of numpy and json that their READMEs publish."""
+"""How users of the other systems load files: the calls of numpy and json from their READMEs."""
 
 from __future__ import annotations
 

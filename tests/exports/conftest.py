@@ -1,4 +1,4 @@
-"""A made-up run with its files, as training and evaluation would have left them."""
+"""A made-up run with the files that training and evaluation would have written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(tmp_path):
 
 
 def change_record(run, **changes):
-    """Change some of what a run's record says."""
+    """Change some keys of a run's record."""
     record = json.loads((run / "run.json").read_text())
     write_json(record | changes, run / "run.json")
 

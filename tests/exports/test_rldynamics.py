@@ -1,4 +1,4 @@
-"""rldynamics' own loading snippets read what is written, and find the run's numbers there."""
+"""The loading snippets of rldynamics read the exported files, and get the run's numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""simple_grpo's lines: the run's rollouts by prompt and step, and greedy answers before and after."""
+"""Exports in the form of simple_grpo: rollouts by prompt and step, and greedy answers before and after training."""
 
 from __future__ import annotations
 

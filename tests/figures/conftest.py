@@ -1,4 +1,4 @@
-"""Made-up studies with their tables, in shapes that strain a figure in one way each."""
+"""Made-up studies with their tables. Each study strains figures in one way."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from reward_ablation.figures.gradients.similarity_steps import similarity_steps
 
 @cache
 def draw(made_up, name: str, figure: str) -> Figure:
-    """A figure of a study, drawn once for all tests: they look and change nothing."""
+    """A figure of a study, drawn once for all tests, which must not change it."""
     given = made_up(name)
     return title_page(given.study, given.tables["provenance"]) if figure == "title" else drawn_with(given, figure)
 
@@ -39,7 +39,7 @@ def drawn_with(given, figure: str, **columns) -> Figure:
 
 
 def tick_labels(figure: Figure, *, drawn: bool) -> set[int]:
-    """Identities of the labels of ticks that are drawn, or of those that wait outside their axis."""
+    """Ids of the labels of drawn ticks, or of ticks outside the range of their axis."""
     labels = set()
     for axes in figure.findobj(Axes):
         for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):

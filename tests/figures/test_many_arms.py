@@ -1,4 +1,4 @@
-"""Figures of a study with more arms than a figure can show: both ends, and the others as a distribution."""
+"""Figures of a study with more arms than a figure can show: the best and worst arms, and the others' distribution."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""What the figures of the training signal and of other weights show."""
+"""Contents of the figures of the training signal and of other weights."""
 
 from types import SimpleNamespace
 

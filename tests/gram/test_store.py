@@ -1,4 +1,4 @@
-"""Sample Gram matrices and projections survive their files, which stay small."""
+"""Sample Gram matrices and projections are the same after writing and reading, and their files stay small."""
 
 import numpy as np
 import pyarrow as pa

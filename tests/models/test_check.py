@@ -1,4 +1,4 @@
-"""What is refused as a model, and the words for it."""
+"""Folders that are refused as models, and the messages."""
 
 from __future__ import annotations
 

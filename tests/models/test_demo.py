@@ -1,4 +1,4 @@
-"""The demo model: a real folder that loads, stops, and comes out the same twice."""
+"""The demo model: a folder that loads, a model that ends its completions, and the same bytes in each process."""
 
 import os
 import re

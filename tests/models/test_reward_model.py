@@ -1,4 +1,4 @@
-"""A reward model's scores: those that TRL computes, whatever the batch, and of the end of long inputs."""
+"""A reward model's scores equal TRL's in batches of any size. Of long inputs, the end is scored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models against the digests of their record: what a flipped bit, a short file and a missing one are told as."""
+"""Models against the digests of their record: messages for a flipped bit, a short file and a missing file."""
 
 from __future__ import annotations
 

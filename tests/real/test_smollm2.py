@@ -1,4 +1,4 @@
-"""Real weights, where they have been made: `python tests/real/smollm2.py`."""
+"""Real weights. The tests run if `python tests/real/smollm2.py` has made them."""
 
 from __future__ import annotations
 

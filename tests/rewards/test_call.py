@@ -1,4 +1,4 @@
-"""A reward function is called as TRL calls it, and what it gives back is checked before anything is trained on it."""
+"""A reward function is called as TRL calls it, and its scores are checked before training uses them."""
 
 from types import SimpleNamespace
 

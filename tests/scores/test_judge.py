@@ -1,4 +1,4 @@
-"""A judge as a metric: stored answers are judged, and no answer twice."""
+"""A judge as a metric: stored answers are judged, and no answer is judged twice."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Demonstrations have the prompts that rollouts are sampled after, and end as rollouts end."""
+"""Demonstrations have the same prompts as rollouts, and end like rollouts."""
 
 import pytest
 

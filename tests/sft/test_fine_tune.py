@@ -1,4 +1,4 @@
-"""A supervised start learns, is a base model like a fetched one, and ends in the same bytes however it gets there."""
+"""A supervised start learns, is a base model like a fetched one, and has the same bytes after interruptions."""
 
 import json
 import os

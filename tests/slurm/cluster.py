@@ -277,7 +277,7 @@ class Cluster:
 
 
 def wait_until(what: str, is_so: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until something is so, which the error names where it does not come."""
+    """Wait until a condition holds. The error names the condition if it never does."""
     deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:
@@ -293,7 +293,7 @@ def _kill(processes: list[psutil.Process]) -> None:
 
 
 def is_dead(process: psutil.Process) -> bool:
-    """Whether a process has ended; one that nobody has waited for yet has."""
+    """Whether a process has ended. A zombie has ended."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -301,7 +301,7 @@ def is_dead(process: psutil.Process) -> bool:
 
 
 def _path() -> str:
-    """Where daemons lie, which are not on every user's path."""
+    """A search path with the folders of daemons, which are not on every user's path."""
     return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 
 

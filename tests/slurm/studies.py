@@ -148,7 +148,7 @@ class ClusterStudy:
         return status, self.told(log)
 
     def told(self, log: str = "start.log") -> str:
-        """What a start has printed by now."""
+        """Text that a start has printed until now."""
         return (self.folder / log).read_text()
 
     def train(self, **options: Any) -> tuple[int, str]:
@@ -214,7 +214,7 @@ class ClusterStudy:
         return {str(path.relative_to(self.results)): hashlib.sha256(path.read_bytes()).hexdigest() for path in shown}
 
     def end(self) -> None:
-        """End what is left of the starts."""
+        """End all remaining processes of the starts."""
         for process in self.started:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The test cluster does to a batch job what a real one does, and a training process in it sees the same of that."""
+"""The test cluster treats batch jobs as a real cluster does, and a training process in a job notices the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs know of their Slurm jobs, and what the analysis makes of it, on a real cluster."""
+"""Records of Slurm jobs in runs, and costs computed from them, on a real cluster."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What goes wrong on clusters, made to go wrong on a real one: each study ends in the files of an undisturbed one."""
+"""Faults of clusters, caused on a real cluster: each study ends in the files of an undisturbed study."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def attempts(study: ClusterStudy, arm: str) -> list[dict[str, Any]]:
 
 
 def assert_as_undisturbed(study: ClusterStudy, undisturbed: ClusterStudy) -> None:
-    """The same bytes, and each run's attempts begin where the one before had saved."""
+    """The bytes are the same, and each attempt of a run begins where the previous attempt had saved."""
     assert study.digests() == undisturbed.digests()
     for arm, record in study.records().items():
         assert record["attempts"][0]["from_step"] == 0, arm
@@ -139,7 +139,7 @@ def test_preemption(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Clu
 
 @pytest.mark.long
 def test_preemption_that_cancels(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
-    """Slurm does not start such a job again; the minute until that is believed is shortened here."""
+    """Slurm does not start such a job again. The test shortens the minute after which the executor believes this."""
     study.site["partition"] = "low_cancel"
     study.slow()
     start = study.start(*study.targets(), "--slurm-study-patience", "3")
@@ -233,7 +233,7 @@ def test_snakemake_killed_and_started_again_while_its_jobs_run(
 
 @pytest.mark.long
 def test_two_studies_on_one_cluster(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster, tmp_path: Path):
-    """Of one name, in two folders, with the same arms: only their folders tell their jobs apart."""
+    """The studies have the same name and arms. Only their folders distinguish their jobs."""
     other = study.beside(tmp_path / "other")
     other.site["bundle"] = study.site["bundle"]
     study.slow()

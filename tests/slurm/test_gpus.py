@@ -1,4 +1,4 @@
-"""GPUs of a real Slurm job, which runs take as they are given: numbers that say nothing outside of the job."""
+"""GPUs of a real Slurm job. Their numbers mean nothing outside the job, so that runs take them without a claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study of more jobs than a user may have, on a real cluster that keeps to its limits."""
+"""A study with more jobs than a user may have, on a real cluster that enforces its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run on two nodes, by DDP over gloo: the bytes of one node with two processes, whatever stops it on the way."""
+"""One run on two nodes, by DDP over gloo, has the bytes of one node with two processes, also after interruptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused before anything is submitted, by a real Slurm's word."""
+"""Requests that a real Slurm refuses are refused before anything is submitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that share a GPU in jobs of a real Slurm, which counts shards."""
+"""Runs that share a GPU, in jobs of a real Slurm that counts shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`snakemake status` of a study whose runs are at work and wait on a real cluster."""
+"""`snakemake status` of a study with running and waiting runs on a real cluster."""
 
 from __future__ import annotations
 

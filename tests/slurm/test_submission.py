@@ -1,4 +1,4 @@
-"""Submissions that do not go as they should, on a real cluster: nothing is submitted twice, and nothing left behind."""
+"""Submissions that fail, on a real cluster: nothing is submitted twice, and nothing is left behind."""
 
 from __future__ import annotations
 

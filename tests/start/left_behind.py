@@ -1,4 +1,4 @@
-"""Runs as training leaves them on disk: finished, stopped, killed, failed."""
+"""Made-up runs on disk, as training leaves them: finished, stopped, killed, failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TRL would refuse in a run is refused before the first job, and nothing else is."""
+"""Settings that TRL would refuse in a run are refused before the first job, and no others are."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`snakemake budget` without Snakemake: what is printed and written, and what is refused."""
+"""`snakemake budget` without Snakemake: its output, its file, and refused values."""
 
 import pytest
 import yaml

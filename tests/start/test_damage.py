@@ -1,4 +1,4 @@
-"""Damaged results of finished runs and evaluations: found by size, told in a line, and never found in whole ones."""
+"""Damaged results of finished runs and evaluations are found by size and reported in a line. Whole results pass."""
 
 import json
 import os
@@ -116,7 +116,7 @@ def test_of_a_record_without_sizes_what_is_there_is_compared(left, run, harm, fi
 
 
 def test_a_deleted_model_is_not_missed(left, run):
-    """Also where its answers are missing: a user who freed space must not pay for another training unasked."""
+    """Not even if its answers are missing: a user who freed space must not pay for another training unasked."""
     [dataset] = left.study.datasets
     answers = left.root / left.study.answers_folder / run.name
     for model, file in (("model", f"{dataset}.parquet"), ("model-step5", f"{dataset}.steps.parquet")):

@@ -1,4 +1,4 @@
-"""What differs between two specs, in the words of a config."""
+"""Differences between two specs, in the words of a config."""
 
 import pytest
 

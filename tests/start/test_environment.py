@@ -1,4 +1,4 @@
-"""Keys of a study by environment variables."""
+"""Keys of a study that environment variables set."""
 
 from copy import deepcopy
 

@@ -1,4 +1,4 @@
-"""Evaluations of the next start: how many, of what, and for how long, by the records of earlier ones."""
+"""Evaluations of the next start: their number, kinds and hours, from the records of earlier evaluations."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What counts as finished of a study, by what is on disk."""
+"""Which runs and evaluations of a study count as finished, from the files on disk."""
 
 import os
 

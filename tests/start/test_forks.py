@@ -1,4 +1,4 @@
-"""Commands in forks do what the same commands do by themselves, and share nothing but imports."""
+"""Commands in forks do the same as in separate processes, and share only imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command lines of Snakemake: paths are words of them, whatever stands in a path, and a target is not a config file."""
+"""Command lines of Snakemake: any path stays a single word, and a target is not a config file."""
 
 from __future__ import annotations
 

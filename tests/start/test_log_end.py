@@ -1,4 +1,4 @@
-"""The end of a log: written by a command itself, by Python, by several processes, or by nobody."""
+"""The end of a log, written by a command itself, by Python or by several processes, or missing."""
 
 import os
 import subprocess

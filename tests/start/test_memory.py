@@ -1,4 +1,4 @@
-"""The estimate of GPU memory, against public numbers, what real steps on a CPU hold, and the table in the docs."""
+"""The estimate of GPU memory, against public numbers, the memory of real steps on a CPU, and the table in the docs."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def measured_step(run: Run, folder: Path, *launcher: str, **environment: str) ->
 
 
 def assert_as_estimated(run: Run, found: dict[str, int]) -> None:
-    """To the byte, but for what a slice is filled up with to an even length."""
+    """Equal to the byte, except for the padding of slices to an even length."""
     terms = {
         "weights": memory_terms.weights,
         "master weights": memory_terms.master_weights,

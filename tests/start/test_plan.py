@@ -1,4 +1,4 @@
-"""The plan: which runs train, why in words, and what it will cost, from runs on disk."""
+"""The plan: which runs will train, the reasons in words, and the hours, from runs on disk."""
 
 import copy
 import json
@@ -279,7 +279,7 @@ def test_seeds_in_a_row(numbers, text):
 
 
 def test_the_folder_of_an_arm_under_its_own_name_comes_first(config, tmp_path):
-    """Also where another one of the same key is there: a job on another machine comes to the same."""
+    """A folder of another arm with the same key does not matter: a job on another machine chooses the same folder."""
     study = resolve(config, "s", tmp_path)
     key = study.keys["a"]
     runs = tmp_path / study.config.root / "runs"

@@ -1,4 +1,4 @@
-"""`snakemake power` without Snakemake: values that are refused, and what is printed and written."""
+"""`snakemake power` without Snakemake: refused values, its output, and its file."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""What a study does not need: found by name, and deleted without touching anything else."""
+"""Files that a study does not need are found by name, and deleted without touching anything else."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def write(path, text="x"):
 
 
 def write_study(study):
-    """The files of a finished study: those that it needs."""
+    """Write the files of a finished study, only those that it needs."""
     root = study.root / study.config.root
     write(root / "study.json", json.dumps({"name": study.config.name}))
     write(root / "figures" / "all.pdf")
@@ -243,7 +243,7 @@ def test_a_preview_goes_and_what_it_links_to_stays(config, tmp_path, root):
 
 @pytest.mark.parametrize("calls", range(1, 20))
 def test_a_half_that_is_left_does_not_look_whole_and_goes_the_next_time(config, tmp_path, root, monkeypatch, calls):
-    """Killed before the n-th removal: no folder has a record and lacks what the record is of."""
+    """Pruning is killed before the n-th removal: no folder keeps a record whose files are gone."""
     config["arms"]["arms"].pop("b")
     config["model"]["seed"] = 7
     study = resolve(config, "s", tmp_path)

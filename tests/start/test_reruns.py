@@ -1,4 +1,4 @@
-"""What Snakemake asks for each job of a study: params and inputs of a training job."""
+"""The params and inputs that Snakemake asks for: those of training jobs and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claiming a results folder: by one Snakemake at a time, and only where it can write."""
+"""Claiming a results folder: one Snakemake at a time, and only if it can write there."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_two_cannot_work_in_one_folder(tmp_path):
 
 
 def test_a_plan_made_before_another_one_ended_is_refused(tmp_path):
-    """What that one made is not in the plan: it would be deleted and made again."""
+    """The plan does not know the files of the study that ended: they would be deleted and made again."""
     early = ResultsFolder(tmp_path)
     subprocess.run(claiming(tmp_path), check=True)
     with pytest.raises(StudyError, match="another Snakemake worked there while this one planned its jobs"):

@@ -1,4 +1,4 @@
-"""GPU memory of reward models: in the plan by name, and against what scoring on a CPU holds."""
+"""GPU memory of reward models: named in the plan, and compared with the memory of scoring on a CPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .test_memory import QWEN, QWEN_CONFIG
 
 @pytest.fixture
 def study(config, tmp_path):
-    """A study on GPUs, whose arm b is scored by a local reward model, and by one of the hub."""
+    """A study on GPUs whose arm b is scored by a local reward model and by one from the hub."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text(json.dumps(QWEN_CONFIG))
     save_reward_model(tmp_path / "rm", hidden_size=64, intermediate_size=128)

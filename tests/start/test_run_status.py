@@ -1,4 +1,4 @@
-"""Where one run is, told from what lies on disk, who holds its lock, and what Slurm lists."""
+"""The state of one run, from its files, the holder of its lock, and Slurm's list of jobs."""
 
 import errno
 import fcntl

@@ -1,4 +1,4 @@
-"""`mixed_provenance: refuse` at the start: what the tables would refuse is refused before the first job."""
+"""`mixed_provenance: refuse`: what the tables would refuse is refused at the start, before the first job."""
 
 from __future__ import annotations
 

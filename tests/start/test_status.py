@@ -1,4 +1,4 @@
-"""Where a study is: asked of folders, and while a real one is trained."""
+"""The state of a study: from made-up folders, and while a real study is trained."""
 
 import os
 import re
@@ -117,7 +117,7 @@ def test_nothing_is_written(left):
 
 
 def commands_in(folder: Path, monkeypatch, **scripts: str) -> None:
-    """Let these shell scripts be all commands that are found."""
+    """Put these shell scripts on PATH, as the only commands."""
     folder.mkdir()
     for name, script in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{script}\n")
@@ -167,7 +167,7 @@ class Small:
         return result.stdout
 
     def status_with(self, expected: str, process: subprocess.Popen) -> str:
-        """Ask again until the answer has it, while Snakemake runs."""
+        """Ask again until the answer has the text, while Snakemake runs."""
         while process.poll() is None:
             text = self.status()
             if re.search(expected, text):
@@ -177,7 +177,7 @@ class Small:
 
     @contextmanager
     def running(self):
-        """Snakemake while it trains and evaluates; killed in the end, should it still be there."""
+        """Snakemake while it trains and evaluates. It is killed in the end if it still runs."""
         with (self.folder / "snakemake.log").open("w") as log:
             process = subprocess.Popen(
                 self.command("--until", "evaluate", "evaluate_base"),

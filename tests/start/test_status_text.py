@@ -1,4 +1,4 @@
-"""Where a study is, as it is printed."""
+"""The printed state of a study."""
 
 import time
 
@@ -43,7 +43,7 @@ def text_of(left, *jobs):
 
 
 def rows_of(text):
-    """What is told of each run, by its name."""
+    """The status row of each run, by the run's name."""
     return {line.split()[0]: " ".join(line.split()[1:]) for line in text.splitlines()[2:] if "/seed" in line[:30]}
 
 

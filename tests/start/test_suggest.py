@@ -1,4 +1,4 @@
-"""`snakemake suggest`: what it says for tables of known surfaces."""
+"""`snakemake suggest`: its output for tables of known surfaces."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""TRL's check of the settings: what has passed is remembered, what is refused or new is not."""
+"""TRL's check of the settings: settings that passed are remembered; refused and new settings are checked."""
 
 import subprocess
 import tomllib

@@ -1,4 +1,4 @@
-"""Every recorded file read again: damage of any kind is found, and whole results pass."""
+"""`snakemake verify` reads every recorded file: it finds damage of any kind, and whole results pass."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Keys of the shipped configs, and the fields of all specs, beside what `pinned_keys.json` holds of them.
+"""Keys of the shipped configs and fields of all specs, to compare with those in `pinned_keys.json`.
 
     python tests/study/pinned_keys.py
 
@@ -26,7 +26,7 @@ FILE = Path(__file__).with_name("pinned_keys.json")
 
 
 def config_of(path: Path, root: Path) -> dict[str, Any]:
-    """A shipped config with one GPU for `auto`; stand-ins are made of a model and data that it has outside `root`."""
+    """A shipped config with one GPU for `auto`. Stand-ins replace a model and data outside `root`."""
     config: dict[str, Any] = yaml.safe_load(path.read_text())
     if config.get("launch", {}).get("gpus") == "auto":
         config["launch"]["gpus"] = 1
@@ -66,7 +66,7 @@ def keys_of(study: Study) -> dict[str, Any]:
 
 
 def fields() -> dict[str, dict[str, Any]]:
-    """Fields of each part of a spec: `always` written ones, and the `defaults` of those that are left out."""
+    """Fields of each part of a spec: those that are `always` written, and the `defaults` of the others."""
     found: dict[str, dict[str, Any]] = {}
     for module in (spec_parts, run_spec):
         for name, kind in vars(module).items():

@@ -1,4 +1,4 @@
-"""The claims of a config: defaults, mistakes, and since when each is declared."""
+"""The claims of a config: defaults, mistakes, and the time of each declaration."""
 
 import json
 import re
@@ -94,7 +94,7 @@ def test_no_key_of_a_run_or_an_evaluation_depends_on_claims(config):
 
 @pytest.fixture
 def start(config, tmp_path):
-    """Start the study with these claims: the record in `study.json`, and what the start tells of claims."""
+    """Start the study with these claims. Returns the record in `study.json` and the start's lines on claims."""
 
     def start(**made):
         config["claims"] = made

@@ -1,4 +1,4 @@
-"""The code digest sees every change in the import closure, and no change of words."""
+"""The code digest changes with every change in the import closure, and with no change of comments or messages."""
 
 import ast
 from pathlib import Path
@@ -115,7 +115,7 @@ def write_tree(module: str, tree: ast.Module, root: Path, ending: str = "") -> N
 
 
 def test_a_change_in_any_function_that_decides_numbers_is_seen(tmp_path):
-    """The n-th function of every module that has so many, for each n."""
+    """For each n, the n-th function of every module with at least n functions changes."""
     before, trees = training_modules(component_names()), trees_of_training()
     changed = 0
     for number in range(max(len(functions_of(tree)) for tree in trees.values())):
@@ -193,7 +193,7 @@ def test_each_class_says_what_showed_it_and_no_digest_is_in_two():
 
 
 def test_digests_on_disk_are_of_the_same_texts_and_whole(tmp_path):
-    """After an edit of a file, damage to the kept digests, or none of them there, the digest is worked out again."""
+    """The digest is computed again after an edit of a file, damage to the kept digests, or their loss."""
     file, module = tmp_path / "digests.json", tmp_path / "module.py"
     module.write_text("x = 1\n")
 

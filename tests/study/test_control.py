@@ -1,4 +1,4 @@
-"""A control, and components that only some arms score: other arms' keys and code stay."""
+"""A control, and components that only some arms score, leave the keys and the code of other arms unchanged."""
 
 import json
 from pathlib import Path

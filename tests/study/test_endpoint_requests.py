@@ -1,4 +1,4 @@
-"""Warnings of requests: of components in runs that are not trained on them, and of metrics about all answers."""
+"""Warnings of requests: by components in runs that are not trained on them, and by metrics about all answers."""
 
 import json
 

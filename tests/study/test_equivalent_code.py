@@ -1,4 +1,4 @@
-"""Code whose digests are declared equivalent still makes the bytes that the class was declared for."""
+"""Code whose digest is declared equivalent still makes the bytes of its class."""
 
 import hashlib
 import json

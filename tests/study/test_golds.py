@@ -1,4 +1,4 @@
-"""Which data need answers and further columns: from the config alone, before any job."""
+"""Which data need answers and further columns, decided from the config before any job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heartbeat of a run: what is written is read, and an attempt begins with no facts."""
+"""The heartbeat of a run: a written heartbeat can be read, and a new attempt begins without facts."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The record of looks: which seeds follow from it, and what becomes of it where the config changes."""
+"""The record of looks: the seeds that follow from it, and the record after changes of the config."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Metrics of a study's own: what a config may say of them, and which files they make."""
+"""A study's own metrics: allowed settings, and the files that they make."""
 
 from pathlib import Path
 

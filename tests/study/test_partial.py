@@ -1,4 +1,4 @@
-"""A part of a study: what stays of its description, and what the user is told is missing."""
+"""A part of a study: its description, and the message on what is missing."""
 
 import pytest
 

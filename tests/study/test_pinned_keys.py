@@ -1,4 +1,4 @@
-"""Keys are an interface: by them a user's finished runs, answers, data and models are found again."""
+"""Keys are an interface: the workflow finds a user's finished runs, answers, data and models by their keys."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The primary question: its defaults and mistakes, and since when it is declared."""
+"""The primary question: its defaults, mistakes, and the time of its declaration."""
 
 import json
 import re
@@ -122,7 +122,7 @@ def test_no_key_of_a_run_or_an_evaluation_depends_on_the_question(config):
 
 @pytest.fixture
 def start(config, tmp_path):
-    """Start the study with changes of its config: what `study.json` then declares, and what the start tells."""
+    """Start the study with changes of its config. Returns the declaration in `study.json` and the start's lines."""
 
     def start(trains: bool = True, **changes):
         for path, value in changes.items():

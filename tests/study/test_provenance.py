@@ -1,4 +1,4 @@
-"""Codes of runs that different components score are comparable."""
+"""The digests of runs that are scored by different components can be compared."""
 
 from reward_ablation.study.core_digest import training_digest, training_modules
 from reward_ablation.study.provenance import Trained, comparable_codes

@@ -1,4 +1,4 @@
-"""From a config to runs: keys that follow content."""
+"""From a config to runs: keys depend on content."""
 
 import json
 from pathlib import Path
@@ -230,7 +230,7 @@ def test_the_folder_of_another_study_is_not_written_to(config, tmp_path):
 
 
 def test_files_are_keyed_by_what_decides_their_content(config):
-    """So that losing Snakemake's records mixes up no model, data or answers of two configs."""
+    """Else two configs could mix up models, data or answers after a loss of Snakemake's records."""
 
     def files(config):
         study = resolve(config, "study.yaml", Path())
@@ -251,7 +251,7 @@ def test_files_are_keyed_by_what_decides_their_content(config):
 
 
 def test_trls_backward_pass_makes_other_runs_and_the_default_leaves_keys_alone(config):
-    """A key without the setting is the key from before there was the setting."""
+    """Without the setting, the key is the same as before the setting existed."""
     sections = ({}, {"backward": "by_completion"}, {"every": "off"}, {"backward": "trl"})
     studies = [resolve(changed(config, "gradients", section), "study.yaml", Path()) for section in sections]
     assert studies[0].keys == studies[1].keys

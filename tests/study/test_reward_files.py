@@ -1,4 +1,4 @@
-"""A user's reward file counts with all that it imports, and this package by the code that decides results."""
+"""The key of a user's reward file covers the file, its imports, and this package's code that decides results."""
 
 import pytest
 

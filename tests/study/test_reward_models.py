@@ -1,4 +1,4 @@
-"""A reward model counts by its commit or content, and only in the runs or by the metrics that it scores."""
+"""A reward model enters keys by its commit or content, and only the keys of runs or metrics that it scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IN_A_JOB = SimpleNamespace(is_main_process=False)
 
 @pytest.fixture
 def local(config, tmp_path):
-    """A study in whose arm b a local model is a component, and in whose arm a it is none."""
+    """A study with a local model as a component of arm b, but not of arm a."""
     (tmp_path / "models" / "rm").mkdir(parents=True)
     (tmp_path / "models" / "rm" / "config.json").write_text("{}")
     (tmp_path / "models" / "rm" / "model.safetensors").write_bytes(b"weights")

@@ -1,6 +1,6 @@
-"""Edits of the source, and what a start makes again after each, by the digests that the rules carry.
+"""Edits of the source, and the jobs that a start repeats after each edit, by the digests of the rules.
 
-The messages of errors never count. What surrounds the core never trains, generates or prepares anything again.
+Messages of errors never count. Edits of code around the core never train, generate or prepare anything again.
 """
 
 import ast

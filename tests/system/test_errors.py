@@ -1,4 +1,4 @@
-"""What a file system refuses is told in one line, by every library that the stages write with."""
+"""Refusals of a file system are one line, in every library that the stages write with."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_folder_without_permission_is_told(tmp_path, write):
 
 @pytest.mark.parametrize("number", REMEDIES)
 def test_behind_another_error_it_is_found(number):
-    """A quota cannot be set up everywhere; the number is all that differs."""
+    """A quota cannot be set up on every machine. The test changes the error number only."""
     wrapped = RuntimeError("saving failed")
     wrapped.__cause__ = OSError(number, os.strerror(number), "weights")
     common = number in (errno.EACCES, errno.EPERM)

@@ -1,4 +1,4 @@
-"""Which errors may pass by themselves, and which exit statuses say so."""
+"""Which errors may pass by themselves, and the exit statuses for them."""
 
 import errno
 import signal

@@ -1,4 +1,4 @@
-"""Files that get a second name."""
+"""Files with a second name (links)."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Who shares which GPU with whom: real processes and real locks on a machine whose nvidia-smi is a stand-in."""
+"""Which processes share a GPU: real processes and real locks on a machine whose nvidia-smi is a stand-in."""
 
 from __future__ import annotations
 

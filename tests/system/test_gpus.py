@@ -1,4 +1,4 @@
-"""Who gets which GPU: real processes and real locks on a machine whose nvidia-smi is a stand-in (`stand_in_gpus`)."""
+"""Which process gets which GPU: real processes and locks, with a stand-in for nvidia-smi (`stand_in_gpus`)."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_a_part_of_a_gpu_is_passed_on_as_it_is(machine):
 
 
 def test_a_slurm_job_takes_what_it_was_given_without_a_claim(machine):
-    """Its number 0 may be any GPU of the node, and another one than the 0 of the next job."""
+    """GPU number 0 of a job may be any GPU of the node, and differ from number 0 of the next job."""
     here = machine(2)
     with claimant(here) as (_, names):
         assert names == "0"

@@ -1,4 +1,4 @@
-"""Locks between real processes, which die in the ways that processes do."""
+"""Locks between real processes, which end in different ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A warm-started model of demo size, its problems, and runs on them in seconds."""
+"""A warm-started model of demo size, its problems, and runs of a few seconds."""
 
 from __future__ import annotations
 

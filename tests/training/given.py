@@ -1,4 +1,4 @@
-"""Runs on given completions, in this process or in several: what they train on is the same, and so is what comes out.
+"""Runs on given completions, in this process or in several. They train on the same data and must have the same result.
 
 torchrun --nproc-per-node 2 tests/training/given.py JOBS.json
 """

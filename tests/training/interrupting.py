@@ -1,4 +1,4 @@
-"""Ways to end a run before its time, and what its files must be all the same."""
+"""Ways to interrupt a run, and digests of its files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SignalIn(TrainerCallback):
 
 
 def digests(run: Path) -> dict[str, str]:
-    """Digests of all outputs of a run, as they are now; `run.json` tells the time and is left out."""
+    """Current digests of all outputs of a run, without `run.json`, which contains times."""
     record = json.loads((run / "run.json").read_text())
     found = {name: sha256(run / name) for name in record["files"]}
     assert found == record["files"]
@@ -63,9 +63,10 @@ FILE_OPERATIONS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os
 
 
 def killed_at(operation: int, folder: Path, work: Callable[[], None]) -> bool:
-    """Do some work in a child process that dies at its n-th file operation below a folder; False where it got through.
+    """Do some work in a child process that is killed at its n-th file operation below a folder.
 
-    It dies by SIGKILL, just before the operation. Files that are opened only to be read do not count.
+    SIGKILL ends the child just before the operation. Files that are opened only for reading do not count. Returns False
+    if the work ended before.
     """
     child = os.fork()
     if child == 0:

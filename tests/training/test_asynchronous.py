@@ -1,4 +1,4 @@
-"""A run on a user's asynchronous function equals the run on the plain function with the same scores."""
+"""A run with a user's asynchronous function equals a run with a plain function of the same scores."""
 
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.files import sha256

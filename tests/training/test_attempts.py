@@ -1,4 +1,4 @@
-"""The record of each attempt: what it trained, and for how long."""
+"""The record of each attempt: the steps that it trained, and its time."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""A run whose components use further columns: lists, objects and numbers, as they are in the user's file."""
+"""A run whose components use further columns gets lists, objects and numbers as they are in the user's file."""
 
 import json
 

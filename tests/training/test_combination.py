@@ -1,4 +1,4 @@
-"""Runs whose components are combined by a method that is not TRL's."""
+"""Runs with a method of combination that TRL does not have."""
 
 import json
 

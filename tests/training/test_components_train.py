@@ -1,4 +1,4 @@
-"""A run on components that shape length, repetition and form: their scores are what they say, and they train."""
+"""A run with components of length, repetition and form: the scores are right, and the run trains on them."""
 
 import pandas as pd
 import pytest

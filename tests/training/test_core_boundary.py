@@ -1,4 +1,4 @@
-"""What decides the numbers of a run imports nothing of what surrounds it: its digest would not see that."""
+"""The code that decides a run's numbers imports nothing of the surrounding code, which its digest does not cover."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is damaged while a run is interrupted is noticed, named and set aside, and the result is the same."""
+"""Files that are damaged while a run is interrupted are noticed, named and set aside, and the result is the same."""
 
 import json
 import shutil

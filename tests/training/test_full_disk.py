@@ -1,4 +1,4 @@
-"""A disk that gets full at any point of a run: one line, and once there is space the result is the same."""
+"""A disk that gets full at any point of a run: one line, and with space again, the result is the same."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The training command on a machine whose GPUs are a stand-in (`stand_in_gpus`): it gets them, and there it ends."""
+"""The training command on a machine with stand-in GPUs (`stand_in_gpus`): it gets its GPUs, and then ends."""
 
 import os
 import subprocess

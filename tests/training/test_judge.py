@@ -1,4 +1,4 @@
-"""A run with a judge: its requests are counted, and its answers are kept for every run of the study."""
+"""A run with a judge: requests are counted, and answers are kept for all runs of the study."""
 
 import json
 import shutil

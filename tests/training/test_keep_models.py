@@ -1,4 +1,4 @@
-"""Models that are kept on the way: what a run of so many steps would have ended with, whatever interrupts it."""
+"""Kept models equal the final model of a run with so many steps, also after interruptions."""
 
 import json
 

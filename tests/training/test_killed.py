@@ -1,4 +1,4 @@
-"""A power cut between any two file operations, by a kill there: the next start ends in the same bytes."""
+"""A kill between any two file operations, as in a power cut: the next start ends in the same bytes."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""The processes of a run: as many as its spec says, stopped together, and none left behind."""
+"""The processes of a run: as many as its spec says. They stop together, and none is left behind."""
 
 import inspect
 import os

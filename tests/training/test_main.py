@@ -1,4 +1,4 @@
-"""The training command itself: whom it waits for, and by which code it trains."""
+"""The training command: it waits for the holder of its lock, and trains with the planned code only."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from .conftest import spec_with
 
 @pytest.fixture
 def command(demo_model, problems, tmp_path):
-    """The command that trains a run in `tmp_path / "run"`, by code that is not there."""
+    """The command that trains a run in `tmp_path / "run"`, with the digest of other code."""
     command = [sys.executable, "-m", "reward_ablation.training", "--spec", canonical(spec_with()), "--code", "0" * 16]
     return [*command, "--model", str(demo_model), "--problems", str(problems), "--run-dir", str(tmp_path / "run")]
 

@@ -1,4 +1,4 @@
-"""What a method would have done, against runs that were trained with it."""
+"""Predicted steps of a method, against runs that were trained with the method."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Placed advantages in training: gradients against losses written out by hand, and all that must stay as it was."""
+"""Placed advantages in training: gradients against losses written out by hand, and things that must not change."""
 
 import json
 
@@ -195,7 +195,7 @@ def test_the_gram_matrix_is_that_of_the_placed_advantages(placed_run, demo_model
 
 
 def test_a_step_on_earlier_rollouts_has_their_placement(train):
-    """Where nothing is learnt, the second pass over the same rollouts measures what the first one did."""
+    """With a learning rate of zero, the second pass over the same rollouts measures the same as the first."""
     training = {"num_iterations": 2, "max_steps": 2, "learning_rate": 0.0, "gradient_accumulation_steps": 2}
     run = train("run", components=placed_components(), training={**training, "per_device_train_batch_size": 4})
     dots = pd.read_parquet(run / "gradients.parquet").set_index(["step", "layer", "component_a", "component_b"])["dot"]
@@ -228,7 +228,7 @@ def test_all_tokens_by_token_is_all_tokens_by_completion(train):
 @pytest.mark.parametrize("others", ["all_tokens", "last_token"])
 @pytest.mark.parametrize("tracked", ["last_token", "answer_span"])
 def test_a_tracked_component_changes_nothing_wherever_it_is_placed(train, others, tracked):
-    """Not in training whose advantages are per completion, nor in training whose are per token."""
+    """This holds for training with advantages per completion and per token."""
     weights = {"correctness": 1, "format": 0.5, "length": 0}
     components = {**placed_components(), "format": {**FORMAT, "placement": others}}
     components["correctness"] = component("hash", "all_tokens")

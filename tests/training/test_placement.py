@@ -1,4 +1,4 @@
-"""Where an answer stands, in characters and in tokens, and what an advantage is multiplied by there."""
+"""The place of an answer in characters and in tokens, and the weights of advantages there."""
 
 import pytest
 import torch

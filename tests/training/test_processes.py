@@ -1,4 +1,4 @@
-"""Two processes share a run: every rollout is logged once, and gradients are those of one process."""
+"""Two processes share a run: every rollout is logged once, and gradients equal those of one process."""
 
 import os
 import subprocess

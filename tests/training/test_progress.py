@@ -1,4 +1,4 @@
-"""Where training is: a line a step in the log, and the run's heartbeat."""
+"""Progress of training: one line per step in the log, and the run's heartbeat."""
 
 from types import SimpleNamespace
 

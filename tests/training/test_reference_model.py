@@ -1,4 +1,4 @@
-"""The KL term: against the model that a run starts from, and with a gradient."""
+"""The KL term compares with the model that a run starts from, and has a gradient."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A run with a reward model: tracked, it changes nothing; trained on, its scores are the model's and move the run."""
+"""A run with a reward model: a tracked model changes nothing, and the scores of a trained one move the run."""
 
 from __future__ import annotations
 

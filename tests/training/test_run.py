@@ -1,4 +1,4 @@
-"""Whole runs of a few steps: what tracking must not change, what repeats, what resumes."""
+"""Whole runs of a few steps: tracking changes nothing, runs repeat, and runs resume."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""PPO with one rollout a prompt, whole runs: the weighted score is the advantage, and all else is as with groups."""
+"""Whole runs of PPO with one rollout per prompt: the weighted score is the advantage, all else is as with groups."""
 
 import pandas as pd
 import pytest

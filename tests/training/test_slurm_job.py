@@ -1,4 +1,4 @@
-"""What a process knows of its Slurm job, by environments of batch steps of Slurm 22.05; tests/slurm has real ones."""
+"""Facts of a Slurm job from environments of batch steps of Slurm 22.05. tests/slurm has real jobs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Weights & Biases by its real package, offline: what a run is called there, and that an interrupted one goes on."""
+"""Weights & Biases by its real package, offline: the names of runs there, and the continuation of interrupted runs."""
 
 from __future__ import annotations
 

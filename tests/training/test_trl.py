@@ -1,4 +1,4 @@
-"""The private parts of TRL that the trainers and `lm_head.py` use: when one changes, this says which."""
+"""The private parts of TRL that the trainers and `lm_head.py` use: if one changes, a test names it."""
 
 import inspect
 import re

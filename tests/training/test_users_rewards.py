@@ -1,4 +1,4 @@
-"""Runs on a user's own reward functions: called as TRL calls them, None is legal, and anything else is one line."""
+"""Runs with a user's reward functions: they are called as TRL calls them, None is legal, and mistakes are one line."""
 
 import pandas as pd
 import pytest

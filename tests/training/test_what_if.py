@@ -1,4 +1,4 @@
-"""What the stored Gram matrices say of other weights, against training with those weights."""
+"""Predictions for other weights from stored Gram matrices, against training with those weights."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""DeepSpeed's ZeRO in two processes: gradients, or weights too, are in slices, and what is measured is as in one."""
+"""DeepSpeed's ZeRO in two processes: gradients or weights are in slices, measurements equal those of one process."""
 
 import json
 import sys

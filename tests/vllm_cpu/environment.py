@@ -1,4 +1,4 @@
-"""What a process needs to have vLLM on a CPU."""
+"""Environment of a process that runs vLLM on a CPU."""
 
 from __future__ import annotations
 

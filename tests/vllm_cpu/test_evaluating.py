@@ -1,4 +1,4 @@
-"""Evaluation by vLLM, on a CPU: the greedy answers are transformers' own, and each sample has its own stream."""
+"""Evaluation by vLLM, on a CPU: greedy answers equal those of transformers, each sample has its own stream."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The component judge against vLLM's own server on a CPU, whose guided decoding holds a tiny model to the schema."""
+"""The component judge against vLLM's own server on a CPU, whose guided decoding keeps a tiny model to the schema."""
 
 import os
 import socket

@@ -92,12 +92,12 @@ def wait_for(text: str, log: Path, process: subprocess.Popen) -> None:
 
 
 def family(process: subprocess.Popen) -> list[psutil.Process]:
-    """All that the command has started, and what those have."""
+    """All descendants of the command's process."""
     return psutil.Process(process.pid).children(recursive=True)
 
 
 def servers(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that are vLLM's server."""
+    """Descendants that are vLLM's server."""
     found = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -111,7 +111,7 @@ def rollouts(run: Path) -> pd.DataFrame:
 
 
 def assert_synchronised(run: Path) -> None:
-    """At each step vLLM sampled by the weights that were trained, of which each step made others."""
+    """At each step vLLM sampled with the current weights of training, which change at each step."""
     metrics = pd.read_parquet(run / "metrics.parquet")
     assert len(metrics) == STEPS
     assert (metrics["grad_norm"] > 0).all()
@@ -234,7 +234,7 @@ def test_a_server_that_is_killed_ends_the_run_which_goes_on_and_is_as_a_colocate
 
 
 def assert_nobody_else_is_let_in(server: psutil.Process) -> None:
-    """Requests without the run's key are refused, those that take weights and vLLM's own for development among them."""
+    """Requests without the run's key are refused, also those that take weights and vLLM's own for development."""
     command = server.cmdline()
     address = f"http://127.0.0.1:{command[command.index('--port') + 1]}"
     assert requests.get(f"{address}/health").status_code == 200

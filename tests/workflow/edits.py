@@ -1,4 +1,4 @@
-"""A tiny study with code of its own, to be edited: what `snakemake plan` says, and what Snakemake really trains."""
+"""A tiny study with its own code, for tests that edit it and see what `snakemake plan` says and what is trained."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Bench:
 
     @classmethod
     def new(cls, place: Path) -> Bench:
-        """One that has not been started."""
+        """A study that has not been started."""
         bench = cls(place / "study", copy_of_the_code(place / "code"), EDITED)
         bench.folder.mkdir(parents=True)
         (bench.folder / "my_rewards.py").write_text(REWARDS)
@@ -178,7 +178,7 @@ class Bench:
 
     @contextmanager
     def without_records(self) -> Iterator[None]:
-        """Snakemake's own records are gone, and come back."""
+        """Inside this context, Snakemake's own records are away."""
         records = self.folder / ".snakemake"
         kept = records.rename(self.folder / "kept_records")
         yield
@@ -195,7 +195,7 @@ class Bench:
         return {name for name in after if after[name] != before.get(name)}
 
     def models(self) -> dict[str, tuple[int, int]]:
-        """The very file of each run's model: a run that was trained again has another one, were it the same bytes."""
+        """The identity of each run's model file. Another training makes another file, even with the same bytes."""
         files = sorted(self.results.glob("runs/*/*/model/model.safetensors"))
         states = {str(file.parents[1].relative_to(self.results / "runs")): file.stat() for file in files}
         return {name: (state.st_ino, state.st_mtime_ns) for name, state in states.items()}

@@ -1,7 +1,7 @@
-"""Start Snakemake in a fork of a process that has imported what takes long to import.
+"""Start Snakemake in a fork of a process that has already imported the slow packages.
 
-Nothing of Snakemake and of this repository is imported before the fork: what is started reads the library from the
-folder given. Snakemake cannot be, as it imports the executor that is a part of this repository.
+Nothing of this repository is imported before the fork, because the fork reads the library from the given folder. Nor is
+Snakemake, which imports this repository's executor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A control beside a finished study: it alone is trained, and every table and figure bears it."""
+"""A control beside a finished study: only the control is trained, and every table and figure works with it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""A table of edits, and what each of them trains: the real DAG, a model of demo size, one step a run.
+"""A table of edits, and the runs that each edit trains: the real DAG, a model of demo size, one step per run.
 
-A row that trains is asked of a dry run with Snakemake's own records and of `snakemake plan` without. A row that trains
-nothing is asked of `snakemake plan` and really started. Really trained are a weight and code of the library, by tests
-of their own; in `make test-all` also one row of each kind: a weight, an arm, code, a user's code, data.
+An edit that trains is checked by a dry run with Snakemake's records and by `snakemake plan` without them. An edit that
+trains nothing is checked by `snakemake plan` and by a real start. Edits of a weight and of the library's code are
+really trained, in tests of their own. `make test-all` also trains one edit of each kind: weight, arm, code, a user's
+code, data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One job evaluates a run on all sets: what is there stays, also where a set is added or taken out, or a job fails."""
+"""One job evaluates a run on all sets: existing answers stay, also if a set is added or removed, or a job fails."""
 
 import copy
 import json

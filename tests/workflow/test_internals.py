@@ -1,4 +1,4 @@
-"""The parts of Snakemake that the workflow uses and that no documentation promises: told by name when they are gone."""
+"""The undocumented parts of Snakemake that the workflow uses: if one is gone, a test names it."""
 
 from __future__ import annotations
 

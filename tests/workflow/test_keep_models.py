@@ -1,4 +1,4 @@
-"""A study that keeps models on the way: each is evaluated, and evaluated again where that is asked for otherwise."""
+"""A study that keeps models: each is evaluated, and evaluated again if the settings of evaluation change."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the training command of each layout is told, and what its job asks for, by a dry run."""
+"""Options of the training command and resources of the job, for each layout, from a dry run."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Runs side by side where nvidia-smi, a stand-in (`stand_in_gpus`), lists several GPUs: there are none here."""
+"""Runs side by side on a machine without GPUs, whose nvidia-smi is a stand-in that lists several (`stand_in_gpus`)."""
 
 from __future__ import annotations
 

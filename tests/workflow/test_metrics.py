@@ -1,4 +1,4 @@
-"""A study that is judged by metrics of its own, on finished runs: nothing is trained again."""
+"""A study with metrics of its own on finished runs: nothing is trained again."""
 
 import json
 import re

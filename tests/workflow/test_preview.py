@@ -1,4 +1,4 @@
-"""`snakemake preview` of a study that goes on: it shows what is finished and changes nothing."""
+"""`snakemake preview` of a running study: it shows finished results and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stops a study before its first job, by no fault of the config: another Snakemake, and folders that refuse."""
+"""Causes outside the config that stop a study before its first job: another Snakemake, and folders that refuse."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def browser(running, report):
 
 
 def wait_for(browser: Browser, script: str, *arguments: str):
-    """What a script returns, as soon as that is something."""
+    """Wait until a script returns a value, and return the value."""
     end = time.monotonic() + 60
     while not (found := browser.run(script, *arguments)) and time.monotonic() < end:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""How often a run is trained that fails: once where its error stays, again where the error may pass."""
+"""Attempts of a failing run: one if its error is permanent, another if the error may pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reward model in the real DAG: fetched once, before the runs that it scores, and by no other run."""
+"""A reward model in the real DAG: fetched once, before the runs that it scores, and never for other runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervised start in the real DAG: what it is made of counts, and nothing else."""
+"""The supervised start in the real DAG: only the inputs of the start make it again."""
 
 from __future__ import annotations
 

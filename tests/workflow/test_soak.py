@@ -1,4 +1,4 @@
-"""A short form of the soak: a real study, interrupted at random, ends in the files of a quiet one."""
+"""A short form of the soak: a real study, interrupted at random, ends in the files of an undisturbed one."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""The real DAG on a tiny config: everything comes out, twice the same, and a change runs what it changes."""
+"""The real DAG on a tiny config: all files are made, studies repeat, and a change runs only what depends on it."""
 
 from __future__ import annotations
 

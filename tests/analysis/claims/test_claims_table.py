@@ -1,4 +1,4 @@
-"""The table of claims and its page, on made-up studies with effects that are known."""
+"""The table of claims and its page, on made-up studies with known effects."""
 
 import re
 

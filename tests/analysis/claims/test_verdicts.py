@@ -1,4 +1,4 @@
-"""When a claim is supported, contradicted or undecided, by numbers written out."""
+"""When a claim is supported, contradicted or undecided: hand-made numbers."""
 
 import numpy as np
 import pytest

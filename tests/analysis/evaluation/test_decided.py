@@ -1,4 +1,4 @@
-"""The answers of a sequential study in its table of differences, summary and figure."""
+"""Decisions of a sequential study in its table of differences, summary and figure."""
 
 import pandas as pd
 import pytest
@@ -20,7 +20,7 @@ def at(arm, decision, estimate):
 
 @pytest.fixture
 def given():
-    """A study of which one contrast closed at the first look, and one is open after the second."""
+    """A study with one contrast that was closed at the first look, and one that is open after the second."""
     content = MadeUpStudy(seeds=(0, 1, 2)).plan()
     baseline, one, other, *_ = [arm["name"] for arm in content["arms"]]
     first = [at(one, "different", 0.2) | {"against": baseline}, at(other, "open", 0.1) | {"against": baseline}]

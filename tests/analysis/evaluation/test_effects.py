@@ -1,4 +1,4 @@
-"""Effects of components in made-up studies, whose effects are known."""
+"""Effects of components in made-up studies with known effects."""
 
 import json
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Advantages in NumPy are those that training computes, and the baselined scores those of their definition."""
+"""Advantages in NumPy equal those of training, and baselined scores equal their definition."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which steps are called harmful: on simulated steps whose truth is known."""
+"""Which steps are called harmful, in simulated steps whose truth is known."""
 
 import numpy as np
 import pandas as pd
@@ -44,7 +44,7 @@ def test_steps_without_effect_are_hardly_ever_called_harmful(kind, prompts):
 @pytest.mark.parametrize("kind", ["noise", "heavy tails", "orthogonal"])
 @pytest.mark.parametrize("harmful", [0, 10])
 def test_the_false_discovery_rate_holds(kind, harmful):
-    """Runs of 40 steps, of which some do harm: mean share of the others among those that are called so."""
+    """Runs of 40 steps, some of them harmful: mean share of harmless steps among those called harmful."""
     rng = np.random.default_rng(harmful)
     false, power = [], []
     for _ in range(60):
@@ -69,7 +69,7 @@ def test_the_effect_is_unbiased():
 
 
 def test_the_error_is_that_of_leaving_out_a_prompt():
-    """Three prompts; the mean over pairs is (1 + 2 + 3) / 3 per direction, and that without a prompt is one pair's."""
+    """Three prompts: the mean over pairs is (1 + 2 + 3) / 3 per direction. Without one prompt, one pair is left."""
     pairs = np.array([[0, 1.0, 2], [1, 0, 3], [2, 3, 0]])
     removed = 2 * pairs.sum(axis=1)[:, None]
     found = jackknife_test(np.array([pairs.sum()]), removed, 6.0, np.full(3, 4.0))

@@ -1,4 +1,4 @@
-"""Products of what a step's completions can make, against explicit gradients."""
+"""Inner products of the gradients that a step's completions can make, against explicit gradients."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What methods would have done at a run's completions: against numbers by hand and explicit gradients."""
+"""Steps that methods would have taken at a run's completions, against numbers by hand and explicit gradients."""
 
 from __future__ import annotations
 

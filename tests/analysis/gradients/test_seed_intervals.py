@@ -1,4 +1,4 @@
-"""Intervals over few seeds: what they are, and how often they hold the truth."""
+"""Intervals over few seeds: their definition, and how often they hold the truth."""
 
 import numpy as np
 import pytest

@@ -61,7 +61,7 @@ def test_the_cosine_is_a_ratio_of_means():
 
 
 def test_a_step_whose_gradient_is_zero_has_inner_products_of_zero():
-    """A cosine of .6 at one step, and none at the other, where only the second gradient has a norm."""
+    """A cosine of .6 at one step, and no cosine at the other step, where the first gradient is zero."""
     rows = by_step(np.array([[[0.6, np.nan], [0.6, np.nan]]]), ["all"])
     rows["norm_a"], rows["norm_b"] = rows["step"].map({0: 1.0, 1: 0.0}), 1.0
     assert row(similarity_by_arm(rows, "one", 0.95), "all")["estimate"] == pytest.approx(0.3 / 0.5**0.5)

@@ -1,4 +1,4 @@
-"""What other weights would have done, against explicit gradients and a policy whose expected scores are known."""
+"""Effects of other weights, against explicit gradients and a policy with known expected scores."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_intervals_of_effects_leave_out_a_prompt_at_a_time(tmp_path):
 def test_effects_are_what_a_small_step_does_to_the_expected_scores(tmp_path, weights):
     """Finite differences of the expected scores, which are known for this policy, along the step.
 
-    Every answer was drawn as often as its chance says, so that only the baseline differs: it leaves one of 20 out.
+    Every answer was drawn exactly as often as expected, so that only the baseline differs, which leaves out one of 20.
     """
     run = make_run(tmp_path, group=20, training={"scale_rewards": "none"})
     found = what_if(weights, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"]).loc["all"]
@@ -227,7 +227,7 @@ def test_terms_between_blocks_are_left_out(tmp_path):
 
 
 def test_a_step_of_a_larger_generation_batch_has_its_advantages(tmp_path):
-    """Groups count whole where the step took some of their completions only."""
+    """Advantages use whole groups, also if the step took only some of their completions."""
     make_run(tmp_path, blocks=2)
     for name in (GRAMS_FILE, ROWS_FILE):
         path = tmp_path / name

@@ -72,7 +72,7 @@ def changes(rule_a, rule_b, observed, rewarded) -> pd.DataFrame:
 
 
 def test_a_correlation_that_the_indicator_gives_is_no_merit_of_the_map():
-    """Rewarded components rise, the others do what they like: over all changes any rule looks good."""
+    """Rewarded components rise and the others change at random: over all changes, any rule looks good."""
     rng = np.random.default_rng(0)
     rewarded = np.tile([1.0, 0, 0], 8)
     observed = rewarded + 0.1 * rng.normal(size=24)

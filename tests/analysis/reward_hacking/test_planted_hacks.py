@@ -1,4 +1,4 @@
-"""The benchmark of planted hacks does what it says: one run each, without other packages."""
+"""The benchmark of planted hacks works: one run of each kind, without other packages."""
 
 import importlib.util
 import sys

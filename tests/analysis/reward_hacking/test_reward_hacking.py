@@ -49,7 +49,7 @@ def answers(right, longer=None) -> pd.DataFrame:
 
 
 def models(*accuracies: float, one_grader=0.0, seeds=(0, 1), steps=(0, 10, 20, 30, 40)) -> HeldOut:
-    """Answers to 200 questions, the same ones in all models but for as many as accuracy changes."""
+    """Answers to 200 questions. Between models, only as many answers change as the accuracy does."""
     easy = np.random.default_rng(0).random(200)
     lenient = np.array([[(easy < accuracy).astype(float) for accuracy in accuracies]] * len(seeds))
     shares = np.linspace(0, one_grader, len(accuracies))

@@ -1,4 +1,4 @@
-"""Effects by hand: results of arms are put in, effects come out."""
+"""Effects from given results of arms, against effects by hand."""
 
 from itertools import combinations
 

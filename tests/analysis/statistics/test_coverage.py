@@ -1,6 +1,6 @@
 """Simulated studies whose truth is known: a 95 % interval must hold it in 93 to 97 % of them.
 
-`benchmarks/coverage.py` has more of them. The standard error of a share of 2,000 studies is .005.
+`benchmarks/coverage.py` has more studies. The standard error of a share of 2,000 studies is .005.
 """
 
 from itertools import combinations

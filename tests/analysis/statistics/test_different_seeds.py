@@ -1,4 +1,4 @@
-"""Two arms with seeds of their own, held against calculations by hand and against independent samples."""
+"""Two arms with different seeds, against calculations by hand and against independent samples."""
 
 import numpy as np
 import pytest

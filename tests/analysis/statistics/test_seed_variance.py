@@ -1,4 +1,4 @@
-"""Variance between seeds, moderated by the other arms: by hand where all is known, and in simulated studies."""
+"""Variance between seeds, moderated by the other arms: against hand calculations, and in simulated studies."""
 
 import numpy as np
 import pytest

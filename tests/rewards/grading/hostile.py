@@ -1,4 +1,4 @@
-r"""Adversarial completions, made by rule: what a model may write by accident or under a reward's pressure.
+r"""Generated hostile completions: text that a model may write by accident or under a reward's pressure.
 
 `hostile_cases` draws from two kinds of families: rubbish, expensive or poisoned text that is no answer
 (`hostile_text`, `hostile_mathematics`), and answers whose verdict is known: right ones in hostile

@@ -1,4 +1,4 @@
-"""Where the answer stands: the stated rules, and properties that hold for any text."""
+"""Finding the answer in a text: the stated rules, and properties that hold for any text."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A fuzz run: generated hostile completions get a status that they may have, however they are graded."""
+"""A fuzz run: generated hostile completions get an allowed status, in every way of grading."""
 
 import asyncio
 import gc

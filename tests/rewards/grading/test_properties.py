@@ -1,4 +1,4 @@
-"""What holds for any text, and for any number in any notation."""
+"""Properties of grading that hold for any text, and for any number in any notation."""
 
 import re
 from fractions import Fraction

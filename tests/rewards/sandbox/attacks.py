@@ -1,4 +1,4 @@
-"""How an attack becomes a program: where in the program it stands."""
+"""Programs from attacks: the attack stands at different places of a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small problems in the manner of MBPP and HumanEval, with right and wrong programs; all made for these tests."""
+"""Small problems in the style of MBPP and HumanEval, with right and wrong programs. All were made for these tests."""
 
 # ruff: noqa: E501 - a program is one text
 

@@ -1,4 +1,4 @@
-"""Where the program of a completion stands."""
+"""Finding the program in a completion."""
 
 import pytest
 

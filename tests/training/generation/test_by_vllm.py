@@ -1,4 +1,4 @@
-"""What vLLM's engine and TRL's client are asked for: a seed for each completion."""
+"""Requests to vLLM's engine and TRL's client: a seed for each completion."""
 
 import copy
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def test_another_number_of_seeds_is_no_silent_mistake():
 
 @pytest.fixture
 def trainer(demo_model):
-    """`trainer(**changes of LoraConfig)` is as much of a trainer as is looked at, of the demo model with adapters."""
+    """`trainer(**changes of LoraConfig)` has the parts of a trainer that the code reads, with the demo model."""
 
     def make(**changes):
         config = LoraConfig(**{"r": 2, "target_modules": "all-linear", **changes}, task_type="CAUSAL_LM")

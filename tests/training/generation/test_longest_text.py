@@ -1,4 +1,4 @@
-"""Room that vLLM makes for a prompt and its completion: enough, and no more."""
+"""The length that vLLM reserves for a prompt and its completion: enough, and not more."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Weights that vLLM gets of a model with adapters: base plus adapter, and a base that stays as it is."""
+"""Weights of a model with adapters for vLLM: base plus adapter. The base itself does not change."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""The gap of each completion, what the correction cuts off, and the gap that ends a run."""
+"""The sampling gap of each completion, the completions that the correction cuts off, and the gap that ends a run."""
 
 import math
 

@@ -66,7 +66,7 @@ def check(pair, batches, weights=None, placements=None):
         return batch[kind][:, k, None] * weights[number][placements[COMPONENTS[k]]]
 
     def share(k):
-        """With the training's clipping: the loss is linear in an advantage as long as it has the training's sign."""
+        """With the clipping of training, the loss is linear in an advantage that keeps its sign of training."""
 
         def along(direction):
             def advantages(batch):
@@ -138,7 +138,7 @@ def test_norms_that_no_name_tells_of(pair, model):
 
 @pytest.mark.parametrize("model", ["llama", "qwen2"])
 def test_tokens_packed_by_mask(pair, monkeypatch, model):
-    """On a GPU, TRL scores the tokens that count and no other: here its packing, with its kernels' torch form."""
+    """On a GPU, TRL scores only the tokens that count. The test uses its packing, with its kernels in torch."""
     monkeypatch.setattr("trl.trainer.utils._use_triton", lambda device: True)
     pair = pair(model)
     check(pair, batches_of(pair))
@@ -236,7 +236,7 @@ def test_placements(pair, placements, training):
 
 @pytest.mark.parametrize(("model", "rows"), [("llama", 4), ("qwen2", 4), ("llama", 6)])  # fewer than 5 vectors, or more
 def test_several_micro_batches(pair, model, rows):
-    """Terms between micro-batches are there; parameters of this size are kept whole, and these terms exact."""
+    """Terms between micro-batches are included. They are exact, because parameters of this size are kept whole."""
     pair = pair(model, gradient_accumulation_steps=3)
     tables = check(pair, batches_of(pair, 3, rows))
     rows = tables["gradients"].to_pandas().query("layer == 'all' and component_a != component_b")

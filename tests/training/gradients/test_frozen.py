@@ -1,4 +1,4 @@
-"""Asking TRL's loss for its derivatives leaves the trainer as it was: all of its state, and not what we know of."""
+"""Asking TRL's loss for its derivatives leaves all state of the trainer unchanged, also state that we do not know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample Gram matrices against an engine of another make, and the properties that every Gram matrix has."""
+"""Sample Gram matrices against those of another library, and properties of every Gram matrix."""
 
 import numpy as np
 import pytest

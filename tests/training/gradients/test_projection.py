@@ -1,4 +1,4 @@
-"""Projections keep inner products: exactly where they are large enough, within the stated error where they are not."""
+"""Projections keep inner products: exactly if the projection is large enough, else within the stated error."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What cannot be right is refused, and what is not measured trains as TRL does."""
+"""Models that cannot be measured right are refused, and unmeasured runs train as TRL does."""
 
 from contextlib import nullcontext
 
@@ -67,7 +67,7 @@ def test_a_layer_that_has_been_replaced_is_refused_measured(pair, monkeypatch):
 
 
 class MeanRMSNorm(nn.Module):
-    """Called a norm, and mixes completions."""
+    """A layer that is called a norm and mixes completions."""
 
     def __init__(self, norm):
         super().__init__()
@@ -78,7 +78,7 @@ class MeanRMSNorm(nn.Module):
 
 
 class BatchedRMSNorm(MeanRMSNorm):
-    """Called a norm, and takes one weight for all completions only, as torch's functions do."""
+    """A layer that is called a norm and accepts only one weight for all completions, as torch's functions do."""
 
     def forward(self, inputs):
         return nn.functional.rms_norm(inputs, self.weight.shape, self.weight)
@@ -119,7 +119,7 @@ def test_a_setting_trains_by_trls_own_backward_pass(pair, model):
 
 @pytest.mark.parametrize("measure_every", [0, 1])
 def test_a_layer_that_is_replaced_after_all_ends_the_training(pair, measure_every):
-    """Its advantages would be left out: no step is taken with such a gradient."""
+    """The gradient would lack advantages: no step is taken with it."""
     pair = pair(measure_every=measure_every)
     layer = pair.ours.model.model.layers[1].mlp.up_proj
     layer.forward = lambda inputs: nn.functional.linear(inputs, layer.weight)

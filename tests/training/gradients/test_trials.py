@@ -1,4 +1,4 @@
-"""Which layers are known by what they compute: a table of layers, with the reason beside each."""
+"""Which layers are recognised by what they compute: a table of layers, each with its reason."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class WithAChild(Tanh):
 
 
 class ShiftedEmbedding(nn.Embedding):
-    """Called so that its name ends as Gemma's, and computes something else."""
+    """A layer whose name ends like Gemma's and which computes something else."""
 
     embed_scale = 2.0
 
@@ -57,7 +57,7 @@ class ShiftedEmbedding(nn.Embedding):
 
 
 class LinearRMSNorm(nn.Module):
-    """Called a norm, and a matrix product."""
+    """A layer that is called a norm and is a matrix product."""
 
     def __init__(self):
         super().__init__()

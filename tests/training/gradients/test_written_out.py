@@ -1,4 +1,4 @@
-"""PPO with one rollout a prompt, and GRPO, against their loss and gradients written out in float64.
+"""PPO with one rollout per prompt, and GRPO, against losses and gradients written out in float64.
 
 The objective is that of a plain PPO step with a reference model, min(ρA, clip(ρ)A) - β(e^(ref-π) - (ref-π) - 1), its
 mean over a completion's tokens, then over completions; ρ is taken against the policy that sampled.

@@ -1,4 +1,4 @@
-"""The training command without its training: what lays a run out is shown with it, at once and on any machine."""
+"""The training command without training. It shows the layout of a run at once and on any machine."""
 
 from __future__ import annotations
 

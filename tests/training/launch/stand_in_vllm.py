@@ -1,6 +1,6 @@
-"""A package `vllm` that only answers as vLLM's server does when it is asked whether it is up, and for its model.
+"""A stand-in for the package `vllm`: its server only answers whether it is up, and the name of its model.
 
-What is shown with it is which processes there are, and which end with which.
+Tests use it to see which processes a run has, and which of them end together.
 """
 
 from __future__ import annotations

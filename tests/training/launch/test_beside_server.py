@@ -1,4 +1,4 @@
-"""A run's training beside its vLLM server, a stand-in: which processes there are, and which end with which."""
+"""A run's training beside its vLLM server, a stand-in: which processes run, and which of them end together."""
 
 import json
 import os
@@ -100,11 +100,11 @@ class Supervised:
             time.sleep(0.05)
 
     def trains(self) -> dict:
-        """What the trainer says of itself, once it trains."""
+        """The trainer's line on itself, once it trains."""
         return json.loads(self.wait_for("trains "))
 
     def servers(self) -> list[int]:
-        """Processes of the server that has been started last."""
+        """Processes of the last started server."""
         engine = int(self.wait_for("engine pid ", self.server_log))
         return [json.loads(self.server_log.read_text().splitlines()[0])["pid"], engine]
 
@@ -287,7 +287,7 @@ def test_told_to_stop_training_outlives_its_server(supervise):
 
 
 def test_a_signal_to_every_process_lets_all_of_a_run_s_processes_save(supervise, tmp_path):
-    """As at a job's end: the launcher of several is told by the system, its guardian and the supervisor's guardian."""
+    """As at a job's end: the launcher of several processes gets the signal from the system and from two guardians."""
     (tmp_path / "packages" / "rank.py").write_text(RANK)
     started = supervise(LAUNCHER, ACCELERATE_USE_CPU="true")
     started.wait_for("rank 0 trains")

@@ -1,4 +1,4 @@
-"""The key of a run's vLLM server: what is let in, and who gets to see it."""
+"""The key of a run's vLLM server: which requests pass, and who can see the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepSpeed by the run's spec alone: the training command starts it, it resumes, and what it saves is a whole model."""
+"""DeepSpeed by the run's spec alone: the training command starts it, it resumes, and it saves a whole model."""
 
 import os
 import signal

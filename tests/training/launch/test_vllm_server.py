@@ -1,4 +1,4 @@
-"""The server's command, what is told of its log, and the training command that starts it: a stand-in for vLLM."""
+"""The server's command, messages from its log, and the training command that starts it, with a stand-in for vLLM."""
 
 import json
 import os

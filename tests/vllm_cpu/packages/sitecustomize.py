@@ -1,8 +1,8 @@
-"""vLLM without a GPU, for tests: what Python runs at the start of every process that has this folder in PYTHONPATH.
+"""vLLM without a GPU, for tests. Python runs this at the start of every process with this folder in PYTHONPATH.
 
-vLLM's modules and TRL's are changed as they are imported, in its worker processes too. What only a GPU can do, and what
-makes a CPU inexact or slow, is replaced; requests, synchronisation of weights and the protocol between trainer and
-server stay as they are.
+Modules of vLLM and TRL are changed when they are imported, also in vLLM's worker processes. Code that needs a GPU, and
+code that makes a CPU inexact or slow, is replaced. Requests, synchronisation of weights and the protocol between
+trainer and server stay the same.
 """
 
 from __future__ import annotations
