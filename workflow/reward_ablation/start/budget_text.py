@@ -16,7 +16,7 @@ NEXT = 10.0
 
 
 def budget(study: Study, present: Present, keys: Mapping[str, Any]) -> str:
-    """Choose seeds and sizes within the stated hours, write them to the file of the key `write`, and return the text."""
+    """Choose seeds and sizes within the stated hours, write them to the file of `write`, and return the text."""
     problem = Budget(study, present, keys)
     choice = problem.best(problem.limit)
     unit = "GPU hours" if study.config.launch.gpus else "hours"
