@@ -69,7 +69,7 @@ def test_without_an_earlier_evaluation_there_is_no_estimate(config, tmp_path):
     plan = plan_for(config, tmp_path, (BASE, 0), (FINAL, 0), (FINAL, 1))
     assert plan_text(plan).splitlines()[0] == "study study: 4 of 4 runs to train, 3 evaluations to make"
     assert plan_text(plan).splitlines()[-1] == (
-        "3 evaluations to make: 1 of the base model, 2 of trained runs; GPU hours: nothing to estimate from, "
+        "3 evaluations to make: 1 of the base model, 2 of trained runs; GPU hours: no estimate, because "
         "no evaluation on these data is on record"
     )
     for unusable in ({"wall_seconds": 0}, {"wall_seconds": None}, {"spec": {}}, {"spec": None}, {"tokens": 0}):

@@ -57,7 +57,7 @@ def is_main(workflow: Any) -> bool:
 
 
 def force(workflow: Any, file: str) -> None:
-    """Have the job that makes a file run, as with `--forcerun`; to be called while jobs are made, by input functions."""
+    """Have the job that makes a file run, as with `--forcerun`; to be called while jobs are made (input functions)."""
     _part(workflow, "dag", "forcefiles").add(file)
 
 
