@@ -25,7 +25,7 @@ from reward_ablation.system.plain_values import check_values
 
 
 class Ask(Section):
-    """What one kind of job asks for. A key that is empty here and at the top of the file is left to Slurm's defaults."""
+    """What one kind of job asks for. A key that is empty here and at the top of the file has Slurm's default."""
 
     partition: Line | None = None
     qos: Line | None = None
