@@ -8,7 +8,7 @@ import subprocess
 
 #: Variables that Slurm's commands do not get: they change lists, which this code has to parse, and submissions. The
 #: allowed variables of `sbatch` become options of the command line: `options.environment_options`.
-_HIDDEN = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_", "SBATCH_", "SLURM_CLUSTERS")
+_NOT_HANDED_ON = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_", "SBATCH_", "SLURM_CLUSTERS")
 
 
 class SlurmError(Exception):
@@ -32,7 +32,7 @@ def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
     SlurmError
         If the command is not installed, fails, or does not end in time.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(_HIDDEN)}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
     environment["SLURM_TIME_FORMAT"] = "%s"
     try:
         result = subprocess.run(
@@ -51,12 +51,11 @@ def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
     except OSError as error:
         raise SlurmError(f"{command[0]}: {error.strerror}") from None
     if result.returncode:
-        error = _error_line(command[0], result.stderr) or f"exit status {result.returncode}"
-        raise SlurmError(f"{command[0]}: {error}")
+        raise SlurmError(f"{command[0]}: {_told(command[0], result.stderr) or f'exit status {result.returncode}'}")
     return result.stdout
 
 
-def _error_line(command: str, stderr: str) -> str:
+def _told(command: str, stderr: str) -> str:
     """The error of a failed command in one line.
 
     The last line of stderr says what failed. The lines of `sbatch` before it say why, such as the limit that is

@@ -52,14 +52,14 @@ def comment(what: str, params: str, then: Mapping[str, str]) -> str:
 
 def params_in(comment: str) -> str:
     """The digest of the first job in a comment; empty where the comment has none."""
-    match = re.search(r" params=(\w+)", comment)
-    return match[1] if match else ""
+    found = re.search(r" params=(\w+)", comment)
+    return found[1] if found else ""
 
 
 def then_in(comment: str, names: Iterable[str]) -> dict[str, str]:
     """The jobs among `names` that a Slurm job does after its first job, by its comment; with their digests."""
-    match = re.search(r" then=(\S+)", comment)
-    digests = dict(entry.split(":", 1) for entry in match[1].split(",") if ":" in entry) if match else {}
+    found = re.search(r" then=(\S+)", comment)
+    digests = dict(each.split(":", 1) for each in found[1].split(",") if ":" in each) if found else {}
     return {name: digests[key] for name in names if (key := _digest(name, 8)) in digests} if digests else {}
 
 

@@ -57,8 +57,8 @@ def is_live(number: str) -> bool:
     SlurmError
         If Slurm does not know the job, or does not answer.
     """
-    state = re.search(r"JobState=(\w+)", ask("scontrol", "show", "job", number))
-    return state is not None and state[1] in LIVE
+    told = re.search(r"JobState=(\w+)", ask("scontrol", "show", "job", number))
+    return told is not None and told[1] in LIVE
 
 
 def _job(line: str) -> SlurmJob:
@@ -115,19 +115,19 @@ def partitions() -> dict[str, Partition]:
         nodes.setdefault(partition, []).append(
             Node(name, _count(cpus), _count(memory), gpus_of(gres), up, shards_of(gres))
         )
-    by_name = {}
+    found = {}
     for line in ask("scontrol", "--all", "--oneliner", "show", "partition").splitlines():
-        values = dict(re.findall(r"(\w+)=(\S+)", line))
-        name = values["PartitionName"]
-        by_name[name] = Partition(
+        told = dict(re.findall(r"(\w+)=(\S+)", line))
+        name = told["PartitionName"]
+        found[name] = Partition(
             name=name,
-            default=values.get("Default") == "YES",
-            up=values.get("State") == "UP",
-            max_minutes=minutes_of(values.get("MaxTime", "UNLIMITED")),
-            max_nodes=None if values.get("MaxNodes", "UNLIMITED") == "UNLIMITED" else int(values["MaxNodes"]),
+            default=told.get("Default") == "YES",
+            up=told.get("State") == "UP",
+            max_minutes=minutes_of(told.get("MaxTime", "UNLIMITED")),
+            max_nodes=None if told.get("MaxNodes", "UNLIMITED") == "UNLIMITED" else int(told["MaxNodes"]),
             nodes=nodes.get(name, []),
         )
-    return by_name
+    return found
 
 
 def minutes_of(text: str) -> int | None:
@@ -140,10 +140,10 @@ def minutes_of(text: str) -> int | None:
 
 def gpus_of(gres: str) -> dict[str, int]:
     """Number of GPUs by type in a node's generic resources, such as `gpu:h200:2(S:0-1),shard:4`."""
-    numbers: dict[str, int] = {}
+    found: dict[str, int] = {}
     for kind, number in re.findall(r"(?:^|,)gpu(?::(\w[\w.-]*))?:(\d+)", gres):
-        numbers[kind] = numbers.get(kind, 0) + int(number)
-    return numbers
+        found[kind] = found.get(kind, 0) + int(number)
+    return found
 
 
 def shards_of(gres: str) -> int:
@@ -158,21 +158,21 @@ def _count(text: str) -> int:
 
 def start_of_job(environment: Mapping[str, str]) -> int | None:
     """Start of the present job, in seconds since 1970; None outside a job, or where the start is not known."""
-    return _time(environment, "SLURM_JOB_START_TIME", "%S", "the start of this job is not recorded")
+    return _time(environment, "SLURM_JOB_START_TIME", "%S", "the start of this job is not on record")
 
 
 def end_of_job(environment: Mapping[str, str]) -> int | None:
     """End of the present job by its time limit, in seconds since 1970; None as for `start_of_job`."""
-    unknown = "the end of this job is not known; training saves once Slurm signals the end"
+    unknown = "the end of this job is not known, and is waited for as a signal"
     return _time(environment, "SLURM_JOB_END_TIME", "%e", unknown)
 
 
 def _time(environment: Mapping[str, str], variable: str, field: str, unknown: str) -> int | None:
     """A time of the present job. Slurm sets a variable with the time since version 23; before, `squeue` lists it."""
-    seconds = environment.get(variable, "")
-    if not seconds and "SLURM_JOB_ID" in environment:
+    told = environment.get(variable, "")
+    if not told and "SLURM_JOB_ID" in environment:
         try:
-            seconds = ask("squeue", "--noheader", f"--jobs={environment['SLURM_JOB_ID']}", f"--format={field}").strip()
+            told = ask("squeue", "--noheader", f"--jobs={environment['SLURM_JOB_ID']}", f"--format={field}").strip()
         except SlurmError as error:
             print(f"warning: {error}: {unknown}", flush=True)
-    return int(seconds) if seconds.isdecimal() else None
+    return int(told) if told.isdecimal() else None
