@@ -108,7 +108,7 @@ def test_options_of_the_sites_plugins_reach_sbatch_and_the_arms_win():
         ({"cpus_per_task": "many"}, "resources of a train job: cpus_per_task: 'many' is not a whole number"),
         ({"slurm_extra": 5}, "sbatch option 5: not an option"),
         ({"slurm_partition": "gpu\0"}, "slurm_partition: 'gpu\\x00' has a NUL character"),
-        ({"slurm_extra": "--arra=1-2"}, "--arra is not to be set"),
+        ({"slurm_extra": "--arra=1-2"}, "--arra may not be set"),
     ],
 )
 def test_a_resource_that_no_job_can_have_is_told(resources, told):

@@ -32,7 +32,7 @@ def test_the_shipped_file_is_read():
         ({"account": "site_options: [job]"}, "its own option --job-name"),
         ({"account": "site_options: [nice]"}, "its own option --nice"),  # has a list of its own
         ({"account": "site_options: [container-i]"}, "its own option --container-id"),  # of Slurm 23.02 and later
-        ({"account": "site_options: [--auks]"}, "write one without --"),
+        ({"account": "site_options: [--auks]"}, "write it without --"),
         ({"account": "site_options: ['']"}, "is not a long name of an option"),
         ({"account": "site_options: [auks]\nsbatch: --auks --array=1-3"}, "--array may not be set"),
         ({"account": "sbatch: --auks"}, "--auks may not be set"),

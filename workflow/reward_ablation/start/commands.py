@@ -104,9 +104,9 @@ class Commands:
     @one_line_errors()
     def prune(self, wildcards: Any) -> NoReturn:
         """Print which files the study does not need, delete them if the user asks for `prune delete`, and end."""
-        asked = self._refuse_other_targets("prune", "delete")
+        requested = self._refuse_other_targets("prune", "delete")
         leftovers = unneeded(self.study)
-        if "delete" not in asked or not leftovers:
+        if "delete" not in requested or not leftovers:
             _end(prune_text(self.study, leftovers, deleted=False))
         with self.results_folder.claim():
             print(prune_text(self.study, leftovers, deleted=True))
@@ -128,10 +128,10 @@ class Commands:
     def announce(self, tell: Callable[[str], None]) -> None:
         """Tell in a line what this start trains, evaluates and scores, and before it what is damaged, if anything."""
         with one_line_errors():
-            asked = self.reruns.asked()
-            if not asked and not self.reruns.evaluations() and not self.reruns.scorings():
+            to_train = self.reruns.asked()
+            if not to_train and not self.reruns.evaluations() and not self.reruns.scorings():
                 return
-            plan = self.reruns.plan(asked)
+            plan = self.reruns.plan(to_train)
         for line in damage_lines(plan):
             tell(line)
         # The plan lacks runs that the user forced, and runs that only get their record back.
@@ -139,12 +139,12 @@ class Commands:
             tell(summary(plan))
 
     def _refuse_other_targets(self, command: str, *allowed: str) -> set[str]:
-        """All targets of the command line; a StudyError if there are others than the command and the allowed ones."""
-        asked = targets(self.workflow)
-        if others := sorted(asked - {command, *allowed}):
+        """All targets of the command line. Targets other than the command and the allowed ones raise a StudyError."""
+        requested = targets(self.workflow)
+        if others := sorted(requested - {command, *allowed}):
             raise StudyError(f"{command}: cannot be combined with the target {others[0]}; run one after the other")
         self.keys.of(command)
-        return asked
+        return requested
 
 
 def _end(*lines: str) -> NoReturn:

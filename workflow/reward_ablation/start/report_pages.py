@@ -197,7 +197,7 @@ def commands_page(study: Study, lock: str, lock_file: Path) -> str:
     """The commands that install the environment and make the results again, with the digests of the code."""
     root = study.config.root
     kind = Path(lock).stem
-    digest = hashlib.sha256(lock_file.read_bytes()).hexdigest() if lock_file.is_file() else "not there"
+    digest = hashlib.sha256(lock_file.read_bytes()).hexdigest() if lock_file.is_file() else "no such file"
     commands = [
         f"make install{' LOCK=gpu' if kind == 'gpu' else ''} && source .venv/bin/activate",
         f"snakemake --configfile {CONFIG_FILE} --cores all",

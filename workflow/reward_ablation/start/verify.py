@@ -158,12 +158,14 @@ def _content_problem(path: Path, digest: str | None) -> str | None:
     try:
         if digest is None:
             return _parquet_problem(path)
-        found = sha256(path)
+        actual = sha256(path)
     except FileNotFoundError:
         return MISSING
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-    return None if found == digest else f"has other bytes: its SHA-256 starts with {found[:8]} instead of {digest[:8]}"
+    if actual == digest:
+        return None
+    return f"has other bytes: its SHA-256 starts with {actual[:8]} instead of {digest[:8]}"
 
 
 def _parquet_problem(path: Path) -> str | None:
