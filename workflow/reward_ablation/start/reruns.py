@@ -187,9 +187,9 @@ class Reruns:
     def inputs_of_description(self, wildcards: Any) -> list[str]:
         """Input function of `study.json`: no inputs, except in a sequential study. Forces a file of another config.
 
-        Snakemake does not always know that the file exists, because a start that trains writes it before its first
-        job, for the primary question. In a sequential study the file also records the looks. The next look is taken
-        once all answers exist, whatever the file's time.
+        Snakemake may have no record of the file, because a start that trains writes the file before its first job, for
+        the primary question. In a sequential study the file also records the looks. The next look is taken once all
+        answers exist, whatever the file's time.
         """
         described = self.study.described
         is_outdated = bool(self.code_counts and described and described.get("digest") != self.study.digest)
