@@ -60,7 +60,11 @@ def test_a_section_is_set_before_the_keys_in_it_and_nothing_else_is():
         ("SEEDS__0", "3", "SEEDS__0: seeds is [0, 1], not a mapping; set all of it by REWARD_ABLATION__SEEDS"),
         ("SEEDS", "[0, 1", "SEEDS: '[0, 1' is not YAML: expected ',' or ']'"),
         ("TRAINING____BETA", "0", "TRAINING____BETA: a part of the path is empty"),
-        ("ARMS__ARMS__BOTH__WEIGHTS", "{}", "ARMS__ARMS__BOTH__WEIGHTS: BOTH may be both or Both; write it as"),
+        (
+            "ARMS__ARMS__BOTH__WEIGHTS",
+            "{}",
+            "ARMS__ARMS__BOTH__WEIGHTS: BOTH may be both or Both; write the key exactly as",
+        ),
     ],
 )
 def test_what_cannot_be_taken_is_one_line(variable, text, message):

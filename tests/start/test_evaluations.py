@@ -120,7 +120,7 @@ def test_evaluations_are_told_where_nothing_is_trained(config, tmp_path):
         left.finish(run, attempt(10))
     plan = plan_for(config, tmp_path, (FINAL, 3))
     assert plan_text(plan).splitlines()[0] == "study study: 0 of 4 runs to train, 1 evaluation to make"
-    assert summary(plan).startswith("study study: 1 evaluation to make: 1 of trained runs; GPU hours: nothing")
+    assert summary(plan).startswith("study study: 1 evaluation to make: 1 of trained runs; GPU hours: no estimate")
 
 
 def test_files_that_metrics_score_are_told(config, tmp_path):

@@ -61,7 +61,7 @@ class ExecutorSettings(ExecutorSettingsBase):
         with one_line_errors():
             for name, least in (("poll", 1), ("patience", 0)):
                 if getattr(self, name) < least:
-                    raise StudyError(f"--slurm-study-{name}: must be at least {least} seconds")
+                    raise StudyError(f"--slurm-study-{name}: must be at least {least}, in seconds")
         in_dry_runs(self._check_dry_run)
 
     def _check_dry_run(self, workflow: Any, logger: Any) -> None:
