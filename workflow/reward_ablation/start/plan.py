@@ -193,7 +193,7 @@ def _why_new(run: Run, history: History) -> str:
     spec = run.arm_spec.content()
     earlier = {name.partition("/")[0]: record for name, record in history.arms.get(run.arm, {}).items()}
     changes = [differences(record["spec"], spec) for record in earlier.values() if isinstance(record.get("spec"), dict)]
-    return ", ".join(min(changes, key=len)) if changes else "new arm"
+    return ", ".join(sorted(changes, key=len)[0]) if changes else "new arm"
 
 
 def _notes(study: Study) -> list[str]:
