@@ -52,7 +52,7 @@ def test_settings_that_have_an_effect_are_taken(monkeypatch, tmp_path):
 def test_a_time_that_is_none_is_told(name, value, capsys):
     with pytest.raises(SystemExit):
         plugin.ExecutorSettings(**{name: value})
-    assert capsys.readouterr().err.startswith(f"error: --slurm-study-{name}: at least ")
+    assert capsys.readouterr().err.startswith(f"error: --slurm-study-{name}: must be at least ")
 
 
 def test_what_the_parents_code_reads_is_there():

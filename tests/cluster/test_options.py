@@ -30,22 +30,22 @@ def test_what_leaves_a_submission_one_job_is_taken_by_its_full_name(text, words)
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("--array=1-2", "sbatch option --array is not to be set; docs/slurm.md lists those that may be"),
-        ("--array 1-2", "--array is not to be set"),
-        ("--arra=1-2", "--arra is not to be set"),  # sbatch takes any beginning of a name
-        ("--a=1-2", "--a is not to be set"),
-        ("-a1-2", "sbatch option -a (--array) is not to be set"),
-        ("-Qa1-2", "-Qa1-2 is not to be set"),  # --quiet and --array in one word
+        ("--array=1-2", "sbatch option --array may not be set; docs/slurm.md lists the options that may be set"),
+        ("--array 1-2", "--array may not be set"),
+        ("--arra=1-2", "--arra may not be set"),  # sbatch takes any beginning of a name
+        ("--a=1-2", "--a may not be set"),
+        ("-a1-2", "sbatch option -a (--array) may not be set"),
+        ("-Qa1-2", "-Qa1-2 may not be set"),  # --quiet and --array in one word
         ("-sa1-2", "a1-2"),  # an option that is taken, and --array
-        ("--job=x", "--job is not to be set"),
+        ("--job=x", "--job may not be set"),
         ("--job-name=x", "sbatch option --job-name is set by the workflow"),
-        ("--expor=NONE", "--expor is not to be set"),
-        ("--comm=x", "--comm is not to be set"),
-        ("--test", "--test is not to be set"),
-        ("--wra=id", "--wra is not to be set"),
-        ("-W", "-W is not to be set"),
-        ("-d afterok:1", "-d (--dependency) is not to be set"),
-        ("-M other", "-M (--clusters) is not to be set"),
+        ("--expor=NONE", "--expor may not be set"),
+        ("--comm=x", "--comm may not be set"),
+        ("--test", "--test may not be set"),
+        ("--wra=id", "--wra may not be set"),
+        ("-W", "-W may not be set"),
+        ("-d afterok:1", "-d (--dependency) may not be set"),
+        ("-M other", "-M (--clusters) may not be set"),
         ("-t 60", "sbatch option -t (--time) is `hours` in the site file"),
         ("-pgpu", "sbatch option -p (--partition) is a key of the site file"),
         ("-A lab", "-A (--account) is a key of the site file"),
@@ -57,11 +57,11 @@ def test_what_leaves_a_submission_one_job_is_taken_by_its_full_name(text, words)
         ("-o log", "-o (--output) is set by the workflow"),
         ("-e log", "-e (--error) is set by the workflow"),
         ("-D /tmp", "-D (--chdir) is set by the workflow"),
-        ("--extra=x", "--extra is not to be set"),  # in Slurm 22.05 the beginning of --extra-node-info
-        ("--container-image=x", "--container-image is not to be set"),  # of a plugin, which no site file names
+        ("--extra=x", "--extra may not be set"),  # in Slurm 22.05 the beginning of --extra-node-info
+        ("--container-image=x", "--container-image may not be set"),  # of a plugin, which no site file names
         ("--mail-typ=FAIL", "did you mean --mail-type?"),  # nor is the beginning of a name that is taken
         ("other.sh", "other.sh: not an option"),  # sbatch would run this script
-        ("--nice -- other.sh", "-- is not to be set"),
+        ("--nice -- other.sh", "-- may not be set"),
         ("--mail-user", "expected one argument"),
         ("--time=60", "sbatch option --time is `hours` in the site file"),
         ("--partition=gpu", "--partition is a key of the site file"),
@@ -69,7 +69,7 @@ def test_what_leaves_a_submission_one_job_is_taken_by_its_full_name(text, words)
         ("--gres=gpu:2", "GPUs are `launch.gpus` of the study"),  # would take the place of ours
         ("--gres=lscratch:1,gres/gpu:h100:2", "GPUs are `launch.gpus` of the study"),
         ("--no-requeue", "`slurm-study-requeue` in the profile"),  # would be overridden without a word
-        ("--uid=0", "--uid is not to be set"),
+        ("--uid=0", "--uid may not be set"),
         ("--mail-user='me", "No closing quotation"),
         ("--mail-user=a\0b", "NUL character"),
     ],
@@ -94,7 +94,7 @@ def test_options_of_plugins_are_taken_where_the_site_names_them(text, words):
 
 
 def test_the_beginning_of_a_plugins_option_is_refused():
-    with pytest.raises(ValueError, match="--container-im is not to be set"):
+    with pytest.raises(ValueError, match="--container-im may not be set"):
         sbatch_options("--container-im=x", ["container-image"])
 
 

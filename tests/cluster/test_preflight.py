@@ -80,11 +80,11 @@ def test_which_jobs_are_one_slurm_job(bundle, slurm_jobs):
         (
             "gpu",
             "partition gpu gives a job at most 24 hours (training that is not done by then goes on in the next job) on "
-            "2 nodes, a node having at most 64 CPUs, 256000 MB of memory, 8 GPUs of type a100, 4 GPUs of type h200",
+            "2 nodes; a node has at most 64 CPUs, 256000 MB of memory, 8 GPUs of type a100, 4 GPUs of type h200",
         ),
         (None, "partition gpu gives a job"),
         ("cpu", "at most any time"),
-        ("cpu", "on 1 nodes, a node having at most 8 CPUs, 16000 MB of memory, no GPU"),
+        ("cpu", "on 1 nodes; a node has at most 8 CPUs, 16000 MB of memory, no GPU"),
         ("gpuu", "partitions here: cpu, gpu, old"),
         ("cpu,gpu", "partitions here: cpu, gpu, old"),
     ],
@@ -149,5 +149,5 @@ def test_another_number_of_shards_than_the_partition_has_is_refused(monkeypatch,
     half = job("train", gpu=1, gpu_parts=420)
     with pytest.raises(StudyError) as error:
         check_jobs([[half]], site, tmp_path / "site.yaml", SHARED)
-    told = "site.yaml: shards_per_gpu: 8, and each GPU of partition gpu has 4; write that number"
+    told = "site.yaml: shards_per_gpu: 8, but each GPU of partition gpu has 4 shards; write this number"
     assert str(error.value).endswith(told)

@@ -91,7 +91,7 @@ def test_training_that_goes_on_gets_the_same_time_again():
 
 
 def test_an_arms_options_of_sbatch_are_checked():
-    with pytest.raises(StudyError, match="--array is not to be set"):
+    with pytest.raises(StudyError, match="--array may not be set"):
         request_of(SITE, "train", {"slurm_extra": "--array=1-3"}, threads=1)
 
 
@@ -108,7 +108,7 @@ def test_options_of_the_sites_plugins_reach_sbatch_and_the_arms_win():
         ({"cpus_per_task": "many"}, "resources of a train job: cpus_per_task: 'many' is not a whole number"),
         ({"slurm_extra": 5}, "sbatch option 5: not an option"),
         ({"slurm_partition": "gpu\0"}, "slurm_partition: 'gpu\\x00' has a NUL character"),
-        ({"slurm_extra": "--arra=1-2"}, "--arra is not to be set"),
+        ({"slurm_extra": "--arra=1-2"}, "--arra may not be set"),
     ],
 )
 def test_a_resource_that_no_job_can_have_is_told(resources, told):
@@ -182,16 +182,16 @@ def test_whole_gpus_of_a_study_whose_runs_share_some_are_asked_for_as_ever(shard
         (
             420,
             None,
-            "resources of a train job: launch.gpus: 0.5: Slurm shares a GPU by shards (gres/shard), and the site file "
+            "resources of a train job: launch.gpus: 0.5: Slurm shares a GPU by shards (gres/shard), but the site file "
             "has no shards_per_gpu; write there how many shards gres.conf gives each GPU, or set launch.gpus: 1",
         ),
         (
             280,
             4,
-            "launch.gpus: 0.333: no whole number of the 4 shards of a GPU (shards_per_gpu in the site file); set ",
+            "launch.gpus: 0.333: not a whole number of the 4 shards of a GPU (shards_per_gpu in the site file); set ",
         ),
-        (280, 4, "; set launch.gpus to 0.5, 0.25, 1"),
-        (105, 6, "; set launch.gpus to 0.5, 0.333, 0.167, 1"),
+        (280, 4, "; set launch.gpus to 0.5 or 0.25 or 1"),
+        (105, 6, "; set launch.gpus to 0.5 or 0.333 or 0.167 or 1"),
     ],
 )
 def test_a_share_that_the_site_does_not_have_is_one_line(parts, shards, message):

@@ -25,17 +25,17 @@ def test_the_shipped_file_is_read():
         ({"gpus_by": "gpus_by: slots"}, "gpus_by"),
         ({"train": "hours: .inf"}, "train.hours"),
         ({"train": "hours: 1\n  cpus: true"}, "train.cpus"),
-        ({"account": "sbatch: --array=1-3"}, "sbatch option --array is not to be set"),
+        ({"account": "sbatch: --array=1-3"}, "sbatch option --array may not be set"),
         ({"account": "sbatch: -J mine"}, "sbatch option -J (--job-name) is set by the workflow"),
         ({"account": 'sbatch: "--mail-user=\'me"'}, "No closing quotation"),
         ({"account": "site_options: [arra]"}, "site_options: arra: sbatch takes this for its own option --array"),
         ({"account": "site_options: [job]"}, "its own option --job-name"),
         ({"account": "site_options: [nice]"}, "its own option --nice"),  # has a list of its own
         ({"account": "site_options: [container-i]"}, "its own option --container-id"),  # of Slurm 23.02 and later
-        ({"account": "site_options: [--auks]"}, "write one without --"),
-        ({"account": "site_options: ['']"}, "is no long name of an option"),
-        ({"account": "site_options: [auks]\nsbatch: --auks --array=1-3"}, "--array is not to be set"),
-        ({"account": "sbatch: --auks"}, "--auks is not to be set"),
+        ({"account": "site_options: [--auks]"}, "write it without --"),
+        ({"account": "site_options: ['']"}, "is not a long name of an option"),
+        ({"account": "site_options: [auks]\nsbatch: --auks --array=1-3"}, "--array may not be set"),
+        ({"account": "sbatch: --auks"}, "--auks may not be set"),
         ({"account": "acount: mine"}, "unknown key 'acount'; did you mean account?"),
     ],
 )

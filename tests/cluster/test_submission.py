@@ -68,7 +68,7 @@ def test_the_limit_on_the_number_of_jobs(named, limit):
     ("limit", "hint"),
     [
         ("AssocMaxSubmitJobLimit", ""),
-        ("job submit limit", "; if none of your jobs is there, the job may ask for more than one job may have"),
+        ("job submit limit", "; if Slurm has none of your jobs, the job may ask for more than a single job may have"),
     ],
 )
 def test_what_is_told_at_a_limit(limit, hint):
@@ -85,7 +85,7 @@ def test_slurm_puts_nothing_of_its_own_into_a_folders_name():
 
 
 def test_a_folder_that_slurm_cannot_write_a_log_into_is_refused():
-    with pytest.raises(StudyError, match=r"^/home/back\\slash: Slurm writes no log into .*; start the study"):
+    with pytest.raises(StudyError, match=r"^/home/back\\slash: Slurm cannot write logs into .*; start the study"):
         output_pattern(Path("/home/back\\slash"))
 
 

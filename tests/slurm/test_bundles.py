@@ -144,7 +144,7 @@ def test_an_error_in_the_evaluation_stays_and_ctrl_c_cancels_an_evaluation(
     jobs = in_evaluation(study)
     study.release()
     assert start.wait(200) == 1
-    assert study.told().count("not submitted again, for its error stays") == 2
+    assert study.told().count("not submitted again, because the error would stay") == 2
     assert study.records().keys() == {"one", "two"}
     assert all(cluster.state(job) == "FAILED" for job in jobs)
 

@@ -73,7 +73,7 @@ def test_a_reward_that_never_works_is_submitted_once(study: ClusterStudy, undist
     status, told = study.train()
     assert status == 1
     assert told.count("submitted as") == 2, "one job a run"
-    assert "not submitted again, for its error stays" in told
+    assert "not submitted again, because the error would stay" in told
     (study.folder / "broken").unlink()
     status, told = study.train()
     assert status == 0, told

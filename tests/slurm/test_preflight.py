@@ -151,7 +151,7 @@ def test_variables_that_do_nothing_here_are_told(study: ClusterStudy):
     study.site["partition"] = "gpuu"
     status, said = study.train()
     assert status == 1
-    assert "warning: SBATCH_ARRAY_INX, SNAKEMAKE_SLURM_PARTITIONS: not read; the site file says" in said
+    assert "warning: SBATCH_ARRAY_INX, SNAKEMAKE_SLURM_PARTITIONS: has no effect; the site file says" in said
     assert "invalid partition specified: gpuu" in said.strip().splitlines()[-1]
 
 
@@ -194,7 +194,7 @@ def test_jobs_of_an_earlier_start_that_do_something_else(study: ClusterStudy, cl
     status, said = study.run(f"results/{study.config['name']}/study.json")
     assert status == 0, said
     assert f"Slurm job {number} of an earlier start" in said
-    assert "makes nothing that this one needs" in said
+    assert "makes nothing that this start needs" in said
     # As if it had been submitted by other code.
     cluster.run("scontrol", "update", f"JobId={number}", "Comment=params=of_other_code")
     status, said = study.run(study.targets()[0])

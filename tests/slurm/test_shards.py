@@ -85,8 +85,8 @@ def test_a_study_whose_runs_share_gpus_is_checked_before_anything_is_submitted(s
     last_line = said.strip().splitlines()[-1]
     assert (
         last_line
-        == f"error: site.yaml: shards_per_gpu: {2 * SHARDS}, and each GPU of partition gpu has {SHARDS}; "
-        + ("write that number")
+        == f"error: site.yaml: shards_per_gpu: {2 * SHARDS}, but each GPU of partition gpu has {SHARDS} shards; "
+        + ("write this number")
     )
     assert {job.id for job in cluster.jobs()} == before
     study.site["shards_per_gpu"] = SHARDS

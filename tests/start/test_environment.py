@@ -57,10 +57,14 @@ def test_a_section_is_set_before_the_keys_in_it_and_nothing_else_is():
 @pytest.mark.parametrize(
     ("variable", "text", "message"),
     [
-        ("SEEDS__0", "3", "SEEDS__0: seeds is [0, 1], no mapping; set all of it by REWARD_ABLATION__SEEDS"),
-        ("SEEDS", "[0, 1", "SEEDS: '[0, 1' is no YAML: expected ',' or ']'"),
+        ("SEEDS__0", "3", "SEEDS__0: seeds is [0, 1], not a mapping; set all of it by REWARD_ABLATION__SEEDS"),
+        ("SEEDS", "[0, 1", "SEEDS: '[0, 1' is not YAML: expected ',' or ']'"),
         ("TRAINING____BETA", "0", "TRAINING____BETA: a part of the path is empty"),
-        ("ARMS__ARMS__BOTH__WEIGHTS", "{}", "ARMS__ARMS__BOTH__WEIGHTS: BOTH may be both or Both; write it as"),
+        (
+            "ARMS__ARMS__BOTH__WEIGHTS",
+            "{}",
+            "ARMS__ARMS__BOTH__WEIGHTS: BOTH may be both or Both; write the key exactly as",
+        ),
     ],
 )
 def test_what_cannot_be_taken_is_one_line(variable, text, message):
@@ -82,7 +86,7 @@ def test_what_cannot_be_taken_is_one_line(variable, text, message):
     ],
 )
 def test_a_single_underscore_is_no_silent_nothing(variable, told):
-    with pytest.raises(StudyError, match=f"^{variable}: sets nothing; {told}"):
+    with pytest.raises(StudyError, match=f"^{variable}: has no effect; {told}"):
         variables_in({variable: "3"})
 
 

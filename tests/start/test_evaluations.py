@@ -69,7 +69,7 @@ def test_without_an_earlier_evaluation_there_is_no_estimate(config, tmp_path):
     plan = plan_for(config, tmp_path, (BASE, 0), (FINAL, 0), (FINAL, 1))
     assert plan_text(plan).splitlines()[0] == "study study: 4 of 4 runs to train, 3 evaluations to make"
     assert plan_text(plan).splitlines()[-1] == (
-        "3 evaluations to make: 1 of the base model, 2 of trained runs; GPU hours: nothing to estimate from, "
+        "3 evaluations to make: 1 of the base model, 2 of trained runs; GPU hours: no estimate, because "
         "no evaluation on these data is on record"
     )
     for unusable in ({"wall_seconds": 0}, {"wall_seconds": None}, {"spec": {}}, {"spec": None}, {"tokens": 0}):
@@ -120,7 +120,7 @@ def test_evaluations_are_told_where_nothing_is_trained(config, tmp_path):
         left.finish(run, attempt(10))
     plan = plan_for(config, tmp_path, (FINAL, 3))
     assert plan_text(plan).splitlines()[0] == "study study: 0 of 4 runs to train, 1 evaluation to make"
-    assert summary(plan).startswith("study study: 1 evaluation to make: 1 of trained runs; GPU hours: nothing")
+    assert summary(plan).startswith("study study: 1 evaluation to make: 1 of trained runs; GPU hours: no estimate")
 
 
 def test_files_that_metrics_score_are_told(config, tmp_path):

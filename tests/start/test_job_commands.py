@@ -33,8 +33,8 @@ def test_the_programs_of_the_environment_come_first_whatever_its_folder_is_calle
     [
         (
             ["--configfile", "my.yaml", "plan"],
-            "plan: is no config file, and --configfile takes all words up to the next option; type: snakemake plan "
-            "--configfile my.yaml",
+            "plan: is not a config file, but --configfile takes all words up to the next option as files; type: "
+            "snakemake plan --configfile my.yaml",
         ),
         (["--configfile", "my.yaml", "prune", "delete", "-n"], "type: snakemake prune delete --configfile my.yaml"),
         (

@@ -58,7 +58,7 @@ def test_before_anything_was_trained(config, tmp_path):
         f"{QUESTION}; to be declared at the next start,",
         "    before the first run",
         "",
-        "GPU hours: nothing to estimate from, no run of this study has finished on 2 GPUs",
+        "GPU hours: no estimate, because no run of this study has finished on 2 GPUs",
     ]
 
 
@@ -133,7 +133,7 @@ def test_half_a_gpu_counts_half_and_whole_ones_say_nothing_of_its_time(config, t
     finish(config, tmp_path, "a", seconds=1800)
     config["seeds"] = [0, 1, 2]
     config["launch"]["gpus"] = 0.5
-    text = "GPU hours: nothing to estimate from, no run of this study has finished on 0.5 GPUs"
+    text = "GPU hours: no estimate, because no run of this study has finished on 0.5 GPUs"
     assert plan_text(plan_for(config, tmp_path)).splitlines()[-1] == text
     shared = {"from_step": 0, "to_step": 10, "wall_seconds": 3600, "gpu_share": 0.5}
     finish({**config, "seeds": [0]}, tmp_path, "a", attempts=[shared])
@@ -144,7 +144,7 @@ def test_half_a_gpu_counts_half_and_whole_ones_say_nothing_of_its_time(config, t
 
 def test_hours_on_the_cpu_are_of_all_processes_and_threads(config, tmp_path):
     config["launch"] = {"gpus": 0, "processes": 2, "threads": 3}
-    text = "CPU hours: nothing to estimate from, no run of this study has finished in 2 processes"
+    text = "CPU hours: no estimate, because no run of this study has finished in 2 processes"
     assert plan_text(plan_for(config, tmp_path)).splitlines()[-1] == text
     finish(config, tmp_path, "a", seconds=3600)
     config["seeds"] = [0, 1, 2]

@@ -98,7 +98,7 @@ def test_the_environment_is_held_to_its_lock():
     assert "2 packages, 2 of them in another version than envs/cpu.txt has" in words
     assert "<tr><td>numpy</td><td>2.0</td><td>2.1</td></tr>" in words
     assert "none of them" in environment_page(pins, "envs/cpu.txt", pins)
-    assert "envs/cpu.txt is not there" in environment_page(pins, "envs/cpu.txt", {})
+    assert "envs/cpu.txt does not exist" in environment_page(pins, "envs/cpu.txt", {})
 
 
 def test_locks_are_read():

@@ -92,8 +92,7 @@ def test_a_file_in_the_place_of_the_folder_is_told_before_any_job(tmp_path):
     result = subprocess.run(claiming(tmp_path / "results"), capture_output=True, text=True)
     assert result.returncode == 1
     assert (
-        result.stderr
-        == f"error: {tmp_path / 'results'}: is not a folder; give the study another with the key results\n"
+        result.stderr == f"error: {tmp_path / 'results'}: is not a folder; name another folder with the key `results`\n"
     )
 
 

@@ -46,7 +46,7 @@ def test_the_plan_names_each_reward_model_and_counts_it(study):
     ]
     assert lines[-2:] == [
         f"GPU memory, reward model taste: {own / GIB:.1f} GiB of it",
-        "GPU memory, reward model style: more than the above, known once the model is fetched",
+        "GPU memory, reward model style: in addition to the above, known once the model is fetched",
     ]
     [alone] = memory.memory_lines(study, [runs["a"]], here=False, site=None)
     assert alone == f"GPU memory: about {memory.peak(QWEN['0.5B'], memory.layout_of(runs['a'])) / GIB:.1f} GiB on " + (

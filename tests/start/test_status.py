@@ -229,5 +229,5 @@ def test_nothing_else_is_made_beside_the_status(tmp_path):
     small = Small(tmp_path)
     result = subprocess.run(small.command("status", "fetch"), cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 1
-    assert "error: status: makes nothing, and fetch does; start one after the other" in result.stderr
+    assert "error: status: cannot be combined with the target fetch; run one after the other" in result.stderr
     assert not (tmp_path / "results").exists()

@@ -79,7 +79,8 @@ def test_a_run_in_each_state(config, tmp_path):
         "    same command again",
         f"    log: results/study/logs/train/{a}/seed3.log",
         f"{b}/seed0  failed       job 19 ended on n3: OUT_OF_MEMORY, 1 attempt",
-        "    it ended without a word after step 2 of 40, its log with: step 2/40: reward 0.020, 120 s left",
+        "    the run ended without an error message after step 2 of 40; last line of its log: step 2/40: reward 0.020,",
+        "    120 s left",
         f"    log: results/study/logs/train/{b}/seed0.log",
         f"{b}/seed1  interrupted  stopped at step 20 of 40: SIGTERM, goes on from step 20",
         f"{b}/seed2  out of date  training code changed, will be trained again",
@@ -112,11 +113,11 @@ def test_what_a_running_run_tells(config, tmp_path):
         left.at_step(run, 12, left=30, age=60)  # this step takes longer than the others did
         assert rows_of(text_of(left))[run.name] == "running step 12 of 40, reward 0.120"
         left.at_step(run, 12, left=7200, age=SILENT + 120)
-        told = "running step 12 of 40, reward 0.120, no word for 12 min, 1.8 h left"
+        told = "running step 12 of 40, reward 0.120, no sign for 12 min, 1.8 h left"
         assert rows_of(text_of(left))[run.name] == told
     [job] = jobs_of(left, run0="RUNNING")
     left.stopped(run, 12, "time limit")
-    assert rows_of(text_of(left, job))[run.name] == "running its process has ended, its job not yet, job 17 on n3"
+    assert rows_of(text_of(left, job))[run.name] == "running its process has ended, its Slurm job has not, job 17 on n3"
 
 
 def test_a_run_that_is_known_from_its_log_alone(config, tmp_path):
@@ -125,10 +126,10 @@ def test_a_run_that_is_known_from_its_log_alone(config, tmp_path):
     left.work(run)
     (left.folder(run) / LOCK).unlink()  # nobody can tell whether it is held
     left.at_step(run, 12, age=30)
-    told = "running step 12 of 40, reward 0.120, no word for 30 s, 2 min left"
+    told = "running step 12 of 40, reward 0.120, no sign for 30 s, 2 min left"
     assert rows_of(text_of(left))[run.name] == told
     left.at_step(run, 12, age=7200)
-    told = "interrupted no word after step 12 of 40 for 2.0 h, starts from the beginning"
+    told = "interrupted no sign after step 12 of 40 for 2.0 h, starts from the beginning"
     assert rows_of(text_of(left))[run.name] == told
 
 

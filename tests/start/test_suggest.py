@@ -39,7 +39,7 @@ def test_noise_gets_no_arm():
 
 def test_arms_without_fixed_weights_are_named():
     text = text_of(hill(FIFTEEN), methods={"w4": {"method": "upgrad"}})
-    assert "Left out, as they differ in more than fixed weights: w4." in text
+    assert "Left out, because they differ in more than fixed weights: w4." in text
 
 
 def test_a_study_with_few_arms_or_without_tables_is_refused_in_one_line(config, tmp_path):

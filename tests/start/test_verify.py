@@ -125,7 +125,7 @@ def test_a_deleted_model_with_answers_and_a_run_in_training_are_not_damaged(left
     with take(folder / ".lock"):
         lines, damaged = verified(left)
     assert damaged == 0
-    assert lines[1:] == [f"not verified, since they are being trained: {left.runs[1].name}"]
+    assert lines[1:] == [f"runs not verified, because they are being trained: {left.runs[1].name}"]
 
 
 def test_progress_is_told(left, monkeypatch):

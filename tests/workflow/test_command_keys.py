@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
         (["--config", "effect=0.1", "--", "plan"], "effect: only `snakemake power` takes this key"),
         (["--dry-run", "--config", "effect=0.1"], "effect: only `snakemake power` takes this key"),
         (["--config", "effect=0.1"], "effect: only `snakemake power` takes this key"),
-        (["--config", "effect=0.1", "--", "power", "fetch"], "power: makes nothing, and fetch does"),
+        (["--config", "effect=0.1", "--", "power", "fetch"], "power: cannot be combined with the target fetch"),
         (["--", "power"], "power: no arm has two finished seeds"),
     ],
 )

@@ -356,8 +356,8 @@ def test_an_interrupted_run_goes_on(trained, tmp_path):
 
 
 def test_commands_are_asked_for_alone(trained):
-    assert "error: plan: makes nothing, and fetch does" in trained.refused("plan", "fetch")
-    assert "error: delete: of what?" in trained.refused("delete")
+    assert "error: plan: cannot be combined with the target fetch" in trained.refused("plan", "fetch")
+    assert "error: delete: works only after `prune`" in trained.refused("delete")
 
 
 def test_pruning_leaves_what_the_study_needs(trained, tmp_path):
@@ -374,5 +374,5 @@ def test_pruning_leaves_what_the_study_needs(trained, tmp_path):
     kept = {path.relative_to(bench.results / "runs").parent.name for path in bench.results.glob("runs/*/*/run.json")}
     assert kept == {"seed1"}
     assert len(list(bench.results.glob("runs/*"))) == 2
-    assert "nothing in results/tiny that it does not need" in bench.snakemake("prune")
+    assert "nothing in results/tiny that the study does not need" in bench.snakemake("prune")
     assert bench.dry_run("--until", "train") == {}

@@ -22,7 +22,7 @@ def test_the_word_plan_behind_a_config_and_a_config_that_is_a_command(study):
     result = study.snakemake("plan")  # `--configfile config.yaml plan`
     assert result.returncode == 1
     assert errors_of(result) == [
-        "error: plan: is no config file, and --configfile takes all words up to the next option; type: "
+        "error: plan: is not a config file, but --configfile takes all words up to the next option as files; type: "
         "snakemake plan --configfile config.yaml"
     ]
     assert "Traceback" not in result.stderr

@@ -156,7 +156,7 @@ def test_fewer_at_a_time(start, gpus, arguments, together, environment, may_get)
     ("gpus", "arguments", "message"),
     [
         (4, [], "error: launch.gpus: a run takes 4 GPUs and this machine shows 3 GPUs; lower launch.gpus"),
-        (1, ["--resources", "gpu=8"], "error: --resources gpu=8: there are 3 here; leave it out, and all of them"),
+        (1, ["--resources", "gpu=8"], "error: --resources gpu=8: this machine has 3; leave the option out to use all"),
     ],
 )
 def test_more_than_there_are_is_one_line_before_any_job(start, gpus, arguments, message):

@@ -72,7 +72,7 @@ def test_jobs_have_the_config_of_the_start(tmp_path):
     told = result.stdout.splitlines()
     assert told.count("launch.gpus: auto is 1 here: an NVIDIA GPU") == 1
     assert told.count("training.max_steps: 50, by REWARD_ABLATION__TRAINING__MAX_STEPS") == 1
-    assert told.count('name: "environment", by REWARD_ABLATION__NAME; --config says otherwise, and counts') == 1
+    assert told.count('name: "environment", by REWARD_ABLATION__NAME; --config has another value, which wins') == 1
 
 
 def test_a_study_is_planned_by_the_environment(study: Study, monkeypatch):
@@ -90,7 +90,7 @@ def test_an_unknown_key_names_its_variable(study: Study, monkeypatch):
 
 def test_auto_is_refused_where_jobs_are_submitted():
     elsewhere, here = SimpleNamespace(local_exec=False), SimpleNamespace(local_exec=True)
-    with pytest.raises(StudyError, match=r"launch.gpus: auto is what this machine has, .* say how many"):
+    with pytest.raises(StudyError, match=r"launch.gpus: auto means this machine's GPUs, .* write how many"):
         Settled("config.yaml", auto=True).check(elsewhere)
     Settled("config.yaml", auto=False).check(elsewhere)
     Settled("config.yaml", auto=True).check(here)

@@ -153,7 +153,7 @@ def test_only_what_depends_on_an_edit_is_made_again_and_the_plan_says_so(finishe
     plan = bench.plan().splitlines()
     told = f", {evaluations} evaluations to make" if evaluations else ""
     assert re.fullmatch(rf"study tiny: {stages.get('train', 0)} of [24] runs to train{told}", plan[0])
-    made_again = "training set: made again; should the bytes differ, the next start trains all runs again"
+    made_again = "training set: made again; if the bytes differ, the next start trains all runs again"
     assert (made_again in plan) == ("prepare_train" in stages and "train" not in stages)
     if evaluations:
         assert re.search(rf"^{evaluations} evaluations to make: .* CPU hours, from \d+ earlier evaluations$", plan[-1])

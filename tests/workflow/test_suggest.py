@@ -37,7 +37,7 @@ def test_the_next_arm_is_read_from_the_tables_of_the_study(tmp_path):
     assert not (study.results / "runs").exists()
 
     beside = study.snakemake("--", "suggest", "all")
-    assert "suggest: makes nothing, and all does; start one after the other" in beside.stderr
+    assert "suggest: cannot be combined with the target all; run one after the other" in beside.stderr
     # The arms of the config are no longer those of the tables.
     study.config["arms"]["steps"] = 5
     assert "the study has changed since its tables were made" in study.snakemake("--", "suggest").stderr

@@ -1,15 +1,15 @@
-"""Snakemake's executor for Slurm, so that no GPU hour is lost to what happens between Snakemake and Slurm.
+"""Snakemake's executor for Slurm. Its aim: no GPU hour is lost because of trouble between Snakemake and Slurm.
 
-A child of snakemake-executor-plugin-slurm, which keeps the logs, the submission threads and the cancelling. Other than
-there,
+The executor is a subclass of the one in snakemake-executor-plugin-slurm, and uses its handling of logs, its submission
+threads and its cancelling. These are the differences:
 
-- jobs are named after the study, the arm and the seed, and take what they ask for from one site file;
-- jobs of an earlier Snakemake that still wait or run are taken over and not submitted again;
-- the evaluation of a run may follow the training in the same Slurm job;
-- a study of more jobs than Slurm takes at a time is submitted in the order of priorities, as jobs end;
-- what cannot run on this cluster is refused before anything is submitted;
-- a controller that does not answer, a job that was preempted, or one that Slurm has forgotten does not hang a study;
-- a job runs the rule's command itself, and no Snakemake.
+- Jobs are named after the study, the arm and the seed, and their requests come from one site file.
+- Jobs of an earlier Snakemake that still wait or run are taken over and not submitted again.
+- The evaluation of a run may follow the training in the same Slurm job.
+- If a study has more jobs than Slurm takes at a time, they are submitted by priority, as others end.
+- A job that cannot run on this cluster is refused before anything is submitted.
+- A study does not hang if the controller does not answer, if a job is preempted, or if Slurm has forgotten a job.
+- A job runs the rule's command itself, and no Snakemake.
 """
 
 import asyncio
@@ -63,26 +63,30 @@ from .room import Room
 from .settings import ExecutorSettings as ExecutorSettings
 from .slots import TELL_EVERY, Progress, Slot, slot_of, taken_over, words_of
 
-# Snakemake imports its plugins before it reads config files, and reads them before any code of the workflow.
+# Checked here because Snakemake imports its plugins before it reads config files. The workflow's code comes later.
 with one_line_errors():
     check_config_files(sys.argv)
 
 common_settings = slurm_plugin.common_settings
 
-#: Seconds that `sbatch` may take: a busy controller has it wait.
+#: Seconds that `sbatch` may take. A busy controller lets it wait.
 SUBMISSION = 300.0
 
-#: Seconds after which a submission is tried again that Slurm had no room for, though none of our jobs has ended.
+#: Seconds after which a submission that Slurm had no room for is tried again, even if none of our jobs has ended.
 TRY_EVERY = 60.0
 
-#: A file of partitions of the parent plugin, which chooses among them; here the site file does.
+#: Variable that names the parent plugin's file of partitions. Here the site file chooses the partition instead.
 PARTITIONS_OF_PARENT = "SNAKEMAKE_SLURM_PARTITIONS"
+
+
+#: Words of the log for a job that an existing Slurm job does.
+TAKEN_OVER = "is the work of"
 
 
 class Executor(slurm_plugin.Executor):
     """Submits, watches and takes over jobs."""
 
-    #: Whether all attributes are there: the thread that watches jobs begins before.
+    #: Whether all attributes exist. The thread that watches jobs starts before.
     checked = False
 
     def __post_init__(self, test_mode: bool = False) -> None:
@@ -90,13 +94,13 @@ class Executor(slurm_plugin.Executor):
         if os.environ.pop(PARTITIONS_OF_PARENT, None):
             unread.append(PARTITIONS_OF_PARENT)
         if unread:
-            self.logger.warning(f"warning: {', '.join(unread)}: not read; the site file says what jobs ask for")
+            self.logger.warning(f"warning: {', '.join(unread)}: has no effect; the site file says what jobs ask for")
         super().__post_init__(test_mode)
         with one_line_errors():
             self._check()
 
     def _check(self) -> None:
-        """Refuse by a StudyError all that can be known to go wrong before the first submission."""
+        """Prepare all attributes, and raise a StudyError for everything that is known to fail before a submission."""
         keep_updated(self.workflow)
         self.study = variable(self.workflow, "study")
         self.of_study = prefix(self.study.config.name, self.study.root / self.study.config.root)
@@ -110,7 +114,8 @@ class Executor(slurm_plugin.Executor):
         self.memory_factors: dict[str, int] = {}
         self.unreachable = Reminder(TELL_EVERY)
         self.feeder = Feeder(TRY_EVERY)
-        self.leaving: dict[str, str] = {}  # by a job's name: the number of the Slurm job that is still ending
+        #: By a job's name: the number of an earlier start's Slurm job that is still ending.
+        self.leaving: dict[str, str] = {}
         self.room = Room(self.workflow, self.study)
         try:
             self.cluster = partitions()
@@ -120,29 +125,29 @@ class Executor(slurm_plugin.Executor):
         needed = jobs_to_submit(self.workflow)
         if grouped := next((job for job in needed if job.group is not None), None):
             raise StudyError(
-                f"--groups: {grouped.rule.name}: `bundle` in the site file says which jobs are one Slurm job; leave "
+                f"--groups: {grouped.rule.name}: `bundle` in the site file says which jobs share a Slurm job; leave "
                 "the option out"
             )
         jobs = {self._name(job): job for job in needed}
         for job in live.values():
             if job.ending:
                 self.leaving |= dict.fromkeys(slot_of(job, jobs).names, job.id)
-        #: By a job's name: the Slurm job that does the job already, or does it after others.
-        self.there = taken_over([job for job in live.values() if not job.ending], jobs, self.logger)
+        #: By a job's name: the Slurm job that already does the job, or will do it after its other jobs.
+        self.slots = taken_over([job for job in live.values() if not job.ending], jobs, self.logger)
         slurm_jobs = bundles(needed, self.site, partial(followers, self.workflow))
-        new = [parts for parts in slurm_jobs if self._name(parts[0]) not in self.there]
+        new = [parts for parts in slurm_jobs if self._name(parts[0]) not in self.slots]
         check_jobs(new, self.site, self.executor_settings.site, self.cluster)
         self.progress = Progress(len(slurm_jobs))
         self.checked = True
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
-        """Take over at once what a Slurm job does already, and have the others submitted, which may have to wait.
+        """Take over jobs that a Slurm job already does, and queue the others for submission.
 
-        Jobs that wait start in the order of their submission, as far as Slurm goes by that. Snakemake hands them over
-        in no order.
+        The queue orders jobs by priority, because Snakemake hands them over in no order, and Slurm may start jobs in
+        the order of their submission.
         """
-        others = [job for job in jobs if self._name(job) not in self.there]
-        taken_over = [job for job in jobs if self._name(job) in self.there]
+        others = [job for job in jobs if self._name(job) not in self.slots]
+        taken_over = [job for job in jobs if self._name(job) in self.slots]
         for job in others:
             self.run_job_pre(job)
         self.feeder.add(others)
@@ -153,7 +158,7 @@ class Executor(slurm_plugin.Executor):
             self.run_job(job)
 
     def _feed(self) -> None:
-        """Submit the next job, when Slurm has room."""
+        """Submit the next job once Slurm has room."""
         while job := self.feeder.next():
             try:
                 self.run_job(job)
@@ -168,16 +173,16 @@ class Executor(slurm_plugin.Executor):
         Raises
         ------
         NoRoom
-            Slurm takes no more jobs now.
+            If Slurm takes no more jobs now.
         """
         try:
             self.room.check()
-            slot, how = self.there.pop(self._name(job), None), "is the work of"
+            slot, how = self.slots.pop(self._name(job), None), TAKEN_OVER
             if slot is None:
                 if leaving := self.leaving.pop(self._name(job), None):
                     self._wait_for_end(job, leaving)
                 slot, how = self._submitted(job)
-                self.there |= dict.fromkeys(slot.names[1:], slot)
+                self.slots |= dict.fromkeys(slot.names[1:], slot)
                 self.feeder.open()
             self.progress.inside[slot.number] = slot
             log = self._log(slot.names[0], slot.number)
@@ -185,15 +190,15 @@ class Executor(slurm_plugin.Executor):
             self._report_job_submission_threadsafe(SubmittedJobInfo(job, slot.number, {"slot": slot}))
         except NoRoom:
             raise
-        except Exception as error:  # whatever it is: a job of which nothing is reported is waited for for ever
+        except Exception as error:  # any error: Snakemake would wait for ever for a job without a report
             self.logger.debug("submission", exc_info=True)
-            if isinstance(error, StudyError | SlurmError):  # what may come later has been waited for
+            if isinstance(error, StudyError | SlurmError):  # errors that may pass have been waited for
                 last_attempt(job)
             self.progress.given_up += job.attempt > job.restart_times
             self._report_job_error_threadsafe(SubmittedJobInfo(job), f"{words_of(job)}: {error}\n")
 
     def _wait_for_end(self, job: JobExecutorInterface, number: str) -> None:
-        """Return when a job of an earlier start that was cancelled has saved what it has."""
+        """Wait until a cancelled Slurm job of an earlier start has saved its work and ended."""
         self.logger.info(f"{words_of(job)}: waits for Slurm job {number} of an earlier start, which is ending")
         while not self.ending.wait(self.executor_settings.poll):
             try:
@@ -201,21 +206,30 @@ class Executor(slurm_plugin.Executor):
                     return
             except SlurmError as error:
                 if not may_come_later(str(error)):
-                    return  # no longer known
+                    return  # Slurm does not know the job any more
                 self._tell_unreachable(error)
 
     def _submitted(self, job: JobExecutorInterface) -> tuple[Slot, str]:
-        """The Slurm job that does a job's work, and in words how that Slurm job came to be.
+        """Submit a job. Return its Slurm job, and words for the log on how that Slurm job came about.
 
-        A controller that does not answer is waited for. The controller may have taken a submission that it did not
-        confirm: so we look for the job by its name before we submit it again.
+        If the controller does not answer, we try again. The controller may have accepted a submission that it did not
+        confirm, so we look for the job by its name before we submit the job again.
+
+        Raises
+        ------
+        NoRoom
+            If Slurm takes no more jobs now.
+        SlurmError
+            If Slurm refuses the job.
+        StudyError
+            If Snakemake is ending, or if the number of the submitted job is not known.
         """
-        look = job.attempt > 1
+        may_exist = job.attempt > 1
         while not self.ending.is_set():
             try:
-                if look and (live := self._live(job)):
-                    return live, "is the work of"
-                look = True
+                if may_exist and (live := self._live(job)):
+                    return live, TAKEN_OVER
+                may_exist = True
                 parts = self._parts(job)
                 number = number_in(self._submit(parts))
                 slot = self._live(job) if number is None else Slot(number, tuple(map(self._name, parts)))
@@ -235,35 +249,34 @@ class Executor(slurm_plugin.Executor):
         raise StudyError("not submitted: Snakemake is ending")
 
     def _parts(self, job: JobExecutorInterface) -> list[JobExecutorInterface]:
-        """A job and those that are to follow it in the same Slurm job, by what is done now."""
+        """A job, and the jobs that can follow it in the same Slurm job by the present state of the study."""
 
         def ready(job: JobExecutorInterface) -> list[JobExecutorInterface]:
-            after = followers(self.workflow, job)
-            free = [each for each in after if self._name(each) not in self.there]
-            return [each for each in free if waits_only_for(self.workflow, each, job)]
+            free = [after for after in followers(self.workflow, job) if self._name(after) not in self.slots]
+            return [after for after in free if waits_only_for(self.workflow, after, job)]
 
         return bundles([job], self.site, ready)[0]
 
     def _submit(self, parts: list[JobExecutorInterface]) -> str:
-        """What `sbatch` answers."""
+        """Submit a Slurm job that does `parts`, and return the answer of `sbatch`."""
         name, *then = map(self._name, parts)
         logs = self._log(name, "%j").parent
         for part in (name, *then):
             self._log(part, "%j").parent.mkdir(parents=True, exist_ok=True)
-        asked = request_of_parts(self.site, parts, lambda job: self.memory_factors.get(self._name(job), 1))
-        request = within_limits(asked, self.cluster)
+        request = request_of_parts(self.site, parts, lambda job: self.memory_factors.get(self._name(job), 1))
+        request = within_limits(request, self.cluster)
         script = batch_script(list(map(self._part, parts)), os.getcwd(), latency_wait(self.workflow))
         digests = [digest_of(job.params) for job in parts]
-        said = comment(words_of(parts[0]), digests[0], dict(zip(then, digests[1:], strict=True)))
+        job_comment = comment(words_of(parts[0]), digests[0], dict(zip(then, digests[1:], strict=True)))
         command = ["sbatch", "--parsable", f"--output={output_pattern(logs)}", "--open-mode=append", "--export=ALL"]
         command += [f"--chdir={os.getcwd()}", *arguments(request, self.site.gpus_by)]
         command += ["--requeue" if self.executor_settings.requeue else "--no-requeue"]
-        command += [f"--job-name={name}", f"--comment={said}"]
+        command += [f"--job-name={name}", f"--comment={job_comment}"]
         self.logger.debug(f"sbatch call: {shlex.join(command)}\n{script}")
         return ask(*command, given=script, timeout=SUBMISSION)
 
     def _part(self, job: JobExecutorInterface) -> Part:
-        """What a Slurm job is to do for a job."""
+        """The part of a Slurm job that does a job."""
         outputs = [str(file) for file in (*job.output, *job.log)]
         inputs = [str(file) for file in job.get_wait_for_files()]
         benchmark = str(job.benchmark) if job.benchmark else None
@@ -271,7 +284,7 @@ class Executor(slurm_plugin.Executor):
         return Part(shell_command(job), inputs, outputs, job.threads, logs, benchmark)
 
     def _live(self, job: JobExecutorInterface) -> Slot | None:
-        """The Slurm job of a job's name that waits or runs, if not one that was just cancelled."""
+        """The Slurm job with a job's name that waits or runs; None where there is none, or it was just cancelled."""
         live = live_jobs(self.of_study, my_jobs()).get(self._name(job))
         if live is None or live.id in self.cancelled:
             return None
@@ -281,14 +294,14 @@ class Executor(slurm_plugin.Executor):
         try:
             return self._live(job) is not None
         except SlurmError:
-            return True  # for all that is known
+            return True  # not known: assume that the job lives
 
     def cancel(self) -> None:
-        """Cancel all jobs, also those that are being submitted, and those that wait to be taken over again."""
+        """Cancel all jobs, also jobs that are being submitted, and jobs that wait to be taken over."""
         self.ending.set()
         self.feeder.stop()
         self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
-        for number in {slot.number for slot in self.there.values()} & self.progress.inside.keys():
+        for number in {slot.number for slot in self.slots.values()} & self.progress.inside.keys():
             self._cancel(number)
         super().cancel()
 
@@ -298,7 +311,7 @@ class Executor(slurm_plugin.Executor):
             ask("scancel", number)
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """Report the jobs that have ended; give back those that have not."""
+        """Report the jobs that have ended, and yield the jobs that have not."""
         self.next_seconds_between_status_checks = self.executor_settings.poll
         if self.checked:
             self.progress.tell(self.feeder.limit, self.logger)
@@ -315,11 +328,11 @@ class Executor(slurm_plugin.Executor):
         for info in active_jobs:
             slot = info.aux["slot"]
             if self._name(info.job) != slot.names[-1] and self._verdict(info) == 0:
-                self.report_job_success(info)  # Snakemake hands over the next part, which is taken over
+                self.report_job_success(info)  # then Snakemake hands over the next part, and we take over its Slurm job
                 continue
             ended = self.outcomes.look(slot.number, listed.get(slot.number))
             if ended is not None and not ended.state:
-                ended = await asyncio.to_thread(self._found_out, info, ended)
+                ended = await asyncio.to_thread(self._end_of_unlisted, info, ended)
             if ended is None:
                 yield info
             elif ended.state == "COMPLETED":
@@ -327,9 +340,9 @@ class Executor(slurm_plugin.Executor):
             else:
                 await asyncio.to_thread(self._fail, info, ended)
 
-    def _found_out(self, info: SubmittedJobInfo, ended: Ended) -> Ended | None:
-        """The end of a job that Slurm lists no more: it may live all the same, or have left its exit status."""
-        with contextlib.suppress(SlurmError):  # no longer known at all
+    def _end_of_unlisted(self, info: SubmittedJobInfo, ended: Ended) -> Ended | None:
+        """The end of a job that Slurm no longer lists, by its exit status, else `ended`; None if it still lives."""
+        with contextlib.suppress(SlurmError):  # Slurm does not know the job any more
             if is_live(info.external_jobid):
                 return None
         status = self._verdict(info)
@@ -338,7 +351,7 @@ class Executor(slurm_plugin.Executor):
         return Ended("FAILED" if status else "COMPLETED", f"ended with status {status}")
 
     def _succeed(self, info: SubmittedJobInfo) -> None:
-        """Report a Slurm job that has done its work, and remove its log."""
+        """Report that a Slurm job has done its work, and remove its files: its exit statuses, and its log if wished."""
         self.report_job_success(info)
         slot = self._leave(info)
         self.progress.done += 1
@@ -350,16 +363,16 @@ class Executor(slurm_plugin.Executor):
                     path.unlink()
 
     def _leave(self, info: SubmittedJobInfo) -> Slot:
-        """Watch a Slurm job no longer; jobs that were to follow in it are to be submitted."""
+        """Stop watching a Slurm job. Jobs that would have followed in it are submitted by themselves."""
         slot = self.progress.inside.pop(info.external_jobid, info.aux["slot"])
         for name in slot.names:
-            if self.there.get(name) == slot:
-                self.there.pop(name, None)
+            if self.slots.get(name) == slot:
+                self.slots.pop(name, None)
         self.feeder.open()
         return slot
 
     def _fail(self, info: SubmittedJobInfo, ended: Ended) -> None:
-        """Report a job that did not do its work."""
+        """Report a job that failed, and decide whether it gets another attempt."""
         name, number = self._name(info.job), info.external_jobid
         log = self._log(self._leave(info).names[0], number)
         if ended.may_restart:
@@ -371,22 +384,22 @@ class Executor(slurm_plugin.Executor):
         if permanent or not ended.again:
             last_attempt(info.job)
         self.progress.given_up += info.job.attempt > info.job.restart_times
-        hint = "; not submitted again, for its error stays: mend it and run the same command" if permanent else ""
-        message = f"{words_of(info.job)}: Slurm job {number} {ended.why}{hint}\n"
+        advice = "; not submitted again, because the error would stay: correct it, then run the same command again"
+        message = f"{words_of(info.job)}: Slurm job {number} {ended.why}{advice if permanent else ''}\n"
         self.report_job_error(info, msg=message, aux_logs=[str(log)])
 
     def _verdict(self, info: SubmittedJobInfo) -> int | None:
-        """Exit status that the command of a job has left; None where it has left none yet."""
+        """Exit status of a job's command; None where the command has not ended or left none."""
         return verdict(self._log(self._name(info.job), info.external_jobid).parent, info.external_jobid)
 
     def _tell_unreachable(self, error: SlurmError) -> None:
         if self.unreachable.due():
-            self.logger.warning(f"warning: {error}; jobs run on, and their states are asked for again and again")
+            self.logger.warning(f"warning: {error}; jobs run on, and Snakemake asks Slurm again until it answers")
 
     def _name(self, job: JobExecutorInterface) -> str:
         return job_name(self.of_study, job.rule.name, "_".join(job.wildcards))
 
     def _log(self, name: str, number: str) -> Path:
-        """Slurm's log of a job, by the job's name at Slurm; the job's exit status stands beside it."""
+        """Slurm's log of a job, by the job's name for Slurm. The file with the exit status lies beside it."""
         rule, _, wildcards = name.removeprefix(f"{self.of_study}.").partition(".")
         return self.slurm_logdir / rule / wildcards / f"{number}.log"

@@ -1,4 +1,4 @@
-"""Jobs that wait for their submission while Slurm takes no more of them."""
+"""A queue of jobs that wait for their submission while Slurm takes no more jobs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ class NoRoom(Exception):
 
 
 class Feeder:
-    """Gives jobs in the order of their priorities, and none for a while after Slurm has refused one.
+    """Gives jobs by priority to the threads that submit them, and gives none for a while after Slurm refused one.
 
-    From the first refusal on, a job is given when the one before has been settled: else two threads that submit could
-    change the order.
+    After the first refusal, a job is given only once the job before is settled. Otherwise two threads could change the
+    order.
 
     Parameters
     ----------
     again : float
-        Seconds until a job is given though none has ended: other jobs of the user may have.
+        Seconds after a refusal until a job is given even if none of ours has ended, because other jobs of the user may
+        have ended.
+    clock : callable
+        Returns the time in seconds.
     """
 
     def __init__(self, again: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,20 +34,20 @@ class Feeder:
         self._again = again
         self._clock = clock
         self._refused = -again
-        self._given = 0  # jobs that are not settled
+        self._given = 0  # number of jobs that were given and are not settled
         self._one_by_one = False
         self._stopped = False
         self._waiting: list[Any] = []
         self._changed = Condition()
 
     def add(self, jobs: Iterable[Any]) -> None:
-        """Have jobs wait; of those with one priority, the job that came first goes first."""
+        """Add jobs to the queue. Among jobs of the same priority, the first that was added goes first."""
         with self._changed:
             self._waiting = by_priority([*self._waiting, *jobs])
             self._changed.notify_all()
 
     def next(self) -> Any | None:
-        """The next job, as soon as Slurm may take one; None after `stop`."""
+        """Wait until Slurm may take a job, and return the next job; None after `stop`."""
         with self._changed:
             while not self._stopped:
                 closed = 0.0 if self.limit is None else self._refused + self._again - self._clock()
@@ -55,13 +58,13 @@ class Feeder:
             return None
 
     def settle(self) -> None:
-        """A job that was given has been submitted, or has failed."""
+        """To be called when a given job has been submitted or has failed."""
         with self._changed:
             self._given -= 1
             self._changed.notify_all()
 
     def refuse(self, job: Any, limit: str) -> None:
-        """Have a job wait that Slurm has refused: it goes before all others of its priority."""
+        """Put a job that Slurm refused back into the queue, before all others of its priority."""
         with self._changed:
             self._waiting = by_priority([job, *self._waiting])
             self.limit, self._refused, self._one_by_one = limit, self._clock(), True
@@ -69,7 +72,7 @@ class Feeder:
             self._changed.notify_all()
 
     def open(self) -> None:
-        """A job has ended: Slurm may take another one."""
+        """To be called when a job has ended: Slurm may take another job."""
         with self._changed:
             self.limit = None
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Whether the file system has room for the training to come."""
+"""Checks whether the file system has room for the training to come."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from reward_ablation.system.errors import StudyError
 
 
 class Room:
-    """Stops Snakemake before the first submission where there is too little room.
+    """Stops Snakemake before the first submission if the disk has too little room.
 
-    Not checked earlier: this very start may have fetched the model, whose size says how much is needed.
+    The check cannot come earlier, because the model's size decides how much is needed, and this start may just have
+    fetched the model.
     """
 
     def __init__(self, workflow: Any, study: Study) -> None:
         self.workflow = workflow
         self.study = study
         self._lock, self._checked = Lock(), False
-        self._lacks: str | None = None
+        self._problem: str | None = None
 
     def check(self) -> None:
-        """Raise a StudyError where there is too little room."""
-        with self._lock:  # jobs are submitted by two threads
+        """Raise a StudyError if there is too little room."""
+        with self._lock:  # two threads submit jobs
             if not self._checked:
                 self._checked = True
-                self._lacks = self._no_room()
-                if self._lacks:
-                    self.workflow.scheduler.executor_error_callback(WorkflowError(self._lacks))
-        if self._lacks:
-            raise StudyError(self._lacks)
+                self._problem = self._no_room()
+                if self._problem:
+                    self.workflow.scheduler.executor_error_callback(WorkflowError(self._problem))
+        if self._problem:
+            raise StudyError(self._problem)
 
     def _no_room(self) -> str | None:
         study = self.study

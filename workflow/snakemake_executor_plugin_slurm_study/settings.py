@@ -1,4 +1,4 @@
-"""What `--slurm-study-...` and the profile may set."""
+"""Settings of the executor: the options `--slurm-study-...`, which the profile may set, too."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,29 +15,30 @@ from reward_ablation.system.errors import StudyError, one_line_errors
 
 
 def _option(help: str, **more: Any) -> dict[str, Any]:
-    """Metadata of a setting that is an option of the command line, and no environment variable."""
+    """Metadata of a setting that is an option of the command line, but not an environment variable."""
     return {"help": help, "env_var": False, **more}
 
 
 @dataclass
 class ExecutorSettings(ExecutorSettingsBase):
-    """Settings of the executor: its own, and those of the parent plugin that have an effect here.
+    """Settings of the executor: its own, and the parent plugin's settings that have an effect here.
 
-    No child of the parent's settings. Those have fields that this executor does not read, and `array_jobs`, by which
-    each task of an array would run the first task's command. Snakemake refuses an option that is no field here.
+    This is not a subclass of the parent's settings, because they have fields that this executor does not read, and
+    `array_jobs`, with which each task of an array would run the first task's command. Snakemake refuses an option that
+    is not a field here.
     """
 
     site: Path = field(
         default=Path("profiles/slurm/site.yaml"),
         metadata=_option("Site file: account, partitions, memory and time on this cluster."),
     )
-    poll: int = field(default=20, metadata=_option("Seconds between two looks at the states of all jobs."))
+    poll: int = field(default=20, metadata=_option("Seconds between two checks of the states of all jobs."))
     patience: int = field(
         default=60,
-        metadata=_option("Seconds that Slurm has to start a job again that was preempted or lost its node."),
+        metadata=_option("Seconds to wait for Slurm to start a job again that was preempted or lost its node."),
     )
     requeue: bool = field(
-        default=False, metadata=_option("Have Slurm start preempted jobs again, and jobs whose node died.")
+        default=False, metadata=_option("Let Slurm start preempted jobs again, and jobs whose node died.")
     )
     logdir: Path | None = field(
         default=None,
@@ -48,7 +49,7 @@ class ExecutorSettings(ExecutorSettingsBase):
         default=10, metadata=_option("Days after which Slurm's logs of failed jobs are deleted; 0: never.")
     )
 
-    # More settings that the parent's code reads.
+    # Further settings that the parent's code reads.
     array_jobs: ClassVar[None] = None
     array_limit: ClassVar[int] = 1000
     efficiency_report: ClassVar[bool] = False
@@ -60,11 +61,11 @@ class ExecutorSettings(ExecutorSettingsBase):
         with one_line_errors():
             for name, least in (("poll", 1), ("patience", 0)):
                 if getattr(self, name) < least:
-                    raise StudyError(f"--slurm-study-{name}: at least {least}, in seconds")
+                    raise StudyError(f"--slurm-study-{name}: must be at least {least}, in seconds")
         in_dry_runs(self._check_dry_run)
 
     def _check_dry_run(self, workflow: Any, logger: Any) -> None:
-        """Check what a dry run lists: Snakemake makes these settings for a dry run, and no executor."""
+        """Check the jobs of a dry run. Snakemake creates these settings for a dry run, but not the executor."""
         with one_line_errors():
             if jobs := jobs_to_submit(workflow):
                 site = read_site(self.site)

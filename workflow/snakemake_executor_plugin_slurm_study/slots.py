@@ -1,4 +1,4 @@
-"""Slurm jobs and the jobs of Snakemake that they do, and the Slurm jobs that an earlier start has left."""
+"""Slurm jobs with the jobs of Snakemake that they do, and Slurm jobs that an earlier start left behind."""
 
 from __future__ import annotations
 
@@ -12,59 +12,68 @@ from reward_ablation.cluster.slurm import SlurmJob
 from reward_ablation.cluster.submission import Reminder, told_of_limit
 from reward_ablation.system.errors import StudyError
 
-#: Seconds between two messages on what lasts: a controller that does not answer, a limit that is reached.
+#: Seconds between two messages on a lasting condition: a controller that does not answer, a limit that is reached.
 TELL_EVERY = 300.0
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A Slurm job, and the jobs of Snakemake that it does, one after the other, by their names at Slurm."""
+    """A Slurm job, and the jobs of Snakemake that it does one after the other, by their names for Slurm."""
 
     number: str
     names: tuple[str, ...]
 
 
 def slot_of(job: SlurmJob, names: Iterable[str]) -> Slot:
-    """A Slurm job with those of the named jobs that it does."""
+    """The slot of a Slurm job: its first job, and those of the named jobs that it does afterwards."""
     return Slot(job.id, (job.name, *then_in(job.comment, names)))
 
 
 def taken_over(live: Iterable[SlurmJob], jobs: Mapping[str, Any], logger: Logger) -> dict[str, Slot]:
-    """The Slurm jobs of an earlier start that do jobs of this start, by the names of these.
+    """The Slurm jobs of an earlier start that do jobs of this start, by the names of the latter.
+
+    Parameters
+    ----------
+    live : iterable of SlurmJob
+        The study's Slurm jobs that wait or run.
+    jobs : mapping
+        The jobs of this start, by their names for Slurm.
+    logger : Logger
+        Gets a warning for each Slurm job that does none of these jobs.
 
     Raises
     ------
     StudyError
-        A Slurm job does its work with other code or settings than this start would.
+        If a Slurm job uses other code or settings than this start would.
     """
-    found: dict[str, Slot] = {}
+    slots: dict[str, Slot] = {}
     for earlier in live:
         digests = {earlier.name: params_in(earlier.comment), **then_in(earlier.comment, jobs)}
         slot = slot_of(earlier, jobs)
-        mine = [name for name in slot.names if name in jobs]
-        for name in mine:
+        needed = [name for name in slot.names if name in jobs]
+        for name in needed:
             if digests[name] != digest_of(jobs[name].params):
                 raise StudyError(
                     f"Slurm job {earlier.id} of an earlier start still works on {words_of(jobs[name])}, with other "
                     f"code or settings; end it with `scancel {earlier.id}`, or wait for it, then run the same command "
                     "again"
                 )
-        if not mine:
+        if not needed:
             logger.warning(
-                f"warning: Slurm job {earlier.id} of an earlier start ({earlier.name}) makes nothing that this one "
+                f"warning: Slurm job {earlier.id} of an earlier start ({earlier.name}) makes nothing that this start "
                 f"needs; `scancel {earlier.id}` ends it"
             )
-        found |= dict.fromkeys(mine, slot)
-    if found:
-        numbers = dict.fromkeys(slot.number for slot in found.values())
+        slots |= dict.fromkeys(needed, slot)
+    if slots:
+        numbers = dict.fromkeys(slot.number for slot in slots.values())
         logger.info(
             f"jobs of an earlier start still wait or run, and are not submitted again: Slurm jobs {', '.join(numbers)}"
         )
-    return found
+    return slots
 
 
 def words_of(job: Any) -> str:
-    """A job as one says it: `train mixed-1a2b3c4d/seed0`."""
+    """A job in words: `train mixed-1a2b3c4d/seed0`."""
     return " ".join([job.rule.name, *job.wildcards])
 
 
@@ -73,13 +82,13 @@ class Progress:
     """Counts the Slurm jobs of a start."""
 
     total: int
-    inside: dict[str, Slot] = field(default_factory=dict)  # those that are watched, by number
+    inside: dict[str, Slot] = field(default_factory=dict)  # submitted jobs that have not ended, by number
     done: int = 0
-    given_up: int = 0
+    given_up: int = 0  # failed jobs that get no further attempt
     reminder: Reminder = field(default_factory=lambda: Reminder(TELL_EVERY))
 
     def tell(self, limit: str | None, logger: Logger) -> None:
-        """Tell that Slurm takes no more jobs for a limit, and later once that it has taken all."""
+        """Report that Slurm takes no more jobs because of a limit, and later, once, that Slurm has taken all."""
         to_go = self.total - len(self.inside) - self.done - self.given_up
         if limit and to_go > 0 and self.reminder.due():
             logger.warning(f"warning: {told_of_limit(limit, len(self.inside), self.done, to_go)}")

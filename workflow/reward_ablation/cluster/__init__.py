@@ -1,1 +1,1 @@
-"""The Slurm cluster: its offers, the study's jobs there, and the resources that the study asks for."""
+"""The Slurm cluster: its partitions and nodes, the study's jobs there, and the resources that these ask for."""

@@ -1,4 +1,4 @@
-"""Jobs of Snakemake that are one Slurm job: the training of a run and, where the site file says so, what follows it."""
+"""Which jobs of Snakemake share a Slurm job: with `bundle: run` in the site file, a run's training and evaluation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from reward_ablation.cluster.site import Site
 #: The rule whose job begins a bundle, and the rule whose job may follow in the same Slurm job.
 FIRST, THEN = "train", "evaluate"
 
-#: Words for a bundle, in a message.
+#: Name of a bundle in messages.
 BUNDLED = "bundle: run"
 
 
 def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any]]) -> list[list[Any]]:
-    """The jobs of each Slurm job, in their order.
+    """Group jobs of Snakemake into Slurm jobs. Each inner list has the jobs of one Slurm job, in their order.
 
     Parameters
     ----------
+    jobs : iterable
+        Jobs of Snakemake.
+    site : Site
+        The content of the site file.
     followers : callable
-        Gives the jobs that depend on a job and are to run.
+        Returns the jobs that depend on a job and are about to run.
     """
     jobs = list(jobs)
     if site.bundle is None:
@@ -30,14 +34,14 @@ def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any
     first = [
         [job, *(then for then in followers(job) if then.rule.name == THEN)] for job in jobs if job.rule.name == FIRST
     ]
-    inside = {id(job) for bundle in first for job in bundle}
-    return [*first, *([job] for job in jobs if id(job) not in inside)]
+    bundled = {id(job) for bundle in first for job in bundle}
+    return [*first, *([job] for job in jobs if id(job) not in bundled)]
 
 
 def request_of_parts(site: Site, parts: Sequence[Any], memory_factor: Callable[[Any], int] = lambda job: 1) -> Request:
-    """What a Slurm job asks for that does these jobs of Snakemake, one after the other.
+    """The request of a Slurm job that does these jobs of Snakemake one after the other.
 
-    The nodes and the GPUs are those of the first part. The time is the sum of the parts' times.
+    Nodes and GPUs are those of the first part. CPUs and memory are the largest of all parts, and the times are summed.
     """
     requests = [
         request_of(site, job.rule.name, job.resources, job.threads, job.attempt, memory_factor(job)) for job in parts

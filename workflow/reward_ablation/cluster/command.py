@@ -1,4 +1,4 @@
-"""Slurm's own commands, asked so that an answer is a value and no answer is one exception."""
+"""Runs Slurm's commands. A failure of any kind, also no answer, is a `SlurmError`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,32 @@ import os
 import re
 import subprocess
 
-#: A user's own settings of how to list jobs and nodes (a program reads these lists) and of what to submit. What may be
-#: set there is on the command line: `options.environment_options`.
+#: Variables that Slurm's commands do not get: they change lists, which this code has to parse, and submissions. The
+#: allowed variables of `sbatch` become options of the command line: `options.environment_options`.
 _NOT_HANDED_ON = ("SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SCONTROL_", "SBATCH_", "SLURM_CLUSTERS")
 
 
 class SlurmError(Exception):
-    """A command of Slurm is not here, fails, or gets no answer from the controller; the message is one line."""
+    """A command of Slurm is not installed, fails, or gets no answer from the controller; the message is one line."""
 
 
 def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
-    """What a Slurm command prints, within `timeout` seconds; times in seconds since 1970; raises SlurmError."""
+    """Run a Slurm command and return its output. Times in the output are seconds since 1970.
+
+    Parameters
+    ----------
+    *command : str
+        Words of the command line.
+    given : str
+        Text for the command's stdin.
+    timeout : float
+        Seconds to wait for the end of the command.
+
+    Raises
+    ------
+    SlurmError
+        If the command is not installed, fails, or does not end in time.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_HANDED_ON)}
     environment["SLURM_TIME_FORMAT"] = "%s"
     try:
@@ -26,7 +41,7 @@ def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
             input=given,
             capture_output=True,
             encoding="utf-8",
-            errors="replace",  # somebody's job may be called anything
+            errors="replace",  # other people's jobs may have any bytes in their names
             timeout=timeout,
         )
     except FileNotFoundError:
@@ -41,9 +56,10 @@ def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
 
 
 def _told(command: str, stderr: str) -> str:
-    """What a command that failed says, in one line.
+    """The error of a failed command in one line.
 
-    The last line says what failed. The lines of `sbatch` before it say why, such as the limit that is reached.
+    The last line of stderr says what failed. The lines of `sbatch` before it say why, such as the limit that is
+    reached.
     """
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith("Try ")]
     why = [line for line in lines[:-1] if line.startswith("sbatch: error: ")]

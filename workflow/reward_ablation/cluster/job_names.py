@@ -1,4 +1,4 @@
-"""Names and comments of the Slurm jobs of a study, by which a later start knows them."""
+"""Names and comments of a study's Slurm jobs, by which a later start recognises the jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def prefix(study: str, results: Path) -> str:
-    """What the names of a study's jobs begin with: the study's name, and a digest of its results folder."""
+    """The beginning of the names of a study's jobs: the study's name, and a digest of its results folder."""
     return f"{study}-{_digest(str(results.resolve()), 6)}"
 
 
@@ -19,7 +19,9 @@ def job_name(of_study: str, rule: str, wildcards: str = "") -> str:
     Parameters
     ----------
     of_study : str
-        The study's prefix.
+        The study's prefix, from `prefix`.
+    rule : str
+        Name of the rule.
     wildcards : str
         Values of the wildcards; slashes become `_`.
     """
@@ -28,7 +30,7 @@ def job_name(of_study: str, rule: str, wildcards: str = "") -> str:
 
 
 def digest_of(params: Iterable[object]) -> str:
-    """Digest of a job's params: jobs of two starts that agree in it and in their name do the same."""
+    """Digest of a job's params. Jobs of two starts do the same work if their names and digests agree."""
     return _digest("\0".join(map(str, params)), 12)
 
 
@@ -38,24 +40,24 @@ def comment(what: str, params: str, then: Mapping[str, str]) -> str:
     Parameters
     ----------
     what : str
-        The first job, for people.
+        The first job, in words.
     params : str
-        Digest of the params of the first job.
+        Digest of the first job's params.
     then : mapping of str to str
-        Digest of the params of each other job, by the name that the other job would have at Slurm.
+        Digest of the params of each other job, by the name that this job would have as a Slurm job of its own.
     """
     others = ",".join(f"{_digest(name, 8)}:{digest}" for name, digest in then.items())
     return f"{what} params={params}" + (f" then={others}" if others else "")
 
 
 def params_in(comment: str) -> str:
-    """The digest of the first job in a comment; empty where there is none."""
+    """The digest of the first job in a comment; empty where the comment has none."""
     found = re.search(r" params=(\w+)", comment)
     return found[1] if found else ""
 
 
 def then_in(comment: str, names: Iterable[str]) -> dict[str, str]:
-    """Of the jobs with these names, those that a Slurm job does after its first one, with their digests."""
+    """The jobs among `names` that a Slurm job does after its first job, by its comment; with their digests."""
     found = re.search(r" then=(\S+)", comment)
     digests = dict(each.split(":", 1) for each in found[1].split(",") if ":" in each) if found else {}
     return {name: digests[key] for name in names if (key := _digest(name, 8)) in digests} if digests else {}

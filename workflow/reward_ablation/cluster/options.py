@@ -1,8 +1,8 @@
-"""Options of `sbatch` that a user may set, in the site file, in an arm's resources or in the environment.
+"""Options of `sbatch` that a user may set in the site file, in an arm's resources or in the environment.
 
-A list of what is taken, because a list of what is refused is never complete: `sbatch` takes each option by any
-unambiguous beginning of its name, short options in one word, and more options in each version. What is taken is handed
-on by its full name.
+This is a list of allowed options, because a list of refused options is never complete: `sbatch` accepts each option by
+any unambiguous beginning of its name, short options joined in one word, and more options in each version. Allowed
+options are passed on with their full names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHORT = {"begin": "b", "constraint": "C", "core-spec": "S", "exclude": "x", "li
 _SHORT |= {"distribution": "m", "no-kill": "k", "oversubscribe": "s"}
 _KNOWN = [*_WITH_VALUE, *_WITH_OR_WITHOUT, *_ALONE]
 
-#: All long options of `sbatch` in Slurm 22.05 to 26.05; an option of a plugin must not be the beginning of any.
+#: All long options of `sbatch` in Slurm 22.05 to 26.05. The name of a plugin's option must not be the beginning of any.
 _OF_SBATCH = """
     account acctg-freq array autocomplete batch bb bbf begin chdir cluster cluster-constraint clusters comment
     consolidate-segments constraint container container-id container-type context contiguous core-spec
@@ -47,7 +47,7 @@ _OF_SBATCH = """
     verbose version wait wait-all-nodes wckey wrap
 """
 
-#: Where to write what these options say.
+#: For options that are set in another way: how.
 _ELSEWHERE = {
     **dict.fromkeys(("account", "partition", "qos"), "is a key of the site file"),
     "time": "is `hours` in the site file",
@@ -60,7 +60,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("comment", "job-name", "output", "error", "chdir", "export"), "is set by the workflow"),
 }
 
-#: Long names of short options that are not to be set.
+#: Long names of short options that may not be set.
 _LONG = {"A": "account", "D": "chdir", "G": "gpus", "J": "job-name", "M": "clusters", "N": "nodes", "a": "array"}
 _LONG |= {"c": "cpus-per-task", "d": "dependency", "e": "error", "n": "ntasks", "o": "output", "p": "partition"}
 _LONG |= {"q": "qos", "t": "time"}
@@ -68,8 +68,8 @@ _LONG |= {"q": "qos", "t": "time"}
 #: Environment variables by which a user chooses the account, the partition and the quality of service.
 DEFAULTS = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
 
-#: Options that `sbatch` also reads from the environment, as SBATCH_ACCTG_FREQ and so on, and that may be set there. Not
-#: SBATCH_GRES, which could add GPUs to any job.
+#: Options that may be set in the environment, by variables of `sbatch` such as SBATCH_ACCTG_FREQ. SBATCH_GRES is not
+#: among them, because it could add GPUs to any job.
 _OF_ENVIRONMENT = [
     *("acctg-freq", "constraint", "core-spec", "delay-boot", "distribution", "exclusive", "gpu-bind", "gpu-freq"),
     *("gres-flags", "hint", "mem-bind", "network", "no-kill", "profile", "reservation", "thread-spec"),
@@ -78,32 +78,34 @@ _OF_ENVIRONMENT = [
 
 
 def check_plugin_option(name: str) -> None:
-    """Raise ValueError for the name of an option that cannot be a plugin's."""
+    """Raise ValueError for a name that cannot be an option of a plugin."""
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", name):
-        raise ValueError(f"{name!r}: is no long name of an option; write one without --, such as container-image")
+        raise ValueError(f"{name!r}: is not a long name of an option; write it without --, such as container-image")
     if own := re.search(rf"(?<!\S){name}\S*", _OF_SBATCH):
         raise ValueError(f"{name}: sbatch takes this for its own option --{own[0]}; name only options of plugins here")
 
 
 def sbatch_options(text: str | None, of_plugins: Sequence[str] = ()) -> dict[str, str | None]:
-    """Options in a text as on a command line of `sbatch`, by their long names; None for an option without a value.
+    """Values of options by their long names; None for an option without a value.
 
     Parameters
     ----------
+    text : str, optional
+        Options as on a command line of `sbatch`.
     of_plugins : sequence of str
-        Long names of further options that may be set, with a value or without.
+        Long names of plugins' options, which may also be set, with or without a value.
 
     Raises
     ------
     ValueError
-        An option is not among those that may be set, or the text cannot be split into words.
+        If an option may not be set, or if the text cannot be split into words.
     """
     try:
         words = shlex.split(text or "")
     except ValueError as error:
         raise ValueError(f"sbatch options {text!r}: {error}") from None
     for word in words:
-        if "\0" in word:  # no word of a command line has one
+        if "\0" in word:  # a word of a command line cannot have one
             raise ValueError(f"sbatch option {word!r}: has a NUL character; remove that character")
     known, unknown = _parser(frozenset(of_plugins)).parse_known_args(words)
     if unknown:
@@ -127,7 +129,7 @@ def environment_options(environment: Mapping[str, str]) -> dict[str, str | None]
 
 
 def unread_variables(environment: Mapping[str, str]) -> list[str]:
-    """Names of set variables that would change what a submission is; Slurm's commands do not get them."""
+    """Names of set variables that would change submissions. They have no effect: Slurm's commands do not get them."""
     read = {*DEFAULTS.values(), *map(_variable, _OF_ENVIRONMENT)}
     return sorted(
         name for name in environment if (name.startswith("SBATCH_") and name not in read) or name == "SLURM_CLUSTERS"
@@ -156,7 +158,7 @@ def _parser(of_plugins: frozenset[str]) -> argparse.ArgumentParser:
 
 
 def _refusal(word: str) -> str:
-    """Why an option, or a word that is none, is not taken."""
+    """Why an option may not be set, or why a word is not an option."""
     name = word.partition("=")[0]
     if not name.startswith("-"):
         return f"sbatch option {name}: not an option; options begin with --"
@@ -168,4 +170,4 @@ def _refusal(word: str) -> str:
         return f"sbatch option {name} {elsewhere}"
     near = difflib.get_close_matches(name, [f"--{known}" for known in _KNOWN], n=1, cutoff=0.8)
     hint = f"did you mean {near[0]}? " if near else ""
-    return f"sbatch option {name} is not to be set; {hint}docs/slurm.md lists those that may be"
+    return f"sbatch option {name} may not be set; {hint}docs/slurm.md lists the options that may be set"

@@ -1,8 +1,8 @@
-"""What has become of submitted jobs, by what Slurm lists of them: done, failed, or still to be waited for.
+"""The outcome of submitted jobs, by Slurm's list of jobs: done, failed, or not ended yet.
 
-A job that Slurm itself starts again (its node died, or it was preempted) shows its old end for a moment. One whose
-end nobody looked at in time leaves Slurm's list without a word. To each of these the answer is patience, and then an
-end: no job is waited for that can never end.
+A job that Slurm itself starts again (its node died, or the job was preempted) shows its old end for a moment. A job
+that ended some time ago disappears from Slurm's list. In both cases we wait for some seconds, and then report an end.
+So Snakemake never waits for a job that cannot end.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from reward_ablation.cluster.slurm import WAITING, SlurmJob
 #: Ends that Slurm may take back by starting the job again, under the same number.
 MAY_RESTART = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 
-#: Reasons for which a job waits for ever: what it asks for is more than one job may have here.
+#: Reasons for which a job waits for ever, because the job asks for more than a single job may have.
 _NEVER = re.compile(
     r"\w+PerJob(Limit)?$|QOSMaxWall\w+|AssocMaxWall\w+|Partition(Time|Node)Limit|BadConstraints|DependencyNeverSatisfied"
     r"|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed",
 )
-#: The reason of a job that a node failed to start, and that Slurm does not start again by itself.
+#: The reason of a job that a node failed to start. Slurm does not start this job again by itself.
 _HELD = "launch failed requeued held"
 
 #: How a job ended, by its state.
@@ -41,29 +41,29 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Ended:
-    """A job's end, by Slurm's state; the state is empty where Slurm does not say how the job ended.
+    """A job's end.
 
-    COMPLETED: the work is done. FAILED: the job's own command failed; no limit, no node and nobody else ended it.
+    COMPLETED: the work is done. FAILED: the job's own command failed, and no limit, node or person ended the job.
     """
 
-    state: str
+    state: str  # Slurm's state; empty where Slurm does not say how the job ended
     why: str = ""  # for the user; empty where the work is done
-    again: bool = True  # another attempt may do better; not where somebody wanted the job to end
-    may_restart: bool = False  # Slurm might start the job again all the same: cancel it before another takes its place
+    again: bool = True  # whether another attempt may succeed; False where somebody cancelled the job
+    may_restart: bool = False  # Slurm might still start the job again: cancel it before another job takes its place
 
 
 @dataclass
 class Outcomes:
-    """Tells ends of jobs, one look after the other."""
+    """Decides from repeated looks at Slurm's list which jobs have ended."""
 
-    patience: float  # seconds until an end that Slurm may take back, or a job that Slurm does not list, is an end
+    patience: float  # seconds until an end that Slurm may take back counts, or a job that Slurm does not list has ended
     clock: Callable[[], float] = time.monotonic
-    _since: dict[str, float] = field(default_factory=dict)
+    _since: dict[str, float] = field(default_factory=dict)  # by a job's number: when it first seemed to have ended
 
     def look(self, number: str, job: SlurmJob | None) -> Ended | None:
-        """The end of the job of that number; None as long as the job is to be waited for.
+        """The end of job `number`; None while the job may still run or start.
 
-        `job` is what Slurm lists now; None where Slurm does not list the job.
+        `job` is Slurm's present entry for the job; None where Slurm does not list the job.
         """
         if job is not None and job.live and not _stuck(job):
             self._since.pop(number, None)
@@ -76,7 +76,7 @@ class Outcomes:
             return None
         del self._since[number]
         if job is None:
-            return Ended("", "has left Slurm's list, which does not say how it ended", may_restart=True)
+            return Ended("", "has left Slurm's list, and how it ended is not known", may_restart=True)
         if not job.live:
             return Ended(job.state, f"{_WORDS[job.state]} and Slurm did not start it again", may_restart=True)
         if _held(job):
@@ -86,7 +86,7 @@ class Outcomes:
 
 
 def _stuck(job: SlurmJob) -> bool:
-    """Whether a job waits for what will not come."""
+    """Whether a job waits and will never start."""
     return job.state in WAITING and (_held(job) or _NEVER.match(job.reason) is not None)
 
 

@@ -1,4 +1,4 @@
-"""What is checked before anything is submitted: jobs against the site file and the cluster, and room for models."""
+"""Checks before anything is submitted: whether the cluster can run the jobs, and whether the disk has enough room."""
 
 from __future__ import annotations
 
@@ -20,23 +20,39 @@ from reward_ablation.models.verify import FETCHED
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
 
-#: Of a parameter: its weight, and Adam's two moments.
+#: Numbers that a checkpoint has of each parameter: the weight, and Adam's two moments.
 _COPIES_IN_A_CHECKPOINT = 3
-#: What training sets where the study does not.
+#: Number of checkpoints that training keeps by default.
 _CHECKPOINTS_KEPT = 2
-#: A trained adapter has at most so large a share of the model's parameters, at the ranks that are in use.
+#: Assumed largest share of the model's parameters in a trained adapter, at usual ranks.
 _ADAPTER = 0.05
 
 
 def check_jobs(
     bundles: Iterable[Sequence[Any]], site: Site, site_file: Path, cluster: Mapping[str, Partition]
 ) -> str | None:
-    """Refuse Slurm jobs, each given by its jobs of Snakemake, that Slurm would never run, by a StudyError.
+    """Refuse Slurm jobs that Slurm would never run.
+
+    Parameters
+    ----------
+    bundles : iterable
+        The Slurm jobs, each as the jobs of Snakemake that it does.
+    site : Site
+        The content of the site file.
+    site_file : Path
+        Path of the site file, for messages.
+    cluster : mapping
+        The cluster's partitions by name.
 
     Returns
     -------
     str or None
-        Why Slurm cannot judge all of the jobs now, such as the limit on the number of jobs that is reached.
+        Why Slurm cannot judge all of the jobs now, such as a reached limit on the number of jobs.
+
+    Raises
+    ------
+    StudyError
+        If Slurm would never run one of the jobs.
     """
     unknown = None
     for request in requests_of(bundles, site):
@@ -51,19 +67,19 @@ def check_jobs(
 
 
 def requests_of(bundles: Iterable[Sequence[Any]], site: Site) -> Counter[Request]:
-    """Different requests of Slurm jobs with the number of jobs, those of one kind one after the other.
+    """The distinct requests of Slurm jobs, sorted by kind, each with its number of jobs.
 
     Raises
     ------
     StudyError
-        A resource is impossible.
+        If a resource of a job is impossible.
     """
     requests = (request_of_parts(site, parts) for parts in bundles)
     return Counter(sorted(requests, key=lambda request: request.kind))
 
 
 def check_dry_run(bundles: Sequence[Sequence[Any]], site: Site, site_file: Path) -> str:
-    """Check what a dry run lists as a start would; the line for the user, also where Slurm does not answer."""
+    """Check the jobs of a dry run as a start would, and return a line for the user, also if Slurm does not answer."""
     requests = requests_of(bundles, site)
     try:
         unknown = check_jobs(bundles, site, site_file, partitions())
@@ -79,9 +95,9 @@ def check_dry_run(bundles: Sequence[Sequence[Any]], site: Site, site_file: Path)
 
 
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:
-    """The request with no more time and memory than its partition ever gives.
+    """The request with its time and memory cut to the most that its partition gives.
 
-    A later attempt asks for more than the first one, which was checked, and must not be refused for that.
+    A later attempt asks for more than the first attempt, which was checked, and must not be refused for that.
     """
     partition = _partition(request, cluster)
     if partition is None:
@@ -92,21 +108,21 @@ def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request
 
 
 def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) -> str | None:
-    """Why Slurm would never run such a job; None where it would.
+    """Why Slurm would never run such a job; None where Slurm would run it.
 
-    `sbatch --test-only` says so; the message adds what the partition offers. A partition that is down and a time
-    beyond the partition's limit are refused here, for Slurm may take such jobs.
+    `sbatch --test-only` gives the reason, and the message adds the partition's offer. A partition that is down and a
+    time beyond the partition's limit are refused here, because Slurm may accept such jobs and never run them.
 
     Raises
     ------
     SlurmError
-        Slurm cannot judge the job now: no answer, or the limit on the number of jobs is reached.
+        If Slurm cannot judge the job now: it does not answer, or the limit on the number of jobs is reached.
     """
     partition = _partition(request, cluster)
     if partition and not partition.up:
         return f"{request.kind}: partition {partition.name} is down; name another, or wait: `sinfo` shows their states"
     if partition and partition.max_minutes is not None and request.minutes > partition.max_minutes:
-        hours = f"{request.minutes / 60:g} hours"  # by default Slurm takes such a job, and never runs it
+        hours = f"{request.minutes / 60:g} hours"  # by default Slurm accepts such a job, and never runs it
         lower = "; lower `hours` of train or evaluate, or leave `bundle` empty" if BUNDLED in request.kind else ""
         return f"{request.kind}: asks for {hours}; {offer(request, cluster)}{lower}"
     options = arguments(request, gpus_by)
@@ -122,20 +138,20 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
 
 
 def _other_shards(request: Request, site: Site, cluster: Mapping[str, Partition]) -> str | None:
-    """Why a share of a GPU would be another one in the request's partition; None where all is well or unknown."""
+    """Why a share of a GPU would be another share in the request's partition; None where it is right or not known."""
     partition = _partition(request, cluster)
     nodes = [node for node in partition.nodes if node.shards and node.gpus] if partition and request.shards else []
-    there = sorted({node.shards // sum(node.gpus.values()) for node in nodes})
-    if not partition or not there or site.shards_per_gpu in there:
+    per_gpu = sorted({node.shards // sum(node.gpus.values()) for node in nodes})
+    if not partition or not per_gpu or site.shards_per_gpu in per_gpu:
         return None
     return (
-        f"shards_per_gpu: {site.shards_per_gpu}, and each GPU of partition {partition.name} has "
-        f"{' or '.join(map(str, there))}; write that number"
+        f"shards_per_gpu: {site.shards_per_gpu}, but each GPU of partition {partition.name} has "
+        f"{' or '.join(map(str, per_gpu))} shards; write this number"
     )
 
 
 def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
-    """What a job can have at most in the request's partition; where that is unknown, the names of all partitions."""
+    """The most that a job can have in the request's partition; the names of all partitions where that is not known."""
     partition = _partition(request, cluster)
     if partition is None or not partition.nodes:
         return f"partitions here: {', '.join(sorted(cluster))}"
@@ -149,12 +165,12 @@ def offer(request: Request, cluster: Mapping[str, Partition]) -> str:
     hours = "any time" if partition.max_minutes is None else f"{partition.max_minutes / 60:g} hours"
     return (
         f"partition {partition.name} gives a job at most {hours} (training that is not done by then goes on in the "
-        f"next job) on {_most_nodes(partition)} nodes, a node having at most {most}"
+        f"next job) on {_most_nodes(partition)} nodes; a node has at most {most}"
     )
 
 
 def _waits_for_nodes(request: Request, partition: Partition | None) -> bool:
-    """Whether enough nodes can run the request once those are up that are down now; `sbatch` takes such a job."""
+    """Whether enough nodes could run the request if all nodes were up. `sbatch` accepts such a job."""
     if partition is None or all(node.up for node in partition.nodes) or request.nodes > _most_nodes(partition):
         return False
     return sum(_can_run(node, request) for node in partition.nodes) >= request.nodes
@@ -171,28 +187,30 @@ def _can_run(node: Node, request: Request) -> bool:
 
 
 def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition | None:
-    """The request's partition, or the default one; None where there is none, or the request names several."""
+    """The request's partition, or the default partition; None if there is none, or if the request names several."""
     if request.partition:
         return cluster.get(request.partition)
     return next((partition for partition in cluster.values() if partition.default), None)
 
 
 def bytes_to_come(parameters: int, specs: Sequence[ArmSpec], at_once: int) -> int:
-    """Bytes that runs will write at most: all their models, and the checkpoints of the largest `at_once` runs.
+    """Most bytes that runs will write: all their models, and the checkpoints of the runs that train at once.
 
     Parameters
     ----------
     parameters : int
         Number of parameters of the base model.
     specs : sequence of ArmSpec
-        One for each run.
+        The spec of each run.
+    at_once : int
+        How many runs train at once. The largest runs are assumed to.
     """
     models, work = [], []
     for spec in specs:
         settings = spec.training
         width = 2 if "16" in str((settings.get("model_init_kwargs") or {}).get("dtype", "float32")) else 4
         model = round(parameters * width * (_ADAPTER if spec.lora else 1))
-        # One more than are kept is there while the oldest is about to go.
+        # For a moment there is one checkpoint more than are kept, before training deletes the oldest.
         checkpoints = (settings.get("save_total_limit") or _CHECKPOINTS_KEPT) + 1
         models.append(model * (1 + models_kept(spec)))
         work.append(model * _COPIES_IN_A_CHECKPOINT * checkpoints)
@@ -200,18 +218,22 @@ def bytes_to_come(parameters: int, specs: Sequence[ArmSpec], at_once: int) -> in
 
 
 def models_kept(spec: ArmSpec) -> int:
-    """Models that a run keeps beside the final one; 0 where its number of steps is not known before it starts."""
+    """Number of models that a run keeps besides the final model; 0 where the number of steps is not known before."""
     steps, every = spec.training.get("max_steps", -1), spec.keep_models
     return (steps - 1) // every if every and steps > 0 else 0
 
 
 def no_room(model: Path, results: Path, specs: Sequence[ArmSpec], at_once: int) -> str | None:
-    """A message where runs need more room than there is; None where there is enough, or where nothing is known.
+    """A message if runs need more room than the disk has; None if there is enough, or if nothing is known.
 
     Parameters
     ----------
     model, results : Path
         Folder of the base model, and the folder that the runs write to.
+    specs : sequence of ArmSpec
+        The spec of each run.
+    at_once : int
+        How many runs train at once.
     """
     try:
         parameters = json.loads((model / FETCHED).read_text())["parameters"]

@@ -1,4 +1,4 @@
-"""What a job asks Slurm for: the study's and the arm's resources, and the site's where these say nothing."""
+"""What a job asks Slurm for: the resources of the study and the arm, and by default those of the site file."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from reward_ablation.config.sections.gpu_number import share_in, share_text
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 
-#: Rules whose jobs train: they follow the site's section train, and go on where an earlier attempt stopped.
+#: Rules whose jobs train. Their requests follow the section `train` of the site file, and an attempt goes on where the
+#: last attempt stopped.
 TRAINING = ("sft", "train")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A job's request, in Slurm's words."""
+    """A job's request, by Slurm's names."""
 
-    kind: str  # the section of the site file that counts: train or evaluate
+    kind: str  # section of the site file: train or evaluate; several for a bundle
     account: str | None
     partition: str | None
     qos: str | None
@@ -35,11 +36,12 @@ class Request:
     gpus: int  # on all nodes together
     gpu_type: str | None
     gres: str | None = None  # generic resources other than GPUs
-    shards: int = 0  # of a GPU that other jobs have, too; 0: whole GPUs
+    shards: int = 0  # shards of a GPU that the job shares with others; 0: whole GPUs
     more: tuple[str, ...] = ()  # more options of sbatch, as words
 
     @property
     def gpus_per_node(self) -> int:
+        """GPUs on each node."""
         return self.gpus // self.nodes
 
 
@@ -50,21 +52,25 @@ def request_of(
 
     Parameters
     ----------
+    site : Site
+        The content of the site file.
+    rule : str
+        Name of the rule.
     resources : mapping
-        The job's resources by Snakemake's names; they win over the site file.
+        The job's resources by Snakemake's names. They win over the site file.
     threads : int
         The least number of CPUs.
     attempt : int
-        The n-th attempt of an evaluation gets n times the hours: a single model's answers to a single set may take
-        longer than the first limit. Training goes on at any step.
+        Number of the attempt. The n-th attempt of an evaluation gets n times the hours, because one model's answers to
+        one set may take longer than the first limit. Training goes on at any step, so its hours stay.
     memory_factor : int
-        More than 1 after attempts that Slurm ended for their memory.
+        Factor of the memory: more than 1 after attempts that Slurm ended because of their memory.
 
     Raises
     ------
     StudyError
-        A resource of the job is of the wrong type, its options of sbatch are not to be set, or the site has no shards
-        for its share of a GPU.
+        If a resource of the job has the wrong type, if one of its options of sbatch is not allowed, or if the site has
+        no shards for its share of a GPU.
     """
     kind = "train" if rule in TRAINING else "evaluate"
     ask = site.train if kind == "train" else site.evaluate
@@ -98,23 +104,23 @@ def _shards(share: Fraction, of_a_gpu: int | None) -> int:
     """Slurm's shards for a share of a GPU; 0 for whole GPUs. ValueError where the site has no shards for the share."""
     if share >= 1:
         return 0
-    asked = f"launch.gpus: {share_text(float(share))}"
+    where = f"launch.gpus: {share_text(float(share))}"
     if of_a_gpu is None:
         raise ValueError(
-            f"{asked}: Slurm shares a GPU by shards (gres/shard), and the site file has no shards_per_gpu; write there "
+            f"{where}: Slurm shares a GPU by shards (gres/shard), but the site file has no shards_per_gpu; write there "
             "how many shards gres.conf gives each GPU, or set launch.gpus: 1"
         )
     if (shards := share * of_a_gpu).denominator > 1:
         possible = [share_text(1 / runs) for runs in RUNS_ON_A_GPU if of_a_gpu % runs == 0]
         raise ValueError(
-            f"{asked}: no whole number of the {of_a_gpu} shards of a GPU (shards_per_gpu in the site file); set "
-            f"launch.gpus to {', '.join([*possible, '1'])}"
+            f"{where}: not a whole number of the {of_a_gpu} shards of a GPU (shards_per_gpu in the site file); set "
+            f"launch.gpus to {' or '.join([*possible, '1'])}"
         )
     return int(shards)
 
 
 def _first(resources: Mapping[str, Any], name: str, *others: Any) -> Any:
-    """A resource of the job, or the first of the others that says something; Snakemake's 0 says nothing."""
+    """A resource of the job, or else the first of `others` with a value. Snakemake's 0 means no value."""
     return next((value for value in (resources.get(name), *others) if value not in (None, "", 0)), None)
 
 
@@ -127,7 +133,7 @@ def _number(resources: Mapping[str, Any], name: str, *others: int) -> int:
 
 def _text(resources: Mapping[str, Any], name: str, *others: str | None) -> str | None:
     value = _first(resources, name, *others)
-    if value is not None and "\0" in str(value):  # no word of a command line has one
+    if value is not None and "\0" in str(value):  # a word of a command line cannot have one
         raise ValueError(f"{name}: {value!r} has a NUL character; remove that character")
     return None if value is None else str(value)
 
@@ -139,7 +145,7 @@ def arguments(request: Request, gpus_by: str) -> list[str]:
         "partition": request.partition,
         "qos": request.qos,
         "constraint": request.constraint,
-        "nodes": request.nodes,  # without it Slurm may split a job's GPUs over nodes
+        "nodes": request.nodes,  # without this Slurm may spread a job's GPUs over nodes
         "ntasks": request.nodes,
         "ntasks-per-node": 1,
         "cpus-per-task": request.cpus,
@@ -153,7 +159,7 @@ def arguments(request: Request, gpus_by: str) -> list[str]:
     elif request.gpus:
         if gpus_by == "gpus" and request.nodes == 1:
             options["gpus"] = f"{of_type}{request.gpus}"
-        elif gpus_by == "gpus":  # --gpus=4 may be 3 and 1
+        elif gpus_by == "gpus":  # with --gpus=4 Slurm may give 3 on one node and 1 on another
             options["gpus-per-node"] = f"{of_type}{request.gpus_per_node}"
         else:
             gres.append(f"gpu:{of_type}{request.gpus_per_node}")

@@ -1,4 +1,4 @@
-"""The batch script of a Slurm job: shell commands of rules, one after the other, and what each of them needs."""
+"""The batch script of a Slurm job, which runs the shell commands of rules one after the other."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from reward_ablation.system.exit_status import GOES_ON
 
-#: Variables by which libraries learn how many threads to start, as Snakemake sets them for a command.
+#: Libraries whose number of threads is set by `..._NUM_THREADS`, as Snakemake does for a command.
 THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "NUMEXPR")
 
-#: Environment variable: how many commands of rules the present Slurm job runs, where they are several.
+#: Environment variable with the number of commands that a Slurm job runs; set only if there are several.
 PARTS = "STUDY_JOB_PARTS"
 
-#: The number of a Slurm job, for the job's own shell.
+#: The job's number, in the words of its own shell.
 _NUMBER = '"$SLURM_JOB_ID"'
 
-#: SIGTERM ends the command, which saves what it has, and not this shell: Slurm takes the end of the shell for the end
-#: of the job. A job that Slurm starts again leaves out what it has done.
+#: SIGTERM ends the command, which saves its work, but not this shell: for Slurm the job ends with the shell. A job that
+#: Slurm starts again skips the commands that are done.
 _BEGIN = """#!/usr/bin/env bash
 stopped=
 trap stopped=yes TERM
@@ -32,7 +32,7 @@ wait_for() {{
     local file limit=$((SECONDS + {patience}))
     for file; do
         until [ -e "$file" ]; do
-            [ $SECONDS -lt $limit ] || {{ echo "error: not there after {patience} s: $file" >&2; exit {goes_on}; }}
+            [ $SECONDS -lt $limit ] || {{ echo "error: still missing after {patience} s: $file" >&2; exit {goes_on}; }}
             sleep 1
         done
     done
@@ -58,42 +58,44 @@ echo $ended > "$status.new" && mv -f -- "$status.new" "$status"
 fi
 """
 
-#: The wall time of a command in Snakemake's format of a benchmark, with the one column that the workflow reads.
+#: Writes the wall time of a command in Snakemake's format of a benchmark, with the only column that the workflow reads.
 _BENCHMARK = """lasted=$(($(date +%s%3N) - begun))
 [ $ended -ne 0 ] || printf 's\\n%d.%03d\\n' $((lasted / 1000)) $((lasted % 1000)) > {file}"""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a Slurm job does for one job of Snakemake; paths are those of Snakemake, from its working folder."""
+    """The part of a Slurm job that does one job of Snakemake. Paths are relative to Snakemake's working folder."""
 
-    command: str  # for bash
-    inputs: Sequence[str]  # files that must be there before the command starts
-    outputs: Sequence[str]  # files whose folders are made, logs too
+    command: str  # text for bash
+    inputs: Sequence[str]  # files that must exist before the command starts
+    outputs: Sequence[str]  # files whose folders are made, including logs
     threads: int
     verdicts: Path  # folder for the exit status of the command
     benchmark: str | None = None  # file for the wall time of a command that ends well
 
 
 def batch_script(parts: Sequence[Part], folder: str, patience: int) -> str:
-    """The script of a Slurm job; the job ends with the first command that fails.
+    """The script of a Slurm job. The job ends with the first command that fails.
 
-    Each command leaves its exit status in a file as soon as it has ended: see `submission.verdict`.
+    Each command's exit status is written to a file as soon as the command has ended: see `submission.verdict`.
 
     Parameters
     ----------
+    parts : sequence of Part
+        The parts of the job, in their order.
     folder : str
         Working folder of all commands.
     patience : int
-        Seconds that a network file system has to show the inputs.
+        Seconds to wait until a network file system shows the inputs.
     """
     statuses = " ".join(map(_status, parts))
     begin = _BEGIN.format(folder=shlex.quote(folder), statuses=statuses, patience=patience, goes_on=GOES_ON)
     several = f"export {PARTS}={len(parts)}\n" if len(parts) > 1 else ""
-    return begin + several + "".join(map(_lines, parts))
+    return begin + several + "".join(map(_lines_of, parts))
 
 
-def _lines(part: Part) -> str:
+def _lines_of(part: Part) -> str:
     folders = sorted({os.path.dirname(file) or "." for file in [*part.outputs, part.benchmark or ""]})
     benchmark = _BENCHMARK.format(file=shlex.quote(part.benchmark)) if part.benchmark else ":"
     return _PART.format(
@@ -108,7 +110,7 @@ def _lines(part: Part) -> str:
 
 
 def _status(part: Part) -> str:
-    """The file for the exit status of a part, as a word of the shell."""
+    """The file for the exit status of a part, as a word for the shell."""
     return f"{shlex.quote(str(part.verdicts))}/{_NUMBER}.status"
 
 

@@ -1,4 +1,4 @@
-"""The site file: what a user says of their cluster, once for all studies."""
+"""The site file, in which a user describes their cluster once for all studies."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ from reward_ablation.system.plain_values import check_values
 
 
 class Ask(Section):
-    """What one job asks for; what is left empty here and in the site file is left to Slurm's own defaults."""
+    """What one kind of job asks for. A key that is empty here and at the top of the file has Slurm's default."""
 
     partition: Line | None = None
     qos: Line | None = None
     constraint: Line | None = Field(None, description="Features that a node must have, such as infiniband.")
-    gpu_type: Line | None = Field(None, description="As Slurm calls it, where a partition has several: h100.")
+    gpu_type: Line | None = Field(
+        None, description="Slurm's name of the GPU type, where a partition has several types: h100."
+    )
     mem_gb: float = Field(
-        gt=0, allow_inf_nan=False, description="Main memory on each node; the GPU's own is not meant."
+        gt=0, allow_inf_nan=False, description="Main memory on each node, without the memory of its GPUs."
     )
     hours: float = Field(
-        gt=0, allow_inf_nan=False, description="Time limit; an evaluation's n-th attempt gets n times."
+        gt=0, allow_inf_nan=False, description="Time limit; the n-th attempt of an evaluation gets n times as much."
     )
     cpus: int = Field(1, ge=1, strict=True, description="CPUs on each node.")
 
@@ -53,10 +55,10 @@ class Site(Section):
     )
     bundle: Literal["run"] | None = Field(
         None,
-        description="run: a run's evaluation follows its training in the same Slurm job; empty: jobs of their own.",
+        description="run: a run's evaluation follows its training in the same Slurm job; empty: two Slurm jobs.",
     )
     site_options: tuple[str, ...] = Field(
-        (), description="Long names of options that plugins add to this cluster's sbatch: container-image."
+        (), description="Long names of options that plugins add to this cluster's sbatch, such as container-image."
     )
     sbatch: str | None = Field(None, description="More options for sbatch, as on its command line.")
     train: Ask
@@ -72,19 +74,19 @@ class Site(Section):
     @field_validator("sbatch")
     @classmethod
     def _options(cls, sbatch: str | None, info: ValidationInfo) -> str | None:
-        if "site_options" in info.data:  # else their error is told
+        if "site_options" in info.data:  # else site_options has an error, which is reported
             sbatch_options(sbatch, info.data["site_options"])
         return sbatch
 
     def with_defaults(self, environment: Mapping[str, str]) -> Site:
-        """The site with what variables of the environment say, such as SBATCH_ACCOUNT, where the file is silent."""
+        """The site completed by variables of the environment, such as SBATCH_ACCOUNT. Values of the file win."""
         values = {key: getattr(self, key) or environment.get(variable) or None for key, variable in DEFAULTS.items()}
         of_environment = shlex.join(words_of(environment_options(environment)))
         return self.model_copy(update={**values, "sbatch": f"{of_environment} {self.sbatch or ''}".strip()})
 
 
 def read_site(path: Path) -> Site:
-    """Read and check a site file; variables of `sbatch` in the environment count where the file is silent."""
+    """Read and check a site file. The environment's variables for `sbatch` fill in values that the file lacks."""
     try:
         written = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -94,7 +96,7 @@ def read_site(path: Path) -> Site:
     except yaml.YAMLError as error:
         raise StudyError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(written, dict):
-        raise StudyError(f"{path}: not a mapping of keys to values; profiles/slurm/site.yaml is one to start from")
+        raise StudyError(f"{path}: not a mapping of keys to values; start from a copy of profiles/slurm/site.yaml")
     try:
         check_values(written)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What Slurm lists: partitions and nodes, this user's jobs, and the job that this process runs in."""
+"""Facts from Slurm: partitions and nodes, this user's jobs, and the times of the job that this process runs in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reward_ablation.cluster.command import SlurmError, ask
 from reward_ablation.cluster.job_names import job_name
 
-#: Fields of `squeue`: job id, state, reason, nodes, start, end, name, comment; what separates them is in no name.
+#: Fields of `squeue`: job id, state, reason, nodes, start, end, name, comment. No name contains the separator.
 _FIELDS = "\x1f".join(["%A", "%T", "%r", "%N", "%S", "%e", "%j", "%k"])
 
 #: States of jobs that may still use the cluster.
@@ -26,36 +26,36 @@ class SlurmJob:
     id: str
     name: str
     state: str  # in Slurm's long form, such as PENDING or RUNNING
-    reason: str  # why the job waits, or why it ended as it did; "None" where Slurm gives no reason
+    reason: str  # why the job waits, or why it ended; "None" where Slurm gives no reason
     nodes: str  # such as `n[1-2]`; empty for a job that waits
     start: float | None  # seconds since 1970
-    end: float | None  # seconds since 1970; of a job that waits or runs, by its time limit
+    end: float | None  # seconds since 1970; for a job that waits or runs, the end by its time limit
     comment: str = ""
 
     @property
     def live(self) -> bool:
-        """Whether it waits or runs."""
+        """Whether the job waits or runs."""
         return self.state in LIVE
 
     @property
     def ending(self) -> bool:
-        """Whether its end is decided, and its processes may still save what they have."""
+        """Whether the job is ending, while its processes may still save their work."""
         return self.state in ENDING
 
 
 def my_jobs(timeout: float = 20.0) -> list[SlurmJob]:
-    """This user's jobs that Slurm still knows: those that wait or run, and those that ended some minutes ago."""
+    """This user's jobs that Slurm still knows: jobs that wait or run, and jobs that ended some minutes ago."""
     text = ask("squeue", "--me", "--all", "--states=all", "--noheader", f"--format={_FIELDS}", timeout=timeout)
     return [_job(line) for line in text.splitlines() if line.count("\x1f") == _FIELDS.count("\x1f")]
 
 
 def is_live(number: str) -> bool:
-    """Whether a job that no list shows waits or runs all the same.
+    """Whether a job waits or runs. `scontrol` may know a job that `squeue` does not list.
 
     Raises
     ------
     SlurmError
-        Slurm does not know the job, or does not answer.
+        If Slurm does not know the job, or does not answer.
     """
     told = re.search(r"JobState=(\w+)", ask("scontrol", "show", "job", number))
     return told is not None and told[1] in LIVE
@@ -71,7 +71,7 @@ def _seconds(text: str) -> float | None:
 
 
 def live_jobs(of_study: str, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
-    """Jobs of a study that wait or run, by name."""
+    """Jobs of a study that wait or run, by the job's name. `of_study` is the study's prefix."""
     return {job.name: job for job in jobs if job.live and job.name.startswith(f"{of_study}.")}
 
 
@@ -84,26 +84,26 @@ def run_jobs(of_study: str, runs: Iterable[str], jobs: Iterable[SlurmJob]) -> di
 
 @dataclass(frozen=True)
 class Node:
-    """A node; `gpus` are numbers by type ("" for a GPU without a type), and a node that is being drained is not up."""
+    """A node of the cluster."""
 
     name: str
     cpus: int
     mem_mb: int
-    gpus: dict[str, int]
-    up: bool = True
-    shards: int = 0  # that jobs may have of its GPUs
+    gpus: dict[str, int]  # number of GPUs by type; "" for GPUs without a type
+    up: bool = True  # False also for a node that is being drained
+    shards: int = 0  # number of shards of all its GPUs
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition; `max_minutes` and `max_nodes` of one job are None where it has no such limit."""
+    """A partition of the cluster."""
 
     name: str
     default: bool
     up: bool
-    max_minutes: int | None
+    max_minutes: int | None  # of one job; None without a limit
     nodes: list[Node]
-    max_nodes: int | None = None
+    max_nodes: int | None = None  # of one job; None without a limit
 
 
 def partitions() -> dict[str, Partition]:
@@ -131,7 +131,7 @@ def partitions() -> dict[str, Partition]:
 
 
 def minutes_of(text: str) -> int | None:
-    """Minutes of a limit as `scontrol` writes it, `[days-]hours:minutes:seconds`; None for UNLIMITED."""
+    """Minutes of a limit in the format of `scontrol`, `[days-]hours:minutes:seconds`; None for UNLIMITED."""
     if not (match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)):
         return None
     days, hours, minutes, _ = (int(part or 0) for part in match.groups())
@@ -139,7 +139,7 @@ def minutes_of(text: str) -> int | None:
 
 
 def gpus_of(gres: str) -> dict[str, int]:
-    """GPUs by type of a node's generic resources, such as `gpu:h200:2(S:0-1),shard:4`."""
+    """Number of GPUs by type in a node's generic resources, such as `gpu:h200:2(S:0-1),shard:4`."""
     found: dict[str, int] = {}
     for kind, number in re.findall(r"(?:^|,)gpu(?::(\w[\w.-]*))?:(\d+)", gres):
         found[kind] = found.get(kind, 0) + int(number)
@@ -147,12 +147,12 @@ def gpus_of(gres: str) -> dict[str, int]:
 
 
 def shards_of(gres: str) -> int:
-    """Shards of all GPUs of a node."""
+    """Number of shards of all GPUs in a node's generic resources."""
     return sum(int(number) for number in re.findall(r"(?:^|,)shard(?::\w[\w.-]*)?:(\d+)", gres))
 
 
 def _count(text: str) -> int:
-    """A number; a + at the end says that nodes of one line differ."""
+    """A number of `sinfo`, which ends with + where the nodes of a line differ."""
     return int(text.rstrip("+"))
 
 
@@ -168,7 +168,7 @@ def end_of_job(environment: Mapping[str, str]) -> int | None:
 
 
 def _time(environment: Mapping[str, str], variable: str, field: str, unknown: str) -> int | None:
-    """A time that Slurm tells in a variable, and before version 23 in the job's listing alone."""
+    """A time of the present job. Slurm sets a variable with the time since version 23; before, `squeue` lists it."""
     told = environment.get(variable, "")
     if not told and "SLURM_JOB_ID" in environment:
         try:

@@ -1,7 +1,7 @@
 """Let TRL check training settings before any job starts.
 
-One JSON object a line on stdin, with what of a run's spec TRL looks at: its settings `training` and its `layout`; of a
-supervised start, its settings `sft` and `gpus`.
+Each line on stdin is a JSON object with the parts of a run's spec that TRL checks: the settings `training` and the
+`layout`. For a supervised start, the object has the settings `sft` and the number `gpus`.
 
 python -m reward_ablation.start.ask_trl
 """
@@ -23,13 +23,14 @@ from reward_ablation.training.core.settings import grpo_config
 
 
 def as_one_process(settings: dict[str, Any], gpus: int, processes: int) -> dict[str, Any]:
-    """Settings that this process, perhaps without a GPU, can judge as the run's processes would.
+    """Change settings so that TRL judges them in this one process, perhaps without a GPU, as in the run's processes.
 
-    The batch that is generated spans all processes; number formats of a GPU are left out.
+    A batch of completions spans all processes, so its size is set for all of them. Number formats that need a GPU are
+    left out.
     """
     if processes > 1 and settings.get("generation_batch_size") is None:
-        of_one = settings.get("per_device_train_batch_size", 8)
-        settings = {**settings, "per_device_train_batch_size": processes * of_one}
+        per_process = settings.get("per_device_train_batch_size", 8)
+        settings = {**settings, "per_device_train_batch_size": processes * per_process}
     if gpus == 0:
         return settings
     return {name: value for name, value in settings.items() if name not in ("tf32", "fp16")} | {"bf16": False}

@@ -1,4 +1,4 @@
-"""Checks once all jobs are planned and before the first one: TRL takes the settings, runs compare, GPUs are enough."""
+"""Checks after all jobs are planned and before the first: TRL accepts the settings, runs compare, GPUs are enough."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from reward_ablation.system.files import atomic_path
 from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
 from reward_ablation.system.gpus import gpus_here, too_few
 
-#: In the results folder: a digest of the settings that TRL has passed, and of the packages and the code.
+#: File in the results folder: a digest of the settings that TRL accepted, of the packages, and of the checking code.
 PASSED = ".settings_passed"
 
-#: Values seen first, by quantity, and where.
+#: For each quantity, the value that was seen first, and where.
 _Seen = dict[str, tuple[str, str]]
 
 
 def check_training_settings(study: Study, folder: Path) -> None:
-    """Have TRL check every distinct set of training settings and processes, in a process of its own.
+    """Let TRL check every distinct set of training settings and processes, in a process of its own.
 
-    Importing TRL takes seconds: the results folder `folder` remembers what TRL has passed. Another TRL than the one
-    that the workflow needs is refused.
+    Importing TRL takes seconds, so a file in the results folder `folder` records what TRL accepted. Any other version
+    of TRL than the one that the workflow needs is refused.
     """
     check_version()
     settings = "\n".join(study.training_settings)
     packages = canonical({"python": sys.version, **installed()})
-    asked = "\0".join([settings, packages, code_digest("reward_ablation.start.ask_trl")])
-    digest = hashlib.sha256(asked.encode()).hexdigest()
+    checked = "\0".join([settings, packages, code_digest("reward_ablation.start.ask_trl")])
+    digest = hashlib.sha256(checked.encode()).hexdigest()
     record = folder / PASSED
     if record.is_file() and record.read_text() == digest:
         return
@@ -61,15 +61,15 @@ def check_training_settings(study: Study, folder: Path) -> None:
     if result.returncode:
         last_line = (result.stderr.strip().splitlines() or ["the check of the training settings died"])[-1]
         raise StudyError(last_line.removeprefix("error: "))
-    with contextlib.suppress(OSError), atomic_path(record) as temporary:  # a folder that refuses is told of elsewhere
+    with contextlib.suppress(OSError), atomic_path(record) as temporary:  # other checks report an unwritable folder
         temporary.write_text(digest)
 
 
 def check_before_training(study: Study, code_counts: bool = True) -> None:
-    """Under `mixed_provenance: refuse`, refuse before any job what the rule `tables_provenance` would refuse.
+    """Under `mixed_provenance: refuse`, refuse before any job what the rule `tables_provenance` would refuse later.
 
-    What hardware the coming runs get is not known yet. With `code_counts`, runs of other code are trained again, so
-    that their code does not matter.
+    The hardware of the coming runs is not known yet, and not compared. With `code_counts`, runs of other code are
+    trained again, so their code does not matter.
     """
     if study.config.mixed_provenance == "tell":
         return
@@ -79,7 +79,7 @@ def check_before_training(study: Study, code_counts: bool = True) -> None:
         record = read_record(study.root / study.config.root / "runs" / name)
         if not record or (code_counts and record.get("code") != run.code):
             to_train = True
-        elif "attempts" in record:  # else of an older version, which the tables tell
+        elif "attempts" in record:  # else an older version wrote the record, and the tables report this
             trained[name] = record
     functions = {name: run.arm_spec.functions for name, run in study.runs.items()}
     codes = comparable_codes(
@@ -96,44 +96,47 @@ def check_before_training(study: Study, code_counts: bool = True) -> None:
 
 
 def _compare(seen: _Seen, values: Quantities, where: str, study: Study) -> None:
-    """Hold values against those seen first."""
+    """Refuse values that differ from those seen first, and add new quantities to `seen`."""
     for quantity, of_run in values.items():
         for value in of_run if quantity != SURROUNDING else []:
-            first, there = seen.setdefault(quantity, (value, where))
+            first, first_where = seen.setdefault(quantity, (value, where))
             if value != first:
                 raise StudyError(
-                    f"{study.config.root}: {quantity} is {first} in {there} and {value} in {where}; delete the runs "
-                    "that are to be trained again, install what they were trained with, or set mixed_provenance: tell"
+                    f"{study.config.root}: {quantity} is {first} in {first_where} and {value} in {where}; delete the "
+                    "runs that should be trained again, install the versions that the others were trained with, or set "
+                    "mixed_provenance: tell"
                 )
 
 
 def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
-    """Let as many runs go side by side as this machine has GPUs for, unless `--resources gpu=N` says how many.
+    """Let as many jobs run at once as this machine has GPUs for, unless `--resources gpu=N` limits the GPUs.
 
-    A job that takes more GPUs than there are is refused. A cluster counts its own GPUs. To be called in `onstart`: a
-    dry run looks for no GPU.
+    A job that takes more GPUs than exist is refused. On a cluster nothing is done: Slurm counts the GPUs. To be called
+    in `onstart`, which a dry run does not call: a dry run needs no GPU.
     """
     jobs = needed_jobs(workflow) if runs_here(workflow) else []
     largest = max(jobs, key=lambda job: job.resources.get("gpu", 0), default=None)
-    asked = largest.resources.get("gpu", 0) if largest else 0
-    if largest is None or not asked:
+    needed = largest.resources.get("gpu", 0) if largest else 0
+    if largest is None or not needed:
         return
-    there = len(gpus_here())
+    available = len(gpus_here())
     given = limit(workflow, "gpu")
-    if asked > there:
+    if needed > available:
         of_server = RunSpec.parse(largest.params.spec).server_gpus if largest.rule.name == "train" else 0
-        raise StudyError(f"launch.gpus: {too_few(asked, there, of_server)}")
-    if given is not None and given > there:
-        raise StudyError(f"--resources gpu={given}: there are {there} here; leave it out, and all of them are used")
+        raise StudyError(f"launch.gpus: {too_few(needed, available, of_server)}")
+    if given is not None and given > available:
+        raise StudyError(
+            f"--resources gpu={given}: this machine has {available}; leave the option out to use all of them"
+        )
     if parts := [job.resources[PARTS] for job in jobs if job.resources.get(PARTS)]:
-        _count_parts(workflow, there if given is None else given, parts, tell)
+        _count_parts(workflow, available if given is None else given, parts, tell)
     elif given is None:
-        set_limit(workflow, "gpu", there)
-        tell(f"GPUs here: {there}; jobs that take {asked} of them run {there // asked} at a time")
+        set_limit(workflow, "gpu", available)
+        tell(f"GPUs here: {available}; jobs that take {needed} of them run {available // needed} at a time")
 
 
 def _count_parts(workflow: Any, gpus: int, parts: list[int], tell: Callable[[str], None]) -> None:
-    """Have Snakemake count parts of GPUs, of which jobs take so many, in place of GPUs, which jobs share."""
+    """Let Snakemake count parts of GPUs, because jobs share GPUs. `parts` has the number that each job takes."""
     least, most = min(parts), gpus * PARTS_OF_A_GPU
     set_limit(workflow, PARTS, max(most, *parts))
     set_limit(workflow, "gpu", gpus * RUNS_ON_A_GPU[-1])

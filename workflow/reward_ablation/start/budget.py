@@ -1,4 +1,4 @@
-"""`snakemake budget`: which arms, seeds and evaluation sizes make the primary contrasts sharpest in so many hours."""
+"""`snakemake budget`: the seeds and the evaluation size that make the primary contrasts most precise in given hours."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
 
-#: Standard deviation between seeds of a metric with limits, as a part of its range, where nothing says what it is.
+#: Assumed standard deviation between seeds, as a part of the metric's range, where nothing says how large it is.
 USUAL_SEED_SD = 0.02
 
-#: Parts of the questions and samples that an evaluation may be cut to, and the fewest questions that are left.
+#: An evaluation's questions and samples may be divided by these numbers; and the fewest questions that must be left.
 PARTS, FEWEST_QUESTIONS = (1, 2, 4), 50
 
-#: How many times larger the squared margin must be with the config's evaluation before the evaluation is cut.
+#: The evaluation is cut only if the squared margin with the config's evaluation is more than this many times larger.
 WORTH = 1.05
 
-#: First line of a file that the command writes: only such a file is replaced.
+#: First line of a file that the command writes. Only a file with this line is replaced.
 HEADER = "# Written by `snakemake budget`."
 
-#: A file that the command may write.
+#: Pattern of the paths that the command may write to.
 FILE = r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml"
 
 
 class Size(NamedTuple):
-    """Questions of the primary data set, and samples of a question."""
+    """Size of the evaluation: questions of the primary data set, and samples per question."""
 
     questions: int
     samples: int
@@ -51,18 +51,18 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Costs:
-    """Hours of GPUs; of a study without GPU, hours of one job after the other.
+    """Costs in GPU hours; for a study without GPU, in hours with one job at a time.
 
     Attributes
     ----------
     training : dict of str to float
-        Of one run of each arm; with the evaluations where hours are stated.
+        Hours to train one run of each arm. Stated hours include the evaluations.
     primary, others : float
-        Of evaluating a run's models on the primary data set, and on all others.
+        Hours to evaluate a run's models on the primary data set, and on all other data sets.
     base : float
-        Of evaluating the base model on the primary data set.
+        Hours to evaluate the base model on the primary data set.
     source : str
-        Where the hours are from, for people.
+        Where the hours are from, in words.
     """
 
     training: Mapping[str, float]
@@ -74,7 +74,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Choice:
-    """Seeds by arm, arms that share runs under the first of them, at one size of the evaluation."""
+    """Numbers of seeds by arm, at one size of the evaluation. Arms that share runs count as the first of them."""
 
     size: Size
     seeds: dict[str, int]
@@ -82,36 +82,37 @@ class Choice:
 
     @property
     def value(self) -> tuple[float, ...]:
-        """What is minimised."""
+        """The value that the best choice minimises."""
         return self.problem.value(self.seeds)
 
     @property
     def present(self) -> dict[str, int]:
-        """The arms that have seeds."""
+        """The arms that have seeds, with their numbers of seeds."""
         return {arm: number for arm, number in self.seeds.items() if number}
 
 
 class Budget:
-    """A study whose seeds are to be chosen.
+    """A study whose numbers of seeds are to be chosen.
 
     Parameters
     ----------
     study : Study
+        The study.
     present : Present
-        What a finished run must have been trained on.
-    keys : dict
+        The code and inputs that a finished run must have been trained with to count.
+    keys : mapping
         The command's own keys of --config.
 
     Raises
     ------
     StudyError
-        A key has a value that it cannot have, costs or variances are not known, or there is nothing to compare.
+        If a key has an invalid value, if costs or variances are not known, or if there is no contrast of two arms.
     """
 
     def __init__(self, study: Study, present: Present, keys: Mapping[str, Any]) -> None:
         self.study, self.keys, self.file = study, keys, described(study)
         self.first = {
-            arm: next(each for each in study.arms if study.keys[each] == study.keys[arm]) for arm in study.arms
+            arm: next(first for first in study.arms if study.keys[first] == study.keys[arm]) for arm in study.arms
         }
         contrasts = [(self.first[each.arm], self.first[each.against]) for each in study.question.contrasts]
         self.pairs = list(dict.fromkeys(pair for pair in contrasts if pair[0] != pair[1]))
@@ -131,17 +132,17 @@ class Budget:
 
     @property
     def sizes(self) -> list[Size]:
-        """Sizes of the evaluation: the config's first; others only where evaluations have known hours."""
+        """Sizes of the evaluation, the config's first; only this size where the evaluation's hours are not known."""
         if not self.costs.primary:
             return [self.size]
-        questions = [self.size.questions // part for part in PARTS]
-        samples = [self.size.samples // part for part in (PARTS if self.samples_count else (1,))]
+        all_questions = [self.size.questions // part for part in PARTS]
+        all_samples = [self.size.samples // part for part in (PARTS if self.samples_count else (1,))]
         return [
-            Size(number, of_each)
-            for number in questions
-            for of_each in dict.fromkeys(samples)
-            if number == self.size.questions or number >= FEWEST_QUESTIONS
-            if of_each or of_each == self.size.samples
+            Size(questions, samples)
+            for questions in all_questions
+            for samples in dict.fromkeys(all_samples)
+            if questions == self.size.questions or questions >= FEWEST_QUESTIONS
+            if samples or samples == self.size.samples
         ]
 
     def problem(self, size: Size) -> Problem:
@@ -162,13 +163,21 @@ class Budget:
         )
 
     def precision(self, size: Size) -> Precision:
-        """What intervals are made of at a size."""
+        """The precision of contrasts at a size."""
         samples = size.samples if self.samples_count else 1
         lends = self.file.seed_variance == "moderated"
         return precision_of(self.components, size.questions, samples, self.file.confidence, lends)
 
     def best(self, limit: float) -> Choice:
-        """The best choice of all sizes; TooFewHours where the limit pays for none."""
+        """The best choice over all sizes within `limit` hours.
+
+        The config's own size stays unless another size is clearly better (`WORTH`).
+
+        Raises
+        ------
+        StudyError
+            If the hours do not pay for two seeds of each needed arm at any size.
+        """
         choices, least = [], []
         for size in self.sizes:
             problem = self.problem(size)
@@ -188,7 +197,7 @@ class Budget:
         return best if worth_it or own.size != self.size else own
 
     def seeds(self, choice: Choice) -> dict[str, list[int]]:
-        """Seeds of each arm of the study: finished ones, then the arm's own, then the lowest that are free."""
+        """Seeds of each arm of the study: finished seeds first, then the arm's own, then the lowest free numbers."""
         return {arm: self._seeds_of(arm, choice.seeds[self.first[arm]]) for arm in self.study.arms}
 
     def _seeds_of(self, arm: str, number: int) -> list[int]:
@@ -196,7 +205,7 @@ class Budget:
         return sorted(list(dict.fromkeys(own))[:number])
 
     def overlay(self, choice: Choice) -> dict[str, Any]:
-        """What a config says beside the study's, so that the study is the chosen one."""
+        """The keys that change the study's config into the chosen study."""
         content: dict[str, Any] = {"arms": {"seeds": self.seeds(choice)}}
         if choice.size.samples != self.size.samples:
             content["evaluation"] = {"samples": choice.size.samples}
@@ -206,7 +215,7 @@ class Budget:
 
 
 def limit_of(study: Study, keys: Mapping[str, Any]) -> float:
-    """The stated hours: `gpu_hours` of a study with GPUs, `hours` of one without."""
+    """The stated hours: key `gpu_hours` for a study with GPUs, `hours` for a study without."""
     unit, other = ("gpu_hours", "hours") if study.config.launch.gpus else ("hours", "gpu_hours")
     if other in keys:
         why = "has GPUs" if unit == "gpu_hours" else "has no GPU: launch.gpus is 0"
@@ -217,56 +226,55 @@ def limit_of(study: Study, keys: Mapping[str, Any]) -> float:
 
 
 def weights_of(written: Any, pairs: list[Pair]) -> dict[Pair, float] | None:
-    """Weights of contrasts by their arm, 1 where none is stated; None without the key: the widest contrast counts."""
+    """Weights of contrasts, stated by arm, else 1. None without the key `weights`: the widest contrast counts."""
     if written is None:
         return None
     if not isinstance(written, dict):
-        raise StudyError("weights: write arms with a number each, such as --config 'weights={no_format: 2}'")
+        raise StudyError("weights: write a number for each arm, such as --config 'weights={no_format: 2}'")
     arms = [pair[0] for pair in pairs]
     if unknown := [str(arm) for arm in written if arm not in arms]:
-        raise StudyError(f"weights: {unknown[0]!r} is no arm of a primary contrast; arms: {', '.join(arms)}")
+        raise StudyError(f"weights: {unknown[0]!r} is not an arm of a primary contrast; arms: {', '.join(arms)}")
     return {pair: positive("weights", written.get(pair[0], 1)) for pair in pairs}
 
 
 def components_or_usual(study: Study, file: StudyFile, keys: Mapping[str, Any], pairs: list[Pair]) -> Components:
-    """Variance components as `snakemake power` has them; where nothing says how much seeds differ, a usual value."""
+    """Variance components as in `snakemake power`; where nothing says how much seeds differ, with a usual value."""
     limits = metrics_of_study(file).limits(study.question.metric)
     runs = finished_runs(file, study.root / study.config.root, study.question.dataset)
     known = "pilot" in keys or "seed_sd" in keys or len(runs) > len({run.arm for run in runs})
     if known or not limits.finite:
         return components_of(study, file, keys, limits, pairs)
     usual = USUAL_SEED_SD * (limits.high - limits.low)
-    found = components_of(study, file, {**keys, "seed_sd": usual}, limits, pairs)
-    source = f"{found.source}: seed_sd is a default, since nothing says how much seeds differ; state seed_sd or a pilot"
-    return replace(found, source=source)
+    components = components_of(study, file, {**keys, "seed_sd": usual}, limits, pairs)
+    why = "seed_sd is a default, since nothing says how much seeds differ; state seed_sd or a pilot"
+    return replace(components, source=f"{components.source}: {why}")
 
 
 def finished_seeds(study: Study, present: Present, arms: list[str]) -> dict[str, list[int]]:
-    """Seeds of each arm whose runs are finished and need no training, whether the config has them or not."""
+    """Seeds of each arm whose runs are finished and not stale, also seeds that are not in the config."""
     history = read_history(study.root / study.config.root / "runs", ())
-    found: dict[str, list[int]] = {}
+    finished: dict[str, list[int]] = {}
     for arm in arms:
         run = run_of(study, arm)
         folder = f"{run.folder}/seed"
-        seeds = {
+        records = {
             int(number): record
             for name, record in history.records.items()
             if name.startswith(folder) and (number := name.removeprefix(folder)).isdecimal()
         }
-        fresh = [
-            seed for seed, record in seeds.items() if stale_because(record, replace(run, seed=seed), present) is None
-        ]
-        found[arm] = sorted(fresh)
-    return found
+        finished[arm] = sorted(
+            seed for seed, record in records.items() if stale_because(record, replace(run, seed=seed), present) is None
+        )
+    return finished
 
 
 def run_of(study: Study, arm: str) -> Run:
-    """A run of an arm."""
+    """Any run of an arm."""
     return next(run for run in study.runs.values() if run.key == study.keys[arm])
 
 
 def needed_arms(study: Study) -> set[str]:
-    """Arms that cannot be left out: the config names them elsewhere, or no other arm scores some component."""
+    """Arms that must have seeds: the config names them, or no other needed arm scores one of the components."""
     config = study.config
     named = {config.baseline or next(iter(study.arms)), config.control, *(claim.arm for claim in study.claims)}
     named |= {claim.against for claim in study.claims}
@@ -286,7 +294,7 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
     Raises
     ------
     StudyError
-        No finished run says what a run takes, and no hours are stated.
+        If no hours are stated and no finished run says how long a run takes.
     """
     if "run_hours" in keys:
         hours = positive("run_hours", keys["run_hours"])
@@ -298,34 +306,49 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
         estimate = pace.estimate([(run, pace.steps_of(run))])
         if estimate.unknown:
             raise StudyError(
-                f"run_hours: no finished run says what a run of arm {arm} takes; state the hours of a run with its "
+                f"run_hours: no finished run says how long a run of arm {arm} takes; state the hours of a run with its "
                 "evaluations, such as --config run_hours=1.5"
             )
         training[arm] = estimate.device_hours if study.config.launch.gpus else estimate.hours
-    name, rules = run_of(study, arms[0]).name, (FINAL, KEPT) if study.config.keep_models else (FINAL,)
+    name, of_a_run = run_of(study, arms[0]).name, (FINAL, KEPT) if study.config.keep_models else (FINAL,)
 
     def hours_of(dataset: str, *kinds: str) -> float:
-        jobs = [Evaluation(rule, "" if rule == BASE else name, dataset, "") for rule in kinds]
+        jobs = [Evaluation(kind, "" if kind == BASE else name, dataset, "") for kind in kinds]
         devices = 1 if study.config.launch.gpus else study.config.launch.threads
         return estimated(study, jobs, pace).device_hours / devices
 
     names = dict(zip(study.dataset_names, study.datasets, strict=True))
     primary = names.pop(study.question.dataset)
-    of_primary = hours_of(primary, *rules)
-    source = "by finished runs" + ("" if of_primary else "; evaluations are not known, and taken as 0")
-    others = sum(hours_of(dataset, *rules) for dataset in names.values())
+    of_primary = hours_of(primary, *of_a_run)
+    source = "by finished runs" + ("" if of_primary else "; hours of evaluations are not known, and assumed to be 0")
+    others = sum(hours_of(dataset, *of_a_run) for dataset in names.values())
     return Costs(training, of_primary, others, hours_of(primary, BASE), source)
 
 
 def write_overlay(text: str, written: Any, root: Path) -> Path:
-    """Write the chosen study to a file below the project; a file of another origin is never replaced."""
+    """Write the chosen study to a file in the project's folder or below.
+
+    Parameters
+    ----------
+    text : str
+        The YAML.
+    written : object
+        The value of the key `write`: the file's path, relative to `root`.
+    root : Path
+        The project's folder.
+
+    Raises
+    ------
+    StudyError
+        If `written` is not such a path, or if the file exists and `snakemake budget` did not write it.
+    """
     if not isinstance(written, str) or not re.fullmatch(FILE, written):
         raise StudyError(
-            f"write: {written!r} is no YAML file below this folder; write it as in --config write=budget.yaml"
+            f"write: {written!r} is not a YAML file below this folder; name one, such as --config write=budget.yaml"
         )
     path = root / written
     if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(HEADER)):
-        raise StudyError(f"write: {written} is there and is not of `snakemake budget`; name another file")
+        raise StudyError(f"write: {written} exists and was not written by `snakemake budget`; name another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as temporary:
         temporary.write_text(text)

@@ -1,4 +1,4 @@
-"""The choice of `snakemake budget`, as text for a terminal."""
+"""The choice of `snakemake budget` as text for a terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from reward_ablation.start.power_text import number, variance_lines, wrapped
 from reward_ablation.start.stale import Present
 from reward_ablation.study.study import Study
 
-#: Hours of the further limit whose gain is told.
+#: The text says what this many more hours would gain.
 NEXT = 10.0
 
 
 def budget(study: Study, present: Present, keys: Mapping[str, Any]) -> str:
-    """Choose seeds and sizes within the stated hours, write them where `write` says, and say in words what they are."""
+    """Choose seeds and sizes within the stated hours, write them to the file of `write`, and return the text."""
     problem = Budget(study, present, keys)
     choice = problem.best(problem.limit)
     unit = "GPU hours" if study.config.launch.gpus else "hours"
@@ -40,7 +40,7 @@ def budget(study: Study, present: Present, keys: Mapping[str, Any]) -> str:
 
 
 def heading(problem: Budget, choice: Choice, unit: str) -> list[str]:
-    """What is asked, and what variances and costs are taken to be."""
+    """Lines on the question, and on the assumed variances and costs."""
     question, size = problem.study.question, choice.size
     cut = "" if size == problem.size else f", cut from {in_words(problem, problem.size)}"
     contrasts = f"{len(problem.pairs)} primary contrast{'s' if len(problem.pairs) > 1 else ''}"
@@ -58,12 +58,12 @@ def heading(problem: Budget, choice: Choice, unit: str) -> list[str]:
 
 
 def in_words(problem: Budget, size: Any) -> str:
-    """A size of the evaluation: `500 questions with 4 samples`."""
+    """A size of the evaluation, such as `500 questions with 4 samples`."""
     return f"{size.questions:,} questions" + (f" with {size.samples} samples" if problem.samples_count else "")
 
 
 def table_of_arms(problem: Budget, choice: Choice, unit: str) -> list[str]:
-    """A row for each arm in the study, and the hours of all."""
+    """A row for each arm of the chosen study, and a row with the hours of all arms."""
     seeds = problem.seeds(choice)
     width = max(len(arm) for arm in (*seeds, "all"))
     lines = [f"{'arm':<{width}}  {'seeds':<20}{'finished':>8}{'to train':>10}{unit:>12}"]
@@ -82,12 +82,12 @@ def table_of_arms(problem: Budget, choice: Choice, unit: str) -> list[str]:
 
 
 def shown(numbers: list[int]) -> str:
-    """Seeds without the word: `0-4, 7`."""
+    """Seeds without the word `seeds`: `0-4, 7`."""
     return seeds_in_words(numbers).partition(" ")[2]
 
 
 def table_of_contrasts(problem: Budget, choice: Choice) -> list[str]:
-    """Expected length of each contrast's interval, and the smallest effect that its test finds."""
+    """Rows with the expected half-length of each contrast's interval, and the smallest effect that its test finds."""
     pairs, precision = choice.problem.kept(choice.seeds), choice.problem.precision
     names = [f"{one} against {other}" for one, other in pairs]
     width = max(map(len, [*names, "contrast"]))
@@ -97,24 +97,24 @@ def table_of_contrasts(problem: Budget, choice: Choice) -> list[str]:
         effect = precision.detectable(pair, choice.present, len(pairs))
         lines.append(f"{name:<{width}}  {'±' + number(margin):>10}{number(effect):>10}")
     note = (
-        "interval: expected half of its length. found: smallest effect with a power of 80 %, at the level that Holm's "
-        "test begins with."
+        "interval: expected half of its length. found: smallest effect with a power of 80 %, at the first level of "
+        "Holm's test."
     )
     return [*lines, *wrapped(note)]
 
 
 def next_hours(problem: Budget, choice: Choice, unit: str) -> str:
-    """What a limit that is ten hours higher would buy."""
+    """What ten more hours would gain."""
     later = problem.best(problem.limit + NEXT)
-    before, after = (widest(each) for each in (choice, later))
-    more = [
-        f"{arm} {choice.seeds[arm]} to {number_of}"
-        for arm, number_of in later.seeds.items()
-        if number_of != choice.seeds[arm]
+    before, after = widest(choice), widest(later)
+    seeds = [
+        f"{arm} {choice.seeds[arm]} to {seeds_later}"
+        for arm, seeds_later in later.seeds.items()
+        if seeds_later != choice.seeds[arm]
     ]
-    changes = [*more, *([f"{in_words(problem, later.size)}"] if later.size != choice.size else [])]
-    told = f"seeds of {', '.join(changes)}" if more else ", ".join(changes) or "nothing"
-    return f"ten more {unit}: the widest interval ±{number(before)} becomes ±{number(after)} ({told})"
+    changes = [*seeds, *([f"{in_words(problem, later.size)}"] if later.size != choice.size else [])]
+    words = f"seeds of {', '.join(changes)}" if seeds else ", ".join(changes) or "nothing"
+    return f"ten more {unit}: the widest interval ±{number(before)} becomes ±{number(after)} ({words})"
 
 
 def widest(choice: Choice) -> float:
@@ -123,7 +123,7 @@ def widest(choice: Choice) -> float:
 
 
 def left_out(problem: Budget, choice: Choice) -> dict[str, str]:
-    """Why each arm without seeds is left out."""
+    """The arms that get no seeds, each with the reason."""
     return {
         arm: "the hours do not pay for two seeds of all arms"
         if problem.first[arm] in choice.problem.contrasted

@@ -1,4 +1,4 @@
-"""Keys of --config that belong to one command, such as `effect` of `snakemake power`: no study has them."""
+"""Keys of --config that belong to a command and to no study, such as `effect` of `snakemake power`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from reward_ablation.start.internals import given_config, in_dry_runs
 from reward_ablation.system.errors import StudyError, one_line_errors
 
-#: Stated variances, which several commands take.
+#: Keys for stated variances, which several commands take.
 STATED = ("seed_sd", "question_sd", "answer_sd", "mean")
 
 #: Keys by command.
@@ -20,12 +20,12 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class CommandKeys:
-    """The commands' own keys of this start, with their values as Snakemake reads them."""
+    """The commands' own keys of this start, with their values as Snakemake read them."""
 
     values: dict[str, Any] = field(default_factory=dict)
 
     def of(self, command: str | None) -> dict[str, Any]:
-        """The values for a command, or for a start that makes files (None); a key of another command is refused."""
+        """The values for a command; None is a start that makes files. A key of another command is refused."""
         for key in self.values:
             if key not in KEYS.get(command or "", ()):
                 commands = [f"`snakemake {name}`" for name, keys in KEYS.items() if key in keys]
@@ -38,10 +38,10 @@ class CommandKeys:
 
 
 def take_command_keys(config: dict[str, Any], workflow: Any) -> CommandKeys:
-    """Take the commands' own keys out of a config, in place, before it is resolved.
+    """Take the commands' own keys out of a config, in place, before the config is resolved.
 
-    Only --config may have these keys: a key in a file stays, and is refused as unknown. Snakemake does not know its
-    targets yet, so each command refuses the keys of others, and so do `onstart` and a dry run.
+    Only --config may have these keys. A key in a config file stays, and is refused later as unknown. Snakemake does not
+    know its targets yet, so each command refuses the keys of other commands later, and so do `onstart` and a dry run.
     """
     own = {key for keys in KEYS.values() for key in keys}
     keys = CommandKeys({key: config.pop(key) for key in given_config(workflow) if key in own and key in config})

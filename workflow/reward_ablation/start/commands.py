@@ -1,8 +1,8 @@
 """Targets that end before any job: `plan`, `status`, `preview`, `power`, `budget`, `suggest`, `verify` and `prune`.
 
-They are input functions, which Snakemake calls while it makes the jobs of its targets: before it takes its lock, so
-that they can be asked while a study runs, and before it asks for any machine. `plan` prints after Snakemake has made
-all jobs of a whole start, since only Snakemake knows which of them it would run.
+The commands are input functions, which Snakemake calls while it makes the jobs of its targets. At this time Snakemake
+has not taken its lock, so the commands work while a study runs, and has not asked for any machine. `plan` prints only
+after Snakemake has made all jobs of a whole start, since only Snakemake knows which of them it would run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from reward_ablation.system.errors import StudyError, one_line_errors
 
 
 class Commands:
-    """The targets that start no job. The results folder is claimed before anything is deleted."""
+    """The targets that start no job. `prune delete` claims the results folder before it deletes anything."""
 
     def __init__(
         self, workflow: Any, study: Study, reruns: Reruns, results_folder: ResultsFolder, keys: CommandKeys
@@ -43,8 +43,8 @@ class Commands:
 
     @one_line_errors()
     def plan(self, wildcards: Any) -> list[str]:
-        """The files that the target `all` asks for: what a start makes of them is printed once Snakemake knows it."""
-        self._asked_beside("plan")
+        """The inputs of the target `all`. The plan is printed once Snakemake knows which of them a start would make."""
+        self._refuse_other_targets("plan")
         once_planned(self.workflow, self._print_plan)
         return inputs_of(self.workflow, "all")
 
@@ -57,30 +57,30 @@ class Commands:
 
     @one_line_errors()
     def status(self, wildcards: Any) -> NoReturn:
-        """Print where each run is, and end."""
-        self._asked_beside("status")
-        jobs, silent = ask_slurm()
-        _end(status_text(read_status(self.study, self.reruns.present, jobs, self.reruns.code_counts), silent))
+        """Print the state of each run, and end."""
+        self._refuse_other_targets("status")
+        jobs, slurm_silent = ask_slurm()
+        _end(status_text(read_status(self.study, self.reruns.present, jobs, self.reruns.code_counts), slurm_silent))
 
     @one_line_errors()
     def preview(self, wildcards: Any) -> NoReturn:
-        """Make the tables, figures and summary of what is finished, and end; with status 1 where any could not be."""
-        self._asked_beside("preview")
+        """Make the tables, figures and summary of the finished part, and end; with status 1 where any failed."""
+        self._refuse_other_targets("preview")
         preview = Preview(self.study, finished_part(self.study, self.reruns), self.workflow)
         sys.exit(preview.make(partial(print, flush=True)))
 
     @one_line_errors()
     def power(self, wildcards: Any) -> NoReturn:
-        """Print what effects a study of this design would show, write it to the folder `design`, and end."""
-        self._asked_beside("power")
+        """Print which effects a study of this design would find, write them to the folder `design`, and end."""
+        self._refuse_other_targets("power")
         from reward_ablation.start.power import power  # loads Matplotlib
 
         _end(power(self.study, self.keys.of("power")))
 
     @one_line_errors()
     def budget(self, wildcards: Any) -> NoReturn:
-        """Print which seeds make the primary contrasts sharpest in the stated hours, and end."""
-        self._asked_beside("budget")
+        """Print which seeds make the primary contrasts most precise within the stated hours, and end."""
+        self._refuse_other_targets("budget")
         from reward_ablation.start.budget_text import budget  # loads Matplotlib
 
         _end(budget(self.study, self.reruns.present, self.keys.of("budget")))
@@ -90,58 +90,61 @@ class Commands:
         """Print the arm to train next, and end."""
         from reward_ablation.start.suggest import suggestion  # pandas and scipy, which no other start needs
 
-        self._asked_beside("suggest")
+        self._refuse_other_targets("suggest")
         _end(suggestion(self.study))
 
     @one_line_errors()
     def verify(self, wildcards: Any) -> NoReturn:
-        """Read all files that are on record again, print which are damaged, and end; with status 1 where any is."""
-        self._asked_beside("verify")
+        """Read all recorded files again, print which are damaged, and end; with status 1 where any is damaged."""
+        self._refuse_other_targets("verify")
         verification = Verification(self.study)
         verification.run(partial(print, flush=True), partial(print, file=sys.stderr, flush=True))
         sys.exit(1 if verification.damaged else 0)
 
     @one_line_errors()
     def prune(self, wildcards: Any) -> NoReturn:
-        """Print what the study does not need, delete it where the target `delete` stands beside, and end."""
-        asked = self._asked_beside("prune", "delete")
-        found = unneeded(self.study)
-        if "delete" not in asked or not found:
-            _end(prune_text(self.study, found, deleted=False))
+        """Print which files the study does not need, delete them if the user asks for `prune delete`, and end."""
+        requested = self._refuse_other_targets("prune", "delete")
+        leftovers = unneeded(self.study)
+        if "delete" not in requested or not leftovers:
+            _end(prune_text(self.study, leftovers, deleted=False))
         with self.results_folder.claim():
-            print(prune_text(self.study, found, deleted=True))
-            for leftover in found:
+            print(prune_text(self.study, leftovers, deleted=True))
+            for leftover in leftovers:
                 if kept_because := delete(leftover, self.study.root / self.study.config.root):
                     print(f"kept: {leftover.path.relative_to(self.study.root)}: {kept_because}")
         _end()
 
     @one_line_errors()
     def delete(self, wildcards: Any) -> NoReturn:
-        """What `snakemake prune delete` says beside `prune`; alone it is refused."""
+        """The second word of `snakemake prune delete`; refused without `prune`."""
         if "prune" not in targets(self.workflow):
-            raise StudyError("delete: of what? `snakemake prune` lists it, `snakemake prune delete` deletes that")
+            raise StudyError(
+                "delete: works only after `prune`: `snakemake prune` lists what the study does not need, `snakemake "
+                "prune delete` deletes it"
+            )
         self.prune(wildcards)
 
     def announce(self, tell: Callable[[str], None]) -> None:
-        """Tell what this start trains, evaluates and scores, in a line, and what is damaged; nothing where nothing."""
+        """Tell in a line what this start trains, evaluates and scores, and before it what is damaged, if anything."""
         with one_line_errors():
-            asked = self.reruns.asked()
-            if not asked and not self.reruns.evaluations() and not self.reruns.scorings():
+            to_train = self.reruns.asked()
+            if not to_train and not self.reruns.evaluations() and not self.reruns.scorings():
                 return
-            plan = self.reruns.plan(asked)
+            plan = self.reruns.plan(to_train)
         for line in damage_lines(plan):
             tell(line)
-        # Runs that are forced by hand, and those whose records only are put back, are not in the plan.
+        # The plan lacks runs that the user forced, and runs that only get their record back.
         if plan.training or plan.evaluations.total or plan.scorings:
             tell(summary(plan))
 
-    def _asked_beside(self, command: str, *allowed: str) -> set[str]:
-        """All targets of the command line; others than a command and those allowed beside it are refused."""
-        asked = targets(self.workflow)
-        if others := sorted(asked - {command, *allowed}):
-            raise StudyError(f"{command}: makes nothing, and {others[0]} does; start one after the other")
+    def _refuse_other_targets(self, command: str, *allowed: str) -> set[str]:
+        """All targets of the command line. Targets other than the command and the allowed ones raise a StudyError."""
+        requested = targets(self.workflow)
+        if others := sorted(requested - {command, *allowed}):
+            raise StudyError(f"{command}: cannot be combined with the target {others[0]}; run one after the other")
         self.keys.of(command)
-        return asked
+        return requested
 
 
 def _end(*lines: str) -> NoReturn:

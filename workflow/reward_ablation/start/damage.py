@@ -1,6 +1,6 @@
-"""Damaged results of finished runs and evaluations, found by the sizes of their files and without reading them.
+"""Finds damaged results of finished runs and evaluations by the sizes of their files, without reading the files.
 
-`snakemake verify` reads the files as well: `start.verify`.
+`snakemake verify` (module `verify`) also reads the files.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from reward_ablation.start.history import read_record
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 
-#: What is wrong with a file that is not there.
+#: The problem of a file that does not exist.
 MISSING = "is missing"
-#: SHA-256 of a file without a byte.
-_OF_NOTHING = hashlib.sha256().hexdigest()
+#: SHA-256 of an empty file.
+_EMPTY_FILE = hashlib.sha256().hexdigest()
 
 
 class Damage:
-    """What is damaged of a study's results."""
+    """Finds the damaged files among a study's results."""
 
     def __init__(self, study: Study):
         self.study = study
         self.root = study.root / study.config.root
 
     def of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> str | None:
-        """The first damaged file of `files_of_run` and the number of others, in words; None where none is damaged."""
+        """The first damaged file of a run and the number of others, in words; None where no file is damaged."""
         damaged = self.files_of_run(name, record, with_models)
         if not damaged:
             return None
@@ -36,16 +36,22 @@ class Damage:
         return f"{file} {problem}{more}"
 
     def files_of_run(self, name: str, record: dict[str, Any], with_models: bool = False) -> list[tuple[str, str]]:
-        """Damaged files of a finished run, each with what is wrong in words.
+        """Damaged files of a finished run, each with its problem in words.
 
-        Whoever deletes a model's whole folder does so to free space: these files count as damaged only
-        `with_models`. An evaluation that needs the model says so, and what to do. `record` is the run's `run.json`.
-        Records of older versions have no sizes: their files must be there.
+        Parameters
+        ----------
+        name : str
+            The run's name.
+        record : dict
+            The run's `run.json`. Records of older versions have no sizes; then the files must only exist.
+        with_models : bool
+            Whether the files of a model whose whole folder is missing count as damaged. A user deletes such a folder to
+            free space. An evaluation that needs the model says so, and what to do.
         """
         folder = f"{self.root}/runs/{name}"
         damaged = []
         for file, digest, size in recorded_files(record):
-            problem = size_problem(f"{folder}/{file}", size, may_be_empty=digest == _OF_NOTHING)
+            problem = size_problem(f"{folder}/{file}", size, may_be_empty=digest == _EMPTY_FILE)
             model, slash, _ = file.partition("/")
             was_deleted = problem is not None and slash and not with_models and not os.path.exists(f"{folder}/{model}")
             if problem is not None and not was_deleted:
@@ -53,9 +59,9 @@ class Damage:
         return damaged
 
     def of_answers(self, model: str) -> dict[str, str]:
-        """What is wrong with each damaged file of answers of a run or of `base`, by path from the results folder.
+        """The problem of each damaged file of answers, by path relative to the results folder.
 
-        Answers that are missing are not damaged: Snakemake makes them.
+        `model` is a run's name, or `base`. Missing answers do not count as damaged, because Snakemake makes them.
         """
         damaged = {}
         for file in self.answer_files(model):
@@ -67,19 +73,19 @@ class Damage:
         return damaged
 
     def answer_files(self, model: str) -> list[str]:
-        """Files of a model's answers, from the results folder; those of the models that a run kept come last."""
+        """Files of a model's answers, relative to the results folder. Those of the models that a run kept come last."""
         kinds = ["", ".steps"] if model in self.study.keeping_runs else [""]
         folder = f"{self.study.answers_folder}/{model}"
         return [f"{folder}/{dataset}{kind}.parquet" for kind in kinds for dataset in self.study.datasets]
 
     def all_answers(self) -> dict[str, str]:
-        """Damaged answers of the base model and of all runs, as `of_answers`."""
+        """Damaged answers of the base model and of all runs, as in `of_answers`."""
         models = ("base", *self.study.runs)
         return {file: problem for model in models for file, problem in self.of_answers(model).items()}
 
 
 def recorded_files(record: dict[str, Any]) -> list[tuple[str, str, int | None]]:
-    """Files that a `run.json` lists: path from the run's folder, SHA-256, and size in bytes where recorded."""
+    """Files that a `run.json` lists: path relative to the run's folder, SHA-256, and size in bytes if recorded."""
     files, sizes = record.get("files"), record.get("sizes")
     if not isinstance(files, dict):
         return []
@@ -95,8 +101,8 @@ def record_beside(file: str) -> str:
 def size_problem(path: str, recorded: int | None, may_be_empty: bool = False) -> str | None:
     """What is wrong with a file by its size, in words; None where nothing is.
 
-    `recorded`: the bytes that were written. Where these are not recorded, a file without a byte is damaged, unless it
-    `may_be_empty`.
+    `recorded` is the size in bytes that was written. If the size is not recorded, an empty file counts as damaged,
+    unless it `may_be_empty`.
     """
     size = size_of(path)
     if size is None:
@@ -109,13 +115,13 @@ def size_problem(path: str, recorded: int | None, may_be_empty: bool = False) ->
 
 
 def size_of(path: str) -> int | None:
-    """Bytes of a file; None where there is no such file, a StudyError where the file system does not say."""
+    """Bytes of a file; None where the file does not exist; a StudyError where the file system gives an error."""
     try:
         return os.stat(path).st_size
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise _cannot_look_at(path, error) from None
+        raise _not_readable(path, error) from None
 
 
 def _size_by_opening(path: str) -> int:
@@ -123,8 +129,8 @@ def _size_by_opening(path: str) -> int:
         with open(path, "rb") as file:
             return os.fstat(file.fileno()).st_size
     except OSError as error:
-        raise _cannot_look_at(path, error) from None
+        raise _not_readable(path, error) from None
 
 
-def _cannot_look_at(path: str, error: OSError) -> StudyError:
+def _not_readable(path: str, error: OSError) -> StudyError:
     return StudyError(f"{path}: {error.strerror}; make the file readable, then run the same command again")

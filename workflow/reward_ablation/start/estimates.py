@@ -1,4 +1,4 @@
-"""How long runs will take, by the wall time of earlier ones."""
+"""How long runs will take, estimated from the wall time of earlier runs."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from reward_ablation.study.run import Run
 from reward_ablation.study.run_spec import Layout
 from reward_ablation.study.spec import layout_of
 
-#: What makes runs comparable in time: the layout, and the share of a GPU.
+#: Runs are comparable in time if they agree in these: the layout, and the share of a GPU.
 _Kind = tuple[Layout, float]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What runs will take."""
+    """Time that runs will take."""
 
-    #: Wall time of all runs that can be estimated, one after the other.
+    #: Wall hours of all runs with an estimate, one after the other.
     hours: float
-    #: Their GPU hours; of runs on the CPU, hours of each thread.
+    #: GPU hours of these runs; for runs on the CPU, hours summed over threads.
     device_hours: float
-    #: Steps that the runs still have to make.
+    #: Steps that these runs still have to make.
     steps: int
-    #: Runs without an estimate.
+    #: Number of runs without an estimate.
     unknown: int
-    #: Finished runs that the estimate is from.
+    #: Number of finished runs that the estimate is based on.
     earlier: int
 
 
 class Pace:
-    """What a step took in earlier runs, and how many they made: the median of the same arm, else of all.
+    """Seconds of a step and number of steps in earlier runs: the median of the same arm's runs, else of all arms'.
 
-    Runs on another device, on another share of a GPU or in another number of processes say nothing of the time.
+    Only runs with the same layout and the same share of a GPU count. Others say nothing about the time.
     """
 
     def __init__(self, history: History):
@@ -53,19 +53,19 @@ class Pace:
         self.steps = cache(lambda arm, kind: self._median(arm, kind, lambda record: record.get("steps")))
 
     def _median(self, arm: str, kind: _Kind, of_record: Any) -> float | None:
-        alike = self.records.get(kind, {})
-        records = alike.get(arm) or chain.from_iterable(alike.values())
+        comparable = self.records.get(kind, {})
+        records = comparable.get(arm) or chain.from_iterable(comparable.values())
         known = [value for value in map(of_record, records) if value is not None]
         return statistics.median(known) if known else None
 
     def steps_of(self, run: Run) -> int | None:
-        """Optimiser steps of a run: `max_steps`, else what earlier runs have made."""
-        told = run.arm_spec.training.get("max_steps", -1)
-        made = told if told > 0 else self.steps(run.arm, _kind_of(run))
-        return None if made is None else round(made)
+        """Optimiser steps of a run: `max_steps`, else the steps of earlier runs; None where there are none."""
+        max_steps = run.arm_spec.training.get("max_steps", -1)
+        steps = max_steps if max_steps > 0 else self.steps(run.arm, _kind_of(run))
+        return None if steps is None else round(steps)
 
     def estimate(self, runs: Iterable[tuple[Run, int | None]]) -> Estimate:
-        """Estimate what runs take, given with the number of their steps left."""
+        """Estimate the time of runs, each given with its number of steps left (None where not known)."""
         hours, device_hours, steps, unknown = 0.0, 0.0, 0, 0
         kinds = set()
         for run, left in runs:
@@ -88,12 +88,12 @@ def _kind_of(run: Run) -> _Kind:
 
 
 def _share_in(record: dict[str, Any]) -> float:
-    """Share of a GPU that the last attempt of a finished run had."""
+    """Share of a GPU that the last attempt of a finished run used."""
     return round((record.get("attempts") or [{}])[-1].get("gpu_share", 1.0), 3)
 
 
 def _layout_in(spec: Any) -> Layout | None:
-    """The layout of a record's spec; None where the spec cannot be read: another version may have written it."""
+    """The layout of a record's spec; None for a spec that another version wrote and this one cannot read."""
     try:
         return Layout.model_validate({name: spec[name] for name in Layout.model_fields if name in spec})
     except (TypeError, ValidationError):
@@ -101,7 +101,7 @@ def _layout_in(spec: Any) -> Layout | None:
 
 
 def seconds_per_step(record: dict[str, Any]) -> float | None:
-    """Wall seconds of a step in a finished run, starting up included."""
+    """Wall seconds per step of a finished run, including its start-up; None for a run without steps."""
     attempts = record.get("attempts") or [
         {"from_step": 0, "to_step": record.get("steps", 0), "wall_seconds": record.get("wall_seconds", 0)}
     ]

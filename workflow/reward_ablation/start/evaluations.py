@@ -1,4 +1,4 @@
-"""Evaluations that the next start makes, and how long they take, by the records of earlier evaluations."""
+"""The evaluations that the next start makes, and an estimate of their hours from the records of earlier evaluations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from reward_ablation.start.estimates import Pace
 from reward_ablation.start.history import read_record
 from reward_ablation.study.study import Study
 
-#: What the base model is called beside names of runs.
+#: Name of the base model, where the other models have the names of their runs.
 BASE_MODEL = "base"
-#: What evaluations are of, in words.
+#: Kinds of evaluations, in the words of the plan.
 BASE, FINAL, KEPT = KINDS = ("of the base model", "of trained runs", "of models that runs kept")
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The making of one file of answers."""
+    """The job that makes one file of answers."""
 
     #: One of `KINDS`.
     kind: str
@@ -29,21 +29,21 @@ class Evaluation:
     run: str
     #: Name and key of the evaluation set.
     dataset: str
-    #: The file, from the results folder.
+    #: Path of the file, relative to the results folder.
     answers: str
 
 
 @dataclass(frozen=True)
 class Evaluations:
-    """The evaluations of a start."""
+    """How many evaluations a start makes, and an estimate of their hours."""
 
     #: Number of files of answers by kind.
     counts: dict[str, int]
-    #: GPU hours of those with an estimate; CPU hours where a study has no GPU.
+    #: GPU hours of the evaluations that have an estimate; CPU hours where a study has no GPU.
     device_hours: float
-    #: Files without an estimate.
+    #: Number of evaluations without an estimate.
     unknown: int
-    #: Earlier evaluations that the estimate is from.
+    #: Number of earlier evaluations that the estimate is based on.
     earlier: int
 
     @property
@@ -53,7 +53,7 @@ class Evaluations:
 
 
 def evaluation_of(answers: str, model: str) -> Evaluation:
-    """The evaluation that makes a file of answers of a run or of `base`."""
+    """The evaluation that makes a file of answers; `model` is the name of a run, or `base`."""
     name = answers.rpartition("/")[2].removesuffix(".parquet")
     dataset = name.removesuffix(".steps")
     if model == BASE_MODEL:
@@ -64,20 +64,21 @@ def evaluation_of(answers: str, model: str) -> Evaluation:
 def estimated(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Evaluations:
     """Count evaluations and estimate their hours.
 
-    An evaluation takes the median time that earlier ones took for an answer to the same evaluation set, times the
-    number of answers. Evaluations under the present settings are the first choice, those under others the second.
-    `pace` knows a run's number of steps, which decides how many models the run keeps.
+    The estimate is the median time that one model took in earlier evaluations of the same evaluation set, scaled to
+    today's number of answers to a problem, times the number of models. Earlier evaluations under other settings count
+    only where there is none under the present settings. `pace` knows a run's number of steps, which decides how many
+    models the run keeps.
     """
     evaluations = list(evaluations)
     records = {dataset: _earlier_records(study, dataset) for dataset in {each.dataset for each in evaluations}}
-    of_one_model = {dataset: _seconds_of_a_model(study, earlier) for dataset, earlier in records.items()}
+    seconds_per_model = {dataset: _seconds_per_model(study, earlier) for dataset, earlier in records.items()}
     seconds, unknown = 0.0, 0
-    for each in evaluations:
-        of_one, models = of_one_model[each.dataset], _models(study, each, pace)
-        if of_one is None or models is None:
+    for evaluation in evaluations:
+        per_model, models = seconds_per_model[evaluation.dataset], _model_count(study, evaluation, pace)
+        if per_model is None or models is None:
             unknown += 1
         else:
-            seconds += of_one * models
+            seconds += per_model * models
     devices = study.config.launch.share if study.config.launch.gpus else study.config.launch.threads
     return Evaluations(
         counts=dict(Counter(each.kind for each in evaluations)),
@@ -87,46 +88,49 @@ def estimated(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Ev
     )
 
 
-def _models(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
-    """Number of models that an evaluation judges; None where nothing tells how many models its run keeps."""
+def _model_count(study: Study, evaluation: Evaluation, pace: Pace) -> int | None:
+    """Number of models that an evaluation judges; None where the number of models that the run keeps is not known."""
     if evaluation.kind != KEPT:
         return 1
     steps = pace.steps_of(study.runs[evaluation.run])
     return None if steps is None else (steps - 1) // study.config.keep_models
 
 
-def _seconds_of_a_model(study: Study, records: list[dict[str, Any]]) -> float | None:
-    """Wall seconds in which one model answers an evaluation set; None without an earlier evaluation of the set."""
+def _seconds_per_model(study: Study, records: list[dict[str, Any]]) -> float | None:
+    """Wall seconds that one model takes to answer an evaluation set; None without an earlier evaluation of the set."""
     if not records:
         return None
-    answers = _answers_to_a_problem(study.config.evaluation.model_dump())
+    answers = _answers_per_problem(study.config.evaluation.model_dump())
     return statistics.median(
-        record["wall_seconds"] / len(record["models"]) * answers / _answers_to_a_problem(record["spec"]["evaluation"])
+        record["wall_seconds"] / len(record["models"]) * answers / _answers_per_problem(record["spec"]["evaluation"])
         for record in records
     )
 
 
 def _earlier_records(study: Study, dataset: str) -> list[dict[str, Any]]:
-    """Records of earlier evaluations on an evaluation set and the study's kind of device."""
+    """Records of earlier evaluations of an evaluation set on the study's kind of device.
+
+    Records under the present settings are preferred; without any, all records are returned.
+    """
     folder = study.root / study.config.root / "evaluation"
-    present = Path(study.answers_folder).name
+    present_settings = Path(study.answers_folder).name
     by_settings: dict[str, list[dict[str, Any]]] = {}
     for path in (*folder.glob(f"*/base/{dataset}*.json"), *folder.glob(f"*/*/seed*/{dataset}*.json")):
         record = read_record(path.parent, path.name)
         if record and _is_usable(record, "cuda" if study.config.launch.gpus else "cpu"):
             by_settings.setdefault(path.relative_to(folder).parts[0], []).append(record)
-    return by_settings.get(present) or [record for records in by_settings.values() for record in records]
+    return by_settings.get(present_settings) or [record for records in by_settings.values() for record in records]
 
 
 def _is_usable(record: dict[str, Any], device: str) -> bool:
-    """Whether a record has what an estimate needs and is of this kind of device."""
+    """Whether a record has the values that an estimate needs, and is of this kind of device."""
     try:
-        answers = _answers_to_a_problem(record["spec"]["evaluation"])
+        answers = _answers_per_problem(record["spec"]["evaluation"])
         complete = record["wall_seconds"] > 0 and len(record["models"]) > 0 and answers > 0
         return complete and record["spec"]["device"] == device
     except (KeyError, TypeError):
         return False
 
 
-def _answers_to_a_problem(evaluation: dict[str, Any]) -> int:
+def _answers_per_problem(evaluation: dict[str, Any]) -> int:
     return evaluation["greedy"] + evaluation["samples"]

@@ -1,4 +1,4 @@
-"""What is finished of a study that may still go on: runs that are trained and evaluated, on which evaluation sets."""
+"""The finished part of a study that may still go on: the runs that are trained, and evaluated on common sets."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from reward_ablation.start.reruns import Reruns
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import Study
 
-#: An evaluation set is left out where it would leave fewer than this share of the runs of the best set.
+#: An evaluation set is left out where adding the set would keep fewer than this share of the runs of the best set.
 SHARE_OF_RUNS = 0.5
 
 
 @dataclass(frozen=True)
 class FinishedPart:
-    """Runs and evaluation sets with all files that tables are made of.
+    """Runs and evaluation sets for which all files exist that the tables are made from.
 
     Attributes
     ----------
     runs : list of str
-        Names of the runs that are trained and have answers, and scores, to all of `datasets`.
+        Names of the runs that are trained, and whose answers to all of `datasets` exist, with their scores.
     datasets : list of str
-        Evaluation sets by name and key, to which the base model and these runs have answers.
+        Evaluation sets, by name and key, that the base model and all of `runs` have answered.
     trained : list of str
         Names of all trained runs.
     """
@@ -37,9 +37,10 @@ class FinishedPart:
 
 
 def finished_part(study: Study, reruns: Reruns) -> FinishedPart:
-    """The finished part of a study, by what is on disk; runs and answers that a start would make again are not in it.
+    """The finished part of a study, by the files on disk.
 
-    Files are moved into place when they are whole, so that a file that is there can be read.
+    Runs and answers that the next start would make again are left out. The workflow moves a file into place once the
+    file is complete, so every file that exists can be read.
     """
     root = study.root / study.config.root
     history = read_history(root / "runs", study.runs)
@@ -57,32 +58,32 @@ def finished_part(study: Study, reruns: Reruns) -> FinishedPart:
 
 
 def _is_evaluated(study: Study, root: Path, model: str, dataset: str, reruns: Reruns) -> bool:
-    """Whether a model has answers to an evaluation set, and scores of these, that are not to be made again."""
-    made = [root / "runs" / model / RECORD] if model != "base" else []
+    """Whether a model's answers to an evaluation set exist, with their scores, and need not be made again."""
+    run_record = [root / "runs" / model / RECORD] if model != "base" else []
     for answers, scores in _files(study, model, dataset):
         if answers in reruns.answers_again:
             return False
-        if not are_in_order(root / answers, made, [root / scores] if scores else []):
+        if not are_in_order(root / answers, run_record, [root / scores] if scores else []):
             return False
     return True
 
 
 def _files(study: Study, model: str, dataset: str) -> Iterator[tuple[str, str | None]]:
-    """Answers of a model to an evaluation set, and the scores of these in a study with metrics of its own."""
+    """The files of a model's answers to an evaluation set, each with its scores in a study with metrics of its own."""
     for kind in ["", *([".steps"] if model in study.keeping_runs else [])]:
         name = f"{model}/{dataset}{kind}.parquet"
         yield f"{study.answers_folder}/{name}", study.scores_folder and f"{study.scores_folder}/{name}"
 
 
-def _largest_part(evaluated: dict[str, set[str]], first: list[str]) -> tuple[set[str], set[str]]:
-    """Evaluation sets and the runs that have answers to all of them.
+def _largest_part(evaluated: dict[str, set[str]], preferred: list[str]) -> tuple[set[str], set[str]]:
+    """Choose evaluation sets, and return them with the runs that have answered all of them.
 
-    The set with the most runs is in it, of equal sets one of `first`. Others are added while at least half of these
-    runs stay.
+    The set with the most runs is always chosen; among sets with equally many runs, one of `preferred`. Another set is
+    added if at least half of the first set's runs have answered all chosen sets.
     """
     shown: set[str] = set()
     runs: set[str] = set()
-    ordered = sorted(evaluated, key=lambda dataset: (-len(evaluated[dataset]), dataset not in first))
+    ordered = sorted(evaluated, key=lambda dataset: (-len(evaluated[dataset]), dataset not in preferred))
     for dataset in ordered:
         both = runs & evaluated[dataset] if shown else evaluated[dataset]
         if len(both) >= SHARE_OF_RUNS * len(evaluated[ordered[0]]):

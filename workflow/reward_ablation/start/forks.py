@@ -1,8 +1,7 @@
-"""Commands in forks of one process that has their imports done.
+"""Runs commands in forks of one process that has already done their imports.
 
-Imports take longer than most tables and figures do: each would import pandas and Matplotlib anew. The process is
-started for the first command, imports a command's module once, and forks for each command. It ends with the Snakemake
-that asks.
+Importing pandas and Matplotlib takes longer than making most tables and figures. So one process starts with the first
+command, imports each command's module once, and forks for each command. The process ends with its Snakemake.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-#: What pandas, PyArrow and Matplotlib import when they are first used; here, before the forks.
+#: Modules that pandas, PyArrow and Matplotlib import on first use. They are imported before the forks instead.
 LATE = (
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_pdf",
@@ -32,7 +31,7 @@ LATE = (
 
 
 class Forks:
-    """Runs commands in forks; several threads may ask at once."""
+    """Runs commands in forks; several threads may call `run` at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,7 +39,7 @@ class Forks:
         self._requests: socket.socket | None = None
 
     def run(self, module: str, arguments: Sequence[str], log: str) -> None:
-        """Run `python -m MODULE ARGUMENTS`; a CalledProcessError where the command fails.
+        """Run `python -m MODULE ARGUMENTS`.
 
         Parameters
         ----------
@@ -49,19 +48,24 @@ class Forks:
         arguments : sequence of str
             Words of the command line.
         log : str
-            File for what the command prints.
+            File for the command's output.
+
+        Raises
+        ------
+        CalledProcessError
+            If the command fails.
         """
         command = [sys.executable, "-m", module, *map(str, arguments)]
         with Path(log).open("wb") as file:
             if sys.platform == "linux":
                 status = self._forked(command[2:], file.fileno())
-            else:  # macOS' own libraries do not work in forks
+            else:  # the system libraries of macOS do not work in forks
                 status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file).returncode
         if status:
             raise subprocess.CalledProcessError(status, shlex.join(command))
 
     def _forked(self, words: list[str], log: int) -> int:
-        """Exit status of a command in a fork, as of `subprocess`."""
+        """Run a command in a fork; its exit status as in `subprocess`, negative for a signal."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs, self._lock:
@@ -74,7 +78,7 @@ class Forks:
         return -signal.SIGKILL
 
     def _started(self) -> socket.socket:
-        """The socket that the process reads requests from; the process is started where there is none."""
+        """The socket that the forking process reads requests from. Starts this process if it does not run."""
         if self._server is None or self._requests is None or self._server.poll() is not None:
             self._requests, theirs = socket.socketpair()
             with theirs:
@@ -83,13 +87,13 @@ class Forks:
 
 
 def serve(requests: socket.socket) -> None:
-    """Fork for each request, until nobody is left to ask."""
-    on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the commands
+    """Fork for each request, until the other end of the socket is closed."""
+    on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the commands, not this process
     while files := socket.recv_fds(requests, 1, 2)[1]:
         reply, log = socket.socket(fileno=files[0]), files[1]
         with reply.makefile() as request:
             module, *arguments = json.loads(request.read())
-        with suppress(Exception):  # the command itself will say what is wrong
+        with suppress(Exception):  # the command itself will report the error
             import_with_late_parts(module)
         if os.fork() == 0:
             if command := os.fork():
@@ -105,7 +109,7 @@ def serve(requests: socket.socket) -> None:
 
 
 def import_with_late_parts(module: str) -> None:
-    """Import a module, and what the libraries that the module uses would import later."""
+    """Import a module, and those of the modules `LATE` whose library it uses."""
     import_module(module)
     for late in LATE:
         if late.partition(".")[0] in sys.modules:
@@ -113,19 +117,19 @@ def import_with_late_parts(module: str) -> None:
 
 
 def report(command: int, reply: socket.socket) -> NoReturn:
-    """Wait for the end of a process, and tell its exit status to the one who asked."""
+    """Wait for the end of the process `command`, and send its exit status to the Snakemake that asked."""
     _, status = os.waitpid(command, 0)
-    with suppress(OSError):  # the one who asked was killed
+    with suppress(OSError):  # this Snakemake was killed
         reply.sendall(str(os.waitstatus_to_exitcode(status)).encode())
     os._exit(0)
 
 
 def run_module(module: str, arguments: list[str], log: int) -> None:
-    """Run a module as `python -m` would, as what is left to do in this process."""
+    """Run a module in this process as `python -m` would, with its output in the file `log`."""
     for stream, file in enumerate([os.open(os.devnull, os.O_RDONLY), log, log]):
         os.dup2(file, stream)
     sys.argv[1:] = arguments
-    sys.modules.pop(module, None)  # it is imported again, as the main module
+    sys.modules.pop(module, None)  # runpy imports the module again, as the main module
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

@@ -1,4 +1,4 @@
-"""What earlier starts of the workflow left in the results folder: finished runs, and runs that were interrupted."""
+"""What earlier starts of the workflow left in the results folder: finished and interrupted runs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from typing import Any
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, OWNER, RECORD, SEAL, WORK, step_of_checkpoint
 from reward_ablation.system.files import sha256
 
-#: A record that is there and cannot be read.
+#: Stands for a record that exists and cannot be read.
 BROKEN: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
 class Interrupted:
-    """An unfinished run: whose work it is, and how far it is."""
+    """The work of an unfinished run: what the run is trained with, and how far it is."""
 
     spec: dict[str, Any]
     code: str
     inputs: dict[str, str]
     modules: dict[str, str]
-    #: The step of the last checkpoint; 0 for none.
+    #: The step of the last checkpoint; 0 without a checkpoint.
     step: int
-    #: A process is at work on the run now.
+    #: Whether a process trains the run now.
     running: bool
 
 
@@ -38,20 +38,20 @@ class History:
 
     #: `run.json` of each finished run, of this study or of other configs.
     records: dict[str, dict[str, Any]]
-    #: The hidden copy of a named run's `run.json` that is missing or cannot be read. Such a run is finished, and its
-    #: job puts the record back.
+    #: The hidden copy of `run.json`, of each named run whose `run.json` is missing or cannot be read. Such a run is
+    #: finished, and its job puts the record back.
     set_aside: dict[str, dict[str, Any]]
-    #: Unfinished runs among those asked for.
+    #: Unfinished runs among the named runs.
     interrupted: dict[str, Interrupted]
 
     @cached_property
     def arms(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Finished runs by arm and name."""
-        found: dict[str, dict[str, dict[str, Any]]] = {}
+        """Readable records of finished runs, by arm and by the run's name."""
+        arms: dict[str, dict[str, dict[str, Any]]] = {}
         for name, record in self.records.items():
             if record:
-                found.setdefault(arm_of(name), {})[name] = record
-        return found
+                arms.setdefault(arm_of(name), {})[name] = record
+        return arms
 
 
 def arm_of(name: str) -> str:
@@ -60,7 +60,7 @@ def arm_of(name: str) -> str:
 
 
 def read_history(runs: Path, names: Iterable[str]) -> History:
-    """Read all finished runs below `runs/`, and what is unfinished of the named ones."""
+    """Read all finished runs below the folder `runs`, and the unfinished work of the named runs."""
     records, set_aside, interrupted = {}, {}, {}
     for folder in _folders_in(runs):
         for seed in _folders_in(runs / folder):
@@ -77,7 +77,7 @@ def read_history(runs: Path, names: Iterable[str]) -> History:
 
 
 def read_record(run: Path, name: str = RECORD) -> dict[str, Any] | None:
-    """`run.json` of a run's folder; None where there is none, `BROKEN` where it is not what training writes."""
+    """`run.json`, or another record, in a folder; None where there is none, `BROKEN` where it cannot be read as one."""
     try:
         record = json.loads((run / name).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -93,15 +93,18 @@ def _read_interrupted(run: Path) -> Interrupted | None:
     try:
         owner = json.loads((work / OWNER).read_bytes())
         steps = [step_of_checkpoint(name) for name in os.listdir(work) if (work / name / SEAL).is_file()]
-        whose = (owner["spec"], owner["code"], owner["inputs"], owner["modules"])
-        return Interrupted(*whose, step=max(steps, default=0), running=is_held(run / LOCK) is True)
+        trained_with = (owner["spec"], owner["code"], owner["inputs"], owner["modules"])
+        return Interrupted(*trained_with, step=max(steps, default=0), running=is_held(run / LOCK) is True)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def is_held(lock: Path) -> bool | None:
-    """Whether a process holds a lock; None where that cannot be known: nobody had it yet, or no locks are there."""
-    for mode in ("r+b", "rb"):  # NFS locks only what may be written; nothing is
+    """Whether a process holds a lock.
+
+    None where that cannot be known: the lock's file does not exist yet, or the file system has no locks.
+    """
+    for mode in ("r+b", "rb"):  # NFS locks only a file that is open for writing; nothing is written
         try:
             with lock.open(mode) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,7 +119,7 @@ def is_held(lock: Path) -> bool | None:
 
 
 def digest_where_present(path: Path) -> str | None:
-    """SHA-256 of a file; None where there is none."""
+    """SHA-256 of a file; None where there is no file."""
     try:
         return sha256(path)
     except FileNotFoundError:
@@ -124,7 +127,7 @@ def digest_where_present(path: Path) -> str | None:
 
 
 def _folders_in(folder: Path) -> list[str]:
-    """Names of the folders in one, sorted, hidden ones left out; a link to a folder is one, as it is to Snakemake."""
+    """Sorted names of the folders in a folder, without hidden ones. Links to folders count, as for Snakemake."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))

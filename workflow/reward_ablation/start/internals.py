@@ -1,6 +1,7 @@
-"""What the workflow uses of Snakemake's own parts, which may change between its versions.
+"""All uses of Snakemake's internal attributes, which may change between its versions.
 
-Snakemake has no public way for a workflow to know its targets or jobs, or to have a job run again.
+Snakemake has no public way for a workflow to know its targets or jobs, or to have a job run again. An attribute that
+is missing gives a StudyError that names it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from reward_ablation.system.errors import StudyError
 
 
 def per_job(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, for a param or an input that Snakemake asks for once per job.
+    """The same function with a cached signature, for a param or input function that Snakemake calls for every job.
 
-    Snakemake reads the signature of such a function two or three times per job. Python works a method's signature out
-    each time, which took a sixth of planning 10,000 jobs. Snakemake is told the parameters of the returned function.
+    Snakemake reads the signature of such a function two or three times per job. Python computes a method's signature
+    anew each time, which took a sixth of planning 10,000 jobs.
     """
 
     @wraps(function)
@@ -36,12 +37,12 @@ def per_job(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def targets(workflow: Any) -> set[str]:
-    """Rules and files that are asked for on the command line."""
+    """Rules and files that the command line names as targets."""
     return set(_part(workflow, "dag_settings", "targets"))
 
 
 def makes_files(workflow: Any) -> bool:
-    """Whether this start makes files, or is a dry run of that: no report and no drawing of the rules."""
+    """Whether this start makes files or is a dry run. False for a report and for a drawing of the rules."""
     return getattr(workflow, "execution_settings", None) is not None
 
 
@@ -51,12 +52,12 @@ def counts_params(workflow: Any) -> bool:
 
 
 def is_main(workflow: Any) -> bool:
-    """Whether this is the Snakemake that was started, and not one that it has started for a job."""
+    """Whether this is the Snakemake that the user started, and not one that Snakemake started for a job."""
     return _part(workflow, "is_main_process")
 
 
 def force(workflow: Any, file: str) -> None:
-    """Have the job that makes a file run again; to be called while the jobs are made, as by input functions."""
+    """Have the job that makes a file run, as with `--forcerun`; to be called while jobs are made (input functions)."""
     _part(workflow, "dag", "forcefiles").add(file)
 
 
@@ -80,7 +81,7 @@ def once_planned(workflow: Any, function: Callable[[], None]) -> None:
 
 
 def compare_no_input_sets(workflow: Any, rules: Collection[str]) -> None:
-    """Have another set of input files be no reason to run a job of these rules; to be called while jobs are made."""
+    """Do not run a job of these rules because its set of input files changed; to be called while jobs are made."""
     persistence = _part(workflow, "persistence")
     compare = _part(persistence, "input_changed", of="workflow.persistence")
 
@@ -106,12 +107,14 @@ def jobs_to_submit(workflow: Any) -> list[Any]:
 def followers(workflow: Any, job: Any) -> list[Any]:
     """Jobs that depend on a job and are about to run; to be called once all jobs are planned."""
     dag = _part(workflow, "dag")
-    after = _part(dag, "depending", of="dag").get(job, {})
-    return sorted((each for each in after if _waits(dag, each)), key=lambda each: (each.rule.name, *each.wildcards))
+    dependents = _part(dag, "depending", of="dag").get(job, {})
+    return sorted(
+        (after for after in dependents if _waits(dag, after)), key=lambda job: (job.rule.name, *job.wildcards)
+    )
 
 
 def waits_only_for(workflow: Any, job: Any, other: Any) -> bool:
-    """Whether all jobs that a job depends on have ended or need not run, but for one other."""
+    """Whether a job depends on no job that still has to run, apart from `other`."""
     dag = _part(workflow, "dag")
     return not any(before is not other and _waits(dag, before) for before in _part(dag, "dependencies", of="dag")[job])
 
@@ -121,14 +124,14 @@ def _waits(dag: Any, job: Any) -> bool:
 
 
 def by_priority(jobs: Iterable[Any]) -> list[Any]:
-    """Jobs of the highest priority first; a StudyError where this version of Snakemake's jobs have none."""
+    """Jobs sorted by priority, the highest first."""
     return sorted(jobs, key=lambda job: -_part(job, "priority", of="job"))
 
 
 def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
     """Have a dry run call a function with its workflow and logger, once all jobs are planned.
 
-    A dry run makes an executor of Snakemake's own, and calls no `onstart`.
+    A dry run uses Snakemake's own executor, and does not call `onstart`.
     """
     plugin = ExecutorPluginRegistry().get_plugin("dryrun")
 
@@ -141,73 +144,73 @@ def in_dry_runs(check: Callable[[Any, Any], None]) -> None:
 
 
 def runs_here(workflow: Any) -> bool:
-    """Whether this start runs its jobs on this machine; not where they are submitted, or where files are touched."""
+    """Whether this start runs its jobs on this machine. False if it submits them, or only touches files."""
     return _part(workflow, "local_exec") and not _part(workflow, "touch")
 
 
 def site_file(workflow: Any) -> Path | None:
-    """The site file of the cluster that jobs are submitted to; None where they are not submitted to one."""
+    """The site file of the cluster that jobs are submitted to; None where jobs run elsewhere."""
     return getattr(getattr(workflow, "executor_settings", None), "site", None)
 
 
 def submits_jobs(workflow: Any) -> bool:
-    """Whether this start submits its jobs to run elsewhere; known once they are planned."""
+    """Whether this start submits its jobs to run elsewhere; known once all jobs are planned."""
     return not _part(workflow, "local_exec")
 
 
 def is_dry_run(workflow: Any) -> bool:
-    """Whether this start makes no file."""
+    """Whether this start is a dry run, which makes no files."""
     return bool(_part(workflow, "dryrun"))
 
 
 def local_cores(workflow: Any) -> int:
-    """Number of cores that may be used on this machine, also where jobs are submitted to others."""
+    """Number of cores that this start may use on this machine, also where jobs are submitted to other machines."""
     settings = _part(workflow, "resource_settings")
-    given = [getattr(settings, name, None) for name in ("cores", "local_cores")]
-    return min((cores for cores in given if cores), default=1)
+    limits = [getattr(settings, name, None) for name in ("cores", "local_cores")]
+    return min((cores for cores in limits if cores), default=1)
 
 
 def limit(workflow: Any, resource: str) -> int | None:
-    """How much of a resource all jobs together may use, as given with --resources; None where that is not given."""
-    given = _part(workflow, "global_resources").get(resource)
-    return None if given is None else given.value
+    """How much of a resource all jobs together may use, by --resources; None where --resources does not say."""
+    amount = _part(workflow, "global_resources").get(resource)
+    return None if amount is None else amount.value
 
 
 def set_limit(workflow: Any, resource: str, amount: int) -> None:
-    """Let all jobs together use so much of a resource, as by --resources; to be called in `onstart`."""
-    _part(workflow, "register_resource")(resource, amount)  # what is free, for a scheduler that has one
-    _part(workflow, "scheduler", "global_resources")[resource] = amount  # what a job that starts takes from
+    """Let all jobs together use this amount of a resource, as with --resources; to be called in `onstart`."""
+    _part(workflow, "register_resource")(resource, amount)  # the free amount, for a scheduler that has one
+    _part(workflow, "scheduler", "global_resources")[resource] = amount  # the amount that starting jobs take from
 
 
 def given_config(workflow: Any) -> Mapping[str, Any]:
-    """What --config says, by key."""
+    """The keys and values of --config."""
     return _part(workflow, "config_settings", "config")
 
 
 def hand_to_jobs(workflow: Any, entry: str) -> None:
-    """Give the Snakemake of each job this `key=value` of --config, in place of what --config says in this start.
+    """Start the Snakemake of each job with this `key=value` in --config, in place of this start's own --config.
 
-    The text must need no quoting: Snakemake's own quoting is not a shell's.
+    The text must need no quotes, because Snakemake does not quote as a shell needs it.
     """
     _part(workflow, "config_settings").config_args = [entry]
 
 
 def shell_command(job: Any) -> str:
-    """What bash is to run for a job, as Snakemake itself would run it: after what `shell.prefix` says."""
+    """The text that bash runs for a job, as Snakemake itself would run it: `shell.prefix` and the rule's command."""
     if job.shellcmd is None:
         raise StudyError(f"{job.rule.name}: only a rule with a shell command can be submitted to Slurm")
     return f"{_part(shell, '_process_prefix', of='shell')}{job.shellcmd}"
 
 
 def latency_wait(workflow: Any) -> int:
-    """Seconds that a network file system has to show the files of another machine."""
+    """Seconds to wait until a network file system shows the files that another machine wrote."""
     return _part(workflow, "execution_settings", "latency_wait")
 
 
 def keep_updated(workflow: Any) -> None:
-    """Have failed jobs keep their outputs that are flagged `update()`.
+    """Let failed jobs keep their outputs that are flagged `update()`.
 
-    Snakemake makes no backup of the outputs of a job that it submits, and removes the outputs that it cannot restore.
+    Snakemake makes no backup of such outputs for a job that it submits, and removes outputs that it cannot restore.
     """
     persistence = _part(workflow, "persistence")
     _part(persistence, "restore_output", of="persistence")
@@ -215,10 +218,10 @@ def keep_updated(workflow: Any) -> None:
 
 
 def watch_failures(failed: Callable[[Any, int], None]) -> None:
-    """Have a function see each job that fails on this machine, before Snakemake decides on another attempt.
+    """Call a function for each job that fails on this machine, before Snakemake decides on another attempt.
 
-    Snakemake itself starts a job again whatever the exit status was. `failed` gets the job and the exit status of its
-    command, as `subprocess` has it; 1 for an error without a command.
+    Snakemake itself starts a job again after any exit status. `failed` gets the job and the exit status of its command
+    as in `subprocess`; 1 for an error without a command.
     """
     report = getattr(local.Executor, "_callback", None)
     if report is None:
@@ -234,24 +237,24 @@ def watch_failures(failed: Callable[[Any, int], None]) -> None:
 
 
 def _exit_status(error: BaseException | None) -> int:
-    """Exit status of the command whose failure Snakemake has wrapped in errors of its own."""
+    """Exit status of the failed command in an error that Snakemake has wrapped in others; 1 where there is none."""
     while error is not None and not isinstance(error, subprocess.CalledProcessError):
         error = error.__cause__ or error.__context__
     return 1 if error is None else error.returncode
 
 
 def last_attempt(job: Any) -> None:
-    """Have Snakemake take a job's present attempt for the last one."""
+    """Make a job's present attempt its last one."""
     job.attempt = job.restart_times + 1
 
 
 def variable(workflow: Any, name: str) -> Any:
-    """What the Snakefile calls by a name."""
+    """The value of a global name of the Snakefile."""
     return _part(workflow, "globals")[name]
 
 
 def _part(workflow: Any, *names: str, of: str = "workflow") -> Any:
-    """An attribute's attribute of Snakemake's workflow, or of a job; a StudyError where there is none."""
+    """A nested attribute of a Snakemake object, which `of` names in the StudyError raised where it is missing."""
     part = workflow
     for name in names:
         part = getattr(part, name, None)

@@ -1,4 +1,4 @@
-"""Command lines: the one of Snakemake that the user types, and those of jobs."""
+"""Command lines: the user's command line of Snakemake, and the shell commands of jobs."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from reward_ablation.system.errors import StudyError
 
-#: The option that takes all words up to the next option as config files, and the shortest beginning of its name that
-#: Snakemake does not take for `--config`.
+#: The option that takes all words up to the next option as config files; and the shortest abbreviation of its name
+#: that Snakemake does not take for `--config`.
 CONFIG_OPTION = "--configfiles"
 SHORTEST_CONFIG_OPTION = "--configf"
 CONFIG_ENDINGS = (".yaml", ".yml", ".json")
 
-#: How Python words a command that has failed.
+#: The words before and after the command in Python's message on a failed command.
 _COMMAND = "Command '"
 _ENDS = ("' returned non-zero exit status", "' died with")
 
-#: Characters of one argument that are shown of the command of a failed job.
+#: How many characters of a long argument are shown, in the command of a failed job.
 SHOWN = 80
 
 
 def shell_prefix(programs: Path) -> str:
-    """What each shell command of a rule begins with: first come the programs of a folder.
+    """The beginning of every shell command of a rule. It puts the folder `programs` first in PATH.
 
-    Snakemake's `shell.prefix` takes braces for fields.
+    Snakemake's `shell.prefix` takes braces for fields, so braces in the path are doubled.
     """
-    first = shlex.quote(str(programs)).replace("{", "{{").replace("}", "}}")
-    return f'set -euo pipefail; export PATH={first}:"$PATH"; '
+    folder = shlex.quote(str(programs)).replace("{", "{{").replace("}", "}}")
+    return f'set -euo pipefail; export PATH={folder}:"$PATH"; '
 
 
 def shorten_failed_commands(record: logging.LogRecord) -> bool:
-    """Filter for Snakemake's logger: a failed job's command is shown once, not twice, and its long arguments are cut.
+    """Filter for Snakemake's logger: shows a failed job's command once instead of twice, and cuts its long arguments.
 
-    A run's spec has thousands of characters, and the error stands below them.
+    A run's spec has thousands of characters, and the error is printed below them.
     """
     fields = vars(record)
     if fields.get("event") == LogEvent.JOB_ERROR and fields.get("shellcmd"):
@@ -48,7 +48,7 @@ def shorten_failed_commands(record: logging.LogRecord) -> bool:
 
 
 def _without_command(text: str) -> str:
-    """A text without the words of the command in it, in a time linear in its length."""
+    """The text without the words of the command, in a time linear in the text's length."""
     start, end = text.find(_COMMAND), max(map(text.rfind, _ENDS))
     if start < 0 or end < start + len(_COMMAND):
         return text
@@ -56,9 +56,9 @@ def _without_command(text: str) -> str:
 
 
 def shortened(command: str) -> str:
-    """A command with the beginning of each long argument."""
+    """A command whose long arguments are cut to their beginning."""
     words = _words(command)
-    if all(len(word) <= 2 * SHOWN for word in words):  # or the command is not written for this shell
+    if all(len(word) <= 2 * SHOWN for word in words):  # also where the command cannot be split into words
         return command
     return " ".join(
         word if len(word) <= 2 * SHOWN else f"{word[:SHOWN]}... ({len(word)} characters; snakemake -p shows all)"
@@ -67,7 +67,7 @@ def shortened(command: str) -> str:
 
 
 def check_config_files(words: Sequence[str]) -> None:
-    """Refuse a file that is not there, and a target behind `--configfile`: Snakemake reads it as one more config file.
+    """Refuse a config file that does not exist, and a target after `--configfile`, which Snakemake takes for a file.
 
     `words` is Snakemake's command line.
     """
@@ -79,7 +79,7 @@ def check_config_files(words: Sequence[str]) -> None:
         for number, file in enumerate(files):
             if number and not file.endswith(CONFIG_ENDINGS):
                 raise StudyError(
-                    f"{file}: is no config file, and {option} takes all words up to the next option; type: "
+                    f"{file}: is not a config file, but {option} takes all words up to the next option as files; type: "
                     f"snakemake {shlex.join(files[number:])} {option} {shlex.join(files[:number])}"
                 )
             if not Path(file).exists() or Path(file).is_dir():
@@ -87,7 +87,7 @@ def check_config_files(words: Sequence[str]) -> None:
 
 
 def _with_values(words: Sequence[str]) -> list[list[str]]:
-    """Each option with the words behind it."""
+    """Each option with the words that follow the option."""
     groups: list[list[str]] = []
     for word in words:
         if word.startswith("-"):
@@ -98,7 +98,7 @@ def _with_values(words: Sequence[str]) -> list[list[str]]:
 
 
 def _words(command: str) -> list[str]:
-    """A command's words as a shell reads them; none where the quotes do not match."""
+    """A command's words as a shell reads them; empty where the quotes do not match."""
     try:
         return shlex.split(command)
     except ValueError:

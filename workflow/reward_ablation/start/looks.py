@@ -1,4 +1,4 @@
-"""The looks of a sequential study: taken by the rule `describe`, and told by `plan` and `status`."""
+"""The looks of a sequential study, which the rule `describe` takes, and `plan` and `status` print."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from reward_ablation.system.files import write_json
 
 
 def describe(study: Study, path: str | Path, log: str | Path) -> None:
-    """Write `study.json`, and in a sequential study the next look into it: all answers of the look are there.
+    """Write `study.json`, and in a sequential study the next look into it. All answers of the look exist by now.
 
-    A look that is on record stays: where the rule runs again, it judges nothing anew.
+    Recorded looks stay as they are. If the rule runs again, none of them is judged anew.
     """
     file = Path(path)
     study.describe(file, log)
@@ -21,7 +21,7 @@ def describe(study: Study, path: str | Path, log: str | Path) -> None:
         return
     record = read_recorded_looks(file)
     if record is not None and record.next_look is not None:
-        # Planning stays quick: what reads answers is imported where a look is taken.
+        # Imported only where a look is taken, because planning must stay quick.
         from reward_ablation.analysis.study_file import read_study
         from reward_ablation.design.judging import with_next_look
 
@@ -32,6 +32,6 @@ def describe(study: Study, path: str | Path, log: str | Path) -> None:
 
 
 def looks_line(study: Study) -> str:
-    """Which look is next and which contrasts are open, as it will be after the next start; empty without looks."""
+    """Which look is next, and which contrasts are open, as after the next start; empty for a study without looks."""
     words = looks_text(study.sequential, study.question.contrasts, coming=study.declares_looks)
     return f"sequential seeds: {words}" if words else ""

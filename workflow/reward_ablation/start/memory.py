@@ -1,4 +1,4 @@
-"""GPU memory that the runs of a study will take, by estimate, beside the memory of the GPU where that is known."""
+"""An estimate of the GPU memory that a study's runs will take, compared with the GPU's memory where that is known."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from reward_ablation.study.study import Run as StudyRun
 from reward_ablation.study.study import Study
 
 GIB = 2**30
-#: Not measured: what CUDA, its libraries and NCCL take of a GPU, what torch's allocator cannot use, and what vLLM's
-#: engine needs beside weights and cache.
+#: Assumed, not measured: bytes that CUDA, its libraries and NCCL take; the share that torch's allocator cannot use; and
+#: bytes that vLLM's engine needs besides weights and cache.
 CUDA_BYTES, SLACK, ENGINE_BYTES = 1.5 * GIB, 0.1, 1.5 * GIB
-#: GiB of GPUs that come in one size. A size in the name, such as `a100-80gb`, counts before this table.
+#: GiB of GPUs that come in one size. A size in the name, such as `a100-80gb`, wins over this table.
 CARDS = {"t4": 15, "l4": 22, "a10": 22, "a10g": 22, "a40": 44, "l40": 44, "l40s": 44, "h200": 140, "b200": 179}
-#: Arms that are named in a line.
+#: How many arms a line names.
 ARMS = 5
 
 
 def peak(shape: Shape, run: Run, card: float = 0) -> float:
-    """Bytes that a training process holds at most, what CUDA takes and the allocator cannot use included.
+    """Most bytes that a training process takes of a GPU, including those of CUDA and those lost to the allocator.
 
-    `card`: bytes of the GPU, 0 where not known. A colocated vLLM takes a share of the GPU, and its weights in bfloat16.
+    `card` is the GPU's memory in bytes, 0 where not known. A colocated vLLM takes its share of the GPU, and at least
+    its weights in bfloat16.
     """
     engine = 0.0
     if run.vllm == "colocate":
@@ -44,22 +45,22 @@ def peak(shape: Shape, run: Run, card: float = 0) -> float:
 
 
 def phases(shape: Shape, run: Run) -> tuple[float, float]:
-    """Bytes that tensors take while completions are generated, and in training, where the larger phase counts."""
+    """Bytes that tensors take during generation, and during training (the larger of backward pass and update)."""
     held = terms.weights(shape, run) + terms.master_weights(shape, run) + terms.optimiser(shape, run)
-    if run.reference and not run.lora:  # the model as it was; adapters are switched off instead
+    if run.reference and not run.lora:  # a copy of the initial model; with LoRA the adapters are switched off instead
         held += terms.weights(shape, run)
     held += 0 if run.zero else terms.communication(shape, run)
     training = terms.gradients(shape, run) + (terms.communication(shape, run) if run.zero else 0)
     backward = terms.activations(shape, run) + terms.head(shape, run) + terms.second_embedding(shape, run)
     backward += terms.measurement(shape, run)
-    if run.strategy == "zero3":  # weights that are gathered in the forward or backward pass
+    if run.strategy == "zero3":  # weights that ZeRO-3 gathers for the forward or backward pass
         backward += min(shape.parameters, terms.LIVE) * run.weight_bytes
-    update = terms.master_weights(shape, run)  # their gradients in float32
+    update = terms.master_weights(shape, run)  # float32 gradients of the master weights
     return held + terms.generation(shape, run), held + training + max(backward, update)
 
 
 def read_shape(config_file: Path) -> Shape | None:
-    """The shape of a model's config.json; None where there is no file, or no dense model of Qwen2's or Llama's kind."""
+    """The shape by a model's config.json; None without a file, or for a model that is not a dense Qwen2 or Llama."""
     try:
         config: dict[str, Any] = json.loads(config_file.read_bytes())
         if any("expert" in key for key in config):
@@ -81,7 +82,7 @@ def read_shape(config_file: Path) -> Shape | None:
 
 
 def shape_of(study: Study) -> Shape | None:
-    """The shape of a study's model: the fetched model's, else a local folder's; None before a model is fetched."""
+    """The shape of a study's model, fetched or in a local folder; None before a hub model is fetched."""
     shape = read_shape((study.root / study.config.root / study.fetched_file).with_name("config.json"))
     if shape is None and study.config.model.source == "local":
         shape = read_shape(study.root / study.config.model.path / "config.json")
@@ -89,7 +90,7 @@ def shape_of(study: Study) -> Shape | None:
 
 
 def layout_of(run: StudyRun) -> Run:
-    """What decides the memory of a study's run; defaults are TRL's. Prompts are taken to have 256 tokens."""
+    """The settings that decide a run's memory, with TRL's defaults. Prompts are assumed to have 256 tokens."""
     spec, launch, vllm = run.arm_spec, run.launch, run.launch.vllm
     training = spec.training
     accumulation = training.get("gradient_accumulation_steps", 1)
@@ -116,14 +117,14 @@ def layout_of(run: StudyRun) -> Run:
 
 
 def card_by_name(name: str) -> float | None:
-    """GiB of a GPU by the name that Slurm has for its kind; None where the name does not say."""
+    """GiB of a GPU by Slurm's name for its type; None where the name does not say."""
     if sizes := re.findall(r"(\d+)gb?\b", re.sub("_", " ", name.lower())):
         return float(sizes[-1])
     return next((float(CARDS[word]) for word in re.split(r"[-_ ]", name.lower()) if word in CARDS), None)
 
 
 def smallest_card_here() -> float | None:
-    """GiB of this machine's smallest GPU; None where nvidia-smi does not say, or MIG has divided a GPU."""
+    """GiB of this machine's smallest GPU; None where nvidia-smi does not say, or where MIG divides a GPU."""
     command = ["nvidia-smi", "--query-gpu=memory.total,mig.mode.current", "--format=csv,noheader,nounits"]
     try:
         rows = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()
@@ -133,11 +134,20 @@ def smallest_card_here() -> float | None:
 
 
 def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site | None) -> list[str]:
-    """A line for each amount of GPU memory, with the arms that take it; a warning where a run's GPU or share has less.
+    """Lines on the GPU memory of runs: for each amount the arms that take it, then a line for each reward model.
 
-    A line for each reward model says how much of this the model takes.
+    A line is a warning if the GPU, or the run's share of it, has less memory.
 
-    The `runs` will be trained on this machine (`here`), or on the cluster of a `site`.
+    Parameters
+    ----------
+    study : Study
+        The study.
+    runs : iterable of Run
+        The runs to train.
+    here : bool
+        Whether they are trained on this machine.
+    site : Site, optional
+        The cluster that they are trained on.
     """
     arms = {run.arm: run for run in runs if run.launch.gpus}
     shape = shape_of(study) if arms else None
@@ -145,23 +155,22 @@ def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site 
         return ["GPU memory: known once the model is fetched, for models of Qwen2's or Llama's kind"] if arms else []
     on_cluster = site is not None or not here
     here_gib = None if on_cluster else smallest_card_here()
-    found: dict[tuple[str, float | None, float], list[str]] = {}
-    rewards: dict[str, dict[str, float | None]] = {}
+    arms_by_amount: dict[tuple[str, float | None, float], list[str]] = {}
+    reward_models: dict[str, dict[str, float | None]] = {}
     for arm, run in arms.items():
-        kind = run.launch.resources.get("gpu_model") or (site and (site.train.gpu_type or site.gpu_type))
-        card = card_by_name(str(kind or "")) if on_cluster else here_gib
-        rewards[arm] = reward_model_bytes(study, run, read_shape)
-        of_rewards = sum(size or 0 for size in rewards[arm].values()) * (1 + SLACK)
+        gpu_type = run.launch.resources.get("gpu_model") or (site and (site.train.gpu_type or site.gpu_type))
+        card = card_by_name(str(gpu_type or "")) if on_cluster else here_gib
+        reward_models[arm] = reward_model_bytes(study, run, read_shape)
+        of_rewards = sum(size or 0 for size in reward_models[arm].values()) * (1 + SLACK)
         needed = (peak(shape, layout_of(run), (card or 0) * GIB) + of_rewards) / GIB
-        found.setdefault((f"{needed:.1f}" if needed < 99.95 else f"{needed:.0f}", card, run.launch.share), []).append(
-            arm
-        )
+        needed_text = f"{needed:.1f}" if needed < 99.95 else f"{needed:.0f}"
+        arms_by_amount.setdefault((needed_text, card, run.launch.share), []).append(arm)
     lines = []
-    for (needed_text, card, share), names in found.items():
-        told = ", ".join(names[:ARMS]) + (f" and {len(names) - ARMS} more" if len(names) > ARMS else "")
-        of_arms = f", arm{'s' if len(names) > 1 else ''} {told}" if len(found) > 1 else ""
+    for (needed_text, card, share), names in arms_by_amount.items():
+        listed = ", ".join(names[:ARMS]) + (f" and {len(names) - ARMS} more" if len(names) > ARMS else "")
+        of_arms = f", arm{'s' if len(names) > 1 else ''} {listed}" if len(arms_by_amount) > 1 else ""
         of_share = f", of which a run has {share_text(share)}" if share < 1 else ""
         of_card = (f", which has {card:.0f} GiB" if card else "") + of_share
         line = f"GPU memory{of_arms}: about {needed_text} GiB on each GPU{of_card}, for prompts of {Run.prompt} tokens"
         lines.append(f"warning: {line}" if card and float(needed_text) > card * share else line)
-    return lines + reward_model_lines(rewards.values())
+    return lines + reward_model_lines(reward_models.values())

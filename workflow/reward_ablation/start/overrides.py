@@ -1,11 +1,11 @@
-"""The config that counts: of the file, the environment and the command line, and the same in all jobs of a start.
+"""Applies overrides to the config: the environment wins over the file, and --config wins over the environment.
 
-REWARD_ABLATION__TRAINING__MAX_STEPS=50 in the environment is training.max_steps: 50.
+REWARD_ABLATION__TRAINING__MAX_STEPS=50 in the environment sets training.max_steps to 50.
 
-Snakemake reads the Snakefile again in the processes of jobs, on other nodes too, and hands them what --config said.
-What the environment said goes with it: batch systems need not hand the environment on, and a node's may say something
-else. What --config said goes the same way, in letters that need no quotes: Snakemake's own quotes let a shell run what
-stands in a value.
+All jobs of a start use the same config. The processes of jobs, also on other nodes, read the Snakefile again, and
+Snakemake passes --config on to them. The main process passes its environment's overrides on in the same way, because
+batch systems need not pass on the environment, and a node's environment may have other values. All of this is encoded
+in letters that need no quotes, because Snakemake's own quotes would let a shell run text inside a value.
 """
 
 from __future__ import annotations
@@ -29,37 +29,39 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import what_is_here
 from reward_ablation.system.plain_values import printable
 
-#: What the names of variables begin with; the parts of a key's path follow, with two underscores between them.
+#: Start of the variables' names. The parts of a key's path follow, joined by two underscores.
 PREFIX = "REWARD_ABLATION__"
 
-#: The key of --config by which jobs get what this start has found.
+#: The key of --config by which a start passes its overrides on to its jobs.
 HANDED = "reward_ablation_overrides"
 
-#: The place of the key that may be `auto`.
+#: Path of the key that may be `auto`.
 GPUS = ("launch", "gpus")
 
-#: A number that YAML 1.1 takes for text, and people write in a shell.
+#: A number such as 1e-3, which YAML 1.1 takes for text.
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 
 @dataclass(frozen=True)
 class Settled:
-    """Where the config that counts is from, for messages, and whether its number of GPUs is what this machine has."""
+    """Facts on the config after all overrides."""
 
+    #: The files and variables that the config is from, for messages.
     source: str
+    #: Whether `launch.gpus` was `auto`, so that its number is that of this machine's GPUs.
     auto: bool
 
     def check(self, workflow: Any) -> None:
-        """Refuse to submit jobs that would take what is on this machine; to be called in `onstart`."""
+        """Refuse to submit jobs with this machine's number of GPUs; to be called in `onstart`."""
         if self.auto and submits_jobs(workflow):
             raise StudyError(
-                "launch.gpus: auto is what this machine has, and jobs are submitted to others; say how many GPUs a run "
-                "takes (0 is the CPU)"
+                "launch.gpus: auto means this machine's GPUs, but jobs are submitted to other machines; write how many "
+                "GPUs a run takes (0 is the CPU)"
             )
 
 
 class Setting(NamedTuple):
-    """A key of the config that a variable sets, by its path."""
+    """A value that an environment variable sets, with the path of its key in the config."""
 
     variable: str
     path: tuple[str, ...]
@@ -69,10 +71,23 @@ class Setting(NamedTuple):
 def settle(
     config: dict[str, Any], workflow: Any, environment: Mapping[str, str], tell: Callable[[str], None]
 ) -> Settled:
-    """Set in a config, in place, what the environment says, and the GPUs that are here for `auto`; --config wins.
+    """Apply the overrides of the environment and of --config to a config, in place, and count the GPUs for `auto`.
 
-    Snakemake has read the config: the file with --config. A StudyError says which variable cannot be taken, or that
-    the GPUs cannot be counted.
+    Parameters
+    ----------
+    config : dict
+        The config as Snakemake has read it: the file with --config.
+    workflow : snakemake.workflow.Workflow
+        The workflow. Its jobs will get the same overrides.
+    environment : mapping
+        The environment's variables. A job uses those of its start instead.
+    tell : callable
+        Gets a line for each override, and one on `auto`.
+
+    Raises
+    ------
+    StudyError
+        If a variable cannot be applied, or if the GPUs cannot be counted.
     """
     handed = config.pop(HANDED, None)
     given = dict(given_config(workflow))
@@ -81,22 +96,23 @@ def settle(
     update_config(config, start["given"])
     auto = value_at(config, GPUS) == "auto"
     if auto and not handed:
-        start["gpus"], found = what_is_here()
-        tell(f"launch.gpus: auto is {start['gpus']} here: {found}")
+        start["gpus"], device = what_is_here()
+        tell(f"launch.gpus: auto is {start['gpus']} here: {device}")
     if auto:
         config["launch"]["gpus"] = start["gpus"]
     if is_main(workflow):
         hand_to_jobs(workflow, f"{HANDED}={_encoded(start)}")
         for variable, path, value in settings:
-            wins = "" if path == GPUS or value_at(config, path) == value else "; --config says otherwise, and counts"
+            overruled = path != GPUS and value_at(config, path) != value
+            note = "; --config has another value, which wins" if overruled else ""
             nested = reduce(lambda below, key: {key: below}, reversed(path), value)
             shown = value_at(without_secrets(nested), path)
-            tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{wins}"))
+            tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{note}"))
     return Settled(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
 
 
 def _encoded(values: Any) -> str:
-    """JSON in letters that neither a shell nor Snakemake changes."""
+    """Values as JSON, encoded in letters that neither a shell nor Snakemake changes."""
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode()
 
 
@@ -105,30 +121,33 @@ def _decoded(text: str) -> Any:
 
 
 def variables_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that set keys of a study, those of sections before those of keys in them.
+    """The variables that set keys of a study. Variables for sections come before variables for keys in the sections.
 
-    A variable with a single underscore before a section's name is refused: it would set nothing, and nobody would know.
+    A variable with a single underscore before a section's name is refused: it would have no effect, and the user would
+    not notice.
     """
-    one = PREFIX.removesuffix("_")
-    for name in sorted(name for name in environment if name.startswith(one) and not name.startswith(PREFIX)):
-        rest = name.removeprefix(one)
+    one_underscore = PREFIX.removesuffix("_")
+    for name in sorted(environment):
+        if not name.startswith(one_underscore) or name.startswith(PREFIX):
+            continue
+        rest = name.removeprefix(one_underscore)
         for section in StudyConfig.model_fields:
             if f"{rest.lower()}_".startswith(f"{section}_"):
                 meant = "__".join(filter(None, [section.upper(), rest[len(section) :].lstrip("_")]))
-                raise StudyError(f"{name}: sets nothing; {section} is set by {PREFIX}{meant}, with two underscores")
+                raise StudyError(f"{name}: has no effect; {section} is set by {PREFIX}{meant}, with two underscores")
     names = sorted(name for name in environment if name.startswith(PREFIX))
     return {name: environment[name] for name in sorted(names, key=lambda name: name.removeprefix(PREFIX).count("__"))}
 
 
 def override(config: dict[str, Any], variables: Mapping[str, str]) -> list[Setting]:
-    """Set the keys of a config, in place, that variables name; a mapping replaces what is there.
+    """Set the keys of a config, in place, that variables name. A mapping replaces the whole value in the config.
 
-    `variables` has the YAML of each variable, in the order in which they count.
+    `variables` has the YAML of each variable, in the order in which they are applied.
 
     Raises
     ------
     StudyError
-        A value is no YAML, a path leads through something that is no mapping, or two variables set one key.
+        If a value is not YAML, if a path leads through a value that is not a mapping, or if two variables set one key.
     """
     settings: dict[tuple[str, ...], Setting] = {}
     for name, text in variables.items():
@@ -141,11 +160,11 @@ def override(config: dict[str, Any], variables: Mapping[str, str]) -> list[Setti
 
 
 def value_at(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """The value at a place of a config; None where there is none."""
-    found: Any = config
+    """The value at a path of a config; None where the config has no such key."""
+    value: Any = config
     for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _read(name: str, text: str) -> Any:
@@ -154,34 +173,36 @@ def _read(name: str, text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or "not to be read"
-        raise StudyError(f"{name}: {text!r} is no YAML: {problem}; quote it as in a config file") from None
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise StudyError(f"{name}: {text!r} is not YAML: {problem}; quote the value as in a config file") from None
 
 
 def _set(config: dict[str, Any], name: str, value: Any) -> tuple[str, ...]:
-    """Set one key, and make the sections above it where there are none; the path to the key."""
+    """Set one key, make missing sections above it, and return the path of the key."""
     path: list[str] = []
     section = config
     for part in name.removeprefix(PREFIX).split("__"):
         if not part:
-            raise StudyError(f"{name}: a part of the path is empty; between two parts stand two underscores")
+            raise StudyError(f"{name}: a part of the path is empty; write two underscores between two parts")
         if path:
             if section.get(path[-1]) is None:
                 section[path[-1]] = {}
             section = section[path[-1]]
             if not isinstance(section, dict):
                 whole = PREFIX + "__".join(path).upper()
-                raise StudyError(f"{name}: {'.'.join(path)} is {section!r}, no mapping; set all of it by {whole}")
+                raise StudyError(f"{name}: {'.'.join(path)} is {section!r}, not a mapping; set all of it by {whole}")
         path.append(_key(section, part, name))
     section[path[-1]] = value
     return tuple(path)
 
 
 def _key(section: dict[str, Any], part: str, name: str) -> str:
-    """The key that a part means: one that is there, in whatever case, else the part in lower case."""
+    """The key that a part of a variable's name means: an existing key in any case, else the part in lower case."""
     if part in section:
         return part
     alike = [key for key in section if str(key).lower() == part.lower()]
     if len(alike) > 1:
-        raise StudyError(f"{name}: {part} may be {' or '.join(map(str, alike))}; write it as it is there")
+        raise StudyError(
+            f"{name}: {part} may be {' or '.join(map(str, alike))}; write the key exactly as in the config"
+        )
     return alike[0] if alike else part.lower()

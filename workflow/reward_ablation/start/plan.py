@@ -1,4 +1,4 @@
-"""What the next start will train and evaluate, and why: each run of a study, in words."""
+"""The plan: which runs the next start will train, what it will evaluate, and why, in words."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ DAMAGED = "its files are damaged"
 PUT_BACK = "trained, its run.json is put back"
 KEPT = "kept, as --rerun-triggers says"
 
-#: Value of a key that one of two specs does not have.
+#: Stands for the value of a key that one of two specs lacks.
 ABSENT = object()
-#: Longest value of a spec that is told whole.
+#: Longest value of a spec, in characters, that is not cut.
 LONGEST = 40
 
 
@@ -36,11 +36,11 @@ class PlannedRun:
     run: Run
     trains: bool
     why: str
-    #: None where nothing tells their number.
+    #: Steps that the run still has to make; None where their number is not known.
     steps_left: int | None = 0
-    #: Which of the run's files is damaged and how, where the run is trained again for that.
+    #: Which file of the run is damaged and how, if the run is trained again because of damage.
     damage: str = ""
-    #: GPU hours of the damaged run's training, or CPU hours of a run without a GPU; None where not recorded.
+    #: GPU hours that the damaged run's training took, or CPU hours of a run without a GPU; None where not recorded.
     hours: float | None = None
 
 
@@ -51,27 +51,27 @@ class Plan:
     name: str
     #: The results folder, as the config has it.
     folder: str
-    #: All runs, in the study's order.
+    #: The planned runs, in the study's order.
     runs: list[PlannedRun]
-    #: Arms whose runs are those of another arm, or were trained under another name.
+    #: Notes on arms that share the runs of another arm, or whose runs were trained under another name.
     notes: list[str]
-    #: Finished runs on disk that the study has no use for.
+    #: Number of finished runs on disk that are not the study's.
     unneeded: int
     estimate: Estimate
     evaluations: Evaluations
-    #: What is wrong with answers that are evaluated again for that, by path from the results folder.
+    #: The damaged files of answers that are made again, by path relative to the results folder, and what is wrong.
     damaged_answers: dict[str, str]
-    #: Whether hours are those of GPUs.
+    #: Whether hours are GPU hours.
     on_gpus: bool
-    #: What the study was made to find out, and since when that is declared.
+    #: A line with the primary question, and since when it is declared.
     primary: str = ""
-    #: Files of answers that the study's own metrics score.
+    #: Number of files of answers that the study's own metrics will score.
     scorings: int = 0
     #: Names of these metrics.
     metrics: tuple[str, ...] = ()
-    #: The study's claims, and since when they are declared.
+    #: A line with the study's claims, and since when they are declared; empty without claims.
     claims: str = ""
-    #: Which look of a sequential study is next, and which contrasts are open.
+    #: A line with the next look of a sequential study, and the open contrasts; empty without looks.
     looks: str = ""
 
     @property
@@ -93,22 +93,27 @@ def plan_of(
 
     Parameters
     ----------
-    study, history, present : Study, History, Present
+    study : Study
+        The study to plan.
+    history : History
+        Its runs on disk.
+    present : Present
+        The code and inputs that runs would be trained with today.
     code_counts : bool
-        Whether runs that other code or inputs trained are trained again: not with `--rerun-triggers` without params.
+        Whether runs of other code or inputs are trained again. False with `--rerun-triggers` without `params`.
     names : set of str, optional
-        Runs to plan; default all.
+        Names of the runs to plan; default all.
     evaluations : iterable of Evaluation
-        Those that the start makes.
+        The evaluations that the start makes.
     scorings : int
-        Files of answers that the start has the study's own metrics score.
+        Number of files of answers that the start has scored by the study's own metrics.
     """
     pace, damage = Pace(history), Damage(study)
     planner = _Planner(history, present, damage, code_counts, pace)
     runs = [planner.planned(run) for run in study.runs.values() if names is None or run.name in names]
     evaluations = list(evaluations)
-    made = {evaluation.answers for evaluation in evaluations}
-    damaged = damage.all_answers() if made else {}
+    to_make = {evaluation.answers for evaluation in evaluations}
+    damaged = damage.all_answers() if to_make else {}
     return Plan(
         name=study.config.name,
         folder=study.config.root,
@@ -117,7 +122,7 @@ def plan_of(
         unneeded=len(history.records.keys() - study.runs.keys()),
         estimate=pace.estimate((planned.run, planned.steps_left) for planned in runs if planned.trains),
         evaluations=estimated(study, evaluations, pace),
-        damaged_answers={file: problem for file, problem in damaged.items() if file in made},
+        damaged_answers={file: problem for file, problem in damaged.items() if file in to_make},
         on_gpus=study.config.launch.gpus > 0,
         primary=primary_line(study),
         scorings=scorings,
@@ -129,14 +134,15 @@ def plan_of(
 
 @dataclass(frozen=True)
 class _Planner:
-    """Decides what becomes of each run; `not_there` has why nothing is there of a run, by the run's folder."""
+    """Decides for each run whether it is trained, and why."""
 
     history: History
     present: Present
     damage: Damage
     code_counts: bool
     pace: Pace
-    not_there: dict[str, str] = field(default_factory=dict)
+    #: Why there is no result of a run, by the arm's folder. All seeds of an arm have the same reason.
+    reasons_if_new: dict[str, str] = field(default_factory=dict)
 
     def planned(self, run: Run) -> PlannedRun:
         """The plan of one run."""
@@ -164,13 +170,13 @@ class _Planner:
         if work is not None and work.step:
             why = f"interrupted at step {work.step} under other code or data, begins anew"
             return PlannedRun(run, True, why, steps)
-        if run.folder not in self.not_there:
-            self.not_there[run.folder] = _why_new(run, self.history)
-        return PlannedRun(run, True, self.not_there[run.folder], steps)
+        if run.folder not in self.reasons_if_new:
+            self.reasons_if_new[run.folder] = _why_new(run, self.history)
+        return PlannedRun(run, True, self.reasons_if_new[run.folder], steps)
 
 
 def goes_on(work: Interrupted, run: Run, present: Present) -> bool:
-    """Whether unfinished work is of this run's spec, code and data; any other is wiped."""
+    """Whether unfinished work has this run's spec, code and data. Training deletes any other work and starts anew."""
     same_inputs = all(work.inputs.get(name) == digest for name, digest in present.inputs.items())
     same_spec = work.spec == {**run.arm_spec.content(), "seed": run.seed}
     same_code = work.code == run.code and of_checkpoints(work.modules) == present.checkpoint_modules(run)
@@ -178,44 +184,44 @@ def goes_on(work: Interrupted, run: Run, present: Present) -> bool:
 
 
 def _why_new(run: Run, history: History) -> str:
-    """Why there is no result of a run: by the nearest earlier spec of the same arm."""
+    """Why there is no result of a run, by comparison with the most similar earlier spec of the same arm."""
     if not history.arms:
         return "not trained yet"
     trained_as = arm_of(run.name)
     if any(name.startswith(f"{run.folder}/") for name in history.arms.get(trained_as, {})):
         return "new seed"
-    after = run.arm_spec.content()
+    spec = run.arm_spec.content()
     earlier = {name.partition("/")[0]: record for name, record in history.arms.get(run.arm, {}).items()}
-    told = [differences(record["spec"], after) for record in earlier.values() if isinstance(record.get("spec"), dict)]
-    return ", ".join(sorted(told, key=len)[0]) if told else "new arm"
+    changes = [differences(record["spec"], spec) for record in earlier.values() if isinstance(record.get("spec"), dict)]
+    return ", ".join(sorted(changes, key=len)[0]) if changes else "new arm"
 
 
 def _notes(study: Study) -> list[str]:
-    """Arms that have no runs of their own name."""
-    first: dict[str, str] = {}
+    """A note for each arm whose runs do not have its name."""
+    first_arms: dict[str, str] = {}
     notes = []
     for arm, key in study.keys.items():
         trained_as = study.folders[key].rpartition("-")[0]
-        if key in first:
-            notes.append(f"arm {arm}: same runs as arm {first[key]}, their specs are equal")
+        if key in first_arms:
+            notes.append(f"arm {arm}: same runs as arm {first_arms[key]}, their specs are equal")
         elif study.keys.get(trained_as) != key:
             notes.append(f"arm {arm}: its runs are those in runs/{study.folders[key]}, of the same spec")
-        first.setdefault(key, arm)
+        first_arms.setdefault(key, arm)
     return notes
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Each difference of two specs without seeds, in words; weights first.
+    """The differences of two specs without seeds, in words, weights first.
 
     >>> differences({"weights": {"format": 0.33}}, {"weights": {"format": 0.5}})
     ['format 0.33 → 0.5']
     """
-    found = [(path[0] != "weights", _in_words(path, old, new)) for path, old, new in leaves(before, after)]
-    return [text for _, text in sorted(dict.fromkeys(found), key=lambda item: item[0])]
+    texts = [(path[0] != "weights", _in_words(path, old, new)) for path, old, new in leaves(before, after)]
+    return [text for _, text in sorted(dict.fromkeys(texts), key=lambda item: item[0])]
 
 
 def leaves(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Paths at which two values differ, with both; a component that one of them lacks is one difference."""
+    """Paths at which two values differ, with both values. A component that only one of them has is one difference."""
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
@@ -251,7 +257,7 @@ def _in_words(path: tuple[str, ...], old: Any, new: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as a config has it; commit hashes by their first digits, long texts cut."""
+    """A value as written in a config. Commit hashes are cut to their first digits, and long texts are cut."""
     if value is ABSENT:
         return "(default)"
     if value is None:

@@ -1,4 +1,4 @@
-"""The plan as text for a terminal, and in a line."""
+"""The plan as text for a terminal, and as one line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from reward_ablation.start.plan import Plan, PlannedRun
 from reward_ablation.start.stale import CODE_CHANGED
 
 WIDTH = 100
-#: Reasons that are told, arms that are named below one of them, and arms that may be named in all.
+#: How many reasons are listed, how many arms below one reason, and how many arms in all.
 REASONS, ARMS_BELOW_A_REASON, ARMS_IN_ALL = 20, 12, 60
-#: Damaged runs that are listed, and damaged files of answers.
+#: How many damaged runs are listed, and how many damaged files of answers.
 DAMAGED_RESULTS = 20
 
 
 def plan_text(plan: Plan, memory: Sequence[str] = ()) -> str:
-    """The plan: a line of counts, each reason with its runs, what is damaged, notes, and estimates.
+    """The whole text: a line of counts, each reason with its runs, damaged results, notes, and estimates.
 
     `memory` has lines on the GPU memory that the runs will take.
     """
@@ -39,8 +39,8 @@ def plan_text(plan: Plan, memory: Sequence[str] = ()) -> str:
     if plan.notes:
         lines += ["", *first_lines(plan.notes, REASONS, "more arms like these")]
     if plan.unneeded:
-        there = f"{plural(plan.unneeded, 'finished run')} of other configs here"
-        lines += ["", f"{there}; `snakemake prune` lists what is not needed"]
+        others = f"{plural(plan.unneeded, 'finished run')} of other configs here"
+        lines += ["", f"{others}; `snakemake prune` lists what is not needed"]
     if plan.training:
         lines += ["", estimate_text(plan), *memory]
     judging = [*([evaluations_text(plan)] if plan.evaluations.total else []), *scorings_lines(plan)]
@@ -50,7 +50,7 @@ def plan_text(plan: Plan, memory: Sequence[str] = ()) -> str:
 
 
 def _reasons(runs: list[PlannedRun]) -> list[str]:
-    """Each reason with its arms and seeds below it; reasons to train come first."""
+    """Lines with each reason, and below it its arms and seeds. Reasons to train come first."""
     by_reason: dict[tuple[bool, str], list[PlannedRun]] = {}
     for planned in runs:
         by_reason.setdefault((not planned.trains, planned.why), []).append(planned)
@@ -60,9 +60,9 @@ def _reasons(runs: list[PlannedRun]) -> list[str]:
         most = ARMS_IN_ALL
     name = max(len(planned.run.arm) for planned in runs)
     lines = []
-    for waits, why in reasons[:REASONS]:
-        of_reason = by_reason[waits, why]
-        head = f"{'no training' if waits else 'train'}, {_counted(of_reason)}: {why}"
+    for stays, why in reasons[:REASONS]:
+        of_reason = by_reason[stays, why]
+        head = f"{'no training' if stays else 'train'}, {_counted(of_reason)}: {why}"
         lines += textwrap.wrap(head, WIDTH, subsequent_indent="    ")
         arms = [f"arm {arm:{name}}  key {key}  {seeds(numbers)}" for (arm, key), numbers in _arms_of(of_reason).items()]
         lines += [f"    {line}" for line in first_lines(arms, most, "more arms")]
@@ -73,7 +73,7 @@ def _reasons(runs: list[PlannedRun]) -> list[str]:
 
 
 def summary(plan: Plan) -> str:
-    """The plan in a line: how many runs, why, and for how long, the evaluations, and what is scored."""
+    """The plan in one line: how many runs are trained, why and for how long, the evaluations, and the scorings."""
     parts = []
     if plan.training:
         reasons = list(dict.fromkeys(planned.why for planned in plan.training))
@@ -97,30 +97,31 @@ def damage_lines(plan: Plan) -> list[str]:
 
 
 def damaged_answers_lines(folder: str, damaged: dict[str, str]) -> list[str]:
-    """A line for each damaged file of answers: what is wrong, by the file's path from the results folder."""
+    """A line for each damaged file of answers. `damaged` has the problem by the path relative to the results folder."""
     lines = [f"damaged: {folder}/{file} {what}; the answers are made again" for file, what in damaged.items()]
     return _first_damaged(lines, "file")
 
 
 def _first_damaged(lines: list[str], what: str) -> list[str]:
+    """The first lines, and the number of further damaged runs or files (`what`)."""
     others = len(lines) - DAMAGED_RESULTS
     return first_lines(lines, DAMAGED_RESULTS, f"more damaged {what}{'' if others == 1 else 's'}")
 
 
 def evaluations_text(plan: Plan) -> str:
-    """Number of evaluations to come, what they evaluate, and their GPU hours or CPU hours."""
+    """Number and kinds of the evaluations to come, and their GPU hours or CPU hours."""
     evaluations = plan.evaluations
     kinds = [f"{evaluations.counts[kind]} {kind}" for kind in KINDS if kind in evaluations.counts]
     text = f"{plural(evaluations.total, 'evaluation')} to make: {', '.join(kinds)}; "
     if evaluations.unknown == evaluations.total:
-        return f"{text}{_unit(plan.on_gpus)}: nothing to estimate from, no evaluation on these data is on record"
+        return f"{text}{_unit(plan.on_gpus)}: no estimate, because no evaluation on these data is on record"
     earlier = plural(evaluations.earlier, "earlier evaluation")
     text += f"about {hours_text(evaluations.device_hours, plan.on_gpus)}, from {earlier}"
     return text + (f"; {evaluations.unknown} of them of unknown length" if evaluations.unknown else "")
 
 
 def scorings_lines(plan: Plan) -> list[str]:
-    """Number of files of answers that the study's own metrics score, in a line; none where they score nothing."""
+    """A line on the files of answers that the study's own metrics will score; no line without such files."""
     metrics = f"metric{'' if len(plan.metrics) == 1 else 's'} {', '.join(plan.metrics)}"
     return [f"{_files_to_score(plan)}, by the {metrics}"] if plan.scorings else []
 
@@ -130,13 +131,13 @@ def _files_to_score(plan: Plan) -> str:
 
 
 def estimate_text(plan: Plan) -> str:
-    """GPU hours (CPU hours, where a run has no GPU) of the training to come."""
+    """GPU hours of the training to come; CPU hours for runs without a GPU."""
     launches = [planned.run.launch for planned in plan.training]
     where = _where(sorted({launch.gpus_in_use or launch.process_count for launch in launches}), plan.on_gpus)
     estimate = plan.estimate
     if estimate.unknown == len(launches):
         where = where or ("on 1 GPU" if plan.on_gpus else "on the CPU")
-        return f"{_unit(plan.on_gpus)}: nothing to estimate from, no run of this study has finished {where}"
+        return f"{_unit(plan.on_gpus)}: no estimate, because no run of this study has finished {where}"
     per_step = estimate.hours * 3600 / estimate.steps if estimate.steps else 0
     hours = hours_text(estimate.device_hours, plan.on_gpus)
     text = f"about {hours}: {estimate.steps} steps of {_number(per_step)} s"
@@ -145,10 +146,10 @@ def estimate_text(plan: Plan) -> str:
 
 
 def _where(processes: list[float], on_gpus: bool) -> str:
-    """`on 2 to 4 GPUs`, `on 0.5 GPUs`, `in 2 processes`; nothing where each run has one."""
+    """`on 2 to 4 GPUs`, `on 0.5 GPUs`, `in 2 processes`; empty where each run has one."""
     if processes == [1]:
         return ""
-    number = " to ".join(f"{round(each, 3):g}" for each in dict.fromkeys([processes[0], processes[-1]]))
+    number = " to ".join(f"{round(end, 3):g}" for end in dict.fromkeys([processes[0], processes[-1]]))
     return f"on {number} GPUs" if on_gpus else f"in {number} processes"
 
 
@@ -175,7 +176,7 @@ def seeds(numbers: list[int]) -> str:
 
 
 def first_lines(lines: Sequence[str], most: int, others: str) -> list[str]:
-    """The first lines; of more, also how many others there are."""
+    """At most `most` lines, and if there are more, a line on how many others there are."""
     return [*lines[:most], *([f"and {len(lines) - most} {others}"] if len(lines) > most else [])]
 
 
@@ -194,5 +195,5 @@ def _unit(on_gpus: bool) -> str:
 
 
 def _number(value: float) -> str:
-    """Two digits that count: 0.0031, 4.2, 120."""
+    """At least two significant digits: 0.0031, 4.2, 120."""
     return f"{value:.2g}" if value < 9.95 else f"{value:.0f}"

@@ -1,4 +1,4 @@
-"""`snakemake power`: what effects a study of this design would show, before its first run and after."""
+"""`snakemake power`: which effects a study of this design would find. It works before the first run and after."""
 
 from __future__ import annotations
 
@@ -29,31 +29,32 @@ from reward_ablation.system.files import atomic_path
 #: Folder of the command's files, below the study's results.
 FOLDER = "design"
 
-#: Seeds of the designs in the table, beside those of the study and one more.
+#: Numbers of seeds in the table, besides the study's own number and one more.
 SEEDS = (2, 3, 4, 5, 6, 8, 10)
 
-#: Effects on a share that are looked at where none are stated.
+#: Effects that are examined where the user states none, as parts of the metric's range.
 EFFECTS = (0.05, 0.1)
 
-#: How to say how much seeds differ.
+#: Advice for a user who has to state how much seeds differ.
 ADVICE = "add --config pilot=FOLDER for the results folder of another study, or --config seed_sd=NUMBER"
 
 
 def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
-    """Write the table and the figure of a study's power, and say in words what they show.
+    """Write the table and the figure of a study's power, and return in words what they show.
 
     Parameters
     ----------
     study : Study
-    keys : dict
+        The study whose design is examined.
+    keys : mapping
         The command's own keys of --config.
     studies : int
-        Simulated studies of each design.
+        Number of simulated studies for each design.
 
     Raises
     ------
     StudyError
-        A key has a value that it cannot have, how much seeds differ is not known, or there is nothing to compare.
+        If a key has an invalid value, if nothing says how much seeds differ, or if the study has no primary contrast.
     """
     file = described(study)
     pairs = [(contrast.arm, contrast.against) for contrast in study.question.contrasts]
@@ -71,7 +72,7 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
 
 
 def described(study: Study) -> StudyFile:
-    """The study as `study.json` says it at the next start; no file is read or written."""
+    """The study as the next start would write it to `study.json`; no file is read or written."""
     content = {**study.summary, "primary": study.primary.model_dump(), "runs": described_runs(study)}
     return StudyFile.model_validate(content)
 
@@ -79,54 +80,60 @@ def described(study: Study) -> StudyFile:
 def components_of(
     study: Study, file: StudyFile, keys: Mapping[str, Any], limits: Limits, pairs: list[Pair]
 ) -> Components:
-    """Variance components of the stated pilot, of the study's own finished runs, or as stated."""
+    """Variance components from the stated pilot, else from the study's own finished runs, else from stated values.
+
+    Raises
+    ------
+    StudyError
+        If the pilot cannot be used, or if nothing says how much seeds differ or how many questions there are.
+    """
     values = Stated(**{name: positive(name, keys[name]) for name in STATED if name in keys})
     folder, question = study.root / study.config.root, study.question
     runs = finished_runs(file, folder, question.dataset)
     repeated = len(runs) > len({run.arm for run in runs})
     if "pilot" in keys:
         if not isinstance(keys["pilot"], str):
-            raise StudyError(f"pilot: {keys['pilot']!r} is no folder; name the results folder of a study")
-        found = read_pilot(study.root / keys["pilot"], question, keys["pilot"])
-        if found.limits != limits:
+            raise StudyError(f"pilot: {keys['pilot']!r} is not a folder; name the results folder of a study")
+        pilot = read_pilot(study.root / keys["pilot"], question, keys["pilot"])
+        if pilot.limits != limits:
             raise StudyError(f"pilot: {keys['pilot']}: its metric {question.metric} has another range; state seed_sd")
     elif repeated:
-        found = pilot_of(file, folder, question, f"{len(runs)} finished runs in {study.config.root}")
+        pilot = pilot_of(file, folder, question, f"{len(runs)} finished runs in {study.config.root}")
     elif values.seed_sd is None:
         raise StudyError(f"power: no arm has two finished seeds, which say how much seeds differ; {ADVICE}")
     else:
         all_from_seeds = question.mode == "greedy" or is_of_samples(question.metric)
         questions, samples = questions_of(study, keys), max(study.config.evaluation.samples, 1)
         if questions is None:
-            raise StudyError("questions: the data set is not prepared, so that its size is not known; state questions")
+            raise StudyError("questions: the data set is not prepared, so its size is not known; state questions")
         return stated(values, limits, questions, samples, all_from_seeds, [*study.arms], pairs)
-    return overridden(found.for_arms(study.arms, pairs), values)
+    return overridden(pilot.for_arms(study.arms, pairs), values)
 
 
 def questions_of(study: Study, keys: Mapping[str, Any]) -> int | None:
-    """Number of questions: as stated, of the prepared data set, or of the config; None where it is not known yet."""
+    """Number of questions: as stated, else of the prepared data set, else by the config; None where not known yet."""
     if "questions" in keys:
         number = positive("questions", keys["questions"])
         if number < 2 or number != int(number):
-            raise StudyError(f"questions: {number:g} is no number of questions; state a whole number above 1")
+            raise StudyError(f"questions: {number:g} is not a number of questions; state a whole number above 1")
         return int(number)
     name = study.question.dataset
     keyed = next(keyed for short, keyed in zip(study.dataset_names, study.datasets, strict=True) if short == name)
     prepared = study.root / study.config.root / "data" / "evaluation" / f"{keyed}.parquet"
     try:
         return int(pq.read_metadata(prepared).num_rows)
-    except (OSError, ValueError):  # not prepared yet, or damaged, which is told by the evaluation
+    except (OSError, ValueError):  # not prepared yet, or damaged, which the evaluation reports
         source = study.config.data.evaluation[name]
         known = [number for number in (getattr(source, "count", None), source.limit) if number is not None]
         return min(known, default=None)
 
 
 def effects_of(written: Any, limits: Limits, margin: float | None) -> list[float]:
-    """The effects to look for: as stated, the equivalence margin, or usual ones for a metric with limits."""
+    """The effects to examine: as stated, else the equivalence margin, else usual effects for a metric with limits."""
     if written is not None:
         effects = [positive("effect", value) for value in (written if isinstance(written, list) else [written])]
     elif not limits.finite:
-        raise StudyError("effect: this metric has no limits; state the effect to look for, such as --config effect=5")
+        raise StudyError("effect: this metric has no limits; state the effect to examine, such as --config effect=5")
     else:
         effects = [margin] if margin is not None else [(limits.high - limits.low) * each for each in EFFECTS]
     if not effects or len(effects) > 3 or max(effects) >= limits.high - limits.low:
@@ -135,18 +142,21 @@ def effects_of(written: Any, limits: Limits, margin: float | None) -> list[float
 
 
 def positive(name: str, value: Any) -> float:
-    """A stated value as a number above 0; YAML takes 1e-3 for text."""
+    """A stated value as a number above 0. Text is converted, because YAML takes 1e-3 for text."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not (math.isfinite(number) and number > 0):
-        raise StudyError(f"{name}: {value!r} is no number above 0; state a number, such as --config {name}=0.02")
+        raise StudyError(f"{name}: {value!r} is not a number above 0; state a number, such as --config {name}=0.02")
     return number
 
 
 def designs(own: Design, components: Components) -> list[Design]:
-    """Designs of the table: several numbers of seeds, and with each twice the questions, and twice the samples."""
+    """Designs of the table: several numbers of seeds, each with the own size, twice the questions, twice the samples.
+
+    Samples are not doubled where they add no variance.
+    """
     seeds = sorted({*SEEDS, own.seeds, own.seeds + 1})
     sizes = [own, own._replace(questions=2 * own.questions)]
     if any(components.sample.values()):
@@ -155,7 +165,7 @@ def designs(own: Design, components: Components) -> list[Design]:
 
 
 def write(table: pd.DataFrame, own: Design, folder: Path, file: StudyFile) -> list[Path]:
-    """Write the table and the figure; their paths."""
+    """Write the table and the figure, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"power.{kind}" for kind in ("csv", "pdf", "png")]
     with atomic_path(paths[0]) as temporary:

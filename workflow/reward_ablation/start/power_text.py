@@ -1,4 +1,4 @@
-"""What a study would show, as text for a terminal."""
+"""The power of a study as text for a terminal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,30 @@ from reward_ablation.system.plain_values import printable
 
 WIDTH = 110
 
-#: Contrasts that are printed; the table has all.
+#: How many contrasts are printed. The table has all.
 MOST = 6
 
 
 def power_text(
     question: Question, plan: Plan, own: Design, effects: Sequence[float], table: pd.DataFrame, written: Sequence[Path]
 ) -> str:
-    """What is asked, where the variances are from, a table for each contrast, and what would narrow its interval."""
+    """The whole text.
+
+    Parameters
+    ----------
+    question : Question
+        The study's primary question.
+    plan : Plan
+        The contrasts, their test and the variance components.
+    own : Design
+        The study's own design.
+    effects : sequence of float
+        Effects whose power is shown, in units of the metric.
+    table : DataFrame
+        The power of several designs, from `plan.table`.
+    written : sequence of Path
+        Files that the command wrote.
+    """
     confidence, pairs = plan.analysis.confidence, plan.analysis.pairs
     lines = wrapped(
         f"{question.metric} on {question.dataset} ({question.mode}): {own.questions:,} questions"
@@ -37,16 +53,16 @@ def power_text(
     if len(pairs) > MOST:
         lines += ["", f"and {len(pairs) - MOST} more contrasts in the table"]
     notes = (
-        f"length: mean length of the {100 * confidence:g} % interval, and in brackets where 80 % of studies lie, "
-        "by what the pilot says of the variance between seeds. found: smallest effect with a power of "
-        f"{100 * TARGET:.0f} %. power of +x: chance that an arm which differs by x from all others is found, and in "
+        f"length: mean length of the {100 * confidence:g} % interval, and in brackets the range of 80 % of studies, "
+        "by the pilot's estimate of the variance between seeds. found: smallest effect with a power of "
+        f"{100 * TARGET:.0f} %. power of +x: chance to find an arm that differs by x from all others, and in "
         "brackets the chances at the ends of the interval of the variance between seeds."
     )
     return "\n".join([*lines, "", *wrapped(notes), "", *(f"written: {printable(str(path))}" for path in written)])
 
 
 def variance_lines(components: Components) -> list[str]:
-    """Where the variances are from, and how uncertain they are."""
+    """Lines on where the variance components are from, and how uncertain they are."""
     lines = wrapped(f"variances: {printable(components.source)}")
     arms = list(components.means)
     ends = components.seed.ends()
@@ -55,7 +71,7 @@ def variance_lines(components: Components) -> list[str]:
         degrees = f"{components.seed.degrees:.0f} degree{'s' if components.seed.degrees > 1 else ''} of freedom"
         certain = f"{100 * CONFIDENCE:.0f} % interval {number(spread[1])} to {number(spread[2])}, {degrees}"
         if components.seeds == 2:
-            certain += ": two seeds say little, so that the ranges below are wide"
+            certain += ": two seeds say little, so the ranges below are wide"
     else:
         certain = "stated, and taken as certain"
     lines += wrapped(f"between seeds: standard deviation {number(spread[0])} ({certain})", "  ")
@@ -67,7 +83,7 @@ def variance_lines(components: Components) -> list[str]:
     if own:
         lines += wrapped(f"of each arm alone: {', '.join(own)}", "  ")
     if components.flagged:
-        lines += wrapped("†: the seeds of this arm differ more than those of the others; its own variance counts", "  ")
+        lines += wrapped("†: this arm's seeds differ more than those of other arms; its own variance is used", "  ")
     question = np.sqrt([*components.question.values()])
     answer = np.sqrt([components.interaction[arm] + components.sample[arm] for arm in arms])
     lines += wrapped(
@@ -79,7 +95,7 @@ def variance_lines(components: Components) -> list[str]:
 
 
 def contrast_lines(plan: Plan, own: Design, pair: Pair, effects: Sequence[float], table: pd.DataFrame) -> list[str]:
-    """A contrast's rows by seeds, its fewest seeds for each effect, and what would narrow its interval."""
+    """Lines on a contrast: a row for each number of seeds, the fewest seeds for each effect, and `narrowing`."""
     of_pair = table[(table["arm"] == pair[0]) & (table["against"] == pair[1])]
     here = of_pair[(of_pair["questions"] == own.questions) & (of_pair["samples"] == own.samples)]
     head = f"{'seeds':>5}  {'length of the interval':<24}{'found':<8}"
@@ -103,15 +119,15 @@ def contrast_lines(plan: Plan, own: Design, pair: Pair, effects: Sequence[float]
 
 
 def narrowing(of_pair: pd.DataFrame, own: Design) -> str:
-    """What one more seed, or twice the questions or samples, would make of a contrast's interval."""
+    """How long a contrast's interval would be with one more seed, or with twice the questions or samples."""
     lengths = of_pair.groupby(["seeds", "questions", "samples"])["length"].first()
     options = {
         "one more seed": own._replace(seeds=own.seeds + 1),
         "twice the questions": own._replace(questions=2 * own.questions),
         "twice the samples": own._replace(samples=2 * own.samples),
     }
-    told = [f"{number(lengths[size])} with {what}" for what, size in options.items() if size in lengths.index]
-    return f"length with {own.seeds} seeds: {number(lengths[own])}; {', '.join(told)}"
+    shorter = [f"{number(lengths[size])} with {what}" for what, size in options.items() if size in lengths.index]
+    return f"length with {own.seeds} seeds: {number(lengths[own])}; {', '.join(shorter)}"
 
 
 def of_scale(components: Components, deviation: float) -> float:
@@ -120,13 +136,13 @@ def of_scale(components: Components, deviation: float) -> float:
 
 
 def found(effect: float, plan: Plan) -> str:
-    """The smallest effect that is found; `none` where no value in the metric's range is large enough."""
+    """The smallest effect that the test finds; `none` where no effect in the metric's range is large enough."""
     limits = plan.components.limits
     return "none" if effect > limits.high - limits.low else number(effect)
 
 
 def span(values: np.ndarray) -> str:
-    """One value, or the lowest and the highest."""
+    """`0.02 to 0.05`, the lowest and the highest value; one value where both read the same."""
     low, high = (number(end) for end in (values.min(), values.max()))
     return low if low == high else f"{low} to {high}"
 
@@ -137,10 +153,10 @@ def number(value: float) -> str:
 
 
 def count(seeds: int | None) -> str:
-    """A number of seeds; None for more than are looked at."""
+    """A number of seeds; None means more than the largest number that is examined."""
     return f"more than {SEEDS[-1]}" if seeds is None else str(seeds)
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
-    """Lines of a text."""
+    """The lines of a wrapped text; later lines are indented further."""
     return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ")

@@ -1,9 +1,9 @@
-"""`snakemake preview`: the tables, figures and summary of what is finished of a study, while the study goes on.
+"""`snakemake preview`: the tables, figures and summary of the finished part of a study, while the study goes on.
 
 The folder `preview` of the results gets a `study.json` with the finished runs alone, and links to the study's files. A
-second Snakemake with records and a folder of its own runs the rules of tables, figures and the summary there: the same
-commands as in the study, and only those whose inputs changed since the last preview. The study's own files are read
-and never written, its locks are not taken, and the declared question stays as it is.
+second Snakemake, with its own folder and records, runs the rules of tables, figures and the summary there. It runs the
+same commands as the study does, and only those whose inputs changed since the last preview. A preview reads the
+study's own files and never writes them. It takes none of the study's locks, and leaves the declared question as it is.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from reward_ablation.system.files import write_json
 from reward_ablation.system.locks import held
 from reward_ablation.system.plain_values import printable
 
-#: In the preview's folder: where the second Snakemake works, and there what its rules know of the study.
+#: Working folder of the second Snakemake, in the preview's folder; and its file with the `RulesKnow`.
 WORK, RULES = ".work", "rules.json"
 
-#: Folders of the study that the tables' commands read.
+#: Folders of the study that the commands of the tables read.
 READ = ("benchmarks", "data", "evaluation", "models", "runs", "scores")
 
-#: What is printed and written above the summary: how far a preview carries.
+#: The warning that is printed, and written above the summary.
 CAUTION = (
-    "Estimates, intervals and p-values change as runs finish. A preview is no look of a sequential rule: stop or "
-    "conclude nothing by it."
+    "Estimates, intervals and p-values change as runs finish. A preview is no look of a sequential rule: do not stop "
+    "the study or conclude anything because of it."
 )
 
 
 @dataclass(frozen=True)
 class RulesKnow:
-    """What the rules of tables, figures and the summary ask of a study, as far as the study is finished."""
+    """What the rules of tables, figures and the summary need to know of the finished part of a study."""
 
     answers_folder: str
     runs: list[str]
@@ -68,7 +68,7 @@ class RulesKnow:
 
     @classmethod
     def read(cls, path: Path) -> RulesKnow:
-        """Read what a preview has written for its rules."""
+        """Read the file that a preview wrote for its rules."""
         return cls(**json.loads(path.read_text(encoding="utf-8")))
 
 
@@ -82,14 +82,14 @@ class Preview:
 
     @property
     def folder(self) -> Path:
-        """The preview's folder, the only one that is written to."""
+        """The preview's folder, the only folder that a preview writes to."""
         return self.study.root / self.study.config.root / PREVIEW
 
     def make(self, tell: Callable[[str], None]) -> int:
-        """Make what changed since the last preview; 1 where a table, figure or the summary could not be made."""
+        """Make what changed since the last preview; return 1 where a table, figure or the summary failed, else 0."""
         name = f"study {self.study.config.name}"
         if not self.finished.runs:
-            tell(f"{name}: nothing to preview: {self._nothing()}")
+            tell(f"{name}: nothing to preview: {self._why_nothing()}")
             return 0
         content, missing = self._content()
         tell(f"{name}: preview of {content['preview']['runs']} of {content['preview']['planned']} runs")
@@ -103,14 +103,14 @@ class Preview:
             with held(self.folder / LOCK, f"{self._shown()}: {{holder}} makes a preview there; wait until it is done"):
                 return self._make(content, tell)
 
-    def _nothing(self) -> str:
+    def _why_nothing(self) -> str:
         trained = len(self.finished.trained)
         if not trained:
             return "no run is trained"
         return f"{trained} run{'s are' if trained > 1 else ' is'} trained, and none is evaluated beside the base model"
 
     def _make(self, content: dict[str, Any], tell: Callable[[str], None]) -> int:
-        """Write what the rules need, run them, and tell where their files are, or what failed."""
+        """Write the files that the rules need, run the rules, and report where the results are or what failed."""
         work = self.folder / WORK
         work.mkdir(exist_ok=True)
         for folder in READ:
@@ -121,14 +121,14 @@ class Preview:
         log = self.folder / "logs" / "snakemake.log"
         log.parent.mkdir(exist_ok=True)
         with log.open("wb") as file:
-            environment = {name: value for name, value in os.environ.items() if name != "SNAKEMAKE_PROFILE"}
-            given: dict[str, Any] = {
-                "stdin": subprocess.DEVNULL,
-                "stdout": file,
-                "stderr": subprocess.STDOUT,
-                "env": environment,
-            }
-            status = subprocess.run(self._command(work), **given, preexec_fn=partial(os.nice, 10)).returncode
+            status = subprocess.run(
+                self._command(work),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={name: value for name, value in os.environ.items() if name != "SNAKEMAKE_PROFILE"},
+                preexec_fn=partial(os.nice, 10),
+            ).returncode
         if not status:
             tell(f"{self._shown()}/tables/summary.md, {self._shown()}/figures/all.pdf")
             return 0
@@ -136,14 +136,17 @@ class Preview:
         for path, end in ends.items():
             if end and end.error:
                 tell(printable(f"failed: {end.error.removeprefix('error: ')} (log: {self._shown(path)})"))
-        tell(f"the preview is not whole; log: {self._shown(log)}; a run may have changed: run the same command again")
+        tell(
+            f"the preview is incomplete; log: {self._shown(log)}; a run may have changed meanwhile: run the same "
+            "command again"
+        )
         return 1
 
     def _command(self, work: Path) -> list[str]:
-        """The second Snakemake, on this machine, below the training in priority."""
+        """Command line of the second Snakemake, which runs its jobs on this machine."""
         snakefile = Path(self.workflow.basedir) / "workflow" / "preview.smk"
         options = ["--cores", str(local_cores(self.workflow)), "--nolock", "--keep-going", "--rerun-incomplete"]
-        options += ["--force-use-threads"]  # or each figure would start a Snakemake of its own
+        options += ["--force-use-threads"]  # else Snakemake would start another Snakemake for each figure
         options += ["--workflow-profile", "none", "--rerun-triggers", "mtime", "params", "input"]
         return [
             *(sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--directory", str(work)),
@@ -151,7 +154,7 @@ class Preview:
         ]
 
     def _content(self) -> tuple[dict[str, Any], list[str]]:
-        """`study.json` of the finished part, and what is missing; the question is as declared, and never declared."""
+        """`study.json` of the finished part, and lines on what is missing. A preview never declares the question."""
         study, question = self.study, self.study.question
         primary = Primary(**question.model_dump(), digest=question.key) if study.declares else study.primary
         claims = [claim.model_dump() for claim in study.claims]
@@ -185,13 +188,13 @@ class Preview:
         )
 
     def _shown(self, path: Path | None = None) -> str:
-        """A path as the user may type it."""
+        """A path as the user can type it."""
         below = path.relative_to(self.folder) if path else ""
         return Path(self.study.config.root, PREVIEW, below).as_posix()
 
 
 def write_if_changed(value: Any, path: Path) -> None:
-    """Write JSON where the file has another content: what is made of the file counts as old then."""
+    """Write JSON if the file has another content. Snakemake makes the outputs of a written file again."""
     with suppress(OSError, ValueError):
         if json.loads(path.read_bytes()) == json.loads(json.dumps(value)):
             return

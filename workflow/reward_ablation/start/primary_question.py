@@ -1,4 +1,4 @@
-"""The primary question and claims in `snakemake plan` and at a start that trains: on record before the first run."""
+"""The primary question and the claims, which `snakemake plan` prints and a start records before its first run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from reward_ablation.study.study import Study
 
 
 def primary_line(study: Study) -> str:
-    """What the study was made to find out, and since when that is declared, as it will be after the next start."""
+    """The primary question, and since when it is declared, as it will be after the next start."""
     return f"primary question: {study.question}; {told(study.primary, coming=study.declares)}"
 
 
 def claims_line(study: Study) -> str:
-    """The names of the study's claims, and since when they are declared; empty where there are none."""
+    """The names of the study's claims, and since when they are declared; empty for a study without claims."""
     before = recorded_claims(study.described)
     coming = declared_claims(study.claims, before, study.description.with_name("runs"))
     words = since_words(coming, before)
@@ -24,20 +24,23 @@ def claims_line(study: Study) -> str:
 
 
 def declares_claims(study: Study) -> bool:
-    """Whether claims are not on record yet, or are taken out."""
+    """Whether the study has claims that are not recorded yet, or lacks recorded ones."""
     return {claim.key for claim in recorded_claims(study.described).claims} != {claim.key for claim in study.claims}
 
 
 def record_question(study: Study, trains: bool, describes: bool, tell: Callable[[str], None]) -> None:
-    """Write `study.json` before the first job where the question, a claim or looks are not on record, in `onstart`.
+    """Write `study.json` before the first job if the question, a claim or the looks are not recorded yet.
+
+    To be called in `onstart`.
 
     Parameters
     ----------
     study : Study
+        The study whose question is recorded.
     trains, describes : bool
-        Whether this start trains a run, and whether one of its jobs writes `study.json`.
+        Whether this start trains a run, and whether one of its jobs writes `study.json`. If neither, nothing happens.
     tell : callable
-        Gets a line where the question is declared after there were runs, and one where claims are.
+        Gets a line if the question is declared after there were runs, and another if claims are.
     """
     if not (study.declares or declares_claims(study) or study.declares_looks) or not (trains or describes):
         return

@@ -1,4 +1,4 @@
-"""What of its results folder a study does not need: the difference of what is there and what the study names."""
+"""`snakemake prune`: the files of the results folder that the study does not need."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _RUN = f"{_KEYED}/{_SEED}"
 _MODEL = f"(?:base|{_RUN})"
 _LOG = r"(?:logs/{0}\.log|benchmarks/{0}\.tsv)"
 _EXPORT = r"(?:all_rewards\.json|gradients_step_[0-9]+\.npz|rollouts\.jsonl|evaluation\.json|eval_\w+\.jsonl)"
-#: Folders and files that the workflow makes for a config, by their paths below the results folder, and what they are.
+#: Folders and files that the workflow makes for a config: patterns of their paths in the results folder, and what they
+#: are.
 _FOLDER_KINDS = {
     f"runs/{_RUN}": "run",
     PREVIEW: "preview, which `snakemake preview` makes again",
@@ -52,29 +53,29 @@ _FILE_KINDS = {
     _LOG.format(f"export/[a-z_]+/{_RUN}"): "of an export that the study does not ask for",
 }
 _TEMPORARY = re.compile(r"\..+\.tmp|\..+\.(fetching|old)")
-#: A temporary file is left over when nobody has written to it for this many seconds.
+#: A temporary file counts as left over once nobody has written to the file for this many seconds.
 _LEFT_OVER_AFTER = 3600
-#: What training leaves in a run's folder; a folder with anything else in it is somebody's own.
+#: Names that training writes in a run's folder. A folder that holds any other name is the user's own.
 _OF_A_RUN = re.compile(
     rf"{re.escape(RECORD)}|{re.escape(HIDDEN_RECORD)}|{re.escape(WORK)}|{re.escape(LOCK)}|{re.escape(VLLM_LOG)}"
     r"|model(-step[0-9]+)?|set_aside|tensorboard|wandb"
     r"|[a-z_]+\.parquet|gradients_step_[0-9]+\.npz|\..+\.tmp"
 )
-#: Parts of a path that the list shows, by the first part: the seeds of an arm are one line, and so are a stage's logs.
+#: Number of parts of a path that the list shows, by the first part. So an arm's seeds, or a stage's logs, are one line.
 _DEPTHS = {"runs": 2, "evaluation": 3, "scores": 3, "logs": 2, "benchmarks": 2}
-#: Lines of one list.
+#: Most lines of the list.
 MOST = 60
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something that the study does not need: a file or a folder below the results folder, and what it is."""
+    """A file or folder in the results folder that the study does not need, and what it is."""
 
     path: Path
     what: str
 
     def size(self) -> int:
-        """Bytes of its files; what links point to is not counted."""
+        """Bytes of its files. Files behind links do not count."""
         if not self.path.is_dir():
             return self.path.lstat().st_size
         return sum(
@@ -83,29 +84,29 @@ class Leftover:
 
 
 def unneeded(study: Study) -> list[Leftover]:
-    """What the study does not need of its results folder, sorted by path.
+    """The files and folders in the results folder that the study does not need, sorted by path.
 
-    Only paths that the workflow itself gives to its files. Links are left alone, and so is all behind them.
+    Only paths of the kinds that the workflow makes are listed. Links, and everything behind them, are left alone.
     """
     root = study.root / study.config.root
     needed = needed_paths(study)
     too_young = time.time() - _LEFT_OVER_AFTER
-    found: dict[Path, str] = {}
+    leftovers: dict[Path, str] = {}
     for folder, folders, files in os.walk(root):
         for path in (Path(folder, name) for name in [*folders, *files]):
             if path.is_symlink():
                 continue
             if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime < too_young:
-                found[path] = "left over by a process that was killed"
+                leftovers[path] = "left over by a process that was killed"
             elif what := _kind(path, path.relative_to(root).as_posix(), study, needed):
-                found[path] = what
-        # Other folders beside the study's own may be other studies. Training manages its hidden folders.
+                leftovers[path] = what
+        # Other folders beside the study's own may be other studies. Training cleans up its hidden folders itself.
         folders[:] = [
             name
             for name in folders
-            if name[0] != "." and Path(folder, name) not in found and (Path(folder) != root or name in FOLDERS)
+            if name[0] != "." and Path(folder, name) not in leftovers and (Path(folder) != root or name in FOLDERS)
         ]
-    return [Leftover(path, what) for path, what in sorted(found.items())]
+    return [Leftover(path, what) for path, what in sorted(leftovers.items())]
 
 
 def needed_paths(study: Study) -> set[str]:
@@ -117,7 +118,7 @@ def needed_paths(study: Study) -> set[str]:
     exports = {str(PurePath(file).parent) for file in study.exports}
     models = ["base", *study.runs]
     logs = [f"train/{run}" for run in study.runs] + [f"evaluate/{model}" for model in models]
-    logs += [f"evaluate/{name}" for name in answers]  # of older versions, which evaluated set by set
+    logs += [f"evaluate/{name}" for name in answers]  # older versions evaluated each set by itself
     logs += [f"prepare/evaluation/{name}" for name in study.datasets]
     logs += [f"fetch/reward-{key}" for key in study.reward_models]
     logs += [folder.replace("exports/", "export/", 1) for folder in exports]
@@ -136,7 +137,7 @@ def needed_paths(study: Study) -> set[str]:
 
 
 def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
-    """What a path is that the study does not need; None where the study needs it, or the workflow did not make it."""
+    """What an unneeded path is, in words; None where the study needs it, or the workflow did not make it."""
     if name in needed or (path.suffix == ".npz" and str(PurePath(name).parent) in needed):
         return None
     kinds = _FOLDER_KINDS if path.is_dir() else _FILE_KINDS
@@ -152,7 +153,7 @@ def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
 
 
 def _is_a_fetched_model(folder: Path) -> bool:
-    """Whether the folder holds what its record lists, and nothing else."""
+    """Whether the folder holds only files that its record lists."""
     try:
         listed = set(json.loads((folder / "model.json").read_bytes())["files"])
     except (OSError, ValueError, TypeError, KeyError):
@@ -166,7 +167,13 @@ def foreign_in(run: Path) -> list[str]:
 
 
 def delete(leftover: Leftover, root: Path) -> str | None:
-    """Delete a leftover and the folders above it that are empty then; why it is still there, None where it is gone."""
+    """Delete a leftover, and then the folders above that are empty.
+
+    Returns
+    -------
+    str or None
+        Why the leftover was kept; None where it was deleted.
+    """
     path = leftover.path
     try:
         if not path.is_dir():
@@ -175,15 +182,15 @@ def delete(leftover: Leftover, root: Path) -> str | None:
             if foreign := foreign_in(path):
                 return f"holds {foreign[0]}, which is not the workflow's"
             with take(path / LOCK):
-                for record in (RECORD, HIDDEN_RECORD):  # first: without them it is no finished run
+                for record in (RECORD, HIDDEN_RECORD):  # first, so that a half-deleted run does not count as finished
                     (path / record).unlink(missing_ok=True)
                 shutil.rmtree(path)
         else:
-            gone = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
-            at_work = path.name in (PREVIEW, UNFINISHED) or path.name.endswith(SFT_WORK)
-            with take(path / LOCK) if at_work else nullcontext():
-                os.replace(path, gone)  # at once: a half of it must not look whole
-                shutil.rmtree(gone)
+            hidden = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
+            may_be_in_use = path.name in (PREVIEW, UNFINISHED) or path.name.endswith(SFT_WORK)
+            with take(path / LOCK) if may_be_in_use else nullcontext():
+                os.replace(path, hidden)  # in one step, so that a half-deleted folder does not look complete
+                shutil.rmtree(hidden)
     except Held as error:
         return f"{error} is at work there"
     except OSError as error:
@@ -197,10 +204,10 @@ def delete(leftover: Leftover, root: Path) -> str | None:
 
 
 def prune_text(study: Study, leftovers: Sequence[Leftover], deleted: bool) -> str:
-    """A line for each folder and kind, with its size, and how to go on; or what is being deleted."""
+    """The list of leftovers: a line for each folder and kind, with its size. `deleted`: they are deleted now."""
     name = study.config.name
     if not leftovers:
-        return f"study {name}: nothing in {study.config.root} that it does not need"
+        return f"study {name}: nothing in {study.config.root} that the study does not need"
     grouped: dict[tuple[Path, str], list[int]] = {}
     for leftover in leftovers:
         path = leftover.path.relative_to(study.root / study.config.root)

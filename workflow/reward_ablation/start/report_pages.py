@@ -1,4 +1,4 @@
-"""Pages of the report on what the study is and how to have it again: config, arms and runs, environment, commands."""
+"""Pages of the report on how to reproduce the study: config, arms and runs, environment, commands."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from reward_ablation.study.study import Study
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
 
-#: Stages whose code the page of commands gives the digest of, beside that of training.
+#: Stages whose code digests the page of commands lists, in addition to that of training.
 STAGES = ("data", "models", "evaluation", *(rule.module for rule in RULES.values()), "figures")
 
-#: What the config is saved as in the commands.
+#: Name of the config file in the commands of the page.
 CONFIG_FILE = "study.yaml"
 
 
@@ -35,25 +35,31 @@ CONFIG_FILE = "study.yaml"
 class ReportPages:
     """The pages of a study."""
 
-    #: The config as Snakemake has read it, with what the command line has changed.
+    #: The config as Snakemake has read it, with the changes of the command line.
     config: Mapping[str, Any]
     study: Study
     #: Folder of the Snakefile.
     home: Path
 
     def digest(self, wildcards: Any) -> str:
-        """Digest of all that the pages say: a param of the rule that writes them.
+        """Digest of the pages' content, a param of the rule that writes them.
 
-        The config counts as JSON: YAML of 1,000 arms takes half a second.
+        The config enters as JSON, because YAML of 1,000 arms takes half a second.
         """
         configs = [dict(self.config), self.study.config.model_dump(mode="json", by_alias=True)]
         content = [json.dumps(without_secrets(_plain_values(configs))), self._other_pages]
         return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
 
     def write(self, files: Mapping[str, str], described: str) -> None:
-        """Write each page, by name, to its file; `described` is `study.json`, which says since when a question stands.
+        """Write each page to its file.
 
-        That time is no part of `digest`: where it changes, `study.json` does.
+        Parameters
+        ----------
+        files : mapping of str to str
+            The file of each page, by the page's name.
+        described : str
+            Path of `study.json`, which says since when the primary question is declared. This time is no part of
+            `digest`: when it changes, `study.json` changes.
         """
         pages = {"config": config_page(self.config, self.study), **self._other_pages}
         pages["arms"] = arms_page(self.study, declaration_lines(read_recorded(Path(described))))
@@ -73,12 +79,12 @@ class ReportPages:
 
 
 def _plain_values(values: Any) -> Any:
-    """Values of JSON's types; all others as text."""
+    """The values in JSON's types; values of other types become text."""
     return json.loads(json.dumps(values, default=str))
 
 
 def as_yaml(values: Any) -> str:
-    """Values as YAML, in their order, without secrets; characters that are not to be seen are escaped."""
+    """Values as YAML, in their order, without secrets. Invisible characters are escaped."""
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C, a tenth of the time
     return yaml.dump(without_secrets(_plain_values(values)), Dumper=dumper, sort_keys=False, allow_unicode=False)
 
@@ -96,7 +102,7 @@ def config_page(config: Mapping[str, Any], study: Study) -> str:
 
 
 def declaration_lines(primary: Primary | None) -> str:
-    """Since when the primary question stands, and the questions that it replaced, a line each."""
+    """Lines on since when the primary question is declared, and on each question that it replaced."""
     if primary is None:
         return ""
     replaced = [f"before: {question}; declared {question.declared}" for question in reversed(primary.earlier)]
@@ -104,7 +110,7 @@ def declaration_lines(primary: Primary | None) -> str:
 
 
 def arms_page(study: Study, declaration: str = "") -> str:
-    """The resolved study: the primary question, weights, own settings and runs of each arm, and its components.
+    """The resolved study: weights, own settings and runs of each arm, the primary question, and the components.
 
     `declaration` has lines on when the primary question was declared.
     """
@@ -123,7 +129,7 @@ def arms_page(study: Study, declaration: str = "") -> str:
         for name, each in config.components.items()
     ]
     seeds = ", ".join(map(str, study.summary["seeds"]))
-    seeds += "".join(f"; of {arm}: {', '.join(map(str, its))}" for arm, its in config.arms.seeds.items() if its)
+    seeds += "".join(f"; of {arm}: {', '.join(map(str, own))}" for arm, own in config.arms.seeds.items() if own)
     return page(
         f"Arms and runs of {config.name}",
         f"Arms: {len(study.arms)}, by design {config.arms.design}; seeds: {seeds}; runs: {len(study.runs)}; baseline: "
@@ -142,43 +148,43 @@ def arms_page(study: Study, declaration: str = "") -> str:
 
 def installed() -> dict[str, str]:
     """Version of each installed package, by its normalised name."""
-    versions = {_plain(each["Name"]): each["Version"] for each in (each.metadata for each in distributions())}
-    return dict(sorted(versions.items()))
+    packages = (package.metadata for package in distributions())
+    return dict(sorted({_normalised(package["Name"]): package["Version"] for package in packages}.items()))
 
 
-def _plain(name: str) -> str:
+def _normalised(name: str) -> str:
     """A package's name as the locks write it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def lock_of(packages: Mapping[str, str]) -> str:
-    """The lock that packages were installed from: vLLM is in the one for GPUs only."""
+    """The lock that the packages were installed from. Only the lock for GPUs has vLLM."""
     return f"envs/{'gpu' if 'vllm' in packages else 'cpu'}.txt"
 
 
 def locked(path: Path) -> dict[str, str]:
-    """Versions that a lock names, by package; none where there is no such file."""
+    """Versions that a lock names, by package; empty where the file does not exist."""
     lines = path.read_text().splitlines() if path.is_file() else []
     pins = (re.match(r"([\w.-]+)==([^\s;]+)", line) for line in lines)
-    return {_plain(pin[1]): pin[2] for pin in pins if pin}
+    return {_normalised(pin[1]): pin[2] for pin in pins if pin}
 
 
 def environment_page(packages: Mapping[str, str], lock: str, pins: Mapping[str, str]) -> str:
-    """The packages of this environment beside those of its lock; what trained the runs is on the page of provenance."""
+    """The packages of this environment beside those of its lock. The page of provenance says what trained the runs."""
     differing = [name for name, pin in pins.items() if name in packages and packages[name] != pin]
-    told = f"{len(differing) or 'none'} of them in another version than {lock} has"
+    compared = f"{len(differing) or 'none'} of them in another version than {lock} has"
     rows = [[name, number, pins.get(name, "not in it")] for name, number in packages.items()]
     return page(
         "Environment",
         f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {len(packages)} packages, "
-        f"{told if pins else f'{lock} is not there'}. This is where the workflow was started; the packages "
-        "and hardware that trained each run are on the page of provenance",
+        f"{compared if pins else f'{lock} does not exist'}. This is the environment that the workflow was started in; "
+        "the page of provenance has the packages and hardware that trained each run",
         table(["package", "version", lock], rows),
     )
 
 
 def training_codes(study: Study) -> list[list[str]]:
-    """Rows with the digests of the training code; arms that other components score have digests of their own."""
+    """Rows with the digests of the training code. Arms that are scored by other components have another digest."""
     arms: dict[str, list[str]] = {}
     for run in study.runs.values():
         arms.setdefault(run.code, []).append(run.arm)
@@ -188,10 +194,10 @@ def training_codes(study: Study) -> list[list[str]]:
 
 
 def commands_page(study: Study, lock: str, lock_file: Path) -> str:
-    """How to have the environment and the results again."""
+    """The commands that install the environment and make the results again, with the digests of the code."""
     root = study.config.root
     kind = Path(lock).stem
-    digest = hashlib.sha256(lock_file.read_bytes()).hexdigest() if lock_file.is_file() else "not there"
+    digest = hashlib.sha256(lock_file.read_bytes()).hexdigest() if lock_file.is_file() else "no such file"
     commands = [
         f"make install{' LOCK=gpu' if kind == 'gpu' else ''} && source .venv/bin/activate",
         f"snakemake --configfile {CONFIG_FILE} --cores all",

@@ -1,12 +1,12 @@
-"""Results that other code or other inputs made are made again, whatever Snakemake's own records say.
+"""Has results made again that other code or other inputs made, whatever Snakemake's own records say.
 
-Snakemake compares params with its records in `.snakemake/`. Where those are gone, or the results were moved to
+Snakemake compares params with its records in `.snakemake/`. If these records are lost, or the results were moved to
 another machine without them, a run that other code trained looks up to date to Snakemake. The run's own record says
-what trained the run, and the record beside answers says what made the answers. Where data or the base model are made
+what trained the run, and the record beside answers says what made the answers. If data or the base model are made
 again with the same bytes, these records save the evaluations, which Snakemake alone would make again.
 
-Damaged results are made again, too: Snakemake knows of a run's files only `run.json`, and does not look at the sizes
-of answers.
+Damaged results are made again, too. Snakemake knows only `run.json` of a run's files, and does not check the sizes of
+answers.
 """
 
 from __future__ import annotations
@@ -40,19 +40,23 @@ from reward_ablation.study.study import DESCRIPTION, Study
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 
-#: Of a run, in one start.
+#: How often one start tries a failed run again.
 RETRIES = 3
-#: Rules that make what all runs are trained on.
+#: Rules that make the inputs of all runs, with the names of these inputs.
 INPUTS = {"fetch": "base model", "sft": "supervised start", "prepare_train": "training set"}
 
 
 class Reruns:
-    """Tells Snakemake, while it plans its jobs, which runs must be trained again.
+    """Tells Snakemake, while it plans its jobs, which results must be made again.
+
+    Its input functions are called by Snakemake: each returns the inputs of a job, and forces the job where needed.
 
     Parameters
     ----------
     workflow : snakemake.workflow.Workflow
+        The workflow whose jobs are planned.
     study : Study
+        The study that the workflow makes.
     """
 
     def __init__(self, workflow: Any, study: Study):
@@ -63,12 +67,15 @@ class Reruns:
 
     @cached_property
     def code_counts(self) -> bool:
-        """Not with `--rerun-triggers` that leave params out: that is how runs of older code are kept on purpose."""
+        """Whether results of other code are made again.
+
+        False with `--rerun-triggers` without `params`, by which a user keeps runs of older code on purpose.
+        """
         return counts_params(self.workflow)
 
     @cached_property
     def runs_again(self) -> set[str]:
-        """Names of the finished runs that are stale or damaged, to the process that plans."""
+        """Names of the finished runs that are stale or damaged; empty in a process that Snakemake started for a job."""
         if not is_main(self.workflow):
             return set()
         damage = Damage(self.study)
@@ -85,18 +92,18 @@ class Reruns:
 
     @cached_property
     def answers_again(self) -> set[str]:
-        """Answers that are made again, by path from the results folder."""
+        """Files of answers that are made again; paths are relative to the results folder."""
         return self._damaged_answers | (self._stale_answers if self.code_counts else set())
 
     @cached_property
     def _damaged_answers(self) -> set[str]:
-        """Damaged files of answers, to the process that plans."""
+        """Damaged files of answers; empty in a process that Snakemake started for a job."""
         with one_line_errors():
             return set(Damage(self.study).all_answers()) if is_main(self.workflow) else set()
 
     @cached_property
     def _stale_answers(self) -> set[str]:
-        """Files of stale answers, to the process that plans."""
+        """Files of stale answers; empty in a process that Snakemake started for a job."""
         root, damage = self.study.root / self.study.config.root, Damage(self.study)
         return {
             file
@@ -107,10 +114,7 @@ class Reruns:
         }
 
     def inputs_of_run(self, wildcards: Any) -> dict[str, str]:
-        """Input function: the model, the problems and the reward models of a run.
-
-        A stale or damaged run is forced, as by `--forcerun`.
-        """
+        """Input function of a run: the model, the problems and the reward models. Forces a stale or damaged run."""
         files = {"model": self.study.model_file, "problems": self.study.problems_file}
         rewards = self.study.reward_model_files(wildcards.run).values()
         files |= {f"reward_model_{number}": file for number, file in enumerate(sorted(set(rewards)))}
@@ -118,21 +122,22 @@ class Reruns:
         return self._inputs(record, files, again=wildcards.run in self.runs_again)
 
     def inputs_of_answers(self, wildcards: Any) -> dict[str, Any]:
-        """Input function of an evaluation: the base model, all problems, and the record of the run, if it is of one.
+        """Input function of an evaluation: the base model, all problems, and the run's record if a run is evaluated.
 
-        Stale or damaged answers are forced. Inputs of answers that stay are no reason to make the answers again.
+        Forces stale or damaged answers. For answers that stay, the inputs are marked so that their times are no reason
+        to make the answers again.
         """
         self._answers_are_compared_by_their_records  # noqa: B018, in force from now on
         run, root = wildcards.get("run"), self.study.config.root
         answers = self.answer_files(run or BASE_MODEL)
-        again = [file for file in answers if file in self.answers_again]
-        for file in again:
+        stale_or_damaged = [file for file in answers if file in self.answers_again]
+        for file in stale_or_damaged:
             force(self.workflow, f"{root}/{file}")
         files = {
             "model": [f"{root}/{self.study.model_file}"],
             "problems": [f"{root}/data/evaluation/{dataset}.parquet" for dataset in self.study.datasets],
         }
-        if not (again or self.missing(answers)):
+        if not (stale_or_damaged or self.missing(answers)):
             files = self._staying(files) if run is None else {name: ancient(paths) for name, paths in files.items()}
         if run is None:
             return files
@@ -140,25 +145,27 @@ class Reruns:
 
     @cached_property
     def _answers_are_compared_by_their_records(self) -> None:
-        """Have Snakemake not compare the set of inputs of an evaluation with the one on its own record.
+        """Stop Snakemake from comparing an evaluation's set of inputs with its own record of that set.
 
-        All evaluation sets are inputs of one job: a set that the study has no more would have every run evaluated.
+        All evaluation sets are inputs of one job. Without this, taking a set out of the study would have every run
+        evaluated again.
         """
         compare_no_input_sets(self.workflow, ("evaluate", "evaluate_base"))
 
     def answer_files(self, model: str) -> list[str]:
-        """Files of a model's answers, from the results folder."""
+        """Files of a model's answers; paths are relative to the results folder."""
         return Damage(self.study).answer_files(model)
 
     def missing(self, files: list[str]) -> list[str]:
-        """Those of the files that are not there; paths are from the results folder."""
+        """The files that do not exist; paths are relative to the results folder."""
         root = self.study.root / self.study.config.root
         return [file for file in files if not os.path.exists(root / file)]
 
     def answers_of_scores(self, wildcards: Any) -> str:
-        """Input function: the answers to score; ancient where they stay and were there before their scores.
+        """Input function of a scoring: the answers to score.
 
-        Snakemake gives all answers of a run a new time once some of them are made.
+        The answers are ancient where they stay and are older than their scores: when Snakemake makes some answers of a
+        run, it gives all of them a new time.
         """
         name = f"{wildcards.model}/{wildcards.dataset}{wildcards.kind}.parquet"
         answers, scores = f"{self.study.answers_folder}/{name}", f"{self.study.scores_folder}/{name}"
@@ -168,7 +175,7 @@ class Reruns:
         return path if again or not are_in_order(root / answers, after=[root / scores]) else ancient(path)
 
     def options_of_evaluation(self, wildcards: Any, output: Any) -> str:
-        """Options of the evaluation command; for the argument `output` see `Study.options_of_run`."""
+        """Options of the evaluation command. `output` is unused here: see `Study.options_of_run`."""
         share = self.study.config.launch.share
         options = {
             " --kept": wildcards.get("run") in self.study.keeping_runs,
@@ -178,19 +185,20 @@ class Reruns:
         return "".join(option for option, is_needed in options.items() if is_needed)
 
     def inputs_of_description(self, wildcards: Any) -> list[str]:
-        """Input function: none; a `study.json` of another config is forced, also where Snakemake knows nothing of it.
+        """Input function of `study.json`: no inputs, except in a sequential study. Forces a file of another config.
 
-        A start that trains writes the file before its first job, for the primary question. The file of a sequential
-        study has looks, too: the next one is taken once all answers are there, whatever the file's time.
+        Snakemake may have no record of the file, because a start that trains writes the file before its first job, for
+        the primary question. In a sequential study the file also records the looks. The next look is taken once all
+        answers exist, whatever the file's time.
         """
-        there = self.study.described
-        other = bool(self.code_counts and there and there.get("digest") != self.study.digest)
-        if is_main(self.workflow) and (other or self.study.look_is_due):
+        described = self.study.described
+        is_outdated = bool(self.code_counts and described and described.get("digest") != self.study.digest)
+        if is_main(self.workflow) and (is_outdated or self.study.look_is_due):
             force(self.workflow, f"{self.study.config.root}/{DESCRIPTION}")
         return [] if self.study.looks is None else self._inputs_of_look()
 
     def _inputs_of_look(self) -> list[str]:
-        """Records and answers of all runs, the scores of these answers, and the questions."""
+        """Files that a look needs: records and answers of all runs, the scores of these answers, and the problems."""
         study, models = self.study, ("base", *self.study.runs)
         files = [f"runs/{run}/{RECORD}" for run in study.runs]
         files += [f"{study.answers_folder}/{model}/{dataset}.parquet" for model in models for dataset in study.datasets]
@@ -199,13 +207,16 @@ class Reruns:
 
     @one_line_errors()
     def inputs_of_start(self, wildcards: Any) -> dict[str, str]:
-        """Input function: what the supervised start is made of; a start of other bytes is forced."""
+        """Input function of the supervised start: the model and the demonstrations. Forces a start of other bytes."""
         files = {"model": self.study.fetched_file, "problems": str(self.study.demonstrations_file)}
         again = is_main(self.workflow) and self.present.start_changed
         return self._inputs(self.study.model_file, files, again=again)
 
     def _inputs(self, made: str, files: dict[str, str], again: bool) -> dict[str, str]:
-        """Inputs by name, of a result that is forced where it is made `again`; all paths from the results folder."""
+        """Inputs of the result `made`, by name. Forces the result where it is made `again`.
+
+        The paths given are relative to the results folder.
+        """
         root = self.study.config.root
         paths = {name: f"{root}/{file}" for name, file in files.items()}
         if again:
@@ -215,33 +226,34 @@ class Reruns:
         return {name: path for name, [path] in self._staying({name: [path] for name, path in paths.items()}).items()}
 
     def _staying(self, paths: dict[str, list[str]]) -> dict[str, list[str]]:
-        """Inputs of a result that stays: no reason to make the result again, and no job that makes them is looked for.
+        """Mark the inputs of a result that stays: no reason to make the result again, and not traced to their jobs.
 
-        Ancient inputs alone would not do: where a job is to run, Snakemake passes over all jobs behind its ancient
-        files, with all that is missing, changed or forced there. A drawing of the rules shows these jobs.
+        Ancient inputs alone would not do. If a job has to run, Snakemake skips all jobs behind the job's ancient
+        files, with everything that is missing, changed or forced there. A drawing of the rules shows these jobs.
         """
-        stays = {name: ancient(files) for name, files in paths.items()}
-        there = all(os.path.exists(self.study.root / file) for files in paths.values() for file in files)
-        if makes_files(self.workflow) and there:
-            return {name: before_update(files) for name, files in stays.items()}
-        return stays
+        ancient_paths = {name: ancient(files) for name, files in paths.items()}
+        all_exist = all(os.path.exists(self.study.root / file) for files in paths.values() for file in files)
+        if makes_files(self.workflow) and all_exist:
+            return {name: before_update(files) for name, files in ancient_paths.items()}
+        return ancient_paths
 
     @property
     def retries(self) -> int:
-        """How often a run is started again after a signal, a time limit or too little GPU memory: the run goes on.
+        """How often a run is started again after a signal, a time limit or too little GPU memory. The run then goes on.
 
-        By the main process alone. The Snakemake in a cluster's job would do so too, in a job that is about to end.
+        Only the main process starts a run again. A Snakemake in a cluster's job would do so in a job that is about to
+        end.
         """
         return RETRIES if is_main(self.workflow) else 0
 
     def failed(self, job: Any, status: int) -> None:
-        """Have a job whose error stays until the user mends the error not started again."""
+        """Do not start a failed job again whose exit status says that the error stays until the user corrects it."""
         if is_permanent(status):
             last_attempt(job)
 
     @property
     def trains(self) -> bool:
-        """Whether this start trains anything: a run, or their supervised start."""
+        """Whether this start trains anything: a run, or the supervised start."""
         return any(wildcards_to_run(self.workflow, rule) for rule in ("train", "sft"))
 
     @property
@@ -254,32 +266,32 @@ class Reruns:
         return {wildcards.run for wildcards in wildcards_to_run(self.workflow, "train")}
 
     def evaluations(self) -> list[Evaluation]:
-        """What this start is about to evaluate."""
+        """The evaluations that this start is about to make."""
         models = [BASE_MODEL] * len(wildcards_to_run(self.workflow, "evaluate_base"))
         models += [wildcards.run for wildcards in wildcards_to_run(self.workflow, "evaluate")]
-        trained = self.asked()
-        made = []
+        to_train = self.asked()
+        evaluations = []
         for model in models:
             files = self.answer_files(model)
-            again = {*self.missing(files), *self.answers_again}
-            some = [file for file in files if file in again]
-            made += [evaluation_of(file, model) for file in (files if model in trained else some or files)]
-        return made
+            to_make = {*self.missing(files), *self.answers_again}
+            some = [file for file in files if file in to_make]
+            evaluations += [evaluation_of(file, model) for file in (files if model in to_train else some or files)]
+        return evaluations
 
     def scorings(self) -> int:
-        """Number of files of answers that this start is about to have scored by the study's own metrics."""
+        """Number of files of answers that this start is about to score by the study's own metrics."""
         return len(wildcards_to_run(self.workflow, "score"))
 
     def plan(self, names: set[str] | None = None) -> Plan:
-        """What a start would train, of all runs or of these, and what Snakemake is about to evaluate and to score.
+        """What a start would train, of all runs or of those in `names`, and what it is about to evaluate and score.
 
         To be called once all jobs are planned.
         """
         history = read_history(self.folder, self.study.runs)
         judging = (self.evaluations(), self.scorings())
         plan = plan_of(self.study, history, self.present, self.code_counts, names, *judging)
-        inputs = [what for rule, what in INPUTS.items() if wildcards_to_run(self.workflow, rule)]
+        inputs = [name for rule, name in INPUTS.items() if wildcards_to_run(self.workflow, rule)]
         if inputs and any(history.records.get(planned.run.name) and not planned.trains for planned in plan.runs):
-            note = f"{' and '.join(inputs)}: made again; should the bytes differ, the next start trains all runs again"
+            note = f"{' and '.join(inputs)}: made again; if the bytes differ, the next start trains all runs again"
             return replace(plan, notes=[note, *plan.notes])
         return plan

@@ -1,4 +1,4 @@
-"""What must hold before the first job: one Snakemake works in the results folder, and can write there."""
+"""Checks before the first job: no other Snakemake works in the results folder, and this one can write there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reward_ablation.system.locks import Lock, held, last_change
 #: The lock's file, in the results folder.
 LOCK = ".lock"
 
-#: Bytes that must fit: with less space than this not even a small study's tables do.
+#: Bytes of free space that a start needs; a small study's tables need more.
 LEAST_SPACE = 1 << 20
 
 _AGAIN = "run the same command again"
@@ -20,9 +20,9 @@ _AGAIN = "run the same command again"
 class ResultsFolder:
     """The results folder of a Snakemake that is about to plan its jobs.
 
-    Snakemake's own lock is a file that outlives SIGKILL and a power cut; this one does not. It is taken before the
-    first job but after the plan, which a dry run makes too. Where another Snakemake worked here in between, the plan
-    is out of date: jobs would delete what that one has made, and make it again.
+    Snakemake's own lock is a file that outlives SIGKILL and a power cut; the lock here does not. The lock is taken
+    before the first job but after the plan, because a dry run plans, too. If another Snakemake worked here between plan
+    and lock, the plan is out of date: its jobs would delete the other's results, and make them again.
     """
 
     def __init__(self, folder: Path):
@@ -30,9 +30,15 @@ class ResultsFolder:
         self._planned_at = last_change(folder / LOCK)
 
     def claim(self) -> Lock:
-        """Take the folder until this process ends; a StudyError where another Snakemake works there or just did."""
+        """Lock the folder until this process ends.
+
+        Raises
+        ------
+        StudyError
+            If another Snakemake works in the folder or did so since the plan, or if nothing can be written there.
+        """
         if self.folder.exists() and not self.folder.is_dir():
-            raise StudyError(f"{self.folder}: is not a folder; give the study another with the key results")
+            raise StudyError(f"{self.folder}: is not a folder; name another folder with the key `results`")
         with storage_errors(self.folder):
             advice = f"wait until it is done or stop it, then {_AGAIN}"
             lock = held(self.folder / LOCK, f"{self.folder}: {{holder}} works there; {advice}")
@@ -50,11 +56,11 @@ class ResultsFolder:
 
 
 def check_working_folder(folder: Path) -> None:
-    """Refuse a folder where Snakemake cannot keep its records: it would tell so with a traceback."""
+    """Refuse a folder where Snakemake cannot keep its records. Snakemake itself would print a traceback."""
     try:
         (folder / ".snakemake").mkdir(exist_ok=True)
     except OSError as error:
         raise StudyError(
-            f"{folder / '.snakemake'}: {error.strerror}; Snakemake keeps its records in the folder that it is started "
-            "in: start it in one that can be written, or name one with --directory"
+            f"{folder / '.snakemake'}: {error.strerror}; Snakemake keeps its records in the folder where it is "
+            "started: start it in a folder that you can write to, or name such a folder with --directory"
         ) from None

@@ -1,4 +1,4 @@
-"""What the process of an unfinished run has last written: its heartbeat, its log's end, its record of attempts."""
+"""The last signs of an unfinished run's process: its heartbeat, the end of its log, its record of attempts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from reward_ablation.study.heartbeat import STOPPED, TRAINING, Heartbeat, read_h
 from reward_ablation.study.run_folder import ATTEMPTS
 from reward_ablation.system.errors import ERROR, UNEXPECTED
 
-#: Seconds in which a process that has just been started may have written nothing, and one that stops still writes.
+#: Seconds for which a process that just started may write nothing, and for which a process that stops may still write.
 BRIEF = 60.0
 
-#: Bytes at the end of a log that are read: some hundred lines.
+#: Bytes that are read from the end of a log: some hundred lines.
 TAIL = 64 << 10
 
 
@@ -23,28 +23,28 @@ TAIL = 64 << 10
 class LogEnd:
     """The end of a log."""
 
-    #: When the log was last written to, in seconds since 1970.
+    #: Time of the last write to the log, in seconds since 1970.
     changed: float
     #: The error that the command ended with; empty where the log has none.
     error: str = ""
-    #: Whether that is an exception that the command did not foresee.
+    #: Whether the error is an exception that the command did not foresee.
     unexpected: bool = False
-    #: Whether the training said that it had stopped in order. Errors before that line do not count.
+    #: Whether training reported that it stopped in order. Errors before this report do not count.
     stopped: bool = False
-    #: The last line with a letter or digit in it.
+    #: The last line that has a letter or digit.
     last: str = ""
 
 
 @dataclass(frozen=True)
 class Signs:
-    """What one attempt of a run has last written; by default nothing."""
+    """The last signs of one attempt of a run; by default none."""
 
     beat: Heartbeat | None = None
     log: LogEnd | None = None
 
     @property
     def at(self) -> float:
-        """When the process last wrote anything, in seconds since 1970; 0 where it has written nothing."""
+        """Time of the process's last sign, in seconds since 1970; 0 where the process wrote nothing."""
         return max(self.log.changed if self.log else 0.0, self.beat.at if self.beat else 0.0)
 
     @property
@@ -57,7 +57,7 @@ class Signs:
         """The error that the process ended with; empty where there is none."""
         if self.log is None:
             return ""
-        # When one process stops on purpose, the others may crash because they lost it. That is not the run's error.
+        # When one process stops on purpose, the other processes may crash. This crash is not the run's error.
         lost_a_peer = self.log.stopped or (
             self.stopped and self.log.changed - (self.beat.at if self.beat else 0.0) < BRIEF
         )
@@ -73,19 +73,19 @@ NO_SIGNS = Signs()
 
 
 def read_signs(work: Path, log: Path, attempts: list[dict[str, Any]]) -> Signs:
-    """Read what the last attempt of a run has written, in its `work` folder and its log.
+    """Read the signs of a run's last attempt from its `work` folder and its log.
 
-    The last of all `attempts` stands in for the heartbeat, which older versions did not write.
+    Older versions wrote no heartbeat. The last entry of `attempts` replaces it then.
     """
     end = read_log_end(log)
     beat = read_heartbeat(work) or _beat_of(attempts, end)
     if beat and end and not end.last and beat.at < end.changed:
-        beat = None  # an earlier attempt's: each attempt begins an empty log
+        beat = None  # the heartbeat of an earlier attempt: each attempt begins with an empty log
     return Signs(beat, end)
 
 
 def read_attempts(work: Path) -> list[dict[str, Any]]:
-    """The attempts of an unfinished run; none where that cannot be read."""
+    """The attempts of an unfinished run; empty where their record cannot be read."""
     try:
         attempts = json.loads((work / ATTEMPTS).read_bytes())
     except (OSError, ValueError):
@@ -94,7 +94,7 @@ def read_attempts(work: Path) -> list[dict[str, Any]]:
 
 
 def _beat_of(attempts: list[dict[str, Any]], log: LogEnd | None) -> Heartbeat | None:
-    """What the record of the last attempt says; None where there is none."""
+    """The last attempt's record as a heartbeat; None where there is none."""
     try:
         last = attempts[-1]
         doing = STOPPED if last.get("ended") else TRAINING
@@ -112,28 +112,27 @@ def read_log_end(path: Path) -> LogEnd | None:
             text = file.read(TAIL).decode(errors="replace")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
         return None
-    # A progress bar writes over its line: the last part is seen. Control characters are left out.
-    shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
-    printable = ["".join(char if char.isprintable() else " " for char in line).rstrip() for line in shown]
+    # A progress bar overwrites its line, so only the line's last part is visible. Control characters are left out.
+    visible = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+    printable = ["".join(char if char.isprintable() else " " for char in line).rstrip() for line in visible]
     lines = [line for line in printable if any(char.isalnum() for char in line)]
-    stopped = _after(lines, "train: stopped")
-    counted = lines[stopped:]
-    errors = [line for line in counted if line.startswith(ERROR)]
-    error = errors[-1] if errors else _unexpected(counted)
+    after_stop = _index_after(lines, "train: stopped")
+    errors = [line for line in lines[after_stop:] if line.startswith(ERROR)]
+    error = errors[-1] if errors else _unexpected_error(lines[after_stop:])
     last = lines[-1].strip() if lines else ""
-    return LogEnd(status.st_mtime, error, not errors and bool(error), stopped > 0, last)
+    return LogEnd(status.st_mtime, error, not errors and bool(error), after_stop > 0, last)
 
 
-def _after(lines: list[str], *starts: str) -> int:
-    """Number of the line behind the last one that starts so; 0 where none does."""
+def _index_after(lines: list[str], *starts: str) -> int:
+    """Index after the last line that begins with one of `starts`; 0 where no line does."""
     return max((number for number, line in enumerate(lines, 1) if line.startswith(starts)), default=0)
 
 
-def _unexpected(lines: list[str]) -> str:
-    """The first unexpected error: the other processes of a run fail later, since they have lost a peer."""
-    if found := [line.removeprefix(UNEXPECTED) for line in lines if line.startswith(UNEXPECTED)]:
-        return found[0]
-    # Python failed before the command began, or an older version of this workflow wrote the log.
-    # Where training went on, somebody has caught the exception.
-    later = lines[_after(lines, "step ", "train: ") :]
+def _unexpected_error(lines: list[str]) -> str:
+    """The first unexpected error, or empty. Later ones come from the run's other processes, which have lost a peer."""
+    if errors := [line.removeprefix(UNEXPECTED) for line in lines if line.startswith(UNEXPECTED)]:
+        return errors[0]
+    # Without such a line, Python failed before the command began, or an older version of this workflow wrote the log.
+    # An exception before a line of progress was caught, because training went on.
+    later = lines[_index_after(lines, "step ", "train: ") :]
     return later[-1] if any("Traceback (most recent call last)" in line for line in later) else ""

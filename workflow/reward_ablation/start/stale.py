@@ -1,4 +1,4 @@
-"""Whether a finished run, or a file of answers, is what the study would make today, by its own record."""
+"""Whether a finished run, or a file of answers, is what the study would make today. Their own records say so."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from reward_ablation.study.core_digest import (
 from reward_ablation.study.run import Run
 from reward_ablation.study.study import Study
 
-#: Names of changed modules that are told before "and n more".
+#: How many changed modules a reason names before "and n more".
 NAMED_MODULES = 3
 
-#: Start of the reason where the code that decides a run's numbers is another one.
+#: Start of the reason when the code that decides a run's numbers has changed.
 CODE_CHANGED = "training code changed"
 
 _INPUTS = {"model": "base model", "problems": "training set"}
 
 
 class Present:
-    """What the study would train with today; files are read when first asked for."""
+    """The code and inputs that the study would train with today. Files are read on first use."""
 
     def __init__(self, study: Study):
         self.study = study
@@ -43,38 +43,38 @@ class Present:
 
     @cached_property
     def inputs(self) -> dict[str, str]:
-        """Digests of the base model's record and of the training set, where they are there."""
+        """Digests of the base model's record and of the training set, as far as these files exist."""
         return self._digests({"model": self.study.model_file, "problems": self.study.problems_file})
 
     @cached_property
     def base(self) -> str | None:
-        """Digest of the base model's record, where there is one."""
+        """Digest of the base model's record; None where there is none."""
         return digest_where_present(self._root / self.study.model_file)
 
     @cached_property
     def evaluation_sets(self) -> dict[str, str]:
-        """Digest of each prepared evaluation set by its name and key, where the set is there."""
+        """Digests of the evaluation sets that are prepared, by name and key."""
         return self._digests({name: f"data/evaluation/{name}.parquet" for name in self.study.datasets})
 
     @cached_property
     def start_changed(self) -> bool:
-        """Whether the supervised start that is there was made of another model or of other demonstrations."""
+        """Whether the existing supervised start was made from another model or from other demonstrations."""
         demonstrations = self.study.demonstrations_file
         if demonstrations is None:
             return False
         model = self._root / self.study.model_file
         record = read_record(model.parent, model.name) or {}
         present = self._digests({"model": self.study.fetched_file, "problems": demonstrations})
-        made_of = record.get("inputs", {})
-        return any(made_of.get(name, digest) != digest for name, digest in present.items())
+        recorded = record.get("inputs", {})
+        return any(recorded.get(name, digest) != digest for name, digest in present.items())
 
     @property
     def _root(self) -> Path:
         return self.study.root / self.study.config.root
 
     def _digests(self, files: dict[str, str]) -> dict[str, str]:
-        found = {name: digest_where_present(self._root / file) for name, file in files.items()}
-        return {name: digest for name, digest in found.items() if digest is not None}
+        digests = {name: digest_where_present(self._root / file) for name, file in files.items()}
+        return {name: digest for name, digest in digests.items() if digest is not None}
 
 
 @cache
@@ -94,36 +94,38 @@ def stale_because(record: dict[str, Any], run: Run, present: Present) -> str | N
     if record.get("seed") != run.seed or key_of(record.get("spec", {})) != run.key:
         return "its run.json is of another config"
     if record.get("code") != run.code:
-        return f"{CODE_CHANGED}{_which(record.get('modules', {}), present.modules(run))}"
+        return f"{CODE_CHANGED}{_changed_modules(record.get('modules', {}), present.modules(run))}"
     trained_on = record.get("inputs", {})
     changed = [_INPUTS[name] for name, digest in present.inputs.items() if trained_on.get(name, digest) != digest]
     return f"its {' and its '.join(changed)} changed" if changed else None
 
 
 def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: Present) -> bool:
-    """Whether answers must be made again: other code, problems or base model than today's made them.
+    """Whether answers must be made again, because other code, problems or another base model than today's made them.
 
-    Snakemake looks after the answers of a run that is trained again.
+    Snakemake itself makes the answers of a run again that is trained again.
 
     Parameters
     ----------
     answers : dict
-        The record beside the answers. What the record of an older version does not say counts as unchanged.
+        The record beside the answers. A value that the record of an older version lacks counts as unchanged.
     of_base : bool
-        The base model's answers, not those of a run.
+        Whether these are the base model's answers, and not a run's.
     dataset : str
         Name and key of the evaluation set.
+    present : Present
+        Today's code and inputs.
     """
     today = {"problems": present.evaluation_sets.get(dataset), "model": present.base if of_base else None}
     return made_otherwise(answers, {name: digest for name, digest in today.items() if digest is not None})
 
 
-def _which(before: dict[str, str], after: dict[str, str]) -> str:
-    """`: a.py, b/c.py and 2 more`; nothing where the record does not say."""
-    if not before:
+def _changed_modules(recorded: dict[str, str], present: dict[str, str]) -> str:
+    """`: a.py, b/c.py and 2 more`; empty where the record does not list its modules."""
+    if not recorded:
         return ""
-    deciding = {name for name in before.keys() | after.keys() if not is_around(name)}
-    modules = sorted(name for name in deciding if before.get(name) != after.get(name))
+    deciding = {name for name in recorded.keys() | present.keys() if not is_around(name)}
+    modules = sorted(name for name in deciding if recorded.get(name) != present.get(name))
     files = [f"{name.partition('.')[2].replace('.', '/') or name}.py" for name in modules]
     more = f" and {len(files) - NAMED_MODULES} more" if len(files) > NAMED_MODULES else ""
     return f": {', '.join(files[:NAMED_MODULES])}{more}" if files else ""

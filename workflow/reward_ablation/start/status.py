@@ -1,8 +1,8 @@
-"""Where a study is: its runs, its evaluations, and what failed beside training.
+"""The status of a study: the states of its runs, its evaluations, and failed jobs other than training.
 
-A run is not started, queued, running, interrupted, failed or done, by what lies on disk. Nothing is asked of a
-Snakemake that may be at work. The process that trains a run holds the lock in the run's folder and writes a heartbeat
-there, its log ends with its error, and Slurm knows which jobs wait.
+The states are read from the files on disk, not from a Snakemake that may be at work. The process that trains a run
+holds the lock in the run's folder and writes a heartbeat there, its log ends with its error, and Slurm knows which
+jobs wait.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from reward_ablation.study.run import Run
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, gpus_of
 from reward_ablation.study.study import Study
 
-#: Seconds that Slurm gets to answer.
+#: Seconds that Slurm has to answer.
 SLURM_SECONDS = 10.0
 
-#: Seconds without a heartbeat or a line in the log after which no process is at work, where nothing else tells.
+#: Where neither lock nor job shows whether a process is at work: a run with no heartbeat and no log line for this many
+#: seconds counts as interrupted.
 SILENT = 600.0
 
-#: Slurm's states of a job whose process is there; in all others that it lives and does not end, it waits.
+#: Slurm's states of a job whose processes exist. In every other state of a live job that is not ending, the job waits.
 _RUNS = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
 
 
 class State(StrEnum):
-    """Of a run, in the order in which they are counted."""
+    """The state of a run. Texts list the states in this order."""
 
     RUNNING = "running"
     QUEUED = "queued"
@@ -55,121 +56,123 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run, and where it is."""
+    """The state of a run, with what is known of it."""
 
     run: Run
     state: State
-    #: Of this attempt where one is running, of the last one where none is.
+    #: Signs of the present attempt, or of the last attempt if none is running.
     signs: Signs = NO_SIGNS
-    #: The job that runs or waits; else the last one that did not end well, as long as Slurm remembers it.
+    #: The Slurm job that runs or waits; else the last job that did not end well, as long as Slurm remembers it.
     job: SlurmJob | None = None
-    #: The other machine that the run is trained on, as its lock says.
+    #: The other machine that trains the run, by the run's lock; None for this machine.
     host: str | None = None
     #: Whether a process holds the run's lock; None where that cannot be known.
     held: bool | None = None
-    #: Starts of the training so far, where known.
+    #: Number of attempts so far; None where not known.
     attempts: int | None = None
-    #: Step of the checkpoint that the next attempt starts from; 0 for none.
+    #: Step of the checkpoint that the next attempt starts from; 0 without a checkpoint.
     goes_on_from: int = 0
-    #: GPU hours so far; CPU hours of a run without a GPU.
+    #: GPU hours so far; CPU hours for a run without a GPU.
     hours: float = 0.0
-    #: When the run finished, in seconds since 1970.
+    #: When the run finished, in seconds since 1970; None where it did not.
     finished: float | None = None
-    #: Of a finished run: why it is trained again, or is kept although its code or data differ. Of a damaged run: what
-    #: is damaged.
+    #: For a finished run: why it is trained again, or why it is kept although its code or data differ. For a damaged
+    #: run: the damage.
     why: str = ""
 
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the runs of a study."""
+    """Everything that was read to tell the states of a study's runs."""
 
     #: The results folder.
     root: Path
-    #: Whether a process holds the lock of a run, read before the records: a run that finishes in between counts as
-    #: running, and never as failed.
+    #: Whether a process holds the lock of each run. The locks are read before the records, so a run that finishes in
+    #: between counts as running, and never as failed.
     held: dict[str, bool | None]
     history: History
     present: Present
     #: Seconds since 1970.
     now: float
-    #: By the run's name: the job that waits or runs, or the last one that did not end well.
+    #: By the run's name: the Slurm job that waits or runs, or the last one that did not end well.
     jobs: dict[str, SlurmJob]
 
     def status(self, planned: PlannedRun) -> RunStatus:
-        """Where a run is that is planned so."""
+        """The status of a run; `planned` is the plan of the run."""
         run = planned.run
         folder = self.root / "runs" / run.name
         record = self.history.records.get(run.name)
         record = record or self.history.set_aside.get(run.name, record)
-        recorded = None if record is None else _changed(folder / RECORD) or _changed(folder / HIDDEN_RECORD)
+        recorded_at = None if record is None else _changed(folder / RECORD) or _changed(folder / HIDDEN_RECORD)
         on_gpus = run.arm_spec.gpus > 0
         hours = hours_of((record or {}).get("attempts") or [], on_gpus)
         if not planned.trains:
             why = "" if planned.why == DONE else planned.why
-            return RunStatus(run, State.DONE, hours=hours, finished=recorded, why=why)
-        spent = read_attempts(folder / WORK)
-        signs = read_signs(folder / WORK, self.root / "logs" / "train" / f"{run.name}.log", spent)
+            return RunStatus(run, State.DONE, hours=hours, finished=recorded_at, why=why)
+        attempts = read_attempts(folder / WORK)
+        signs = read_signs(folder / WORK, self.root / "logs" / "train" / f"{run.name}.log", attempts)
         job = self.jobs.get(run.name)
         held = self.held[run.name]
-        there = folder.is_dir()
-        state = self._at_work(signs, job, held, there) or self._at_rest(planned, signs, held, there, recorded)
+        has_folder = folder.is_dir()
+        state = self._at_work(signs, job, held, has_folder)
+        state = state or self._at_rest(planned, signs, held, has_folder, recorded_at)
         work = self.history.interrupted.get(run.name)
-        if state is State.RUNNING and held is False and not _is_of(job, signs):
-            signs = NO_SIGNS  # those were an earlier attempt's: this one has not begun
+        if state is State.RUNNING and held is False and not _wrote(job, signs):
+            signs = NO_SIGNS  # an earlier attempt wrote these: the present one has not begun
         begun = state is not State.RUNNING or (signs.beat is not None and signs.beat.step is not None)
         return RunStatus(
             run=run,
             state=state,
             signs=signs,
-            job=job if job is not None and (job.live or _ended_it(job, signs, state)) else None,
-            host=_holder(folder / LOCK) if held else None,
+            job=job if job is not None and (job.live or _ended_attempt(job, signs, state)) else None,
+            host=_other_host(folder / LOCK) if held else None,
             held=held,
-            attempts=(len(spent) + (not begun)) if spent else None,
+            attempts=(len(attempts) + (not begun)) if attempts else None,
             goes_on_from=work.step if work and goes_on(work, run, self.present) else 0,
-            hours=hours + hours_of(spent, on_gpus),
+            hours=hours + hours_of(attempts, on_gpus),
             why=planned.damage or (stale_because(record, run, self.present) or "" if record is not None else ""),
         )
 
-    def _at_work(self, signs: Signs, job: SlurmJob | None, held: bool | None, there: bool) -> State | None:
-        """RUNNING or QUEUED; None where nothing shows that a process or a Slurm job is there."""
+    def _at_work(self, signs: Signs, job: SlurmJob | None, held: bool | None, has_folder: bool) -> State | None:
+        """RUNNING or QUEUED; None where nothing shows that the run has a process or a Slurm job."""
         if held or (job is not None and job.state in _RUNS):
             return State.RUNNING
         if job is not None and job.live and not job.ending:
             return State.QUEUED
-        if signs.log is None or signs.error or signs.stopped or not there:
+        if signs.log is None or signs.error or signs.stopped or not has_folder:
             return None
         silent = self.now - signs.at
         starting = not signs.last_line and silent < BRIEF
         return State.RUNNING if starting or (held is None and silent < SILENT) else None
 
     def _at_rest(
-        self, planned: PlannedRun, signs: Signs, held: bool | None, there: bool, recorded: float | None
+        self, planned: PlannedRun, signs: Signs, held: bool | None, has_folder: bool, recorded_at: float | None
     ) -> State:
-        """The state of a run that is neither done nor at work; `recorded` is when its outdated result was."""
-        if signs.log is not None and signs.error and signs.log.changed > (recorded or 0):
+        """The state of a run that is neither done nor at work; `recorded_at` is the time of its outdated record."""
+        if signs.log is not None and signs.error and signs.log.changed > (recorded_at or 0):
             return State.FAILED
-        if recorded:
+        if recorded_at:
             return State.DAMAGED if planned.damage else State.STALE
-        if signs.log is None or signs.stopped or not there:
+        if signs.log is None or signs.stopped or not has_folder:
             return State.INTERRUPTED if planned.run.name in self.history.interrupted else State.NOT_STARTED
-        return State.INTERRUPTED if held is None else State.FAILED  # it ended without a word, as far as is known
+        # The log has no error. Where the lock tells nothing, the process may have ended or may still be silent.
+        return State.INTERRUPTED if held is None else State.FAILED
 
 
-def _is_of(job: SlurmJob | None, signs: Signs) -> bool:
-    """Whether a running job has written these."""
+def _wrote(job: SlurmJob | None, signs: Signs) -> bool:
+    """Whether a running job wrote these signs."""
     return job is not None and job.start is not None and signs.at >= job.start
 
 
-def _ended_it(job: SlurmJob, signs: Signs, state: State) -> bool:
-    """Whether it was the end of this job that a run was left at."""
+def _ended_attempt(job: SlurmJob, signs: Signs, state: State) -> bool:
+    """Whether a run's last attempt ended with this job."""
     if state in (State.RUNNING, State.QUEUED):
         return False
     return not signs.at or job.end is None or signs.at <= job.end + BRIEF
 
 
 def hours_of(attempts: list[dict[str, Any]], on_gpus: bool) -> float:
-    """GPU hours of a run's attempts, or CPU hours of a run without a GPU."""
+    """GPU hours of a run's attempts; CPU hours for a run without a GPU."""
     seconds = 0.0
     for attempt in attempts:
         hardware = attempt.get("hardware", {})
@@ -178,8 +181,8 @@ def hours_of(attempts: list[dict[str, Any]], on_gpus: bool) -> float:
     return seconds / 3600
 
 
-def _holder(lock: Path) -> str | None:
-    """Host of the process that holds a lock, as its file says; None where it is this one."""
+def _other_host(lock: Path) -> str | None:
+    """Host of the process that holds a lock, by the lock's file; None for this host, or where the file does not say."""
     try:
         host = str(json.loads(lock.read_bytes())["host"])
         return None if host == socket.gethostname() else host
@@ -188,6 +191,7 @@ def _holder(lock: Path) -> str | None:
 
 
 def _changed(path: Path) -> float | None:
+    """When a file was last changed, in seconds since 1970; None where it cannot be known."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -196,7 +200,7 @@ def _changed(path: Path) -> float | None:
 
 @dataclass(frozen=True)
 class Job:
-    """A job beside training: what it does, its output, and its log, both from the results folder."""
+    """A job other than training: what it does, its output and its log. Paths are relative to the results folder."""
 
     what: str
     output: str
@@ -206,26 +210,27 @@ class Job:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a study is."""
+    """The status of a study."""
 
     study: Study
     #: Seconds since 1970.
     now: float
     #: All runs, in the study's order.
     runs: list[RunStatus]
-    #: Pairs of a model and an evaluation set with answers, and in all; the models that a run kept count as one.
+    #: Number of undamaged files of answers, of `evaluations` in all. The models that a run kept share a file.
     evaluated: int
     evaluations: int
-    #: What is wrong with damaged files of answers, by path from the results folder.
+    #: The problem of each damaged file of answers, by path relative to the results folder.
     damaged_answers: dict[str, str]
-    #: Jobs beside training whose output is not there and whose log ends with an error; logs' paths from the study's.
+    #: Jobs other than training whose output is missing and whose log ends with an error. Paths of logs begin with the
+    #: results folder.
     failed_jobs: list[Job]
-    #: Whether hours are those of GPUs.
+    #: Whether hours are GPU hours.
     on_gpus: bool
 
 
 def ask_slurm() -> tuple[list[SlurmJob], str]:
-    """This user's Slurm jobs, and why they are not known where Slurm is installed and does not answer."""
+    """This user's Slurm jobs, and why they are not known: empty unless Slurm is installed and does not answer."""
     if shutil.which("squeue") is None:
         return [], ""
     try:
@@ -237,15 +242,18 @@ def ask_slurm() -> tuple[list[SlurmJob], str]:
 def read_status(
     study: Study, present: Present, jobs: list[SlurmJob], code_counts: bool = True, now: float | None = None
 ) -> Status:
-    """Where a study is.
+    """Read the status of a study.
 
     Parameters
     ----------
-    study, present : Study, Present
+    study : Study
+        The study.
+    present : Present
+        The code and inputs that runs would be trained with today.
     jobs : list of SlurmJob
-        All that are known, of other studies too.
+        The user's Slurm jobs, also those of other studies.
     code_counts : bool
-        Whether runs that other code or inputs trained are trained again, as for `plan_of`.
+        Whether runs of other code or inputs are trained again, as in `plan_of`.
     now : float, optional
         Seconds since 1970; default: now.
     """
@@ -277,17 +285,17 @@ def read_status(
 
 
 def _jobs_of_runs(study: Study, root: Path, jobs: list[SlurmJob]) -> dict[str, SlurmJob]:
-    """The job of each run that waits or runs, or the last one that has ended otherwise than well."""
+    """For each run, the Slurm job that waits or runs, or else the last one if it did not end well."""
     of_study = prefix(study.config.name, root)
     names = {job_name(of_study, "train", run): run for run in study.runs}
     ended = sorted((job for job in jobs if not job.live and job.name in names), key=lambda job: job.end or 0)
     last = {names[job.name]: job for job in ended}
-    badly = {run: job for run, job in last.items() if job.state != "COMPLETED"}
-    return badly | run_jobs(of_study, study.runs, jobs)
+    failed = {run: job for run, job in last.items() if job.state != "COMPLETED"}
+    return failed | run_jobs(of_study, study.runs, jobs)
 
 
 def _preparations(study: Study) -> list[Job]:
-    """The base model, the supervised start where the study has one, and the sets of problems."""
+    """Jobs that prepare the base model, the sets of problems, and if any the supervised start and reward models."""
     jobs = [Job("fetch the base model", study.fetched_file, "logs/fetch/base.log")]
     if study.demonstrations_file is not None:
         jobs.append(Job("prepare the demonstrations", study.demonstrations_file, "logs/prepare/sft.log"))
@@ -302,7 +310,7 @@ def _preparations(study: Study) -> list[Job]:
 
 
 def _evaluations(damage: Damage, trained: list[str]) -> list[Job]:
-    """Evaluations of the base model and of trained runs, each with the first of its files that is not there."""
+    """Evaluations of the base model and of trained runs, each with its first missing file as the output."""
     jobs = []
     for model in ("base", *trained):
         files = damage.answer_files(model)
@@ -312,7 +320,7 @@ def _evaluations(damage: Damage, trained: list[str]) -> list[Job]:
 
 
 def _scorings(study: Study, trained: list[str]) -> list[Job]:
-    """Scorings of the answers of the base model and of trained runs by the study's own metrics."""
+    """Jobs that score the answers of the base model and of trained runs by the study's own metrics."""
     jobs = []
     for file in study.scores:
         name = file.removeprefix(f"{study.scores_folder}/").removesuffix(".parquet")
@@ -322,8 +330,9 @@ def _scorings(study: Study, trained: list[str]) -> list[Job]:
     return jobs
 
 
-def _failed_jobs(jobs: list[Job], root: Path, shown: str) -> Iterator[Job]:
+def _failed_jobs(jobs: list[Job], root: Path, shown_root: str) -> Iterator[Job]:
+    """The jobs whose output is missing and whose log ends with an error."""
     for job in jobs:
         log = None if (root / job.output).exists() else read_log_end(root / job.log)
         if log is not None and log.error:
-            yield replace(job, log=f"{shown}/{job.log}", error=log.error)
+            yield replace(job, log=f"{shown_root}/{job.log}", error=log.error)

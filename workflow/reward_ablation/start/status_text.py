@@ -13,19 +13,20 @@ from reward_ablation.study.heartbeat import STARTING, TRAINING, Heartbeat
 from reward_ablation.system.plain_values import printable
 
 WIDTH = 110
-#: Runs that are all told; of more, those that are done or have not begun are counted by arm, of as many arms at most.
+#: Up to this many runs are listed one by one. Beyond it, finished and unstarted runs are counted by arm, and at most
+#: this many arms are listed.
 ROWS = 60
-#: Failed jobs beside training that are told, and lines of an error.
+#: How many failed jobs other than training are listed, and how many lines of an error are shown.
 FAILED_JOBS, LINES_OF_AN_ERROR = 20, 3
 
-#: States of runs that are counted by arm where there are many.
+#: States whose runs are counted by arm where there are many runs.
 _QUIET = {State.DONE, State.STALE, State.NOT_STARTED}
 
 
 def status_text(status: Status, slurm_silent: str = "") -> str:
-    """A line of counts, the runs, evaluations, what failed beside training, and hours so far.
+    """The whole text: a line of counts, the runs, evaluations, failed jobs other than training, and hours so far.
 
-    `slurm_silent`: why Slurm's jobs are not known, where there are some.
+    `slurm_silent` says why the jobs at Slurm are not known; empty where they are known.
     """
     lines = [f"study {status.study.config.name}, {plural(len(status.runs), 'run')}: {_counts(status.runs)}", ""]
     if looks := looks_line(status.study):
@@ -48,17 +49,20 @@ def status_text(status: Status, slurm_silent: str = "") -> str:
 
 
 def _row(each: RunStatus, status: Status, name: int) -> list[str]:
-    """A line of a run, and below it how it failed."""
+    """The line of a run, and below it the error of a failed run. `name` is the width of the column of names."""
     head = f"{each.run.name:{name}}  {each.state:11}  {', '.join(_facts(each, status))}".rstrip()
     lines = textwrap.wrap(head, WIDTH, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
     if each.state is State.FAILED:
-        last = f"it ended without a word{_after_step(each)}, its log with: {each.signs.last_line or 'nothing'}"
-        lines += _error(each.signs.error or last, f"{status.study.config.root}/logs/train/{each.run.name}.log")
+        last = each.signs.last_line
+        without_error = f"the run ended without an error message{_after_step(each)}; "
+        without_error += f"last line of its log: {last}" if last else "its log has no text"
+        log = f"{status.study.config.root}/logs/train/{each.run.name}.log"
+        lines += _error(each.signs.error or without_error, log)
     return lines
 
 
 def _facts(each: RunStatus, status: Status) -> list[str]:
-    """What is known of a run, in the order in which it is read."""
+    """What is known of a run, for its line."""
     if each.state is State.DONE:
         when = [_when(each.finished)] if each.finished else []
         return [hours_text(each.hours, status.on_gpus), *when, *([each.why] if each.why else [])]
@@ -82,12 +86,12 @@ def _facts(each: RunStatus, status: Status) -> list[str]:
 
 
 def _progress(each: RunStatus, now: float) -> list[str]:
-    """Of a run that is being trained: what it does, step, reward, time left."""
+    """Facts on a run that is being trained: what its process does, the step, the reward, the time left."""
     signs, beat = each.signs, each.signs.beat
     if signs.last_line.startswith("train: waiting for "):
         return [signs.last_line.removeprefix("train: ")]
     if (signs.error or signs.stopped) and not each.held:
-        return ["its process has ended, its job not yet"]
+        return ["its process has ended, its Slurm job has not"]
     if beat is None:
         return [STARTING]
     facts = [] if beat.doing == TRAINING else [printable(beat.doing, 60)]
@@ -96,11 +100,11 @@ def _progress(each: RunStatus, now: float) -> list[str]:
     if beat.reward is not None:
         facts.append(f"reward {beat.reward:.3f}")
     silent = now - signs.at
-    if silent > SILENT or (each.held is None and each.job is None):  # nothing else tells that the run is at work
-        facts.append(f"no word for {_duration(silent)}")
+    if silent > SILENT or (each.held is None and each.job is None):  # no lock and no job shows that the run is at work
+        facts.append(f"no sign for {_duration(silent)}")
     if beat.seconds_per_step and beat.steps is not None and beat.step is not None:
         left = beat.seconds_per_step * (beat.steps - beat.step) - (now - beat.at)
-        if left > 0:  # else this step takes longer than the others did: the time left is not known
+        if left > 0:  # else the last step takes longer than the others did: the time left is not known
             facts.append(f"{_duration(left)} left")
     return facts
 
@@ -113,17 +117,17 @@ def _interrupted(each: RunStatus, now: float) -> str:
         return f"stopped{step}: {printable(beat.why, 200)}"
     if not each.signs.at:
         return "not finished, and without a log"
-    return f"no word{_after_step(each)} for {_duration(now - each.signs.at)}"
+    return f"no sign{_after_step(each)} for {_duration(now - each.signs.at)}"
 
 
 def _after_step(each: RunStatus) -> str:
-    """` after step 3 of 40`; empty before training began."""
+    """` after step 3 of 40`; empty before the first step."""
     beat = each.signs.beat
     return "" if beat is None or beat.step is None else f" after {_step(beat)}"
 
 
 def _step(beat: Heartbeat) -> str:
-    """`step 3 of 40`; an older version did not write the number of steps."""
+    """`step 3 of 40`; `step 3` where an older version did not write the number of steps."""
     return f"step {beat.step}" if beat.steps is None else f"step {beat.step} of {beat.steps}"
 
 
@@ -142,7 +146,7 @@ def _job(each: RunStatus, now: float) -> str:
 
 
 def _by_arm(runs: list[RunStatus], status: Status) -> list[str]:
-    """Counts of runs by arm."""
+    """A line for each arm with the counts of its runs by state."""
     arms: dict[tuple[str, str], list[RunStatus]] = {}
     for each in runs:
         arms.setdefault((each.run.arm, each.run.key), []).append(each)
@@ -156,7 +160,7 @@ def _by_arm(runs: list[RunStatus], status: Status) -> list[str]:
 
 
 def _counts(runs: list[RunStatus]) -> str:
-    """`2 running, 1 failed`, in the order of the states."""
+    """`2 running, 1 failed`, in the order of `State`."""
     counts = Counter(each.state for each in runs)
     return ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
 

@@ -1,4 +1,4 @@
-"""`snakemake suggest`: the arm to train next, from the tables of the surface over the weights."""
+"""`snakemake suggest`: the arm to train next, by the tables of the surface over the weights."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TABLES = RULES["weight_surface"].tables
 
 
 def suggestion(study: Study) -> str:
-    """What to train next, in lines; or why nothing is suggested.
+    """Lines on which arm to train next, or why nothing is suggested.
 
     Raises
     ------
     StudyError
-        The study has too few arms for a surface, its tables are missing, or the config has changed since.
+        If the study has too few arms for a surface, if its tables are missing, or if the config has changed since.
     """
     if study.surface_arms is None:
         raise StudyError(
@@ -44,13 +44,13 @@ def suggestion(study: Study) -> str:
 
 
 def suggestion_text(study: StudyFile, surface: pd.DataFrame, points: pd.DataFrame, check: pd.DataFrame) -> str:
-    """The suggestion from the tables `TABLES`."""
+    """The suggestion as text; `surface`, `points` and `check` are the tables of `TABLES`."""
     if surface.empty:
         return "suggest: the surface has no arms with results of two seeds; nothing is suggested"
     limits = limits_of_primary(study)
     arms = surface[surface["arm"].notna()]
     others = [arm for arm in study.arm_names if arm not in set(arms["arm"])]
-    left_out = [f"Left out, as they differ in more than fixed weights: {', '.join(others)}."] if others else []
+    left_out = [f"Left out, because they differ in more than fixed weights: {', '.join(others)}."] if others else []
     lines = [
         f"{study.name}: {about_metric(study)}, a surface over {len(arms)} arms",
         errors(check, study),
@@ -70,15 +70,15 @@ def suggestion_text(study: StudyFile, surface: pd.DataFrame, points: pd.DataFram
 
 def picks(study: StudyFile, check: pd.DataFrame) -> list[str]:
     """Which arm each rule would have picked, and how far that arm is behind the best one."""
-    limits, told = limits_of_primary(study), []
+    limits, picked = limits_of_primary(study), []
     for _, row in check[check["regret"].notna()].iterrows():
         arm = row["picked"] if isinstance(row["picked"], str) else "any arm"
-        told.append(f"{NAMES[row['rule']]} {arm} ({number(row['regret'], limits)})")
-    return [f"Arm picked from the others' results, and how far it is behind the best: {'; '.join(told)}."]
+        picked.append(f"{NAMES[row['rule']]} {arm} ({number(row['regret'], limits)})")
+    return [f"Arm picked from the others' results, and how far it is behind the best: {'; '.join(picked)}."]
 
 
 def arm_lines(choice: Choice, study: StudyFile) -> list[str]:
-    """The prediction for an arm, and the arm in YAML."""
+    """Lines with the prediction for an arm, and with the arm in YAML."""
     limits = limits_of_primary(study)
     low, high = number(choice.low, limits), number(choice.high, limits)
     total = median(sum(arm.weights.values()) for arm in study.arms if arm.name != study.control)

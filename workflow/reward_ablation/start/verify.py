@@ -1,7 +1,7 @@
-"""Every recorded file of a study read again: `snakemake verify`.
+"""`snakemake verify`: reads every recorded file of a study again.
 
-The base model, the prepared data, finished runs, and answers. Tables, figures and exports have no digests: Snakemake
-makes them of these files, in minutes.
+These are the files of the base model, the prepared data, finished runs, and answers. Tables, figures and exports have
+no digests, because Snakemake makes them from these files in minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import sha256
 
-#: Seconds between two lines that say how much has been read.
+#: Seconds between two progress lines.
 PROGRESS_SECONDS = 5.0
 
 
@@ -29,18 +29,18 @@ class RecordedFile:
     """A file to verify, by its path from the results folder."""
 
     file: str
-    #: SHA-256; None where it is not recorded: the checksums in a Parquet file's pages are verified instead.
+    #: SHA-256; None where none is recorded. The checksums in a Parquet file's pages are verified then.
     digest: str | None
-    #: What is wrong with the file without reading it.
+    #: What is wrong with the file, as far as that shows without reading the file; None where nothing is.
     problem: str | None
-    #: What becomes of the file where its size is wrong.
-    by_size: str
-    #: What becomes of the file where only its content is wrong.
-    by_content: str
+    #: What repairs the file if its size is wrong.
+    size_remedy: str
+    #: What repairs the file if only its content is wrong.
+    content_remedy: str
 
 
 class Verification:
-    """Reads a study's files again, and counts those that are damaged."""
+    """Reads a study's files again, and counts the damaged ones."""
 
     def __init__(self, study: Study):
         self.study = study
@@ -50,31 +50,37 @@ class Verification:
         self.in_training = [name for name in study.runs if is_held(self.root / "runs" / name / LOCK) is True]
 
     def run(self, tell: Callable[[str], None], tell_progress: Callable[[str], None]) -> None:
-        """Verify all files: `tell` gets a line for each damaged file and a last line with the number of files.
+        """Verify all files.
 
-        `tell_progress` gets the bytes that are read, every few seconds.
+        Parameters
+        ----------
+        tell : callable
+            Gets a line for each damaged file, and at the end a line with the number of files.
+        tell_progress : callable
+            Gets a line with the number of bytes read so far, every few seconds.
         """
-        sizes = [size_of(f"{self.root}/{each.file}") or 0 for each in self.files]
-        total, read, last = sum(sizes), 0, time.monotonic()
-        for each, size in zip(self.files, sizes, strict=True):
-            if time.monotonic() - last > PROGRESS_SECONDS:
-                last = time.monotonic()
+        sizes = [size_of(f"{self.root}/{recorded.file}") or 0 for recorded in self.files]
+        total, read, last_progress = sum(sizes), 0, time.monotonic()
+        for recorded, size in zip(self.files, sizes, strict=True):
+            if time.monotonic() - last_progress > PROGRESS_SECONDS:
+                last_progress = time.monotonic()
                 tell_progress(f"verify: {size_text(read)} of {size_text(total)} read, {self.damaged} files damaged")
-            problem, remedy = each.problem, each.by_size
+            problem, remedy = recorded.problem, recorded.size_remedy
             if problem is None:
-                problem, remedy = _content_problem(self.root / each.file, each.digest), each.by_content
+                problem = _content_problem(self.root / recorded.file, recorded.digest)
+                remedy = recorded.content_remedy
             if problem is not None:
                 self.damaged += 1
-                tell(f"damaged: {self.study.config.root}/{each.file} {problem}; {remedy}")
+                tell(f"damaged: {self.study.config.root}/{recorded.file} {problem}; {remedy}")
             read += size
         counts = f"{len(sizes)} files, {size_text(total)}"
         tell(f"verified {counts}: {self.damaged} damaged" if self.damaged else f"verified {counts}: none is damaged")
         if self.in_training:
-            tell(f"not verified, since they are being trained: {', '.join(self.in_training)}")
+            tell(f"runs not verified, because they are being trained: {', '.join(self.in_training)}")
 
     @cached_property
     def files(self) -> list[RecordedFile]:
-        """The files of the study that are on record, in the order in which they are made."""
+        """The recorded files of the study, in the order in which the workflow makes them."""
         return [*self._models(), *self._data(), *self._runs(), *self._answers()]
 
     def _models(self) -> Iterator[RecordedFile]:
@@ -82,7 +88,7 @@ class Verification:
         study = self.study
         for file in dict.fromkeys((study.fetched_file, study.model_file, *study.fetched_reward_models)):
             folder = file.rpartition("/")[0]
-            remedy = f"delete {self.study.config.root}/{folder}: the model is made again once a job needs the model"
+            remedy = f"delete {self.study.config.root}/{folder}: the model is made again once a job needs it"
             record = read_record(self.root, file)
             if record is BROKEN:
                 yield RecordedFile(file, None, "cannot be read", remedy, remedy)
@@ -93,7 +99,7 @@ class Verification:
                 yield RecordedFile(path, digest or "none", problem, remedy, remedy)
 
     def _data(self) -> Iterator[RecordedFile]:
-        """The prepared sets of problems that are there."""
+        """The prepared sets of problems that exist."""
         study = self.study
         sets = [study.demonstrations_file, study.problems_file]
         sets += [f"data/evaluation/{dataset}.parquet" for dataset in study.datasets]
@@ -123,7 +129,7 @@ class Verification:
         damaged = dict(self.damage.files_of_run(name, record, with_models))
         for file, digest, _ in recorded_files(record):
             path = f"runs/{name}/{file}"
-            if file in damaged or size_of(f"{self.root}/{path}") is not None:  # else of a model that was deleted
+            if file in damaged or size_of(f"{self.root}/{path}") is not None:  # else the user deleted the model
                 yield _made_again(path, digest, damaged.get(file), again)
 
     def _hours(self, name: str, record: dict[str, Any]) -> str:
@@ -132,7 +138,7 @@ class Verification:
         return "" if hours is None else f" ({hours:.2g} {'GPU' if on_gpus else 'CPU'} hours)"
 
     def _answers(self) -> Iterator[RecordedFile]:
-        """Answers of the base model and of runs that are there."""
+        """The files of answers that exist, of the base model and of the runs."""
         for model in ("base", *self.study.runs):
             damaged = self.damage.of_answers(model)
             for file in self.damage.answer_files(model):
@@ -141,7 +147,7 @@ class Verification:
 
 
 def _made_again(file: str, digest: str | None, problem: str | None, again: str) -> RecordedFile:
-    """A file whose size each start looks at, and whose content only this command reads."""
+    """A file whose size every start checks, and whose content only `verify` reads."""
     return RecordedFile(
         file, digest, problem, f"the next start {again}", f"delete the file, and the next start {again}"
     )
@@ -152,16 +158,18 @@ def _content_problem(path: Path, digest: str | None) -> str | None:
     try:
         if digest is None:
             return _parquet_problem(path)
-        found = sha256(path)
+        actual = sha256(path)
     except FileNotFoundError:
         return MISSING
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-    return None if found == digest else f"has other bytes: its SHA-256 starts with {found[:8]} instead of {digest[:8]}"
+    if actual == digest:
+        return None
+    return f"has other bytes: its SHA-256 starts with {actual[:8]} instead of {digest[:8]}"
 
 
 def _parquet_problem(path: Path) -> str | None:
-    """What the checksums in a Parquet file's pages say against the file; None where nothing."""
+    """What is wrong with a Parquet file by the checksums in its pages, in words; None where nothing is."""
     import pyarrow.parquet as pq
 
     try:

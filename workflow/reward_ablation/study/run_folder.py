@@ -5,25 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-#: A finished run's record, and its hidden copy, which Snakemake does not know and so does not remove.
+#: A finished run's record, and a hidden copy. Snakemake does not know the copy, and so does not remove it.
 RECORD, HIDDEN_RECORD = "run.json", ".run.json"
-#: What the vLLM server of a run has printed, of its last attempt.
+#: Output of the run's vLLM server in the last attempt.
 VLLM_LOG = "vllm.log"
-#: Held by the process that trains the run, which may have outlived its Snakemake.
+#: Lock of the process that trains the run. This process may outlive its Snakemake.
 LOCK = ".lock"
-#: Folder of an unfinished run: checkpoints, and the parts of its tables.
+#: Folder with the work of an unfinished run: its checkpoints, and the parts of its tables.
 WORK = ".work"
-#: Folder of unfinished answers, in the folder of a model's answers: what one job has made so far.
+#: Folder with the unfinished answers of a job, in the folder of a model's answers.
 UNFINISHED = ".unfinished"
-#: Ending of the hidden folder of an unfinished supervised start, beside the folder that its model gets.
+#: Ending of the hidden folder of an unfinished supervised start. It lies beside the future folder of the model.
 SFT_WORK = ".sft"
-#: In a folder of work, what each attempt spent, and the folder of the requests to endpoints that were counted.
+#: In a folder of work: the time and hardware of each attempt; and the folder of counted requests to endpoints.
 ATTEMPTS, REQUESTS = "attempts.json", "requests"
-#: In the results folder: answers of endpoints, which all runs share.
+#: Folder in the results folder with the answers of endpoints, which all runs share.
 ANSWERS_OF_JUDGES = "judge"
-#: In a folder of work, whose work it is; and in each of its checkpoints, the list of digests that is written last.
+#: In a folder of work: the spec, code and inputs that the work belongs to. In each checkpoint: the list of digests,
+#: which is written last.
 OWNER, SEAL = "owner.json", "checksums.json"
-#: Folder of the final model, and the start of the name of each model that was kept on the way.
+#: Folder of the final model; and the start of the name of each model that the run kept during training.
 MODEL, KEPT_MODEL = "model", "model-step"
 
 

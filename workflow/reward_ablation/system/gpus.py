@@ -20,13 +20,13 @@ from reward_ablation.system.gpu_fractions import share_of
 from reward_ablation.system.gpu_shares import take_share, used_share
 from reward_ablation.system.locks import Held, Lock, take, wait_for, when_free
 
-#: Where the locks are: on this machine, and the same for all that one user starts, whatever their TMPDIR.
+#: Folder of the locks: on this machine, and the same for all processes of a user, whatever their TMPDIR.
 LOCKS = Path("/var/tmp")
-#: Environment variable that names the locks of a run to the processes of its launcher.
+#: Environment variable that passes the paths of a run's locks on to the processes of its launcher.
 CLAIMED = "REWARD_ABLATION_GPU_LOCKS"
-#: Seconds between two looks for a free GPU; runs take minutes at least.
+#: Seconds between two checks for a free GPU. This is short compared with a run, which takes minutes at least.
 LOOK_EVERY = 2.0
-#: Seconds to wait for nvidia-smi, which takes long on a machine that slept.
+#: Seconds to wait for nvidia-smi, which is slow on a machine that just woke up.
 PATIENCE = 60
 
 _LOWER = "lower launch.gpus (0 is the CPU)"
@@ -40,7 +40,7 @@ class Gpu:
     identity: str  # the same in all processes, and of no other GPU of this machine
 
 
-#: The GPU of a Mac, which has no name there.
+#: The GPU of a Mac. CUDA has no name for it.
 APPLE_GPU = Gpu("mps", "mps")
 
 
