@@ -192,7 +192,7 @@ def test_other_weights_and_parameters(root):
     [
         ({"x": "upgrda"}, "method: unknown method 'upgrda'"),
         ({"x": {"method": "upgrad", "gram": "next"}}, "upgrad: gram: 'next' is unknown"),
-        ({"x": {"method": "gdpo", "gram": "same_step"}}, "gdpo: gram: the method goes by no gradients"),
+        ({"x": {"method": "gdpo", "gram": "same_step"}}, "gdpo: gram: the method uses no gradients"),
         ({"x": {"method": "upgrad", "power": 1}}, "power: unknown parameter of the method upgrad"),
         ({"x": AskedMethod("gdpo", {"z": 1.0})}, "z does not score its completions"),
     ],

@@ -119,5 +119,5 @@ def test_projections_of_two_sizes_are_refused(tmp_path):
     for name, gradients, size in (("one", first, 509), ("two", second, 101)):
         (tmp_path / name).mkdir()
         write(tmp_path / name, 1, gradients, size)
-    with pytest.raises(StudyError, match="projections of 101 and of 509 numbers; not of one study"):
+    with pytest.raises(StudyError, match="projections of 101 and of 509 numbers; compare runs of one study"):
         projected_cosine(tmp_path / "one", 1, tmp_path / "two", 1)

@@ -11,13 +11,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: Type of the cells' texts: more than 2 GB of them may be written at once.
+#: Type of the cells' texts; plain strings of Arrow would hold no more than 2 GB at once.
 TEXT = pa.large_string()
 
 #: Rows that are written at once.
 ROWS_AT_ONCE = 100_000
 
-#: Numbers from the first of these on, and below the second, are written without an exponent by NumPy and Arrow alike.
+#: NumPy and Arrow both write numbers in [LEAST_PLAIN, MOST_PLAIN) without an exponent.
 LEAST_PLAIN, MOST_PLAIN = 1e-4, 1e6
 
 
@@ -27,10 +27,10 @@ def csv_header(frame: pd.DataFrame) -> bytes:
 
 
 def csv_lines(frame: pd.DataFrame) -> Iterator[memoryview]:
-    """Lines of a table's rows, many at once; nulls are empty cells."""
+    """Lines of a table's rows, `ROWS_AT_ONCE` at a time; nulls are empty cells."""
     for first in range(0, len(frame), ROWS_AT_ONCE):
         rows = frame.iloc[first : first + ROWS_AT_ONCE]
-        cells = [_cells(rows.iloc[:, place]) for place in range(rows.shape[1])]
+        cells = [_cells(rows.iloc[:, column]) for column in range(rows.shape[1])]
         lines = pc.binary_join_element_wise(*cells, pa.scalar(",", TEXT), null_handling="replace")
         yield _bytes(pc.binary_join_element_wise(lines, *pa.array(["", "\n"], TEXT)))
 
@@ -58,18 +58,18 @@ def _texts(column: pd.Series) -> pa.Array:
 
 
 def _numbers(values: np.ndarray) -> pa.Array:
-    """Floating-point numbers with the fewest digits that tell them from their neighbours."""
+    """Floating-point numbers with the fewest digits that read back as the same number."""
     texts = pa.array(values, from_pandas=True).cast(TEXT)
     size = np.abs(values)
     whole = values == np.rint(values)
     if whole.any():
         texts = pc.if_else(pa.array(whole), pc.binary_join_element_wise(texts, *pa.array([".0", ""], TEXT)), texts)
-    other = ((size < LEAST_PLAIN) & (size > 0)) | (size >= MOST_PLAIN)
-    return pc.replace_with_mask(texts, pa.array(other), pa.array(values[other].astype(str), TEXT))
+    with_exponent = ((size < LEAST_PLAIN) & (size > 0)) | (size >= MOST_PLAIN)
+    return pc.replace_with_mask(texts, pa.array(with_exponent), pa.array(values[with_exponent].astype(str), TEXT))
 
 
 def _quoted(texts: Iterable[str]) -> list[str]:
-    """Texts as cells: in quotes where they need them."""
+    """Texts as cells, in quotes where CSV needs them."""
     cells = []
     for text in texts:
         line = io.StringIO()
@@ -79,7 +79,7 @@ def _quoted(texts: Iterable[str]) -> list[str]:
 
 
 def _bytes(lines: pa.Array) -> memoryview:
-    """All characters of an array of texts, one after the other."""
+    """The bytes of an array of texts, one text after the other."""
     _, offsets, characters = lines.buffers()
     ends = np.frombuffer(offsets, dtype=np.int64)[lines.offset : lines.offset + len(lines) + 1]
     return memoryview(characters)[ends[0] : ends[-1]] if len(lines) else memoryview(b"")

@@ -1,4 +1,4 @@
-"""Reading files that another stage has written: whole, or one line that says what to do."""
+"""Read files that another stage wrote; a missing or damaged file gives one line that says what to do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_parquet(
     Raises
     ------
     StudyError
-        The file is missing, truncated or changed, by its footer and the checksums of its pages.
+        The file is missing, or its footer and the checksums of its pages show that it was truncated or changed.
     """
     table = _read(path, columns, later, coded).to_pandas()
     return table if columns is None else table.reindex(columns=columns)
@@ -38,32 +38,32 @@ def read_parquet(
 def read_parquets(
     paths: Collection[Path], columns: list[str], later: Collection[str] = (), coded: Collection[str] = ()
 ) -> tuple[pd.DataFrame, list[int]]:
-    """Rows of several files, one after the other, and the number of rows of each; the rest as in `read_parquet`."""
+    """Rows of several files, one file after the other, and the number of rows of each; else as `read_parquet`."""
     tables = [_read(path, columns, later, coded) for path in paths]
     table = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries().to_pandas()
     return table.reindex(columns=columns), [len(of_file) for of_file in tables]
 
 
 def _read(path: Path, columns: list[str] | None, later: Collection[str], coded: Collection[str]) -> pa.Table:
-    with _damage_named(path), _opened(path, coded) as file:
+    with _damage_reported(path), _opened(path, coded) as file:
         names = set(file.schema_arrow.names)
         missing = [name for name in columns or [] if name not in names and name not in later]
         if missing:
             raise ValueError(f"no column {missing[0]}")
-        there = None if columns is None else [name for name in columns if name in names]
-        table = file.read(columns=there, use_threads=False)
-        return table if there is None else table.select(there)
+        present = None if columns is None else [name for name in columns if name in names]
+        table = file.read(columns=present, use_threads=False)
+        return table if present is None else table.select(present)
 
 
 def rows_by_arm(path: Path, columns: list[str], coded: Collection[str] = ()) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Each arm of a table of the study with its rows, which follow each other; errors as in `read_parquet`.
+    """Iterate over the arms of a table of the study, each with its rows, which are consecutive in the file.
 
-    One row group of the file and one arm are in memory at a time. `columns` and `coded` as in `read_parquet`; the rows
-    have no column `arm`.
+    One row group of the file and one arm are in memory at a time. `columns`, `coded` and errors are as in
+    `read_parquet`; the rows have no column `arm`.
     """
     arm = ""
     parts: list[pd.DataFrame] = []
-    with _damage_named(path), _opened(path, {"arm", *coded}) as file:
+    with _damage_reported(path), _opened(path, {"arm", *coded}) as file:
         for group in range(file.num_row_groups):
             rows = file.read_row_group(group, ["arm", *columns], use_threads=False).to_pandas()
             codes = rows["arm"].cat.codes.to_numpy()
@@ -82,7 +82,7 @@ def rows_by_arm(path: Path, columns: list[str], coded: Collection[str] = ()) -> 
 
 
 def _opened(path: Path, coded: Collection[str]) -> pq.ParquetFile:
-    """A Parquet file; columns of texts in `coded` are read as categories."""
+    """Open a Parquet file; the columns of texts in `coded` are read as categories."""
     try:
         return pq.ParquetFile(path, read_dictionary=[*coded], page_checksum_verification=True)
     except KeyError as error:
@@ -90,8 +90,8 @@ def _opened(path: Path, coded: Collection[str]) -> pq.ParquetFile:
 
 
 @contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    """Turn the errors of reading a Parquet file into the line that says what to do."""
+def _damage_reported(path: Path) -> Iterator[None]:
+    """Turn errors in reading a Parquet file into a StudyError that says what to do."""
     try:
         yield
     except FileNotFoundError:
@@ -115,12 +115,12 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def missing_file(path: Path) -> StudyError:
-    """The error about a file that the workflow makes and that is not there."""
+    """The error for a missing file that the workflow makes."""
     return StudyError(f"{path}: there is no such file; run the workflow again, it makes what is missing")
 
 
 def damaged_file(path: Path, reason: str) -> StudyError:
-    """The error about a file whose content is not what was written."""
+    """The error for a file whose content is not what was written."""
     return StudyError(
         f"{path}: truncated or changed since it was written ({reason}); delete it and run the workflow again"
     )

@@ -28,7 +28,7 @@ class Hardware(Section):
 
 
 class SlurmJob(Section):
-    """The Slurm job that an attempt ran in; what Slurm did not tell is None."""
+    """The Slurm job that an attempt ran in; None where Slurm gave no value."""
 
     id: str
     name: str | None
@@ -41,7 +41,7 @@ class SlurmJob(Section):
 
 
 class Attempt(Section):
-    """A start of a run. `wall_seconds` last to the end of its process, and `start_seconds` to its first step."""
+    """One start of a run. `wall_seconds` last until its process ends, and `start_seconds` until its first step."""
 
     from_step: int
     to_step: int
@@ -55,7 +55,7 @@ class Attempt(Section):
 
 
 class Requests(Section):
-    """What a run has asked of a judge: requests that were sent, completions without an answer, and tokens."""
+    """Use that a run made of a judge: requests sent, completions without an answer, and tokens."""
 
     requests: int
     unanswered: int
@@ -80,7 +80,7 @@ class RunRecord(Section):
     packages: dict[str, str]
     hardware: Hardware
     files: dict[str, str]
-    #: By the model that was asked. A run that asks no endpoint has none.
+    #: By model of the endpoint. Empty for a run that asks no endpoint.
     requests: dict[str, Requests] = Field(default_factory=dict)
 
 
@@ -96,7 +96,7 @@ def first_difference(recorded: Any, planned: Any, key: str = "spec") -> str | No
 
 
 def present_inputs(study: StudyFile, root: Path) -> dict[str, str]:
-    """Digests of the base model's record and the training set as they are now; one that is gone is left out."""
+    """Current digests of the base model's record and of the training set; a missing file is left out."""
     return {name: sha256(root / path) for name, path in study.inputs.items() if (root / path).is_file()}
 
 
@@ -106,9 +106,10 @@ def rerun_of(folder: Path) -> str:
 
 
 def read_run(run: StudyRun, root: Path, inputs: dict[str, str]) -> RunRecord:
-    """Read a run's `run.json`; a run with another spec, seed, model or data than the study's is refused.
+    """Read a run's `run.json`; refuse a run whose spec, seed, model or data are not those of the study.
 
-    `inputs` are the digests that the run's inputs must have had: new code may make other rows of the same source.
+    `inputs` has the digests that the run's inputs must have had. Equal specs do not ensure this, because new code may
+    prepare other rows from the same source.
     """
     folder = root / run.folder
     rerun = rerun_of(folder)
@@ -137,7 +138,7 @@ def read_runs(study: StudyFile, root: Path, files: Iterable[str] = ()) -> dict[s
     Parameters
     ----------
     files : iterable of str
-        Files of each run that the caller reads. They must be those that the run's record lists.
+        Files of each run that the caller reads. Their content must be what the run's record lists.
     """
     inputs = present_inputs(study, root)
     records = {}

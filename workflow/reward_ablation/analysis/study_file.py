@@ -20,19 +20,18 @@ from reward_ablation.system.errors import StudyError
 #: Name of all arms together in tables; no arm's name has a blank.
 ALL_ARMS = "all arms"
 
-#: Functions that score the answer alone, and the score of a right one; `three_way_verifier` has it as a parameter.
+#: Score of a right answer, by function that scores the answer alone; `three_way_verifier` has it as a parameter.
 RIGHT_ANSWER = {
     **{"correctness": 1.0, "boxed_answer": 1.0, "signed_answer": 1.0, "three_way_verifier": 1.0},
     **{"unit_tests": 1.0, "instructions": 1.0},
 }
 
-
-#: Metrics of which less is better, beside those that the study declares so.
+#: Built-in metrics of which less is better; the study declares this of its own metrics.
 BETTER_LOW = {"tokens", "truncated", "graders_differ"}
 
 
 class Section(BaseModel):
-    """A part of the file; keys that only other stages need are passed over."""
+    """A part of the file; keys that only other stages need are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -46,7 +45,7 @@ class StudyArm(Section):
 
     @property
     def has_fixed_weights(self) -> bool:
-        """Whether its components are combined as TRL does, by the weights as they are."""
+        """Whether TRL combines the components, by the weights as they are."""
         return self.combine in (None, *OF_TRL)
 
 
@@ -74,7 +73,7 @@ class OwnMetric(Section):
 
 
 class Preview(Section):
-    """That the file has the finished part of a study: runs of how many that are planned, and what is missing."""
+    """Marks a file of the finished part of a study: its `runs` of the `planned` ones, and what is `missing`."""
 
     runs: int
     planned: int
@@ -91,7 +90,7 @@ class StudyFile(Section):
     runs: list[StudyRun]
     datasets: list[str]
     answers: dict[str, str]
-    #: Files of scores by the study's own metrics, as `answers`; none without such metrics.
+    #: Files of scores by the study's own metrics, keyed as `answers`; empty without such metrics.
     scores: dict[str, str] = {}
     #: GPUs of a job that scores answers.
     scoring_gpus: int = 0
@@ -101,15 +100,15 @@ class StudyFile(Section):
     questions: dict[str, str]
     keep_models: int = 0
     inputs: dict[str, str]
-    #: Seeds that some arm has; those of an arm are in `runs`.
+    #: Seeds that any arm has; `runs` has those of each arm.
     seeds: list[int]
     design: str
     baseline: str
     #: The arm that is rewarded at random.
     control: str | None = None
-    #: What the study was made to find out, and since when that is declared.
+    #: The question that the study was made to answer, with the time of its declaration.
     primary: Primary
-    #: What the tables judge, and since when it is declared.
+    #: Claims that the tables judge, with the times of their declaration.
     claims: list[DeclaredClaim] = []
     #: Claims that were taken out after there were runs.
     withdrawn_claims: list[DeclaredClaim] = []
@@ -126,15 +125,15 @@ class StudyFile(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _ask_the_default(cls, written: Any) -> Any:
-        """A file of an earlier version declares no question: it is taken to ask the default one, declared never."""
+    def _with_default_question(cls, written: Any) -> Any:
+        """Give a file of an earlier version, which declares no question, the default one, as never declared."""
         if not isinstance(written, dict) or "primary" in written:
             return written
         names, baseline = [arm["name"] for arm in written.get("arms", [])], written.get("baseline", "")
         contrasts = [Contrast(arm=name, against=baseline) for name in names if name != baseline]
         dataset = next(iter(written.get("datasets", [])), "")
-        asked = Question(dataset=dataset, mode="greedy", metric="accuracy_strict", contrasts=contrasts)
-        return {**written, "primary": Primary(**asked.model_dump(), digest=asked.key)}
+        question = Question(dataset=dataset, mode="greedy", metric="accuracy_strict", contrasts=contrasts)
+        return {**written, "primary": Primary(**question.model_dump(), digest=question.key)}
 
     @property
     def arm_names(self) -> list[str]:
@@ -164,10 +163,10 @@ class StudyFile(Section):
         control = next((arm for arm in self.arms if arm.name == self.control), None)
         others = [arm for arm in self.arms if arm is not control]
 
-        def of_the_control(name: str) -> bool:
+        def only_the_controls(name: str) -> bool:
             return bool(control and control.weights[name]) and not any(arm.weights[name] for arm in others)
 
-        return [name for name in self.components if not of_the_control(name)]
+        return [name for name in self.components if not only_the_controls(name)]
 
     @property
     def seed_counts(self) -> tuple[int, int]:
@@ -190,12 +189,12 @@ class StudyFile(Section):
 
     @property
     def arms_with_methods(self) -> list[str]:
-        """Names of the arms whose components a method combines that is not TRL's."""
+        """Names of the arms whose components are combined by a method that is not TRL's."""
         return [arm.name for arm in self.arms if not arm.has_fixed_weights]
 
     @property
     def main_metric(self) -> str:
-        """The metric that figures and the summary lead with: that of the primary question if it is an own one."""
+        """Metric that figures and the summary lead with: the primary question's, if it is one of the study's own."""
         if self.primary.metric in self.metrics:
             return self.primary.metric
         return "accuracy_strict" if self.mathematics else next(iter(self.metrics))
@@ -212,19 +211,19 @@ class StudyFile(Section):
         return self.metrics[metric].higher_is_better if metric in self.metrics else metric not in BETTER_LOW
 
     def answers_file(self, dataset: str, run: str) -> str:
-        """Answers to a data set of a run, or of "base", below the study's folder."""
+        """Path, below the study's folder, of the answers of a run, or of "base", to a data set."""
         return self.answers[dataset].replace("{run}", run)
 
     def scores_file(self, dataset: str, run: str) -> str | None:
-        """Scores of the answers of `answers_file`; None where the study has no metrics of its own."""
+        """Path of the scores of those answers; None where the study has no metrics of its own."""
         return self.scores[dataset].replace("{run}", run) if self.scores else None
 
     def kept_answers_file(self, dataset: str, run: str) -> str:
-        """Answers to a data set of the models that a run kept on the way, below the study's folder."""
+        """Path of the answers to a data set by the models that a run kept during training."""
         return self.answers_file(dataset, run).removesuffix(".parquet") + ".steps.parquet"
 
     def kept_scores_file(self, dataset: str, run: str) -> str | None:
-        """Scores of the answers of `kept_answers_file`; None where the study has no metrics of its own."""
+        """Path of the scores of those answers; None where the study has no metrics of its own."""
         file = self.scores_file(dataset, run)
         return None if file is None else file.removesuffix(".parquet") + ".steps.parquet"
 
@@ -240,7 +239,7 @@ class StudyFile(Section):
         return self._runs_by_arm.get(arm, [])
 
     def trained_on(self, arm: StudyArm) -> list[str]:
-        """Components that an arm's advantages are made of: weighted, or named by its method of combination."""
+        """Components that decide an arm's advantages: weighted, or named by its method of combination."""
         runs = self.runs_of(arm.name)
         taking_part = runs[0].spec.taking_part if runs else [name for name, weight in arm.weights.items() if weight]
         return [name for name in self.components if name in taking_part]

@@ -1,4 +1,4 @@
-"""How the tables of a study are put together and written, and the commands of the rules that write them."""
+"""Put together and write the tables of a study; commands of the rules that write them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from reward_ablation.system.html_page import PAGE
 #: Types of the columns of tables.
 TEXT, COUNT, NUMBER, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
-#: Tables by name, and names with parts of tables in the order of the tables' rows.
+#: Tables by name; and pairs of a table's name and some of its rows, in the order of the rows.
 Tables = dict[str, pd.DataFrame]
 Parts = Iterable[tuple[str, pd.DataFrame]]
 
-#: Rows of a Parquet file that are compressed together, which is pyarrow's own number.
+#: Rows of a Parquet file that are compressed together: pyarrow's default.
 ROWS_OF_GROUP = 1 << 20
 
 #: Columns of an estimate with its interval.
@@ -92,15 +92,18 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 class TableFiles:
     """The two files of a table, `NAME.parquet` and `NAME.csv`, while parts of the table are added.
 
-    No more than `ROWS_OF_GROUP` rows and one part wait in memory. The files get their names when all parts are written.
+    No more than `ROWS_OF_GROUP` rows and one part wait in memory.
 
     Parameters
     ----------
     folder : Path
+        Folder of the study's tables.
     schema : Schema
         Columns of the table.
     csv_only : collection of str
         Columns that the Parquet file does not have.
+    stack : ExitStack
+        Gives the files their names when it closes, after all parts are written.
     """
 
     def __init__(self, name: str, folder: Path, schema: pa.Schema, csv_only: Collection[str], stack: ExitStack):
@@ -127,7 +130,7 @@ class TableFiles:
             self.waiting = [table.iloc[len(table) - self.rows_waiting :]]
 
     def end(self) -> None:
-        """Write what waits."""
+        """Write the rows that wait, and print the number of all rows."""
         rest = joined(self.schema, self.waiting)
         if len(rest) or not self.rows:
             self._write(rest)
@@ -148,7 +151,7 @@ def write_tables(
     Parameters
     ----------
     parts : mapping, or iterable of pairs
-        Tables by name; or names with parts of tables, which are written as they come.
+        Tables by name; or pairs of a table's name and some of its rows, which are written as they come.
     schemas : mapping of str to Schema
         Columns of each table.
     csv_only : collection of str
@@ -174,7 +177,7 @@ def write_table_page(table: pd.DataFrame, heading: str, sentence: str, path: Pat
     sentence : str
         HTML, without its full stop.
     layout
-        For `DataFrame.to_html`.
+        Further arguments of `DataFrame.to_html`.
     """
     shown = table.to_html(index=False, border=0, justify="left", **layout)
     with atomic_path(path) as temporary:
@@ -205,10 +208,10 @@ def table_command(
             parser.add_argument("--output", type=Path, required=True, help="folder of the study's tables")
             for name, settings in options:
                 parser.add_argument(name, **settings)
-            given = parser.parse_args(arguments)
-            study = read_study(given.study)
-            with storage_errors(given.output):
-                write(study, given)
+            parsed = parser.parse_args(arguments)
+            study = read_study(parsed.study)
+            with storage_errors(parsed.output):
+                write(study, parsed)
 
         return main
 

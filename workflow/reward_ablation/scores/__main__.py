@@ -51,9 +51,14 @@ def main(arguments: list[str] | None = None) -> None:
 def load_metrics(
     spec: ScoresSpec, others: dict[str, dict[str, Any]], further: Sequence[str]
 ) -> dict[str, RewardFunction | CountsCut]:
-    """Functions of the metrics by name, with all of their parameters; `others` are those that decide no score.
+    """Load the function of each metric with all of its parameters, by name.
 
-    `further` are columns of the problems beside those of every problem.
+    Parameters
+    ----------
+    others : dict
+        Parameters that decide no score, by metric.
+    further : sequence of str
+        Columns of the problems beyond those that every problem has.
     """
     loaded = partial(load_component, root=Path.cwd(), section="evaluation.metrics", further=further)
     functions: dict[str, RewardFunction | CountsCut] = {}
@@ -64,7 +69,7 @@ def load_metrics(
 
 
 def read(path: Path) -> pd.DataFrame:
-    """A Parquet file of the workflow; StudyError for anything else."""
+    """Read a Parquet file of the workflow; StudyError where this fails."""
     try:
         return pd.read_parquet(path)
     except (OSError, ValueError) as error:

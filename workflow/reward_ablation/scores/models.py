@@ -1,4 +1,4 @@
-"""Reward models among the metrics: loaded once for a job, on the device that the study's GPUs say."""
+"""Reward models that serve as metrics: loaded once per job, on the device of the study, a GPU or the CPU."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from reward_ablation.system.gpus import claim_gpus
 
 
 def load_models(spec: ScoresSpec, others: Mapping[str, Mapping[str, Any]], folders: Mapping[str, Path]) -> None:
-    """Load the metrics that are models, each once, after a look at their bytes; nothing where no metric is a model.
+    """Load each metric that is a reward model once, after its files are verified; without such a metric, do nothing.
 
     Parameters
     ----------
     others : mapping
-        Parameters by metric that decide no score.
+        Parameters that decide no score, by metric.
     folders : mapping of str to Path
-        Folders of fetched models, by what the metrics call a model.
+        Folders of the fetched models, by the name that the metrics use for the model.
 
     Raises
     ------
     StudyError
-        A model is damaged or cannot be used, or this machine shows no GPU where the study has GPUs.
+        A model is damaged or cannot be used, or the study has GPUs and this machine shows none.
     """
     if not any(metric.function == FUNCTION for metric in spec.metrics.values()):
         return
@@ -38,7 +38,7 @@ def load_models(spec: ScoresSpec, others: Mapping[str, Mapping[str, Any]], folde
 
 
 def _torch_device(device: Device) -> str:
-    """Torch's name of the device that a spec names; on a GPU of this machine that no other job has."""
+    """Torch's name for a spec's device; claims a GPU of this machine that no other job has."""
     if device == "cpu":
         return "cpu"
     claim_gpus(1, "score")
@@ -51,7 +51,7 @@ def _torch_device(device: Device) -> str:
 
 
 class CountsCut:
-    """A reward model's function that counts the inputs which the model read without their beginning."""
+    """A reward model's function that also counts the inputs whose beginning was cut off."""
 
     def __init__(self, name: str, function: RewardFunction):
         self.name, self.function = name, function
@@ -73,6 +73,6 @@ class CountsCut:
         return scores
 
     def tell(self) -> None:
-        """Print how many inputs were cut, where any was."""
+        """Print how many inputs were cut, if any."""
         if self.cut:
             print(f"{self.name}: {self.cut:,} of {self.inputs:,} inputs were cut to max_length", flush=True)

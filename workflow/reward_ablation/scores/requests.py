@@ -1,7 +1,7 @@
-"""Requests to endpoints that the scoring of a file of answers has made, in a record beside the scores.
+"""Record, beside a file of scores, of the requests to endpoints that the scoring made.
 
-The record sums up all scorings of the file: where the code of a metric has changed, answers of endpoints are kept, and
-what they cost has been paid once. No job of Snakemake asks for the record.
+The record sums up all scorings of the file. A metric whose code has changed scores the file again, but the endpoints'
+answers are kept, and were paid for once. No Snakemake job has the record as its input.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def record_of(scores: Path) -> Path:
 
 @contextmanager
 def counting(scores: Path) -> Iterator[Path]:
-    """A folder to count requests in, as long as the block lasts; then they are added to the record of the scores.
+    """Give a folder to count requests in; after the block, the counts are added to the record of the scores.
 
-    The counts of a scoring that has failed or was killed stay in a hidden folder, and the next one adds them.
+    The counts of a scoring that failed or was killed stay in a hidden folder, and the next scoring adds them.
     """
     attempts = scores.with_name(f".{scores.stem}.requests.tmp")
     yield attempts / uuid.uuid4().hex
@@ -38,7 +38,7 @@ def counting(scores: Path) -> Iterator[Path]:
 
 
 def summed(usages: Iterable[Usage]) -> Usage:
-    """Sums of counts by model."""
+    """Sum of the counts of each model."""
     sums: dict[str, Counter[str]] = {}
     for usage in usages:
         for model, numbers in usage.items():
@@ -47,7 +47,7 @@ def summed(usages: Iterable[Usage]) -> Usage:
 
 
 def _recorded(path: Path) -> Usage:
-    """Counts of earlier scorings; none where there is no record, or a damaged one."""
+    """Counts of earlier scorings; empty where the record is missing or damaged."""
     try:
         requests: Usage = json.loads(path.read_bytes())["requests"]
         return {model: {name: int(numbers[name]) for name in COUNTS} for model, numbers in requests.items()}

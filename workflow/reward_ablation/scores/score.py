@@ -11,37 +11,39 @@ import pandas as pd
 
 from reward_ablation.system.errors import StudyError
 
-#: Answers that a function gets at once.
+#: Most answers in one call of a metric.
 BATCH = 256
 
 #: Seconds between two lines of progress.
 REPORT_EVERY = 10.0
 
-#: What says which answer a row is of.
+#: Columns that identify an answer.
 LABELS = ["problem_id", "mode", "sample"]
 
 
 def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: Mapping[str, Callable]) -> pd.DataFrame:
-    """Scores of answers: `LABELS` (and step, where the answers have it) and a column a metric, NaN without a score.
+    """Scores of answers: `LABELS`, step where the answers have it, and a column per metric; NaN without a score.
 
     Parameters
     ----------
     answers : DataFrame
-        `LABELS` and completion; a row an answer.
+        One row per answer: `LABELS` and completion.
     problems : DataFrame
-        A prepared set, whose columns the functions take: id, question and so on.
+        A prepared set. The functions receive its columns: id, question and so on.
     metrics : mapping of str to callable
         Functions `(completions, **columns) -> list of float or None`, by name.
 
     Raises
     ------
     StudyError
-        An answer to a problem that the set does not have, or what a function raises.
+        The problem of an answer is not in the set, or a function raises it.
     """
     columns = problems.set_index("id", drop=False)
     missing = set(answers["problem_id"]) - set(columns.index)
     if missing:
-        raise StudyError(f"answers to {sorted(missing)[0]}, which the evaluation set does not have; run it again")
+        raise StudyError(
+            f"answers to {sorted(missing)[0]}, which the evaluation set does not have; run the evaluation again"
+        )
     labels = [name for name in ("step", *LABELS) if name in answers]
     scores = answers[labels].reset_index(drop=True)
     for name, function in metrics.items():
@@ -50,7 +52,7 @@ def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: Mappin
 
 
 def _scores_of(name: str, function: Callable, answers: pd.DataFrame, problems: pd.DataFrame) -> Iterator[float | None]:
-    """Scores of all answers by one metric, with lines of progress."""
+    """Scores of all answers by one metric; prints its progress."""
     reported = time.monotonic()
     unknown = 0
     for first in range(0, len(answers), BATCH):
@@ -66,6 +68,6 @@ def _scores_of(name: str, function: Callable, answers: pd.DataFrame, problems: p
 
 
 def columns_of(problems: pd.DataFrame) -> dict[str, list[Any]]:
-    """Columns of problems as training gives them to reward functions: `problem_id` and the data's own."""
+    """Columns of problems as training passes them to reward functions: `problem_id` and the columns of the data."""
     columns = {str(name): problems[name].tolist() for name in problems}
     return {"problem_id": columns.pop("id"), **columns}

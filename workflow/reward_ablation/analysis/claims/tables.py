@@ -41,12 +41,12 @@ SCHEMAS = {
     ),
 }
 
-#: Arms whose answers to a data set are held in memory.
+#: Most pairs of arm and data set whose answers are held in memory.
 ARMS_HELD = 64
 
 
 def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataFrame:
-    """All claims of a study, in its order; Holm's p-values are over all of them.
+    """All claims of a study, in its order; Holm's correction is over all of them.
 
     Differences, intervals and variances are those of `paired_differences`: arms are paired by question, and by
     seed where they have the same seeds.
@@ -56,7 +56,7 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
     root : Path
         The study's folder.
     by_run : DataFrame
-        The table evaluation_by_run, from which seed means are taken.
+        The table evaluation_by_run, which gives the seed means.
     """
     read, metrics = means_reader(study, root), metrics_of_study(study)
     records = read_runs(study, root)
@@ -68,12 +68,12 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
 
     rows = []
     for claim in study.claims:
-        one, other = (answers(claim.dataset, arm)[claim.mode] for arm in (claim.arm, claim.against))
+        own, other = (answers(claim.dataset, arm)[claim.mode] for arm in (claim.arm, claim.against))
         means = seed_means(by_run[by_run["dataset"] == claim.dataset], study)[claim.mode]
-        other = for_seeds(other, one.seeds) if claim.against == BASE else other
+        other = for_seeds(other, own.seeds) if claim.against == BASE else other
         runs, runs_against = study.runs_of(claim.arm), study.runs_of(claim.against)
         provenance = difference_in_provenance(runs, runs_against, values) if runs_against else None
-        rows.append(claim_row(claim, one, other, means, study.confidence).assign(provenance=provenance))
+        rows.append(claim_row(claim, own, other, means, study.confidence).assign(provenance=provenance))
     table = joined(SCHEMAS["claims"], rows)
     return judged(table, study) if rows else table
 
@@ -81,25 +81,25 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
 def claim_row(
     claim: DeclaredClaim, own: Answered, other: Answered, means: SeedMeans, confidence: float
 ) -> pd.DataFrame:
-    """One claim with its difference and the test, without Holm's correction and verdict.
+    """One claim with its difference and its test, still without Holm's p-value and the verdict.
 
     Parameters
     ----------
     own, other : Answered
-        Answers of the arm, and of the other.
+        Answers of the claim's arm, and of the arm that it is compared with.
     means : SeedMeans
-        Of all arms, in the claim's data set and mode.
+        Seed means of all arms, in the claim's data set and mode.
     """
-    of, flags = distribution_of_difference(own, other, claim.arm, claim.against, claim.dataset, means)
-    place = own.metrics.index(claim.metric)
+    difference, flags = distribution_of_difference(own, other, claim.arm, claim.against, claim.dataset, means)
+    row = own.metrics.index(claim.metric)
     written = {"claim": claim.name, **claim.model_dump(exclude={"name"})}
-    measured = rows_of_parts([estimate_columns(of, own.metrics, confidence)]).iloc[[place]]
-    tested = {"p": p_of_ends(claim, of, place), "p_holm": np.nan, "verdict": None, "flagged_arms": flags[place]}
+    measured = rows_of_parts([estimate_columns(difference, own.metrics, confidence)]).iloc[[row]]
+    tested = {"p": p_of_ends(claim, difference, row), "p_holm": np.nan, "verdict": None, "flagged_arms": flags[row]}
     return measured.assign(**written, **tested)
 
 
 def for_seeds(base: Answered, seeds: list[int | None]) -> Answered:
-    """The base model's answers for each of an arm's seeds: it has no seed, and is the same in all of them."""
+    """The base model's answers, repeated for each of an arm's seeds, since the base model has no seed."""
     return base._replace(
         seeds=seeds,
         values=np.repeat(base.values, len(seeds), axis=1),

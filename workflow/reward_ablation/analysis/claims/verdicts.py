@@ -13,9 +13,9 @@ Verdict = Literal["supported", "contradicted", "undecided"]
 
 
 def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: float) -> Verdict:
-    """What an interval of a difference and its test say of a claim.
+    """The verdict on a claim, from the interval of its difference and the test.
 
-    A claim is decided where the interval lies wholly inside or wholly outside of what is claimed, and where this holds
+    A claim is decided where the interval lies wholly inside or wholly outside of what is claimed. This must also hold
     after Holm's correction for the number of claims: `p_holm` must be below one minus the confidence.
 
     Parameters
@@ -34,7 +34,7 @@ def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: fl
 
 
 def claimed(claim: Claim) -> tuple[float, float]:
-    """Ends of the open interval that the difference is claimed to lie in; infinite where there is none."""
+    """Ends of the open interval that the difference is claimed to lie in; infinite where no end is claimed."""
     match claim.direction:
         case "higher":
             return claim.margin, math.inf
@@ -44,18 +44,19 @@ def claimed(claim: Claim) -> tuple[float, float]:
             return -claim.margin, claim.margin
 
 
-def p_of_ends(claim: Claim, of: Distribution, place: int) -> float:
+def p_of_ends(claim: Claim, difference: Distribution, metric: int) -> float:
     """One minus the confidence at which the interval of a difference would just reach an end of what is claimed.
 
-    It is the two-sided p-value of the difference being at that end. Of two ends the larger p-value counts, which is
-    that of the nearer end. For a difference inside of them this is twice the p-value of two one-sided tests
-    (Schuirmann 1987), since the interval of the whole confidence must lie inside, and not one of twice the level.
+    This is the two-sided p-value of the hypothesis that the difference is at that end. Of two ends the larger p-value
+    counts, which belongs to the nearer end. For a difference between the ends this is twice the p-value of two
+    one-sided tests (Schuirmann 1987): here the interval at the full confidence must lie inside, there the shorter
+    interval at twice the level.
 
     Parameters
     ----------
-    of : Distribution
-        How the difference is distributed, of all metrics.
-    place : int
-        The claim's metric among them.
+    difference : Distribution
+        Distribution of the difference, for all metrics.
+    metric : int
+        Number of the claim's metric among them.
     """
-    return max(float(p_values(of, end)[place]) for end in claimed(claim) if math.isfinite(end))
+    return max(float(p_values(difference, end)[metric]) for end in claimed(claim) if math.isfinite(end))

@@ -13,11 +13,11 @@ from reward_ablation.analysis.words import counted, number, p_value
 
 
 def verdicts(table: pd.DataFrame, study: StudyFile) -> str:
-    """How many claims are supported, contradicted and undecided, and by what."""
+    """How many claims are supported, contradicted and undecided, and by which test."""
     kinds = ("supported", "contradicted", "undecided")
-    found = ", ".join(f"{(table['verdict'] == kind).sum()} {kind}" for kind in kinds)
+    counts = ", ".join(f"{(table['verdict'] == kind).sum()} {kind}" for kind in kinds)
     return (
-        f"{counted(len(table), 'claim')}: {found}; Holm p over all claims must be below {level_of(study.confidence):g}"
+        f"{counted(len(table), 'claim')}: {counts}; Holm p over all claims must be below {level_of(study.confidence):g}"
     )
 
 
@@ -30,7 +30,7 @@ def claimed_difference(row: Any) -> str:
 
 
 def measured_difference(row: Any, study: StudyFile) -> str:
-    """The estimate with its interval, Holm's p-value, and what they are over."""
+    """The estimate with its interval, Holm's p-value, and the numbers of seeds and questions."""
     limits = metrics_of_study(study).limits(row.metric)
     estimate, low, high = (number(value, limits) for value in (row.estimate, row.low, row.high))
     seeds = counted(row.seeds, "seed")
@@ -42,10 +42,10 @@ def measured_difference(row: Any, study: StudyFile) -> str:
 
 
 def since(runs_then: int) -> str:
-    """Whether a claim was declared before the first run."""
+    """Whether a claim was declared before the first run; if not, what this means."""
     if not runs_then:
         return "Declared before the first run."
-    runs = "1 run" if runs_then == 1 else f"{runs_then:,} runs"
+    runs = counted(runs_then, "run")
     return f"Declared when {runs} had been trained: what these runs may have suggested, they cannot confirm."
 
 
@@ -55,7 +55,7 @@ def known(value: Any) -> str:
 
 
 def cautions(row: Any, study: StudyFile) -> str:
-    """What else to know of a verdict: what the correction changed, provenance, and arms whose seeds differ much."""
+    """Cautions about a verdict: the effect of the correction, differing provenance, arms whose seeds differ much."""
     provenance, flagged = known(row.provenance), known(row.flagged_arms)
     words = []
     if row.p < level_of(study.confidence) <= row.p_holm:
@@ -68,7 +68,7 @@ def cautions(row: Any, study: StudyFile) -> str:
 
 
 def withdrawn(study: StudyFile) -> list[str]:
-    """A sentence for each claim that was taken out after there were runs."""
+    """A sentence for each claim that was taken out of the config after runs had been trained."""
     return [
         f"Taken out after there were runs: {claim.name}, declared {claim.declared}: {claim.says}"
         for claim in study.withdrawn_claims

@@ -1,4 +1,4 @@
-"""How large the advantages of each arm are: arms that differ in it differ in the size of their steps."""
+"""Size of each arm's advantages: arms whose advantages differ in size take steps of different size."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def mean_squares(rollouts: pd.DataFrame) -> pd.Series:
 def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str, confidence: float) -> pd.DataFrame:
     """Root mean square of each arm's advantages, mean over seeds, and its ratio to that of the baseline.
 
-    Intervals are by Student's t over seeds, with one seed over its steps. The ratio is the geometric mean over seeds
-    that both arms have: its interval is that of the logarithm. Completions without an advantage count with 0.
+    Intervals are by Student's t over seeds, or over the steps of a single seed. The ratio is the geometric mean over
+    the seeds that both arms have; its interval is computed for the logarithm. Completions without an advantage count
+    as 0.
 
     Parameters
     ----------
@@ -29,14 +30,14 @@ def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str
     rows = []
     for arm, by_seed in squares.items():
         seeds = sorted(by_seed)
-        values, steps = _sizes(by_seed, seeds)
-        found = over_seeds(values[None], (values[:, None] * (1 + steps))[None], confidence).clipped(0, np.inf)
-        both = [seed for seed in seeds if seed in squares.get(baseline, {})]
+        values, influence = _sizes(by_seed, seeds)
+        size = over_seeds(values[None], (values[:, None] * (1 + influence))[None], confidence).clipped(0, np.inf)
+        common_seeds = [seed for seed in seeds if seed in squares.get(baseline, {})]
         rows.append(
             {
                 "arm": arm,
-                **{name: column[0] for name, column in found._asdict().items()},
-                **_ratio(by_seed, squares.get(baseline, {}), both, confidence),
+                **{name: column[0] for name, column in size._asdict().items()},
+                **_ratio(by_seed, squares.get(baseline, {}), common_seeds, confidence),
                 "seeds": len(seeds),
                 "steps": max(len(of_seed) for of_seed in by_seed.values()),
             }
@@ -59,11 +60,11 @@ def _ratio(
     names = ("ratio", "ratio_low", "ratio_high")
     if not seeds:
         return dict.fromkeys(names, np.nan)
-    (values, steps), (others, other_steps) = _sizes(own, seeds), _sizes(other, seeds)
+    (values, own_influence), (others, other_influence) = _sizes(own, seeds), _sizes(other, seeds)
     if not (values > 0).all() or not (others > 0).all():
         return dict.fromkeys(names, np.nan)
     logarithms = np.log(values / others)
-    same = steps.shape == other_steps.shape
-    influence = logarithms[:, None] + (steps - other_steps if same else np.full((len(seeds), 1), np.nan))
-    found = over_seeds(logarithms[None], influence[None], confidence)
-    return {name: float(np.exp(column[0])) for name, column in zip(names, found[:3], strict=True)}
+    same = own_influence.shape == other_influence.shape
+    influence = logarithms[:, None] + (own_influence - other_influence if same else np.full((len(seeds), 1), np.nan))
+    ratio = over_seeds(logarithms[None], influence[None], confidence)
+    return {name: float(np.exp(column[0])) for name, column in zip(names, ratio[:3], strict=True)}

@@ -1,4 +1,4 @@
-"""How far the weights of a method that goes by earlier gradients are from those by the present ones."""
+"""How far weights that a method takes from earlier gradients are from those by the present gradients."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from reward_ablation.system.errors import StudyError
 
 
 def lag_cosine(folder: Path, spec: ArmSpec, log: pd.DataFrame) -> pd.Series:
-    """Cosine of a run's weights to those that the Gram matrix of the same step would have given.
+    """Cosine between a run's weights and those that the Gram matrix of the same step would have given.
 
-    A value in [-1, 1] for each row of the log, the same for all components of a step. A lag costs nothing where the
-    cosine is 1. NaN where no weights are logged, the step was not measured, or the method's Gram matrix does not lag.
-    NaN too for runs with several generations a step, which cannot be replayed. The matrix of the step itself has that
-    step's noise: a low cosine may be noise rather than change.
+    One value in [-1, 1] for each row of the log, the same for all components of a step. The lag makes no difference
+    where the cosine is 1. NaN where no weights are logged, the step was not measured, or the method's Gram matrix does
+    not lag. NaN too for runs with several generations a step, which cannot be replayed. The step's own matrix has the
+    noise of that step: a low cosine may be noise rather than change.
 
     Parameters
     ----------
     folder : Path
-        Of the finished run.
+        Folder of the finished run.
     log : DataFrame
-        Its `weights.parquet`.
+        The run's `weights.parquet`.
     """
     unknown = pd.Series(np.nan, log.index)
-    asked = method_of_arm(spec)
-    if asked.gram is None or asked.gram == SAME:
+    method = method_of_arm(spec)
+    if method.gram is None or method.gram == SAME:
         return unknown
     try:
         history = read_history(folder)
     except StudyError:
         return unknown
-    present = replay(history, replace(asked, gram=SAME)).weights
-    places = [history.components.index(name) for name in asked.weights]
+    present = replay(history, replace(method, gram=SAME)).weights
+    columns = [history.components.index(name) for name in method.weights]
     weights = log["weight"].to_numpy(dtype=float)
     cosines = {
-        step: _cosine(weights[(log["step"] == step).to_numpy()], present[step][places])
+        step: _cosine(weights[(log["step"] == step).to_numpy()], present[step][columns])
         for step in sorted(present.keys() & history.gradients.keys())
     }
     return log["step"].map(cosines).astype(float)

@@ -9,10 +9,10 @@ import pandas as pd
 
 from reward_ablation.analysis.gradients.seed_intervals import over_seeds
 
-#: Most steps of a run that the table keeps apart; beyond, neighbours are averaged.
+#: Most points along the steps of a run; in longer runs neighbouring steps are averaged.
 MOST_STEPS = 500
 
-#: What the table has means of: columns of `weights.parquet` (`combination.of_run.SCHEMA`), and `lag.lag_cosine`.
+#: Quantities in the table: columns of `weights.parquet` (`combination.of_run.SCHEMA`), and `lag.lag_cosine`.
 QUANTITIES = ("weight", "conflicts", "dead", "advantage_rms", "lag_cosine")
 
 #: Ranges of these quantities, which their intervals stay in.
@@ -25,19 +25,19 @@ RANGE = "range of seeds"
 def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: float) -> pd.DataFrame:
     """Means over seeds of `QUANTITIES`: rows of single steps, then of the whole run (step null), by component.
 
-    In rows of one step low and high are the lowest and the highest seed, null with one seed. In those of the whole run
-    they are an interval of the mean over steps, by Student's t over seeds, with one seed over its steps. Neighbouring
-    steps are averaged beyond `MOST_STEPS`. `weights` are the runs' logs by seed, with the column `lag_cosine`.
+    In rows of one step low and high are the lowest and the highest seed, null with one seed. In rows of the whole run
+    they are an interval of the mean over steps, by Student's t over seeds, or over the steps of a single seed.
+    Neighbouring steps are averaged beyond `MOST_STEPS`. `weights` has the runs' logs by seed, with their `lag_cosine`.
     """
     seeds = sorted(weights)
     components = list(dict.fromkeys(name for seed in seeds for name in weights[seed]["component"]))
     steps = np.unique(np.concatenate([weights[seed]["step"].to_numpy() for seed in seeds]))
     values = np.full((len(QUANTITIES), len(components), len(seeds), len(steps)), np.nan)
-    for place, seed in enumerate(seeds):
+    for number, seed in enumerate(seeds):
         log = weights[seed]
         rows = log["component"].map(components.index).to_numpy(), np.searchsorted(steps, log["step"])
         for quantity, name in enumerate(QUANTITIES):
-            values[quantity, rows[0], place, rows[1]] = log[name].to_numpy(dtype=float)
+            values[quantity, rows[0], number, rows[1]] = log[name].to_numpy(dtype=float)
     of_steps = _by_step(values, steps, components)
     return pd.concat([of_steps, _whole_run(values, components, confidence)]).assign(arm=arm, seeds=len(seeds))
 
@@ -65,13 +65,13 @@ def _by_step(values: np.ndarray, steps: np.ndarray, components: list[str]) -> pd
 def _whole_run(values: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
     columns: dict[str, object] = {"component": components}
     for name, of_quantity in zip(QUANTITIES, values, strict=True):
-        found = over_seeds(_mean(of_quantity), of_quantity, confidence).clipped(*RANGES.get(name, (-np.inf, np.inf)))
-        columns |= {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high}
-    return pd.DataFrame(columns).assign(step=pd.array([None] * len(components), dtype="Int64"), interval=found.interval)
+        means = over_seeds(_mean(of_quantity), of_quantity, confidence).clipped(*RANGES.get(name, (-np.inf, np.inf)))
+        columns |= {name: means.estimate, f"{name}_low": means.low, f"{name}_high": means.high}
+    return pd.DataFrame(columns).assign(step=pd.array([None] * len(components), dtype="Int64"), interval=means.interval)
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
-    """Mean over the last axis of what is known; NaN where nothing is."""
+    """Mean of the known values over the last axis; NaN where no value is known."""
     known = ~np.isnan(values)
     counts = known.sum(axis=-1)
     return np.where(known, values, 0).sum(axis=-1) / np.where(counts, counts, np.nan)

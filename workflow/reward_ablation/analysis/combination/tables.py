@@ -19,7 +19,7 @@ from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import check_files
 from reward_ablation.system.errors import StudyError
 
-#: Most measured steps of a run that are asked about.
+#: Most measured steps of a run at which combinations are compared.
 MOST_STEPS = 40
 
 SCHEMAS = {
@@ -39,7 +39,7 @@ SCHEMAS = {
         (COUNT, "seeds steps"),
         (TEXT, "interval"),
     ),
-    # arm: whose runs were asked; method: the arm whose combination was asked about.
+    # arm: whose completions are combined; method: the arm whose combination is applied to these completions.
     "methods_offline": columns(
         (TEXT, "arm method quantity component"),
         (NUMBER, "estimate low high"),
@@ -56,8 +56,7 @@ SCHEMAS = {
     ),
 }
 
-
-#: Most arms whose combinations are asked at the baseline's completions.
+#: Most arms whose combinations are compared at the baseline's completions.
 MOST_ARMS = 100
 
 
@@ -90,30 +89,28 @@ def combination_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
 def offline(study: StudyFile, root: Path) -> Answers | None:
     """What the arms' combinations would have done at the baseline's completions; None where that is not known.
 
-    An arm that a component takes part in which does not score the baseline's runs is left out; the log names such arms.
+    An arm is left out if one of its components does not score the baseline's runs; the log names such arms.
     """
-    asked = {}
+    methods = {}
     runs = study.runs_of(study.baseline)
     scored = set(runs[0].spec.components) if runs else set()
     for arm in study.arm_names:
         of_arm = study.runs_of(arm)
         method = method_of_arm(of_arm[0].spec) if of_arm else None
         if method is None or not method.weights or not scored.issuperset(method.weights):
-            print(
-                f"methods_offline: {arm} left out: it takes components that do not score the runs of {study.baseline}"
-            )
+            print(f"methods_offline: {arm} left out: it has components that do not score the runs of {study.baseline}")
         else:
-            asked[arm] = method
-    if len(asked) > MOST_ARMS:
-        first = sorted(asked, key=lambda arm: arm not in study.arms_with_methods)[:MOST_ARMS]
-        asked = {arm: method for arm, method in asked.items() if arm in first}
-        print(f"methods_offline: the combinations of {MOST_ARMS} arms are asked, first those with methods")
+            methods[arm] = method
+    if len(methods) > MOST_ARMS:
+        first = sorted(methods, key=lambda arm: arm not in study.arms_with_methods)[:MOST_ARMS]
+        methods = {arm: method for arm, method in methods.items() if arm in first}
+        print(f"methods_offline: only {MOST_ARMS} arms are compared; arms with a method come first")
     try:
         answers = methods_offline(
-            [root / run.folder for run in runs], asked, confidence=study.confidence, most=MOST_STEPS
+            [root / run.folder for run in runs], methods, confidence=study.confidence, most=MOST_STEPS
         )
     except StudyError as error:
-        print(f"methods_offline: nothing to ask: {error}")
+        print(f"methods_offline: empty, since no combination can be compared: {error}")
         return None
     for reason, steps in answers.left_out.items():
         print(f"methods_offline: {steps} measured steps left out: {reason}")

@@ -1,4 +1,4 @@
-"""Table across_datasets: one number an arm over all data sets and seeds."""
+"""Table across_datasets: summaries of each arm over all data sets and seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = ["metric", "estimate", "low", "high"]
 def across_rows(
     study: StudyFile, arm: str, answers: dict[str, dict[str, Answered]], baseline: dict[str, dict[str, Answered]]
 ) -> list[pd.DataFrame]:
-    """Rows of an arm, for each mode that all data sets have; answers of arm and baseline are by data set and mode."""
+    """Rows of an arm for each mode that all data sets have; `answers` and `baseline` are by data set and mode."""
     tables = []
     for mode in next(iter(answers.values())):
         if all(mode in of_modes for of_modes in answers.values()):
@@ -37,7 +37,7 @@ def rows_of_mode(
     metrics = [metric for metric in parts[0].metrics if all(metric in part.metrics for part in parts)]
     limits = [parts[0].limits[parts[0].metrics.index(metric)] for metric in metrics]
     seeds, datasets = len(parts[0].seeds), len(parts)
-    fewest = min(seeds, len(baseline_parts[0].seeds))
+    fewest_seeds = min(seeds, len(baseline_parts[0].seeds))
     scores, resampled = stacked(parts, metrics)
     resampled = redrawn(resampled, generator("across", arm))
     values = [part.values[[part.metrics.index(metric) for metric in metrics]] for part in parts]
@@ -48,9 +48,9 @@ def rows_of_mode(
         improved = probability_of_improvement(scores, others)
         resampled_others = redrawn(resampled_others, generator("across", baseline))
         low, high = percentile_interval(probability_of_improvement(resampled, resampled_others), confidence)
-        # Where every seed is better, so is each resampled one: the doubt that few seeds leave is Clopper and Pearson's.
-        other = proportion_confint(0, fewest, 1 - confidence, method="beta")[1]
-        low, high = np.where(improved == 1, 1 - other, low), np.where(improved == 0, other, high)
+        # Where every seed is better, so is every resampled one; Clopper and Pearson's bound has the doubt of few seeds.
+        doubt = proportion_confint(0, fewest_seeds, 1 - confidence, method="beta")[1]
+        low, high = np.where(improved == 1, 1 - doubt, low), np.where(improved == 0, doubt, high)
         ends = np.minimum(low, improved), np.maximum(high, improved)
         columns = dict(zip(COLUMNS, (np.array(metrics, dtype=object), improved, *ends), strict=True))
         parts_of_rows.append(columns | {"statistic": "probability_of_improvement", "baseline": baseline})

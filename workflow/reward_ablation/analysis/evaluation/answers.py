@@ -31,18 +31,20 @@ DEFAULT = Metrics()
 
 
 class Answered(NamedTuple):
-    """What one arm's models, one a seed, answered to a data set in one mode.
+    """Results of one arm's models, one for each seed, on one data set in one mode.
 
     Attributes
     ----------
+    metrics : list of str
+        Names of the metrics.
     seeds : list
-        None for the base model.
+        Seeds of the models; None for the base model.
     values : (metrics, seeds, questions) array
         Means of questions over their samples.
     by_seed : (resamples, metrics, seeds) array
         Means over resampled questions, the same resamples for every arm.
     limits : list of Limits
-        Of each metric.
+        Limits of each metric.
     """
 
     metrics: list[str]
@@ -53,9 +55,9 @@ class Answered(NamedTuple):
 
 
 def measured(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
-    """Verdicts and scores as numbers, a column a metric, with where the two graders of the strict answer differ.
+    """Verdicts and scores as numbers, one column per metric, and whether the two graders of the strict answer differ.
 
-    All answers count, also those where nothing was found to compare and both graders say no. So the rates say by how
+    All answers count, also those without an extracted answer, to which both graders say no. So the rates say by how
     much an accuracy would change with the other grader, and their parts add up: accuracy_strict - accuracy_math_paper =
     correct_only_strict - correct_only_math_paper.
     """
@@ -74,7 +76,7 @@ def measured(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
 def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
     """Average the samples of each question.
 
-    Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Those of several samples, pass@k
+    Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Metrics of several samples, pass@k
     and maj@n, are null in the mode "greedy".
     """
     if metrics.mathematics and not metrics.own and is_coded(answers, {*MATHEMATICS.values(), "tokens"} & {*answers}):
@@ -92,7 +94,7 @@ def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.Data
 
 
 def _coded_means(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
-    """`question_means` of verdicts that are yes or no, and whose labels are categories."""
+    """`question_means` for yes-or-no verdicts whose labels are categories, which is faster."""
     cell, index = cells_of(answers)
     read = {name: column for name, column in metrics.sources.items() if column in answers}
     values = {name: answers[column].to_numpy() for name, column in read.items()}
@@ -100,21 +102,22 @@ def _coded_means(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
     values["graders_differ"] = strict != math_paper
     values["correct_only_strict"], values["correct_only_math_paper"] = strict & ~math_paper, ~strict & math_paper
     means = means_of_cells({name: values[name] for name in metrics.sources}, cell, len(index))
-    place = index.get_level_values("mode") == SAMPLED
-    if place.any():
-        rows = np.flatnonzero(place[cell])
+    is_sampled = index.get_level_values("mode") == SAMPLED
+    if is_sampled.any():
+        rows = np.flatnonzero(is_sampled[cell])
         sampled = answers[[name for name in ("correct_strict", "answer") if name in answers]].take(rows)
-        for name, of_questions in _of_samples(sampled, (np.cumsum(place) - 1)[cell[rows]], metrics).items():
+        for name, of_questions in _of_samples(sampled, (np.cumsum(is_sampled) - 1)[cell[rows]], metrics).items():
             means[name] = np.full(len(index), np.nan)
-            means[name][place] = of_questions
+            means[name][is_sampled] = of_questions
     return table_of(means, read.keys() - {"tokens"}, index)
 
 
 def _of_samples(answers: pd.DataFrame, question: np.ndarray, metrics: Metrics) -> dict[str, np.ndarray]:
-    """pass@k and maj@n of each question; of mathematics by the strict grader, whose answers the files have.
+    """pass@k and maj@n of each question; in mathematics by the strict grader, whose extracted answers the files have.
 
-    An answer passes by an own metric where its score is the highest that there is. `question` has the number of each
-    answer's question. Where questions differ in samples, which `read_question_means` refuses, n is the least there is.
+    By an own metric, an answer passes where its score is the highest possible. `question` has the number of each
+    answer's question. Questions with different numbers of samples are refused by `read_question_means`; here n is the
+    smallest.
     """
     if metrics.passed is None:
         return {}
@@ -130,15 +133,17 @@ def _of_samples(answers: pd.DataFrame, question: np.ndarray, metrics: Metrics) -
 
 
 def pass_at(right: np.ndarray, samples: int, size: int) -> np.ndarray:
-    """Chance that one of k samples is right, estimated from n of which c are: 1 - C(n - c, k) / C(n, k).
+    """Chance that at least one of k samples is right, from n samples with c right: 1 - C(n - c, k) / C(n, k).
 
     Unbiased (Chen et al., "Evaluating Large Language Models Trained on Code", 2021, arXiv 2107.03374, equation 1).
     `right` has c for each question, `samples` is n, and `size` is k.
     """
     wrong = samples - np.arange(samples + 1)
     # Logarithms: the coefficients themselves overflow from about a thousand samples on.
-    none = np.where(wrong >= size, np.exp(_log_comb(np.maximum(wrong, size), size) - _log_comb(samples, size)), 0.0)
-    return np.asarray(np.clip(1 - none, 0.0, 1.0)[right])
+    none_right = np.where(
+        wrong >= size, np.exp(_log_comb(np.maximum(wrong, size), size) - _log_comb(samples, size)), 0.0
+    )
+    return np.asarray(np.clip(1 - none_right, 0.0, 1.0)[right])
 
 
 def _log_comb(total: np.ndarray | int, chosen: int) -> np.ndarray:
@@ -148,7 +153,7 @@ def _log_comb(total: np.ndarray | int, chosen: int) -> np.ndarray:
 def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -> np.ndarray:
     """Whether the answer that most samples of a question gave is right (self-consistency; Wang et al. 2022).
 
-    All right answers count as one answer, however they are written, and wrong answers as the same where they are
+    All right answers count as the same answer, however they are written; wrong answers count as the same where they are
     written the same. A sample without an answer has no vote. Where answers tie, each has an equal share of the
     question.
 
@@ -159,6 +164,7 @@ def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -
     answer : Series of str
         Extracted answers; null where there was none.
     right : array of bool
+        Whether each sample is right.
 
     Returns
     -------
@@ -173,14 +179,14 @@ def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -
     of_question, of_kind = key // kinds, key % kinds
     most = np.zeros(questions, dtype=np.int64)
     np.maximum.at(most, of_question, count)
-    first = count == most[of_question]
-    tied = np.bincount(of_question[first], minlength=questions)
-    won = np.bincount(of_question[first & (of_kind == 0)], minlength=questions)
+    leading = count == most[of_question]
+    tied = np.bincount(of_question[leading], minlength=questions)
+    won = np.bincount(of_question[leading & (of_kind == 0)], minlength=questions)
     return won / np.maximum(tied, 1)
 
 
 def metrics_of(means: pd.DataFrame, mode: str) -> pd.DataFrame:
-    """Question means of one mode: a row a question, a column a metric that this mode has."""
+    """Question means of one mode: one row per question, and one column per metric that this mode has."""
     metrics = metrics_in(means, mode)
     return means[metrics].loc[[mode]].droplevel("mode")
 
@@ -202,7 +208,7 @@ def answered(
 def paired_by_seed(arm: Answered, baseline: Answered) -> bool:
     """Whether two arms are subtracted seed by seed: they have the same seeds, or one arm has a single, common seed.
 
-    A single seed says nothing of how much seeds differ. The same seed of the other arm is then all there is to compare.
+    A single seed says nothing about how much seeds differ, so only the same seed of the other arm is compared with it.
     """
     own, other = set(arm.seeds), set(baseline.seeds)
     return own == other or (min(len(own), len(other)) == 1 and bool(own & other))
@@ -211,11 +217,11 @@ def paired_by_seed(arm: Answered, baseline: Answered) -> bool:
 def difference(arm: Answered, baseline: Answered) -> Answered:
     """Arm minus baseline for the seeds that both have.
 
-    Under one seed both train on the same data in the same order, and both answer the same questions. What these have in
-    common cancels, and the interval is that of the difference alone.
+    With the same seed both arms train on the same data in the same order, and both answer the same questions. Effects
+    that the arms share cancel, and the interval is that of the difference alone.
     """
     seeds = [seed for seed in arm.seeds if seed in baseline.seeds]
-    own, other = ([of.seeds.index(seed) for seed in seeds] for of in (arm, baseline))
+    own, other = ([answers.seeds.index(seed) for seed in seeds] for answers in (arm, baseline))
     values = arm.values[:, own] - baseline.values[:, other]
     return Answered(arm.metrics, seeds, values, arm.by_seed[:, :, own] - baseline.by_seed[:, :, other], arm.limits)
 
@@ -223,50 +229,50 @@ def difference(arm: Answered, baseline: Answered) -> Answered:
 def distribution_of(
     answers: Answered, dataset: str, reach: tuple[float, float] = (0.0, 1.0), seed_variance: SeedVariance | None = None
 ) -> Distribution:
-    """Distribution of each metric's mean; `reach` has the ends of a share, or of a contrast of shares."""
+    """Distribution of each metric's mean; `reach` has the ends of the range of a share, or of a contrast of shares."""
     return distribution(answers.values, answers.by_seed, dataset, limits_of(answers.limits, reach), seed_variance)
 
 
 def limits_of(limits: list[Limits], reach: tuple[float, float] = (0.0, 1.0)) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest value of each metric, or of its contrast whose value for a share lies in `reach`."""
-    ends = [_within(of, reach) for of in limits]
+    ends = [_within(metric_limits, reach) for metric_limits in limits]
     return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
 
-def _within(of: Limits, reach: tuple[float, float]) -> tuple[float, float]:
-    """Ends of a contrast: the coefficients' sum times the lowest value, and `reach` times the width above it."""
-    if of.finite:
-        low, high = (of.low * sum(reach) + (of.high - of.low) * end for end in reach)
+def _within(limits: Limits, reach: tuple[float, float]) -> tuple[float, float]:
+    """Ends of the range of a contrast: the coefficients' sum times the lowest value, plus `reach` times the width."""
+    if limits.finite:
+        low, high = (limits.low * sum(reach) + (limits.high - limits.low) * end for end in reach)
         return low, high
     low, high = (end * np.inf if end else 0.0 for end in reach)
-    return (low, high) if of.low == 0 else (-np.inf, np.inf)
+    return (low, high) if limits.low == 0 else (-np.inf, np.inf)
 
 
 #: Columns of a table by name: arrays, and values that all rows have.
 Columns = dict[str, Any]
 
 
-def estimate_columns(of: Distribution, metrics: list[str], confidence: float) -> Columns:
+def estimate_columns(mean: Distribution, metrics: list[str], confidence: float) -> Columns:
     """Mean and interval of each metric."""
-    low, high = intervals(of, confidence)
+    low, high = intervals(mean, confidence)
     names = np.array(metrics, dtype=object)
     return {
-        **{"metric": names, "estimate": of.estimate, "low": low, "high": high},
-        **{"seeds": of.seeds, "questions": of.questions},
+        **{"metric": names, "estimate": mean.estimate, "low": low, "high": high},
+        **{"seeds": mean.seeds, "questions": mean.questions},
     }
 
 
-def tested_columns(of: Distribution, answers: Answered, confidence: float, margin: float | None) -> Columns:
-    """Mean, interval and p-value of each metric; for shares also that of a difference beyond the margin, if any."""
-    columns = estimate_columns(of, answers.metrics, confidence) | {"p": p_values(of), "p_equivalent": np.nan}
+def tested_columns(mean: Distribution, answers: Answered, confidence: float, margin: float | None) -> Columns:
+    """Mean, interval and p-value of each metric; with a margin, shares also get the p-value of equivalence."""
+    columns = estimate_columns(mean, answers.metrics, confidence) | {"p": p_values(mean), "p_equivalent": np.nan}
     if margin is None:
         return columns
     shares = np.array([limits == SHARE for limits in answers.limits])
-    return columns | {"p_equivalent": np.where(shares, p_equivalent(of, margin, confidence), np.nan)}
+    return columns | {"p_equivalent": np.where(shares, p_equivalent(mean, margin, confidence), np.nan)}
 
 
 def rows_of_parts(parts: Sequence[Columns], **labels: Any) -> pd.DataFrame:
-    """One table of parts with the same columns, of which `metric` tells how many rows a part has."""
+    """One table from parts with the same columns; the length of its `metric` is a part's number of rows."""
     sizes = [len(part["metric"]) for part in parts]
     columns = {
         name: np.concatenate([np.broadcast_to(part[name], size) for part, size in zip(parts, sizes, strict=True)])
@@ -278,15 +284,15 @@ def rows_of_parts(parts: Sequence[Columns], **labels: Any) -> pd.DataFrame:
 def evaluation_rows(
     of_modes: dict[str, Answered], arm: str, dataset: str, confidence: float, means: Mapping[str, SeedMeans]
 ) -> pd.DataFrame:
-    """Estimates of one arm for each mode and metric, with whether its seeds differ more than those of other arms.
+    """Estimates of one arm for each mode and metric, and whether its seeds differ more than those of other arms.
 
-    `means` has the seed means of all arms by mode, from which the arm borrows; nothing for the base model.
+    `means` has the seed means of all arms by mode, from which the arm borrows; it is empty for the base model.
     """
     parts = []
     for mode, answers in of_modes.items():
         variance, flags = seed_part(means.get(mode), {arm: 1.0}, answers)
-        of = distribution_of(answers, dataset, seed_variance=variance)
-        parts.append(estimate_columns(of, answers.metrics, confidence) | {"mode": mode, "flagged_arms": flags})
+        mean = distribution_of(answers, dataset, seed_variance=variance)
+        parts.append(estimate_columns(mean, answers.metrics, confidence) | {"mode": mode, "flagged_arms": flags})
     return rows_of_parts(parts, arm=arm, dataset=dataset)
 
 
@@ -300,14 +306,14 @@ def difference_rows(
 ) -> pd.DataFrame:
     """One arm minus another for each mode and metric, with tests against 0.
 
-    Arms are paired by question, and by seed where they have the same seeds. `answers` has those of both arms, by arm
-    and mode; `means` the seed means of all arms by mode.
+    Arms are paired by question, and by seed where they have the same seeds. `answers` has the answers of both arms, by
+    arm and mode; `means` has the seed means of all arms, by mode.
     """
     parts = []
     for mode, of_arm in answers[arm].items():
         other = answers[against][mode]
-        of, flags = distribution_of_difference(of_arm, other, arm, against, dataset, means.get(mode))
-        columns = tested_columns(of, of_arm, study.confidence, study.equivalence_margin)
+        mean, flags = distribution_of_difference(of_arm, other, arm, against, dataset, means.get(mode))
+        columns = tested_columns(mean, of_arm, study.confidence, study.equivalence_margin)
         parts.append(columns | {"mode": mode, "flagged_arms": flags})
     return rows_of_parts(parts, arm=arm, baseline=against, dataset=dataset)
 
@@ -315,10 +321,10 @@ def difference_rows(
 def distribution_of_difference(
     own: Answered, other: Answered, arm: str, against: str, dataset: str, means: SeedMeans | None
 ) -> tuple[Distribution, np.ndarray]:
-    """How the metrics' means of one arm minus another are distributed, and the flagged arms by metric.
+    """Distribution of each metric's mean of one arm minus another, and the flagged arms by metric.
 
-    Arms with the same seeds are paired by seed; of arms with different seeds, all seeds of each count. `means` has the
-    seed means of all arms in this mode.
+    Arms with the same seeds are paired by seed; otherwise all seeds of each arm count. `means` has the seed means of
+    all arms in this mode.
     """
     if paired_by_seed(own, other):
         paired = difference(own, other)
@@ -333,13 +339,13 @@ def distribution_of_difference(
 
 
 def seed_part(
-    means: SeedMeans | None, coefficients: Mapping[str, float], of: Answered
+    means: SeedMeans | None, coefficients: Mapping[str, float], answers: Answered
 ) -> tuple[SeedVariance | None, np.ndarray]:
     """Moderated variance between seeds of a contrast of arms, and its flagged arms, by metric.
 
-    The variance is None where it is that of the contrast alone: with one seed, and where nothing is to be borrowed.
+    The variance is None with one seed, and where nothing is to be borrowed: then that of the contrast alone counts.
     """
-    if means is None or len(of.seeds) < 2:
-        return None, np.full(len(of.metrics), None)
-    seeds = [seed for seed in of.seeds if seed is not None]
+    if means is None or len(answers.seeds) < 2:
+        return None, np.full(len(answers.metrics), None)
+    seeds = [seed for seed in answers.seeds if seed is not None]
     return means.of_contrast(coefficients, seeds) if means.lends else None, means.flagged_in(coefficients)

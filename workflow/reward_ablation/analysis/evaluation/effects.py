@@ -18,45 +18,46 @@ from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.study.weight_surface import DESIGNS, alike
 
-#: A regression is given up where the p-value of its lack of fit is below: with few seeds the test sees little.
+#: A regression is dropped where its lack of fit has a p-value below this; with few seeds the test has little power.
 DOUBTFUL_FIT = 0.2
 
-#: Arms whose parts in the contrasts of lack of fit are added at once.
+#: Arms, and contrasts of lack of fit, that one product of matrices adds up.
 ARMS_AT_ONCE = 64
 
 
 def effects_of(study: StudyFile) -> list[Effect]:
-    """Effects that the study's arms allow; says which arms have no part in them."""
+    """Effects that the study's arms allow; prints which arms have no part in them."""
     specs = {run.arm: run.spec for run in study.runs}
     arms = alike({arm: specs[arm] for arm in study.arm_names if arm != study.control})
     others = [arm for arm in study.arm_names if arm not in (*arms, study.control)]
     if others:
         print(f"component_effects: without {', '.join(others)}, whose settings differ in more than weights")
     weights = {arm.name: arm.weights for arm in study.arms if arm.name in arms}
-    found = effects(weights, study.components, study.design in DESIGNS, study.control)
-    if not found:
+    allowed = effects(weights, study.components, study.design in DESIGNS, study.control)
+    if not allowed:
         print("component_effects: none; no two arms differ in one component alone, and weights cannot be regressed on")
-    elif not seeds_of(study, found):
+    elif not seeds_of(study, allowed):
         print("component_effects: none; the arms have no seed in common")
         return []
-    return found
+    return allowed
 
 
-def seeds_of(study: StudyFile, found: list[Effect]) -> list[int]:
+def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:
     """Seeds that every arm with a part in an effect has."""
-    arms = {arm for effect in found for arm in effect.coefficients if arm != BASE}
+    arms = {arm for effect in allowed for arm in effect.coefficients if arm != BASE}
     trained = {(run.arm, run.seed) for run in study.runs}
     return [seed for seed in study.seeds if all((arm, seed) in trained for arm in arms)]
 
 
 class Sums:
-    """Sums of arms' answers times coefficients, an effect each, while the arms are read.
+    """Sums of the arms' answers times coefficients, one for each effect, added up while the arms are read.
 
-    Contrasts of lack of fit are as many as the arms. They are added for many arms at once, as products of matrices.
+    There can be as many contrasts of lack of fit as arms; products of matrices add them for many arms at once.
 
     Parameters
     ----------
     effects : list of Effect
+        Effects with the coefficients of the sums.
     seeds : list of int
         Seeds that count, which all arms with a part in an effect have.
     """
@@ -66,10 +67,10 @@ class Sums:
         self.arms = {arm for effect in effects for arm in effect.coefficients}
         self.by_mode: dict[tuple[str, str], list[Answered]] = {}
         self.waiting: dict[tuple[str, str], list[tuple[str, np.ndarray, np.ndarray]]] = {}
-        self.missed = [n for n, effect in enumerate(effects) if effect.component.startswith(LACK_OF_FIT)]
+        self.lack_of_fit = [n for n, effect in enumerate(effects) if effect.component.startswith(LACK_OF_FIT)]
 
     def add(self, arm: str, dataset: str, of_modes: dict[str, Answered]) -> None:
-        """Add an arm's part to every effect. The base model, which has no seed, has the same part in each."""
+        """Add an arm's answers to every effect. The base model has no seed: its answers count with every seed."""
         if arm not in self.arms:
             return
         for mode, answers in of_modes.items():
@@ -85,7 +86,7 @@ class Sums:
                 if coefficient and not effect.component.startswith(LACK_OF_FIT):
                     total.values[:] += coefficient * values
                     total.by_seed[:] += np.float32(coefficient) * by_seed
-            if self.missed:
+            if self.lack_of_fit:
                 waiting = self.waiting.setdefault((dataset, mode), [])
                 waiting.append((arm, values, by_seed))
                 if len(waiting) == ARMS_AT_ONCE:
@@ -95,18 +96,20 @@ class Sums:
         waiting = self.waiting.pop(key, [])
         if not waiting:
             return
-        shares = np.array([[self.effects[n].coefficients.get(arm, 0.0) for arm, _, _ in waiting] for n in self.missed])
+        shares = np.array(
+            [[self.effects[n].coefficients.get(arm, 0.0) for arm, _, _ in waiting] for n in self.lack_of_fit]
+        )
         values = np.array([of_arm.ravel() for _, of_arm, _ in waiting])
         by_seed = np.array([of_arm.ravel() for _, _, of_arm in waiting])
-        for first in range(0, len(self.missed), ARMS_AT_ONCE):  # fewer at once take less memory
+        for first in range(0, len(self.lack_of_fit), ARMS_AT_ONCE):  # fewer at once take less memory
             some = slice(first, first + ARMS_AT_ONCE)
-            totals = [self.by_mode[key][n] for n in self.missed[some]]
+            totals = [self.by_mode[key][n] for n in self.lack_of_fit[some]]
             for parts, sums in ((values, [of.values for of in totals]), (by_seed, [of.by_seed for of in totals])):
                 for total, product in zip(sums, shares[some].astype(parts.dtype) @ parts, strict=True):
                     total += product.reshape(total.shape)
 
     def totals(self) -> dict[tuple[str, str], list[Answered]]:
-        """Sums of each effect, by data set and mode."""
+        """The sum of each effect, by data set and mode."""
         for key in self.by_mode:
             self._add_waiting(key)
         return self.by_mode
@@ -133,10 +136,10 @@ def effect_tables(sums: Sums, study: StudyFile, means: dict[str, OfModes]) -> li
 
 
 def without_models_that_fail(table: pd.DataFrame) -> pd.DataFrame:
-    """Effects without the contrasts of lack of fit; effects of a model that does not fit are empty and say why."""
-    missed = table["component"].str.startswith(LACK_OF_FIT)
-    lack = table[missed].groupby(["method", "metric"])["p"].agg(lambda p: holm(p.to_numpy()).min())
-    kept = table[~missed].assign(note=None)
+    """Effects without the contrasts of lack of fit; effects of a model that does not fit are null, with a note why."""
+    of_fit = table["component"].str.startswith(LACK_OF_FIT)
+    lack = table[of_fit].groupby(["method", "metric"])["p"].agg(lambda p: holm(p.to_numpy()).min())
+    kept = table[~of_fit].assign(note=None)
     p = kept.join(lack.rename("lack"), on=["method", "metric"])["lack"].to_numpy(dtype=float)
     fails = p < DOUBTFUL_FIT
     kept.loc[fails, ["estimate", "low", "high", "p"]] = np.nan

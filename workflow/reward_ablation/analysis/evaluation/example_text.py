@@ -1,4 +1,4 @@
-"""Words of the examples of answers. A model's output is hostile: what would act instead of being seen is escaped."""
+"""Text of the examples of answers. A model's output is hostile: characters that act instead of showing are escaped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import unicodedata
 
 import pandas as pd
 
-#: The first problems of a data set, whatever became of them.
+#: Problems at the start of a data set that are shown, whatever the answers to them.
 FIRST = 2
 
 #: The rule in words, for captions.
@@ -17,7 +17,7 @@ RULE = (
 
 
 def printable(text: str) -> str:
-    """The text without what would act instead of being seen: control, format and unassigned characters as escapes.
+    """The text with control, format and unassigned characters as escapes, since these act instead of showing.
 
     Line breaks stay. Format characters include those that turn the direction of text, or have no width.
 
@@ -25,8 +25,8 @@ def printable(text: str) -> str:
     'a\\\\u202eb\\\\x1b[0m'
     """
     return "".join(
-        each if each == "\n" or unicodedata.category(each) not in _UNSEEN else _escape(each)
-        for each in text.replace("\r\n", "\n").replace("\t", "    ")
+        character if character == "\n" or unicodedata.category(character) not in _UNSEEN else _escape(character)
+        for character in text.replace("\r\n", "\n").replace("\t", "    ")
     )
 
 
@@ -40,7 +40,7 @@ def _escape(character: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """The beginning of a text, and how much is left out.
+    """The beginning of a text, and how many characters are left out.
 
     >>> cut("a sentence", 4)
     'a se… (6 more characters)'

@@ -1,4 +1,4 @@
-"""Answers before and after training, side by side, to problems that a rule chooses."""
+"""Answers before and after training, side by side, to problems that are chosen by a rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section
 
-#: Columns of the answers that are shown, and those of mathematics.
+#: Columns of the answers that are shown, and further columns in mathematics.
 SHOWN = ["completion", "tokens", "truncated"]
 OF_MATHEMATICS = ["answer", "correct_strict", "correct_lenient", "format"]
 
@@ -31,13 +31,13 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
 
     Where there are no greedy answers, the first sampled ones. The problems of each data set are chosen by `choose`.
     """
-    parts = []
+    rows = []
     for dataset in study.datasets:
         problems = read_parquet(root / study.questions[dataset], ["id", "question", "answer"])
         first = {arm: study.runs_of(arm)[0] for arm in study.arm_names}
         base, baseline = (_answers(study, root, dataset, model) for model in (BASE, first[study.baseline].name))
-        known = [problem for problem in problems["id"] if problem in base.index]
-        reasons = choose(known, judgement(study, base), judgement(study, baseline))
+        answered = [problem for problem in problems["id"] if problem in base.index]
+        reasons = choose(answered, judgement(study, base), judgement(study, baseline))
         shown: list[tuple[str, int | None, str, pd.DataFrame]] = [("base", None, "base", base)]
         for arm, run in first.items():
             shown.append((arm, run.seed, "final", _answers(study, root, dataset, run.name, reasons)))
@@ -53,12 +53,12 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
                 answer = {str(name): value for name, value in answers.loc[problem_id].items()}
                 row |= {name: value for name, value in answer.items() if name not in study.metrics}
                 row["scores"] = scores_text(study, answer)
-                parts.append(pd.DataFrame([row]).assign(seed=pd.array([seed], dtype="Int64")))
-    return parts
+                rows.append(pd.DataFrame([row]).assign(seed=pd.array([seed], dtype="Int64")))
+    return rows
 
 
 def judgement(study: StudyFile, answers: pd.DataFrame) -> pd.Series:
-    """How good the answer to each problem is: strictly right, or its score by the main metric; more is better."""
+    """How good the answer to each problem is: 1 if strictly right, or its score by the main metric; more is better."""
     metric = study.metrics.get(study.main_metric)
     if metric is None:
         return answers["correct_strict"].astype(float)
@@ -85,7 +85,7 @@ def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict
 def _answers(
     study: StudyFile, root: Path, dataset: str, model: str, problem_ids: Collection[str] | None = None
 ) -> pd.DataFrame:
-    """One answer a problem, of all or of some, by problem: the greedy one, or the first sample."""
+    """One answer to each problem, or to each of `problem_ids`, by problem: the greedy one, or the first sample."""
     columns = [*SHOWN, *(OF_MATHEMATICS if study.mathematics else []), *study.metrics]
     answers = read_answers(study, root, dataset, model, ["mode", "problem_id", "sample", *columns])
     greedy = answers["mode"] == "greedy"
@@ -94,7 +94,7 @@ def _answers(
     return wanted.set_index("problem_id").drop(columns="sample")
 
 
-#: Text of models keeps its direction to itself.
+#: A model's text must not change the direction of the text around it.
 STYLE = "<style>pre { margin: 0; max-width: 60em; unicode-bidi: isolate; direction: ltr }</style>"
 
 
@@ -106,7 +106,7 @@ def write_examples_page(table: pd.DataFrame, study: StudyFile, path: Path) -> No
     ]
     text = page(
         f"Examples of {study.name}",
-        f"Answers of the base model and of each arm's first seed. Shown are {RULE}. Characters that are not to be seen "
+        f"Answers of the base model and of each arm's first seed. Shown are {RULE}. Invisible characters "
         "are written as escapes, such as \\u202e",
         STYLE,
         *sections,

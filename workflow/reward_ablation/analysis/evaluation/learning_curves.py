@@ -1,4 +1,4 @@
-"""Evaluation over training: the base model, the models that runs kept on the way, and the final ones."""
+"""Evaluation over training: the base model, the models that runs kept during training, and the final models."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Reader = Callable[[str], dict[int, pd.DataFrame]]
 def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) -> list[pd.DataFrame]:
     """Parts of table learning_curves: as evaluation_by_arm, for each step that has a model; none without kept models.
 
-    Step 0 is the base model in every arm, so that each arm's rows are a whole curve. `last_steps` has the steps of each
-    run, by folder.
+    Step 0 is the base model in every arm, so that each arm's rows are a whole curve. `last_steps` has the last step of
+    each run, by folder.
     """
     parts, metrics = [], metrics_of_study(study)
     for dataset in study.datasets if study.keep_models else []:
@@ -36,20 +36,20 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
         of_base = answered({None: base}, dataset, study.bootstrap, metrics)
         at_0 = evaluation_rows(of_base, BASE, dataset, study.confidence, {})
         read = reader(study, dataset, root, last_steps, base)
-        lenders = seed_means_by_step(study, dataset, read)
+        all_means = seed_means_by_step(study, dataset, read)
         for arm in study.arm_names:
             parts.append(at_0.assign(arm=arm, step=0))
             by_seed = {run.seed: read(run.folder) for run in study.runs_of(arm)}
             for step in sorted(set.intersection(*(set(of_seed) for of_seed in by_seed.values()))):
                 means: dict[int | None, pd.DataFrame] = {seed: of_seed[step] for seed, of_seed in by_seed.items()}
                 answers = answered(means, dataset, study.bootstrap, metrics)
-                rows = evaluation_rows(answers, arm, dataset, study.confidence, lenders[step])
+                rows = evaluation_rows(answers, arm, dataset, study.confidence, all_means[step])
                 parts.append(rows.assign(step=step))
     return parts
 
 
 def reader(study: StudyFile, dataset: str, root: Path, last_steps: dict[str, int], base: pd.DataFrame) -> Reader:
-    """A reader of `means_by_step` that keeps what it read last."""
+    """A function that reads `means_by_step`, and caches what it read last."""
     runs = {run.folder: run for run in study.runs}
 
     @lru_cache(maxsize=RUNS_KEPT)
@@ -77,9 +77,9 @@ def means_by_step(
     base: pd.DataFrame,
     metrics: Metrics | None = None,
 ) -> dict[int, pd.DataFrame]:
-    """Question means of a run by step; all of its models must have answered the questions of the base model.
+    """Question means of a run by step; all models of the run must have answered the questions of the base model.
 
-    `metrics` are by default those of the study.
+    `metrics` are by default the study's.
     """
     metrics = metrics or metrics_of_study(study)
     answers = answers_by_step(study, run, dataset, root, last_step, metrics.columns, metrics.coded)

@@ -1,4 +1,4 @@
-"""The metrics of a study: what they are made of, their limits, and their names in figures and words."""
+"""The metrics of a study: their source columns, their limits, and their names in figures and words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
 
-#: Metric of mathematics: the column of `answers.measured` that it is the mean of.
+#: Metrics of mathematics, each with the column of `answers.measured` that it is the mean of.
 MATHEMATICS = {
     "accuracy_strict": "correct_strict",
     "accuracy_lenient": "correct_lenient",
@@ -19,7 +19,7 @@ MATHEMATICS = {
     "format": "format",
 }
 
-#: Names of metrics in figures and words; an own metric has its name with blanks.
+#: Names of metrics in figures and words; other metrics have their own name with blanks for underscores.
 NAMES = {
     "accuracy_strict": "strict accuracy",
     "accuracy_lenient": "lenient accuracy",
@@ -27,7 +27,7 @@ NAMES = {
     "tokens": "completion tokens",
 }
 
-#: Own metrics that have panels beside tokens.
+#: Most metrics that have panels, beside tokens.
 MOST_PANELS = 3
 
 
@@ -42,7 +42,7 @@ class Metrics:
     own : dict of str to Limits
         Limits of the study's own metrics, by name.
     only : collection of str
-        Metrics that are wanted; all where it is empty.
+        Metrics that are wanted; empty for all metrics.
     """
 
     mathematics: bool = True
@@ -59,14 +59,14 @@ class Metrics:
 
     @property
     def sources(self) -> dict[str, str]:
-        """Metric: the column of `answers.measured` that it is the mean of."""
+        """Metrics, each with the column of `answers.measured` that it is the mean of."""
         own = {name: name for name in self.own}
         every = {**(MATHEMATICS if self.mathematics else {}), **own, "tokens": "tokens", "truncated": "truncated"}
         return {name: column for name, column in every.items() if not self.only or name in self.only}
 
     @property
     def passed(self) -> tuple[str, float] | None:
-        """The column whose highest value says that an answer passes, for pass@k, and this value; None without one."""
+        """For pass@k: a column, and its highest value, with which an answer passes; None where there is no pass@k."""
         if self.only:
             return None
         if self.mathematics:
@@ -81,7 +81,7 @@ class Metrics:
 
     @property
     def coded(self) -> list[str]:
-        """Those of `columns` that are read as categories."""
+        """The columns among `columns` that are read as categories."""
         return ["mode", "problem_id", *(["answer"] if "answer" in self.verdicts else [])]
 
     def limits(self, metric: str) -> Limits:
@@ -96,7 +96,7 @@ def metrics_of_study(study: StudyFile) -> Metrics:
 
 
 def panels(study: StudyFile) -> dict[str, str]:
-    """Metrics that have a panel each in figures, with the names of the axes: the main one first, tokens last."""
+    """Metrics with a panel in figures, by name, with the labels of the axes: the main metric first, tokens last."""
     others = ["format"] if study.mathematics else []
     chosen = list(dict.fromkeys([study.main_metric, *others, *study.metrics]))[:MOST_PANELS]
     return {name: name_of(name) for name in [*chosen, "tokens"]}

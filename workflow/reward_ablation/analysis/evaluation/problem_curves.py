@@ -1,4 +1,4 @@
-"""Share of right answers to single problems over steps, chosen by rules that do not look at what an arm did to them."""
+"""Share of right answers to single problems over steps; the rules that choose them do not look at effects of arms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, StudyRun, correctness_component
 from reward_ablation.system.files import sha256
 
-#: Problems of training, and of each data set.
+#: Most problems that are shown, of training and of each data set.
 MOST_PROBLEMS = 6
 
 
@@ -26,14 +26,15 @@ def problem_curves(
     """Parts of table problem_curves: share of right answers to single problems, by arm and step.
 
     Training: right completions among those sampled at a step, by the component that scores the answer alone.
-    Evaluation, where models were kept on the way: answers that are strictly right, or pass by the study's first own
-    metric; sampled ones where there are some, of the base model (step 0), the kept models and the final one.
+    Evaluation, where models were kept during training: answers that are strictly right, or that pass by the study's
+    first own metric; sampled answers where there are some. The models are the base model (step 0), the kept models and
+    the final one.
 
     Low and high are Wilson's interval over the answers of all seeds: it says how well the share of these models
-    is known, and nothing of other seeds.
+    is known, and nothing about other seeds.
 
-    `last_steps` has the steps of each run, by folder; `training_set` is the digest of the training set that the runs
-    had. Questions are null where the file with this digest is gone.
+    `last_steps` has the last step of each run, by folder; `training_set` is the digest of the runs' training set.
+    Questions are null where the file with this digest is gone.
     """
     parts = [_of_training(study, root, training_set)]
     if study.keep_models:
@@ -42,7 +43,7 @@ def problem_curves(
 
 
 def most_seen(seen: pd.DataFrame, most: int = MOST_PROBLEMS) -> list[str]:
-    """The problems that training met most often, of those that some run met at two steps or more; ties by id.
+    """The problems that training met most often, of those that some run met at two or more steps; ties by id.
 
     `seen` has the columns problem_id and steps: for each run, the number of steps at which it met a problem.
     """
@@ -64,14 +65,14 @@ def evenly_spaced(base: pd.Series, most: int = MOST_PROBLEMS) -> list[str]:
 def shares(answers: pd.DataFrame, by: list[str], confidence: float) -> pd.DataFrame:
     """Share of right answers with Wilson's interval: columns `by`, estimate, low, high, seeds, questions and answers.
 
-    `answers` has a row an answer, with columns `by`, seed (null for the base model) and right.
+    `answers` has one row per answer, with columns `by`, seed (null for the base model) and right.
     """
     grouped = answers.groupby(by, sort=False, dropna=False)
     table = grouped["right"].agg(right="sum", answers="size").reset_index()
     low, high = proportion_confint(table["right"], table["answers"], alpha=1 - confidence, method="wilson")
     estimate = table["right"] / table["answers"]
     seeds = grouped["seed"].nunique().clip(lower=1).to_numpy()
-    # Rounding can put an end a little inside the estimate where that is 0 or 1.
+    # Where the estimate is 0 or 1, rounding can put an end a little inside of it.
     ends = {"low": np.minimum(low, estimate), "high": np.maximum(high, estimate)}
     return table[by].assign(estimate=estimate, **ends, seeds=seeds, questions=1, answers=table["answers"])
 
@@ -97,8 +98,8 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
     if table.empty:
         return table
     path = root / study.inputs["problems"]
-    known = training_set is not None and path.is_file() and sha256(path) == training_set
-    questions = _questions(path) if known else {}
+    unchanged = training_set is not None and path.is_file() and sha256(path) == training_set
+    questions = _questions(path) if unchanged else {}
     return _in_order(table, study, chosen, questions).assign(source="training", dataset=None)
 
 
@@ -145,7 +146,7 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
 
 
 def _in_order(table: pd.DataFrame, study: StudyFile, chosen: list[str], questions: dict[str, str]) -> pd.DataFrame:
-    """Rows by problem, as they were chosen, then by arm and step; with the problems' questions."""
+    """Rows sorted by problem, in the order of `chosen`, then by arm and step; with the problems' questions."""
     places = {"problem_id": chosen, "arm": study.arm_names}
     order = pd.DataFrame({name: table[name].map(values.index) for name, values in places.items()})
     order["step"] = table["step"]

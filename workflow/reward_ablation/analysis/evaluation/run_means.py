@@ -1,4 +1,4 @@
-"""Means over questions of runs, from the means of the questions."""
+"""Means of runs over questions, from the means of each question."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def metrics_in(means: pd.DataFrame, mode: str) -> list[str]:
 
 
 def rows_of(means: pd.DataFrame, mode: str) -> slice:
-    """Places of the rows of a mode; rows are sorted."""
+    """The slice with the rows of a mode; rows are sorted."""
     index = means.index
     assert isinstance(index, pd.MultiIndex)
     place = int(index.levels[0].get_indexer(pd.Index([mode]))[0])
@@ -35,31 +35,31 @@ def rows_of(means: pd.DataFrame, mode: str) -> slice:
 
 def over_questions(means: pd.DataFrame) -> OverQuestions:
     """Means over the questions of each mode."""
-    found, columns = {}, columns_of(means)
+    means_of_modes, columns = {}, columns_of(means)
     for mode in means.index.unique("mode"):
         rows = rows_of(means, mode)
         size, answers = rows.stop - rows.start, int(columns["answers"][rows].sum())
         for name in metrics_in(means, mode):
-            found[mode, name] = mean_of(columns[name][rows]), int(size), answers
-    return found
+            means_of_modes[mode, name] = mean_of(columns[name][rows]), int(size), answers
+    return means_of_modes
 
 
 def columns_of(means: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Columns as arrays; each column that pandas makes has an index, which takes longer to copy than the numbers."""
+    """Columns as arrays. The index is dropped first: pandas would copy it for each column, slower than the numbers."""
     plain = means.set_axis(range(len(means)))
     return {str(name): column.to_numpy() for name, column in plain.items()}
 
 
 def mean_of(values: np.ndarray) -> float:
-    """Mean of the values that are known, added in the order in which pandas adds those of a column of a table."""
+    """Mean of the known values, which are added in the order in which pandas adds those of a column of a table."""
     known = values[~np.isnan(values)] if np.isnan(values).any() else values
-    alone = values.strides[0] == values.itemsize
-    total = known.sum() if alone else np.add.accumulate(known)[-1] if len(known) else 0.0
+    contiguous = values.strides[0] == values.itemsize
+    total = known.sum() if contiguous else np.add.accumulate(known)[-1] if len(known) else 0.0
     return float(total / len(known)) if len(known) else np.nan
 
 
 def evaluation_of_runs(runs: Sequence[tuple[str, int | None, OverQuestions]], dataset: str) -> pd.DataFrame:
-    """One row per mode and metric of runs, each with its arm and its seed: the mean over questions.
+    """Means over questions: one row for each run, mode and metric, with the run's arm and seed.
 
     The base model has no seed.
     """

@@ -1,4 +1,4 @@
-"""Means of all arms by seed, from which each arm's intervals borrow."""
+"""Means of all arms by seed, from which the intervals of each arm borrow."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def seed_means(rows: pd.DataFrame, study: StudyFile) -> OfModes:
     Parameters
     ----------
     rows : DataFrame
-        Of `evaluation_of_runs` for the runs of one data set, and one step where there are several. Rows without a seed,
-        which are those of the base model, are left out.
+        Rows of `evaluation_of_runs` for the runs of one data set, and of one step where there are several. Rows without
+        a seed, which are those of the base model, are left out.
     """
     trained = rows[rows["seed"].notna()]
     return {str(mode): _of_mode(of_mode, study) for mode, of_mode in trained.groupby("mode", sort=False)}

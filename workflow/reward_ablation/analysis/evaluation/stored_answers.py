@@ -13,17 +13,17 @@ from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.system.errors import StudyError
 
-#: What says which answer a row is of.
+#: Columns that identify an answer.
 LABELS = ["problem_id", "mode", "sample"]
 
 
 def read_answers(
     study: StudyFile, root: Path, dataset: str, model: str, columns: Sequence[str], coded: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Columns of the answers of a run's final model, or of "base"; own metrics among them are read from their scores.
+    """Columns of the answers of a run's final model, or of "base"; own metrics among them are read from the scores.
 
-    Questions that a metric has no score for, of any model, are left out everywhere: all models are judged on the same
-    questions. Without own metrics, the columns in `coded` are read as categories.
+    A question is left out for all models if a metric has no score for any model's answer to it: all models are judged
+    on the same questions. Without own metrics, the columns in `coded` are read as categories.
     """
     answers, scores = study.answers_file(dataset, model), study.scores_file(dataset, model)
     return _read(study, root, dataset, answers, scores, columns, coded)
@@ -32,7 +32,7 @@ def read_answers(
 def read_kept_answers(
     study: StudyFile, root: Path, dataset: str, run: str, columns: Sequence[str], coded: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """As `read_answers`, of the models that a run kept, with the column step."""
+    """As `read_answers`, for the models that a run kept during training, with the column step."""
     answers, scores = study.kept_answers_file(dataset, run), study.kept_scores_file(dataset, run)
     return _read(study, root, dataset, answers, scores, ["step", *columns], coded)
 
@@ -60,7 +60,7 @@ def _read(
 
 
 def without_score(study: StudyFile, root: Path, dataset: str) -> frozenset[str]:
-    """Problems of a data set to which some model has an answer without a score; says how many there are."""
+    """Problems of a data set to which some model has an answer without a score; prints how many there are."""
     if not study.metrics:
         return frozenset()
     models = [BASE, *dict.fromkeys(run.name for run in study.runs)]
@@ -85,5 +85,7 @@ def _without_score(dataset: str, files: tuple[Path, ...], metrics: tuple[str, ..
     if problems:
         print(f"{dataset}: {len(problems)} of {len(everything)} questions left out: an answer to them has no score")
     if problems and problems == everything:
-        raise StudyError(f"{dataset}: each question has an answer without a score, so that no question is left")
+        raise StudyError(
+            f"{dataset}: each question has an answer without a score, so no question is left; see the logs of scoring"
+        )
     return frozenset(problems)

@@ -39,7 +39,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 
 SCHEMAS = {
-    # unscored: questions that are left out, since some model has an answer to them that a metric has no score for.
+    # unscored: questions that are left out, because a metric has no score for some model's answer to them.
     "evaluation_by_run": columns(
         (TEXT, "arm"),
         (COUNT, "seed"),
@@ -114,8 +114,8 @@ def read_question_means(
 def check_problems(study: StudyFile, root: Path) -> None:
     """Refuse answers to another version of the problems than the prepared one.
 
-    New code may have prepared other problems in this very start, which plans its evaluations before. Records of earlier
-    versions do not name the problems.
+    In one start of Snakemake, new code may prepare other problems after the evaluations were planned. Records of
+    earlier versions do not name the problems, and are accepted.
     """
     for dataset in study.datasets:
         problems = root / study.questions[dataset]
@@ -123,8 +123,8 @@ def check_problems(study: StudyFile, root: Path) -> None:
         for model in (BASE, *(run.name for run in study.runs)):
             answers = root / study.answers_file(dataset, model)
             record = answers.with_suffix(".json")
-            made_of = read_object(record, "delete it and run the workflow again") if record.is_file() else {}
-            if digest is not None and made_of.get("inputs", {}).get("problems", digest) != digest:
+            recorded = read_object(record, "delete it and run the workflow again") if record.is_file() else {}
+            if digest is not None and recorded.get("inputs", {}).get("problems", digest) != digest:
                 raise StudyError(f"{answers}: answers to another version of the problems; run the same command again")
 
 
@@ -147,8 +147,8 @@ def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
 def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantities]) -> dict[str, pd.DataFrame]:
     """Tables of the final models: by run and by arm, differences, effects of components, and over all data sets.
 
-    Arms are read twice, one after the other: first for the seed means that all arms borrow from, then for estimates. Of
-    an arm only its part in the effects of components is kept, and the answers of arms that others are compared with.
+    Arms are read twice, one after the other: first for the seed means that all arms borrow from, then for estimates.
+    Only an arm's part in the effects of components is kept, and the answers of arms that others are compared with.
     `values` has the provenance of each run, by folder.
     """
     read, metrics = means_reader(study, root), metrics_of_study(study)
@@ -196,7 +196,7 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
 
 
 def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int | None, pd.DataFrame]]:
-    """A function of data set and arm that gives question means by seed, under None those of the base model."""
+    """A function of data set and arm that gives question means by seed; the base model's seed is None."""
     base = {dataset: read_question_means(study, root, dataset, BASE, None) for dataset in study.datasets}
     kept = KeptTables(BYTES_KEPT)
 
@@ -213,9 +213,9 @@ def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int 
 
 
 class KeptTables:
-    """Tables that are compressed in memory, up to a number of bytes; the others are made again when they are asked for.
+    """Cache of tables, compressed in memory, up to a number of bytes; further tables are made again for each request.
 
-    A table stays as it was to the order of its numbers in memory, which decides the last digit of their sums.
+    A table keeps the order of its numbers in memory, which decides the last digit of their sums.
     """
 
     def __init__(self, most_bytes: int):
@@ -249,7 +249,7 @@ def runs_of_dataset(
 
 
 def pairs_of(study: StudyFile) -> list[tuple[str, str]]:
-    """Arms that are compared, each with what it is compared with: the baseline, the control arm, or as declared."""
+    """Pairs of arms that are compared: each arm with the baseline and the control arm, and the declared contrasts."""
     pairs = [(arm, study.baseline) for arm in study.arm_names if arm != study.baseline]
     if study.control is not None:
         pairs += [(arm, study.control) for arm in study.arm_names if arm != study.control]
@@ -278,10 +278,10 @@ def in_order(parts: dict[str, list[pd.DataFrame]], study: StudyFile) -> list[pd.
 
 
 def with_holm(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
-    """Differences of one data set by what they are compared with, each with its family and Holm's p-value in it.
+    """Differences of one data set, sorted by reference arm, each with its family and Holm's p-value within the family.
 
-    The primary family is what the study declared. All other rows are exploratory: their p-values hold for the arms of
-    one mode and metric together that are compared with the same arm, and not for all that is looked at.
+    The primary family is what the study declared. All other rows are exploratory: Holm's p-values hold for all arms of
+    one mode and metric that are compared with the same arm, and not for everything that is looked at.
     """
     against = list(dict.fromkeys(name for _, name in pairs_of(study)))
     table = table.iloc[table["baseline"].map(against.index).argsort(kind="stable")]
@@ -298,7 +298,7 @@ def with_holm(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
 def difference_in_provenance(arm: list[StudyRun], baseline: list[StudyRun], values: dict[str, Quantities]) -> str:
     """`same`, or `differs in ...`: quantities in which an arm's and the baseline's runs of one seed differ.
 
-    Of arms with different seeds, each run of one is held against each run of the other.
+    Where the arms have different seeds, each run of one arm is compared with each run of the other.
     """
     of_seed = {run.seed: values[run.folder] for run in baseline}
     pairs = [(values[run.folder], of_seed[run.seed]) for run in arm if run.seed in of_seed]

@@ -1,6 +1,6 @@
 """Shares of the advantage under any weights: `training/core/advantages.py` in NumPy and float64, without torch.
 
-A test holds the two against each other.
+A test compares the two.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ def component_shares(
     scores : (N, K) array
         Raw scores, NaN where a component gave none; groups of `num_generations` consecutive rows.
     weights : (K,) array
+        Weight of each component.
     num_generations : int
         Group size; N is a multiple of it. With 1 the weighted score is the advantage.
     scale_rewards : {"group", "batch", "none"}
+        Whose standard deviation the advantages are divided by, as TRL's setting.
     aggregation : {"sum_then_normalize", "normalize_then_sum"}
-        GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's `multi_objective_aggregation`.
+        GRPO (arXiv 2402.03300) or GDPO (arXiv 2601.05242), as TRL's setting `multi_objective_aggregation`.
 
     Returns
     -------
@@ -67,15 +69,15 @@ def _weighted_shares(
 
 
 def against_the_others(scores: np.ndarray, num_generations: int) -> np.ndarray:
-    """Score of each completion less the mean score of the others of its group, or of the batch with groups of one.
+    """Score of each completion less the mean score of the others in its group; with groups of one, in the batch.
 
-    The product with the gradient of the completion's log-probability is an unbiased estimate of the gradient of the
+    Its product with the gradient of the completion's log-probability is an unbiased estimate of the gradient of the
     expected score (the leave-one-out baseline; Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a baseline for
     free!", 2019). `scores` are as in `component_shares`; so is the result, 0 for a completion without a score, and
     where no other of its group has a score.
     """
-    others = num_generations if num_generations > 1 else len(scores)
-    groups = scores.reshape(len(scores) // others, others, scores.shape[1])
+    size = num_generations if num_generations > 1 else len(scores)
+    groups = scores.reshape(len(scores) // size, size, scores.shape[1])
     known = (~np.isnan(groups)).sum(axis=1, keepdims=True)
     from_mean = groups - mean_of_known(groups, 1)
     return np.nan_to_num(from_mean * known / np.where(known > 1, known - 1, np.nan), nan=0.0).reshape(scores.shape)

@@ -1,4 +1,4 @@
-"""Error rates that tables are made with and figures name; figures import no other code of these tables."""
+"""Error rates of the tables that figures quote, in a module apart: figures import no other code of these tables."""
 
-#: Share of the steps that are called harmful that may be called so by mistake, in expectation.
+#: Expected share of false alarms among the steps that are called harmful.
 FALSE_DISCOVERIES = 0.05

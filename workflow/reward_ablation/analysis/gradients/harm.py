@@ -32,26 +32,26 @@ def effect_of_step(products: StepProducts) -> Effect:
     """Whether the step that was trained hurts each component beyond noise.
 
     The effect is <grad J_k, step> as a mean over pairs of completions of different prompts: the gradient of the
-    component's expected score from one prompt, the step from another. No completion's noise meets itself, so that the
-    mean is unbiased for the product of the two expectations, whatever the advantages have in common.
+    component's expected score from one prompt, the step from another. So no completion's noise is multiplied by itself,
+    and the mean is unbiased for the product of the two expectations, whatever the advantages have in common.
     """
     taken = -products.measured.own_shares().sum(axis=1)
     kinds = len(products.measured.components)
-    removed, counts = np.zeros((len(products.prompts), kinds)), np.zeros(len(products.prompts))
-    total, known = np.zeros(kinds), 0.0
+    removed, pairs_of_prompt = np.zeros((len(products.prompts), kinds)), np.zeros(len(products.prompts))
+    total, all_pairs = np.zeros(kinds), 0.0
     for block, gram, scores in zip(products.blocks, products.summed, products.scores, strict=True):
         step = taken[block.completions][None]
         to_others = cross_prompt_products(gram, scores, step, block.prompts, products.prompts)[..., 0]  # (G, K)
         from_others = cross_prompt_products(gram, step, scores, block.prompts, products.prompts)[:, 0]
         sizes = (block.prompts == products.prompts[:, None]).sum(axis=1)
-        pairs = sizes * (len(block.prompts) - sizes)
+        of_prompt = sizes * (len(block.prompts) - sizes)
         total, removed = total + to_others.sum(axis=0), removed + to_others + from_others
-        known, counts = known + pairs.sum(), counts + 2.0 * pairs
-    return jackknife_test(total, removed, known, counts)
+        all_pairs, pairs_of_prompt = all_pairs + of_prompt.sum(), pairs_of_prompt + 2.0 * of_prompt
+    return jackknife_test(total, removed, all_pairs, pairs_of_prompt)
 
 
-def jackknife_test(total: np.ndarray, removed: np.ndarray, known: float, counts: np.ndarray) -> Effect:
-    """Mean effects, with the error and the p-value of an effect below 0 by the delete-one jackknife over prompts.
+def jackknife_test(total: np.ndarray, removed: np.ndarray, pairs: float, pairs_of_prompt: np.ndarray) -> Effect:
+    """Mean effects, with error and p-value (of an effect below 0) by the delete-one jackknife over prompts.
 
     The statistic is a U-statistic of degree two. The jackknife's variance of such a statistic is not too small in
     expectation (Efron and Stein, "The jackknife estimate of variance", Annals of Statistics 1981). Student's t has
@@ -62,30 +62,30 @@ def jackknife_test(total: np.ndarray, removed: np.ndarray, known: float, counts:
     total : (K,) array
         Sum over pairs of completions of different prompts.
     removed : (G, K) array
-        Part of the sum in which each prompt occurs.
-    known, counts : float and (G,) array
+        Part of the sum that each prompt contributes to.
+    pairs, pairs_of_prompt : float and (G,) array
         Number of pairs in the sum, and in each prompt's part.
     """
     prompts, kinds = removed.shape
     unknown = Effect(np.full(kinds, np.nan), np.full(kinds, np.nan), np.ones(kinds))
-    if prompts < LEAST_PROMPTS or (known - counts <= 0).any():
+    if prompts < LEAST_PROMPTS or (pairs - pairs_of_prompt <= 0).any():
         return unknown
-    without = (total - removed) / (known - counts)[:, None]
+    without = (total - removed) / (pairs - pairs_of_prompt)[:, None]
     error = np.sqrt((prompts - 1) / prompts * np.square(without - without.mean(axis=0)).sum(axis=0))
-    effect = total / known
+    effect = total / pairs
     clear = error > 1e-12 * np.abs(effect)
     ratio = np.divide(effect, error, out=np.zeros(kinds), where=clear)
     return Effect(effect, error, np.where(clear, stdtr(prompts - 1, ratio), 1.0))
 
 
-def harm_by_step(found: Mapping[int, Effect], components: list[str]) -> pd.DataFrame:
+def harm_by_step(effects: Mapping[int, Effect], components: list[str]) -> pd.DataFrame:
     """Rows (step, component) of one run, with p-values as they are and adjusted over the run's steps.
 
-    Adjusted p-values are Benjamini and Hochberg's (JRSS B 1995), by component: a step is called harmful where its own
-    is at most `FALSE_DISCOVERIES`. Rollouts of different steps are drawn independently.
+    Adjusted p-values are Benjamini and Hochberg's (JRSS B 1995), by component: a step is called harmful where its
+    adjusted p-value is at most `FALSE_DISCOVERIES`. Rollouts of different steps are drawn independently.
     """
-    steps, kinds = list(found), len(components)
-    columns = {name: np.array([getattr(found[step], name) for step in steps]) for name in Effect._fields}
+    steps, kinds = list(effects), len(components)
+    columns = {name: np.array([getattr(effects[step], name) for step in steps]) for name in Effect._fields}
     adjusted = false_discovery_control(columns["p"], axis=0)
     return pd.DataFrame(
         {
@@ -101,9 +101,9 @@ def harm_by_step(found: Mapping[int, Effect], components: list[str]) -> pd.DataF
 def harm_by_arm(harm: pd.DataFrame, arm: str, components: list[str], confidence: float) -> pd.DataFrame:
     """Share of an arm's tested steps that are called harmful to each component, mean over seeds.
 
-    Intervals are by Student's t over seeds. Where all seeds have the same share, such as none, they do not show how
-    much seeds differ: the interval is then Clopper and Pearson's over all steps of all seeds. `harm` are the arm's rows
-    of `harm_by_step`.
+    Intervals are by Student's t over seeds. Where all seeds have the same share, such as 0, they do not show how
+    much seeds differ: the interval is then Clopper and Pearson's over all steps of all seeds. `harm` has the arm's
+    rows of `harm_by_step`.
     """
     rows = []
     for component in components:
@@ -112,10 +112,10 @@ def harm_by_arm(harm: pd.DataFrame, arm: str, components: list[str], confidence:
             continue
         values = of_component.pivot(index="seed", columns="step", values="harmful").to_numpy(dtype=float)
         by_seed = np.nanmean(values, axis=1)
-        found = over_seeds(by_seed[None], values[None], confidence).clipped(0, 1)
-        low, high, interval = found.low[0], found.high[0], found.interval[0]
+        share = over_seeds(by_seed[None], values[None], confidence).clipped(0, 1)
+        low, high, interval = share.low[0], share.high[0], share.interval[0]
         if np.ptp(by_seed) == 0 and low == high:
             low, high = proportion_confint(int(np.nansum(values)), len(of_component), 1 - confidence, method="beta")
             interval = STEPS
-        rows.append((arm, component, found.estimate[0], low, high, len(by_seed), values.shape[1], interval))
+        rows.append((arm, component, share.estimate[0], low, high, len(by_seed), values.shape[1], interval))
     return pd.DataFrame(rows, columns=["arm", "component", "estimate", "low", "high", "seeds", "steps", "interval"])

@@ -1,4 +1,4 @@
-"""Inner products of what a measured step's completions can make: gradients of scores, and steps under weights."""
+"""Inner products of gradients at a measured step: gradients of expected scores, and steps under any weights."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from reward_ablation.system.errors import StudyError
 
 @dataclass(frozen=True)
 class StepProducts:
-    """A measured step, ready to be asked about any weights.
+    """A measured step, prepared for questions about any weights.
 
     Parameters
     ----------
+    measured : MeasuredStep
+        The step as it is stored.
     blocks : list of Block
         Gram matrices by layer with the `alone` gradients of the K components as vectors.
     summed : list of (R, R) array
@@ -39,7 +41,7 @@ class StepProducts:
 def step_products(measured: MeasuredStep) -> StepProducts:
     """Prepare a measured step."""
     each_alone = enumerate(measured.shares(np.eye(len(measured.components))))
-    blocks = measured.blocks_with(np.stack([shares[:, place] for place, shares in each_alone], axis=1).T)
+    blocks = measured.blocks_with(np.stack([shares[:, column] for column, shares in each_alone], axis=1).T)
     return StepProducts(
         measured,
         blocks,
@@ -50,12 +52,12 @@ def step_products(measured: MeasuredStep) -> StepProducts:
 
 
 def read_products(folder: Path, step: int, components: list[str]) -> StepProducts | str:
-    """Read a step and prepare it, or return the reason why it cannot be asked about other weights.
+    """Read a step and prepare it, or return the reason why nothing can be said about other weights.
 
     Parameters
     ----------
     components : list of str
-        The run's components in the order that results are to have.
+        The run's components, in the order that the results should have.
 
     Raises
     ------
@@ -105,8 +107,8 @@ def effects_on_other_prompts(products: StepProducts, shares: list[np.ndarray]) -
 def alignments(products: StepProducts) -> tuple[np.ndarray, np.ndarray]:
     """Alignment of each component's gradient with the training step that was taken.
 
-    (K,) cosines between the gradient of the component's expected score and the step, with all pairs of completions, and
-    (K,) `effects_on_other_prompts` of the step.
+    Returns (K,) cosines between the gradient of the component's expected score and the step, over all pairs of
+    completions, and (K,) `effects_on_other_prompts` of the step.
     """
     own = products.measured.own_shares()
     dots, squares, step_square = np.zeros(len(products.measured.components)), 0.0, 0.0

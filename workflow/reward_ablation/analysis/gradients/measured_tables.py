@@ -23,7 +23,7 @@ from reward_ablation.analysis.statistics.known import mean_of_known
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import signal_rows
 
-#: Most measured steps of one run, and of all runs, that are read; they are spread evenly over the run.
+#: Most measured steps that are read of one run, and of all runs; they are spread evenly over the run.
 MOST_OF_RUN, MOST_OF_ALL = 40, 2000
 
 #: Most steps of one run, and of all runs, that stand for the policy before training, and the share of training that
@@ -42,16 +42,16 @@ def spread(steps: list[int], most: int) -> list[int]:
 
 
 def early(steps: list[int], last: int, runs: int) -> list[int]:
-    """The first measured steps, which stand for the policy before training: from a tenth of it, at least one."""
+    """The first measured steps, from a tenth of training, at least one: they stand for the policy before training."""
     most = min(EARLY_OF_RUN, max(1, EARLY_OF_ALL // runs))
     return [step for step in steps if step <= max(steps[0], EARLY_SHARE * last)][:most] if steps else []
 
 
-def alignment_rows(run: StudyRun, found: dict[int, tuple[np.ndarray, np.ndarray]], names: list[str]) -> pd.DataFrame:
+def alignment_rows(run: StudyRun, aligned: dict[int, tuple[np.ndarray, np.ndarray]], names: list[str]) -> pd.DataFrame:
     """Cosines and effects of the steps that a run took, as rows of `alignment_by_step`."""
     labels = [["gradient_cosine", "gradient_effect"], names]
     columns = pd.MultiIndex.from_product(labels, names=["quantity", "component"])
-    table = pd.DataFrame([np.concatenate(found[step]) for step in found], index=pd.Index(found, name="step"))
+    table = pd.DataFrame([np.concatenate(aligned[step]) for step in aligned], index=pd.Index(aligned, name="step"))
     return signal_rows(table.set_axis(columns, axis="columns")).assign(arm=run.arm, seed=run.seed)
 
 
@@ -69,8 +69,9 @@ def halves_rows(
 def on_all_components(values: np.ndarray, scored: list[str], study: StudyFile) -> np.ndarray:
     """(arms, components) array of values under each arm's weights at a step of one run, on all components of the study.
 
-    `values` has those on the components that score the run. The others are NaN, and so are arms that are trained on one
-    of the others: the run does not say what their weights do. Arms with a method of combination have no fixed weights.
+    `values` has only the components that score the run; the other components are NaN. An arm that is trained on one of
+    these others is NaN, since the run does not say what its weights do, and so is an arm with a method of combination,
+    which has no fixed weights.
     """
     on_all = np.full((len(study.arms), len(study.components)), np.nan)
     on_all[:, [study.components.index(name) for name in scored]] = values
@@ -81,17 +82,17 @@ def on_all_components(values: np.ndarray, scored: list[str], study: StudyFile) -
 
 @dataclass
 class Gathered:
-    """What is gathered while all runs' measured steps are read.
+    """Results that are gathered while the measured steps of all runs are read.
 
     Parameters
     ----------
     alignment, halves, harm : list of DataFrame
         Rows of tables, by run.
     base : dict
-        Effects at the points of the map, of the baseline's early steps.
+        Effects at the points of the map, at the early steps of the baseline.
     effects, covariances : dict of dict
-        Effects of all arms' weights, and the covariances of scores under them, at the early steps of each arm's runs,
-        as `on_all_components` has them.
+        Effects of all arms' weights, and the covariances of scores under them, at the early steps of each arm's runs;
+        arrays as `on_all_components` returns them.
     refused : Counter
         Steps that were left out, by reason.
     """
@@ -146,18 +147,18 @@ def measured_tables(
 ) -> dict[str, list[pd.DataFrame]]:
     """Parts of the tables that stored Gram matrices give.
 
-    `measured` has the measured steps by run's folder. At most `MOST_OF_RUN` of a run and `MOST_OF_ALL` of a study are
-    read, and a few early ones. A step whose Gram matrices are absent, or do not say what other weights would have done,
-    is left out; the log tells how many and why.
+    `measured` has the measured steps by the run's folder. At most `MOST_OF_RUN` steps of a run and `MOST_OF_ALL` of a
+    study are read, and a few early steps. A step is left out if its Gram matrices are absent or do not say what other
+    weights would have done; the log says how many steps and why.
     """
     confidence = study.confidence
     last = int(rewards_by_step["step"].max()) if len(rewards_by_step) else 0
     mapped = study.scored_by_arm[study.baseline]
     grid = weight_grid(len(mapped)) * signs_of_weights(study.arms, mapped)
-    found = gather(study, root, measured, last, grid)
-    for reason, steps in found.refused.items():
+    results = gather(study, root, measured, last, grid)
+    for reason, steps in results.refused.items():
         print(f"{steps} measured steps left out of what_if, split_halves and harm: {reason}")
-    predictions, covariances = (predictions_by_arm(study, by_arm) for by_arm in (found.effects, found.covariances))
+    predictions, covariances = (predictions_by_arm(study, by_arm) for by_arm in (results.effects, results.covariances))
     if study.arms_with_methods:
         print(
             f"what_if_check: no prediction for {', '.join(study.arms_with_methods)}: a method combines the components"
@@ -165,23 +166,23 @@ def measured_tables(
     weights = {arm.name: arm.weights for arm in study.arms}
     weights |= {run.arm: rewarded_weights(run) for run in study.runs if run.spec.combine}
     check = check_table(predictions, covariances, weights, rewards_by_step, study.components, confidence)
-    harm = pd.concat(found.harm) if found.harm else pd.DataFrame({"arm": []})
+    harm = pd.concat(results.harm) if results.harm else pd.DataFrame({"arm": []})
     return {
-        "alignment_by_step": found.alignment,
-        "split_halves": found.halves,
-        "harm_by_step": found.harm,
+        "alignment_by_step": results.alignment,
+        "split_halves": results.halves,
+        "harm_by_step": results.harm,
         "harm_by_arm": [
             harm_by_arm(harm[harm["arm"] == arm], arm, study.components, confidence) for arm in harm["arm"].unique()
         ],
-        "what_if": [map_table(found.base, study.baseline, mapped, confidence)] if found.base else [],
-        "what_if_points": [point_table(grid, mapped)] if found.base else [],
+        "what_if": [map_table(results.base, study.baseline, mapped, confidence)] if results.base else [],
+        "what_if_points": [point_table(grid, mapped)] if results.base else [],
         "what_if_check": [check],
         "what_if_agreement": [agreement_table(check, confidence)] if len(check) else [],
     }
 
 
 def rewarded_weights(run: StudyRun) -> dict[str, float]:
-    """Weights of a run with a method; NaN for a component without one that the method's parameters name."""
+    """Weights of a run with a method; NaN for a component of weight 0 that the method's parameters name."""
     return {
         name: np.nan if name in run.spec.taking_part and not weight else float(weight)
         for name, weight in run.spec.weights.items()
@@ -191,16 +192,16 @@ def rewarded_weights(run: StudyRun) -> dict[str, float]:
 def predictions_by_arm(study: StudyFile, by_arm: dict[str, Effects]) -> dict[str, Effects]:
     """For each arm, (K,) values under its weights by (seed, step), averaged over the other arms' runs.
 
-    The arm's own steps are left out, because it was trained on their completions. A step of other arms that has the
-    same completions, as the first step of each seed has, still counts.
+    The arm's own steps are left out, because the arm was trained on their completions. Steps of other arms count even
+    where they have the same completions, as the first step of a seed does.
     """
     predictions: dict[str, Effects] = {}
-    for place, arm in enumerate(study.arm_names):
+    for row, arm in enumerate(study.arm_names):
         gathered: dict[tuple[int, int], list[np.ndarray]] = {}
         for other, effects in by_arm.items():
             for key, values in effects.items():
                 if other != arm:
-                    gathered.setdefault(key, []).append(values[place])
+                    gathered.setdefault(key, []).append(values[row])
         if gathered:
             predictions[arm] = {key: mean_of_known(np.array(values), 0)[0] for key, values in gathered.items()}
     return predictions

@@ -1,11 +1,11 @@
-"""What the steps of methods of combination would have been at a finished run's completions, without a model::
+"""Steps that methods of combination would have taken with a finished run's completions, without a model::
 
     answers = methods_offline([runs / "mixed-1a2b3c4d/seed0", runs / "mixed-1a2b3c4d/seed1"], ["gdpo", "upgrad"])
     answers.estimates  # weights, cosine to the run's own step, its length, and effects on each component
     answers.pairs  # which methods cannot be told apart
 
 Any arm of any study will do, and the runs need no method of their own. Scores and Gram matrices are those that the runs
-stored. The run's policy made the completions: a method that had been trained with would have met others, after its
+stored. The completions are those of the run's policy: a run that is trained with another method has others after its
 first step.
 """
 
@@ -33,7 +33,7 @@ from reward_ablation.config.sections.combine import DEFAULT_GRAM
 from reward_ablation.study.component_ranges import range_of
 from reward_ablation.system.errors import StudyError
 
-#: Cosines that are nearer to 1, and differences of effects that are smaller against the effects, are rounding.
+#: Rounding: how near to 1 a cosine counts as 1, and up to what share of the effects their difference counts as 0.
 ROUNDING = 1e-9
 
 
@@ -43,15 +43,21 @@ class Answers:
 
     Parameters
     ----------
+    methods, components : list of str
+        Labels of the methods, and names of the components.
+    steps : list of int
+        Measured steps that any run has.
     products : (S, T, M + 1, M + 1) array
         Inner products of the methods' steps; last the step that was trained. NaN where a step is not known.
     effects : (S, T, M + 1, K) array
         Effect of a step on each component's expected score on other prompts, per unit of the step's length
         (`effects_on_other_prompts`); NaN where a method makes no step.
     weights : (S, T, M, K) array
-        NaN where a method has none.
+        The methods' weights; NaN where a method has none.
     left_out : Counter
-        Measured steps that could not be asked about, by reason.
+        Numbers of measured steps that nothing can be said about, by reason.
+    confidence : float
+        Confidence of the intervals.
     """
 
     methods: list[str]
@@ -65,13 +71,13 @@ class Answers:
 
     @property
     def estimates(self) -> pd.DataFrame:
-        """Rows (method, quantity, component) with intervals by Student's t over seeds, over steps with one seed.
+        """Rows (method, quantity, component) with intervals by Student's t over seeds, or over the steps of one seed.
 
-        - cosine: of the method's step to the run's own, as in `similarity_by_arm`; component is null.
+        - cosine: between the method's step and the run's own, as in `similarity_by_arm`; component is null.
         - length: root mean square length of the method's steps over that of the run's own; component is null.
         - weight: the method's weight, mean over steps.
-        - effect: of a step per unit of its length, mean over steps.
-        - gain: effect less that of the run's own step.
+        - effect: of the method's step per unit of its length, mean over steps.
+        - gain: this effect less that of the run's own step.
         """
         own = len(self.methods)
         gains = _differences(self.effects[:, :, :own], self.effects[:, :, own:])
@@ -96,22 +102,22 @@ class Answers:
         pairs.
         """
         places = [*combinations(range(len(self.methods)), 2)]
-        found = _cosines(self.products, places, self.confidence)
+        cosines = _cosines(self.products, places, self.confidence)
         divided = 1 - (1 - self.confidence) / len(self.components)
         first, second = (np.array([pair[side] for pair in places], dtype=int) for side in (0, 1))
         effects = self._means(_differences(self.effects[:, :, first], self.effects[:, :, second]), divided)
         shape = len(places), len(self.components)
         clear = ((effects.low > 0) | (effects.high < 0)).reshape(shape)
-        known = ~np.isnan(effects.low).reshape(shape).all(axis=1) | ~np.isnan(found.high)
-        told = clear.any(axis=1) | (found.high < 1 - ROUNDING)
-        apart = [bool(differs) if there else None for differs, there in zip(told, known, strict=True)]
+        known = ~np.isnan(effects.low).reshape(shape).all(axis=1) | ~np.isnan(cosines.high)
+        different = clear.any(axis=1) | (cosines.high < 1 - ROUNDING)
+        apart = [bool(differs) if is_known else None for differs, is_known in zip(different, known, strict=True)]
         measured = ~np.isnan(self.products[:, :, -1, -1])
         names, columns = np.array(self.methods, dtype=object), np.array(self.components, dtype=object)
         return pd.DataFrame(
             {
                 "method": names[first],
                 "against": names[second],
-                **found._asdict(),
+                **cosines._asdict(),
                 "effects": [", ".join(columns[differing]) for differing in clear],
                 "apart": apart,
                 "seeds": int(measured.any(axis=1).sum()),
@@ -146,27 +152,29 @@ def methods_offline(
     most: int | None = None,
     root: Path = Path(),
 ) -> Answers:
-    """Ask methods about the measured steps of runs.
+    """Compute the steps that methods would have taken at the measured steps of runs.
 
     Parameters
     ----------
     folders : path or sequence of paths
         Folders of finished runs of one arm, one a seed.
     methods : sequence of str, or mapping, optional
-        Methods, or by any label what an arm's `combine` may be: a method, or a mapping with `method`, parameters and
-        `gram`, which may also be `same`, the Gram matrix of the step itself. By default all methods that need no
-        parameters. A state goes from generation to generation as in training.
+        Methods; or a mapping from any label to what an arm's `combine` may be: a method, or a mapping with `method`,
+        parameters and `gram`, which may also be `same_step`, the Gram matrix of the step itself. By default all methods
+        that need no parameters. A method's state goes from generation to generation as in training.
     weights : mapping of str to float, optional
-        Weights of the arm that is asked about; by default those of the runs.
+        Weights of the components; by default those of the runs.
+    confidence : float
+        Confidence of the intervals.
     most : int, optional
-        Ask about at most so many measured steps of a run, evenly spread.
+        Most measured steps of a run, evenly spread; by default all.
     root : Path
-        Where paths of a user's methods start.
+        Folder that paths of a user's methods start from.
 
     Raises
     ------
     StudyError
-        A run or a method that cannot be read or asked; runs with different components.
+        A run or a method cannot be read or replayed, or the runs have different components.
     """
     histories = [read_history(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     if not histories:
@@ -190,7 +198,7 @@ def asked_methods(
     weights: Mapping[str, float] | None,
     root: Path,
 ) -> dict[str, AskedMethod]:
-    """Methods by label, checked as training checks them; by default those that the checks let through as they are."""
+    """Methods by label, checked as training checks them; by default all that pass the checks without parameters."""
     if methods is None:
         ready = {}
         for name in method_names():
@@ -208,11 +216,11 @@ def asked_methods(
 
 
 def _source(method: str, gram: Any, asked: bool) -> Source | None:
-    """The Gram matrix that a method goes by; refused where the word is unknown or the method asks for none."""
+    """The Gram matrix that a method uses; refused where the name is unknown, or the method uses none."""
     if gram is not None and gram not in SOURCES:
         raise StudyError(f"{method}: gram: {gram!r} is unknown; write one of {', '.join(SOURCES)}")
     if gram and not asked:
-        raise StudyError(f"{method}: gram: the method goes by no gradients; leave it out")
+        raise StudyError(f"{method}: gram: the method uses no gradients; leave it out")
     return cast(Source, gram or DEFAULT_GRAM) if asked else None
 
 
@@ -236,7 +244,7 @@ def _asked(
 
 
 def _bounds(history: History, names: Iterable[str], root: Path) -> dict[str, tuple[float, float]]:
-    """Known ranges of some components of a run; a component that could not be trained with here has none."""
+    """Known ranges of some components of a run; without those whose range cannot be found on this machine."""
     bounds = {}
     for name in names:
         component = history.spec.components[name]
@@ -316,7 +324,7 @@ def _cosines(products: np.ndarray, places: Sequence[tuple[int, int]], confidence
 
 
 def _lengths(products: np.ndarray, confidence: float) -> Estimates:
-    """Root mean square lengths of the methods' steps over that of the last, by seed, with the delta method by step."""
+    """Root mean square lengths of the methods' steps over that of the run's own; over steps by the delta method."""
     squares = np.moveaxis(np.diagonal(products, axis1=2, axis2=3), 2, 0)
     known = ~np.isnan(squares)
     means = np.where(known, squares, 0).sum(axis=2) / np.maximum(known.sum(axis=2), 1)
@@ -331,6 +339,6 @@ def _lengths(products: np.ndarray, confidence: float) -> Estimates:
 
 
 def _differences(effects: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Effects less those of other steps, (S, T, M, K); what is rounding is 0."""
+    """Effects less those of other steps, (S, T, M, K); 0 where the difference is rounding."""
     differences = effects - others
     return np.where(np.abs(differences) <= ROUNDING * (np.abs(effects) + np.abs(others)), 0.0, differences)

@@ -1,4 +1,4 @@
-"""Whether what is measured at a step tells what happens to a component afterwards."""
+"""Whether quantities that are measured at a step predict how a component's score changes afterwards."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from reward_ablation.analysis.statistics.intervals import (
     resampling_shares,
 )
 
-#: Quantities of `signals_by_step` that may tell what comes, in the order of figures; `no_signal` is of all components.
+#: Quantities of `signals_by_step` that may predict a change, in the order of figures; `no_signal` is of all components.
 PREDICTORS = ["covariance", "covariance_with_advantage", "variance", "no_signal", "gradient_cosine", "gradient_effect"]
 
-#: Fewest steps of a window, and share of a run's steps that it takes.
+#: Fewest steps of a window, and the window's share of a run's steps.
 LEAST_WINDOW, WINDOW_SHARE = 4, 0.1
 
-#: A run with fewer windows than this says nothing.
+#: Fewest windows of a run that gives an estimate.
 LEAST_WINDOWS = 4
 
 
@@ -32,9 +32,9 @@ def window_of(steps: int) -> int:
 def slopes_after(scores: np.ndarray, window: int) -> np.ndarray:
     """Least-squares slope of the scores of the `window` steps after each step, in score per step.
 
-    The step itself is left out: its completions decide what is measured at it, too, and would correlate the two by
-    their noise alone. `scores` are (..., T) means by step; so are the slopes, NaN for the last `window` steps and where
-    a score is unknown.
+    The step itself is left out: its completions also decide what is measured at the step, so that their noise alone
+    would correlate the two. `scores` are (..., T) means by step; so are the slopes, NaN for the last `window` steps and
+    where a score is unknown.
     """
     slopes = np.full(scores.shape, np.nan)
     if scores.shape[-1] > window:
@@ -47,7 +47,7 @@ def slopes_after(scores: np.ndarray, window: int) -> np.ndarray:
 def rank_correlations(ranks: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Correlations of pairs of ranks in resamples: (B,) array, NaN where a resample has no variation.
 
-    `ranks` is a (2, T) array, NaN where the pair is not known; `shares` are (B, T).
+    `ranks` is a (2, T) array, NaN where the pair is not known; `shares` is a (B, T) array.
     """
     known = ~np.isnan(ranks).any(axis=0)
     a, b = ranks[:, known] - ranks[:, known].mean(axis=1, keepdims=True)
@@ -86,7 +86,7 @@ def predicted_changes(
         return np.nan, np.nan, np.nan
     rng = generator("predictors", *labels)
     seed_shares = resampling_shares(resamples, seeds, rng)
-    # What is measured at every n-th step only has n times fewer steps to a window.
+    # A quantity that is measured at every n-th step only has n times fewer values in a window.
     spacing = np.median(np.diff(np.flatnonzero(covered))) if steps > 1 else 1
     step_shares = block_shares(resamples, steps, block_length(steps, int(np.ceil(window / spacing))), rng)
     drawn = np.stack([rank_correlations(of_seed, step_shares) for of_seed in ranks], axis=1)
@@ -100,7 +100,7 @@ def predicted_changes(
 
 
 def by_seed_and_step(values: np.ndarray, seed: np.ndarray, step: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Array of values by the places of their seeds and steps, NaN where there is none."""
+    """Array of values by the numbers of their seeds and steps, NaN where there is no value."""
     table = np.full(shape, np.nan)
     table[seed, step] = values
     return table
@@ -109,15 +109,15 @@ def by_seed_and_step(values: np.ndarray, seed: np.ndarray, step: np.ndarray, sha
 def predictors(
     signals_by_step: pd.DataFrame, arms: list[str], components: list[str], resamples: int, confidence: float
 ) -> pd.DataFrame:
-    """For each arm and component: does what is measured at a step go with the slope of its score afterwards?
+    """For each arm and component: does a quantity at a step correlate with the slope of the score afterwards?
 
     Limits: predictors and slopes both drift as training goes on, and two drifts correlate whatever their cause. In 300
     simulated arms of 2 seeds without any relation, 95 % intervals left out 0 in 1 to 2 % (independent noise, and
     autocorrelations of .8 and .9; 40 and 200 steps), but in 54 % (40 steps) and all (200) where predictor and score
     both drifted. A run holds few windows that do not overlap: ten, at a tenth of its steps each.
 
-    `signals_by_step` is the table with the rows of `alignment_by_step`. Rows (arm, predictor, component) in the order
-    of arms, `PREDICTORS` and components; none where nothing is known.
+    `signals_by_step` is that table together with the rows of `alignment_by_step`. Rows (arm, predictor, component) are
+    in the order of arms, `PREDICTORS` and components; none where nothing is known.
     """
     rows = []
     wanted = signals_by_step["quantity"].isin([*PREDICTORS, "score"]) & signals_by_step["arm"].isin(arms)
@@ -140,8 +140,8 @@ def predictors(
                     continue
                 labels = (str(arm), predictor, component)
                 scores = values["score", component]
-                found = predicted_changes(measured, scores, window, labels, resamples, confidence)
-                rows.append((arm, predictor, component, *found, len(seeds), len(steps), window))
+                interval = predicted_changes(measured, scores, window, labels, resamples, confidence)
+                rows.append((arm, predictor, component, *interval, len(seeds), len(steps), window))
     columns = ["arm", "predictor", "component", "estimate", "low", "high", "seeds", "steps", "window"]
     table = pd.DataFrame(rows, columns=columns).dropna(subset="estimate", ignore_index=True)
     return table.sort_values("arm", key=lambda arm: arm.map(arms.index), kind="stable", ignore_index=True)

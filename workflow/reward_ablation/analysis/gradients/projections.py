@@ -17,7 +17,7 @@ from reward_ablation.gram.similarity import ALL_LAYERS
 from reward_ablation.gram.store import read_projections
 from reward_ablation.system.errors import StudyError
 
-#: What names a projected gradient within a step.
+#: Columns that identify a projected gradient within a step.
 GRADIENT = ["definition", "component", "layer"]
 
 
@@ -35,9 +35,9 @@ def projected_cosine(first: str | Path, first_step: int, second: str | Path, sec
     columns cosine and standard_error, null where one of the gradients is zero.
 
     The standard error is that of projecting alone, to first order and for a gradient spread over many parameters:
-    (1 - cosine^2) / sqrt(D) in one layer, for projections of D numbers. Errors are up to half as large again, and twice
-    in tiny models, since units of a layer are added up before (measured on SmolLM2-135M and smaller). The noise of a
-    step's rollouts, which draws cosines of different steps towards 0, is not part of it.
+    (1 - cosine^2) / sqrt(D) in one layer, for projections of D numbers. Errors are up to half as large again, and up to
+    twice as large in tiny models, since units of a layer are added up before (measured on SmolLM2-135M and smaller).
+    The noise of a step's rollouts, which draws cosines of different steps towards 0, is not part of it.
 
     Raises
     ------
@@ -48,14 +48,14 @@ def projected_cosine(first: str | Path, first_step: int, second: str | Path, sec
     sizes = {len(direction) for table in tables for direction in table["direction"] if len(direction)}
     if len(sizes) > 1:
         raise StudyError(
-            f"{first}, {second}: projections of {min(sizes)} and of {max(sizes)} numbers; not of one study"
+            f"{first}, {second}: projections of {min(sizes)} and of {max(sizes)} numbers; compare runs of one study"
         )
     dimensions = max(sizes, default=1)
     both = tables[0].merge(tables[1], on=GRADIENT, suffixes=("_a", "_b"), sort=False)
     norm_a, norm_b = both["norm_a"].astype(float), both["norm_b"].astype(float)
     directions = zip(both["direction_a"], both["direction_b"], strict=True)
-    angles = [float(a @ b) if len(a) and len(b) else 0.0 for a, b in directions]
-    both = both.assign(dot=norm_a * norm_b * angles, square_a=norm_a**2, square_b=norm_b**2)
+    cosines = [float(a @ b) if len(a) and len(b) else 0.0 for a, b in directions]
+    both = both.assign(dot=norm_a * norm_b * cosines, square_a=norm_a**2, square_b=norm_b**2)
     rows = []
     for labels, layers in both.groupby(GRADIENT[:2], sort=False):
         products = layers[["dot", "square_a", "square_b"]].to_numpy().T

@@ -1,4 +1,4 @@
-"""What a method of combination would have made of a run's completions, generation by generation.
+"""Advantages that a method of combination would have given a run's completions, generation by generation.
 
 The method sees what it would have seen in training: the scores of all generations in their order, its own state, and
 the Gram matrices of the steps that were measured before. The completions are those of the run's own policy.
@@ -26,7 +26,7 @@ from reward_ablation.gram.similarity import ALL_LAYERS
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
 
-#: TRL's default learning rate, of runs whose config and metrics have none.
+#: TRL's default learning rate, for runs whose config and metrics have none.
 LEARNING_RATE = 1e-6
 
 #: The Gram matrix of the step itself.
@@ -35,14 +35,14 @@ SAME: Source = "same_step"
 
 @dataclass(frozen=True)
 class AskedMethod:
-    """A method as an arm would have it; the settings of `CombinationOfRun`.
+    """A method with the settings that an arm gives it; they are those of `CombinationOfRun`.
 
     Parameters
     ----------
     weights : dict of str to float
-        By component, of all that take part.
+        Weights by component, of all components that take part.
     gram : {"same_step", "previous", "averaged", "unbiased"}, optional
-        Gram matrix that the method goes by; None where it asks for none.
+        Gram matrix that the method uses; None where it uses none.
     bounds : dict of str to (float, float)
         Known ranges of the components' scores.
     """
@@ -69,12 +69,12 @@ def method_of_arm(spec: ArmSpec) -> AskedMethod:
 
 @dataclass(frozen=True)
 class History:
-    """What a run's generations were.
+    """Generations, gradients and learning rates of a finished run.
 
     Parameters
     ----------
     scores : dict of int to (N, K) array
-        Raw scores by the step that a generation is for, group by group; NaN where a component gave none.
+        Raw scores of each generation by its step, group by group; NaN where a component gave none.
     groups, tokens : dict of int to (N,) int array
         Numbers of the completions' groups, and lengths.
     gradients : dict of int to Table
@@ -98,7 +98,7 @@ class History:
 
     @property
     def learning_rate(self) -> float:
-        """That of the config."""
+        """The learning rate of the config, or else TRL's default."""
         return float(self.spec.training.get("learning_rate", LEARNING_RATE))
 
 
@@ -137,7 +137,7 @@ def _check_generations(spec: ArmSpec, generations: Mapping[int, pd.DataFrame], f
     together = training.get("steps_per_generation") or accumulated
     most = training.get("generation_batch_size") or np.inf
     if together < accumulated or any(len(batch) > most for batch in generations.values()):
-        raise StudyError(f"{folder}: its steps have several generations each; methods cannot be asked about such a run")
+        raise StudyError(f"{folder}: its steps have several generations each; methods cannot be replayed on such a run")
 
 
 def _gradients(path: Path) -> dict[int, pa.Table]:
@@ -173,7 +173,7 @@ def replay(history: History, asked: AskedMethod, root: Path = Path()) -> Replaye
     Raises
     ------
     StudyError
-        A component does not score the run's completions, or what `call.call_method` refuses.
+        A component does not score the run's completions, or `call.call_method` refuses arguments or result.
     """
     unknown = [name for name in asked.weights if name not in history.components]
     if unknown:
@@ -189,9 +189,9 @@ def replay(history: History, asked: AskedMethod, root: Path = Path()) -> Replaye
             scores, shares = history.scores[step], np.zeros(history.scores[step].shape)
             context = history.groups[step], history.tokens[step], step - 1, rate
             shares[:, places] = combination.shares(scores[:, places], *context)
-            found = np.full(len(history.components), np.nan)
-            found[places] = combination.table(step)["weight"].to_pandas()
-            replayed.shares[step], replayed.weights[step] = shares, found
+            weights = np.full(len(history.components), np.nan)
+            weights[places] = combination.table(step)["weight"].to_pandas()
+            replayed.shares[step], replayed.weights[step] = shares, weights
         if asked.gram != SAME and step in history.gradients:
             combination.see(history.gradients[step])
     return replayed

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 
 from reward_ablation.analysis.statistics.intervals import block_length
 
-#: What an interval speaks about: other seeds, or only other steps of the one seed.
+#: What an interval generalises to: other seeds, or only other steps of the one seed.
 SEEDS, STEPS = "seeds", "steps"
 
 
@@ -26,7 +26,7 @@ class Estimates(NamedTuple):
     interval: np.ndarray
 
     def clipped(self, least: float | np.ndarray, most: float | np.ndarray) -> Estimates:
-        """The same within the range that the values can have."""
+        """The same estimates, clipped to the range that the values can have."""
         estimate, low, high = (np.clip(values, least, most) for values in self[:3])
         return Estimates(estimate, low, high, self.interval)
 
@@ -34,14 +34,14 @@ class Estimates(NamedTuple):
 def over_seeds(by_seed: np.ndarray, by_step: np.ndarray, confidence: float) -> Estimates:
     """Means over seeds with intervals by Student's t of S - 1 degrees of freedom, S being the seeds with a value.
 
-    With one seed, the interval is over its steps (`error_over_steps`): it says nothing about other seeds.
+    With one seed, the interval is over its steps (`margin_over_steps`): it says nothing about other seeds.
 
     Parameters
     ----------
     by_seed : (M, S) array
         Value of each of M quantities in each seed; NaN where it is not known.
     by_step : (M, S, T) array
-        Numbers by step whose mean varies as the value of the seed does; NaN where a step is not known.
+        Numbers by step, whose mean over steps varies as the value of the seed does; NaN where a step is not known.
     """
     known = ~np.isnan(by_seed)
     seeds = known.sum(axis=1)

@@ -18,23 +18,23 @@ CORRECTED = "split_halves"
 def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -> pd.DataFrame:
     """Cosine and its parts over the measured steps of each seed, mean over seeds, with intervals by Student's t.
 
-    The cosine of a seed is the mean over steps of inner products, over the root of the product of the means of squared
-    norms. A part is the mean of its inner products over the same root, so that parts add up to the cosine. A mean of
-    single steps' cosines would count a step with hardly a gradient as much as any other. `similarities` are the arm's
-    rows of `similarity_by_step`.
+    The cosine of a seed is the mean inner product over steps, divided by the root of the product of the mean squared
+    norms. A part is its mean inner product divided by the same root, so that parts add up to the cosine. A mean of the
+    single steps' cosines would give a step with hardly any gradient as much weight as any other. `similarities` has the
+    arm's rows of `similarity_by_step`.
 
     Returns
     -------
     Rows (definition, component_a, component_b, layer, part), layers in the model's order. The estimate is null where a
     gradient is zero at all steps. `steps` counts the measured steps, `seeds` the seeds that have a value.
-    `folding_error` is the largest of a single step's; that of the whole run is smaller.
+    `folding_error` is the largest of any single step; the error of the whole run is smaller.
     """
     if similarities.empty:
         return pd.DataFrame()
     units, unit = units_of(similarities)
     products, squares, seeds, steps = products_and_squares(similarities, unit, len(units))
     by_seed, by_step = ratios(products, squares)
-    found = over_seeds(by_seed.reshape(-1, len(seeds)), by_step.reshape(-1, len(seeds), len(steps)), confidence)
+    estimates = over_seeds(by_seed.reshape(-1, len(seeds)), by_step.reshape(-1, len(seeds), len(steps)), confidence)
     part, place = np.divmod(np.arange(len(PARTS) * len(units)), len(units))
     names = np.array(PARTS, dtype=object)[part]
     bounds = np.where(names == "cosine", 1.0, np.inf)  # a part may lie outside the range of a cosine
@@ -45,7 +45,7 @@ def similarity_by_arm(similarities: pd.DataFrame, arm: str, confidence: float) -
     measured[unit, np.searchsorted(steps, similarities["step"])] = True
     table = units.iloc[place].assign(
         part=names,
-        **found.clipped(-bounds, bounds)._asdict(),
+        **estimates.clipped(-bounds, bounds)._asdict(),
         folding_error=np.concatenate([folding if name in FOLDED else exact for name in PARTS]),
         seeds=(~np.isnan(by_seed)).sum(axis=2).ravel(),
         steps=measured.sum(axis=1)[place],
@@ -72,8 +72,8 @@ def products_and_squares(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Inner products of `PARTS`, (parts, units, seeds, steps), and squared norms, (2, units, seeds, steps).
 
-    NaN at steps that were not measured. A gradient that is zero has no cosine, but inner products and a norm of 0.
-    Also returns the seeds and the steps.
+    NaN at steps that were not measured. A gradient that is zero has no cosine; its inner products and norm are 0. Also
+    returns the seeds and the steps.
     """
     (seed, seeds), (step, steps) = (pd.factorize(similarities[column], sort=True) for column in ("seed", "step"))
     norms = similarities[["norm_a", "norm_b"]].to_numpy(dtype=float).T
@@ -86,7 +86,7 @@ def products_and_squares(
 
 
 def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of products over the root of the means of squared norms.
+    """Means of products divided by the root of the product of the mean squared norms.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.nd
 def corrected_by_arm(split_halves: pd.DataFrame, arm: str, confidence: float) -> pd.DataFrame:
     """Cosines of the expected gradients, mean over the seeds whose norms are resolved, as rows of `similarity_by_arm`.
 
-    `split_halves` are the arm's rows of that table.
+    `split_halves` has the arm's rows of that table.
     """
     keys = ["component_a", "component_b", "layer"]
     rows, steps = [], split_halves["step"].nunique()

@@ -1,9 +1,9 @@
-"""Cosines between the components' expected gradients: the noise of a step's completions taken out.
+"""Cosines between the components' expected gradients: the noise of a step's completions is taken out.
 
-The cosine of two measured gradients has the noise of their completions in both norms, and in the inner product, as
-both gradients are made of the same completions. Split the prompts in halves, take one gradient from either half, and
-no noise meets itself: <g_a(half 1), g_b(half 2)> has the expectation <E g_a, E g_b>. Over all splits this mean is a
-sum over pairs of different prompts, which the stored Gram matrices give as it stands, without drawing splits.
+The cosine of two measured gradients has the noise of their completions in both norms, and in the inner product, since
+both gradients come from the same completions. If the prompts are split in halves and each half gives one gradient, the
+noises are independent: <g_a(half 1), g_b(half 2)> has the expectation <E g_a, E g_b>. The mean over all splits is a sum
+over pairs of different prompts, which the stored Gram matrices give directly, without drawing splits.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ def cross_prompt_products(
 ) -> np.ndarray:
     """Inner products of two sets of vectors over pairs of rows of different prompts, by the first row's prompt.
 
-    Their sum is the mean over all splits of the prompts in halves, but for a factor that all products share.
+    Up to a factor that all products share, their sum is the mean over all splits of the prompts in halves.
 
     Parameters
     ----------
     grams : (..., R, R) array
+        Gram matrices of the rows.
     first, second : (V, R) and (W, R) arrays
-        Coefficients.
+        Coefficients of the vectors.
     labels : (R,) array
         Prompt of each row.
     prompts : (G,) array
+        All prompts of the step.
 
     Returns
     -------
@@ -65,8 +67,8 @@ def cross_prompt_products(
 def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:
     """Noise-corrected cosines and jackknife intervals.
 
-    A norm is resolved where its square is above 0 by more than its margin of error: the corrected square of a gradient
-    that is mostly noise may be anything, and below 0, and a cosine with it says nothing.
+    A norm is resolved where its square is above 0 by more than its margin of error. The corrected square of a gradient
+    that is mostly noise may have any value, also below 0, and a cosine with such a norm says nothing.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: fl
 def pair_rows(
     estimates: tuple[np.ndarray, ...], layers: list[str], components: list[str], prompts: int
 ) -> pd.DataFrame:
-    """Estimates of (L, K, K) as rows by layer and pair."""
+    """Estimates, (L, K, K) arrays, as rows by layer and pair."""
     rows = [
         (layer, components[a], components[b], *(float(values[place, a, b]) for values in estimates), prompts)
         for place, layer in enumerate(layers)
@@ -114,7 +116,7 @@ def of_step(by_prompt: np.ndarray, components: list[str], confidence: float) -> 
 def of_steps(
     by_step: list[np.ndarray], prompts: int, layers: list[str], components: list[str], confidence: float
 ) -> pd.DataFrame:
-    """Cosines by layer of the summed products of several steps; the interval leaves out a step at a time.
+    """Cosines by layer of the summed products of several steps; the interval leaves out one step at a time.
 
     `by_step` has sums of `halves_by_prompt` over prompts, (L + 1, K, K) arrays.
     """

@@ -1,4 +1,4 @@
-"""Tables of gradients, from what all runs of a study measured of them."""
+"""Tables of gradients, from the measurements of all runs of a study."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SCHEMAS = {
 #: Columns of a run's gradients that `similarity_by_step` has too.
 GRADIENT_COLUMNS = [name for name in SCHEMAS["similarity_by_step"].names if name not in ("arm", "seed")]
 
-#: Columns of texts, which repeat.
+#: Columns of texts that repeat, which are read as categories.
 CODED = ["layer", "component_a", "component_b", "definition"]
 
 #: Arms with their rows of a table.
@@ -90,8 +90,8 @@ LATER_COLUMNS = ["folding_error"]
 def gradient_tables(study: StudyFile, root: Path, rewards_by_step: pd.DataFrame, signals_by_step: ByArm) -> Parts:
     """Parts of the tables of `SCHEMAS`, from the gradients of all runs and two tables of training.
 
-    The runs' records, rollouts and gradients are checked first. Predictions are checked against `rewards_by_step`.
-    Runs are read arm by arm; `signals_by_step` has each arm with its rows of that table.
+    The runs' records, rollouts and gradients are checked first. The predictions of what_if_check are compared with
+    `rewards_by_step`. Runs are read arm by arm; `signals_by_step` gives each arm with its rows of that table.
     """
     read_runs(study, root, ["rollouts.parquet", "gradients.parquet"])
     measured: dict[str, list[int]] = {}
@@ -101,23 +101,25 @@ def gradient_tables(study: StudyFile, root: Path, rewards_by_step: pd.DataFrame,
         measured |= measured_steps
         by_arm[arm] = similarity_by_arm(of_arm, arm, study.confidence)
         yield "similarity_by_step", of_arm.assign(arm=arm)
-    found = measured_tables(study, root, measured, rewards_by_step)
+    of_measured_steps = measured_tables(study, root, measured, rewards_by_step)
     halves, alignment = (
-        dict([*table.groupby("arm", sort=False)]) if len(table := joined(SCHEMAS[name], found[name])) else {}
+        dict([*table.groupby("arm", sort=False)])
+        if len(table := joined(SCHEMAS[name], of_measured_steps[name]))
+        else {}
         for name in ("split_halves", "alignment_by_step")
     )
     for arm in study.arm_names:
         yield "similarity_by_arm", by_arm.get(arm, pd.DataFrame())
         if arm in halves:
             yield "similarity_by_arm", corrected_by_arm(halves[arm], arm, study.confidence)
-    for name, parts in found.items():
+    for name, parts in of_measured_steps.items():
         for part in parts:
             yield name, part
-    later = {}
+    predicted = {}
     for arm, signals in signals_by_step:
         known = pd.concat([signals.assign(arm=arm), *([alignment[arm]] if arm in alignment else [])], ignore_index=True)
-        later[arm] = predictors(known, [arm], study.components, study.bootstrap, study.confidence)
-    yield from (("predictors", later[arm]) for arm in study.arm_names if arm in later)
+        predicted[arm] = predictors(known, [arm], study.components, study.bootstrap, study.confidence)
+    yield from (("predictors", predicted[arm]) for arm in study.arm_names if arm in predicted)
 
 
 def similarity_of_runs(runs: list[StudyRun], root: Path) -> tuple[pd.DataFrame, dict[str, list[int]]]:
@@ -135,6 +137,6 @@ def similarity_of_runs(runs: list[StudyRun], root: Path) -> tuple[pd.DataFrame, 
 
 
 def similarity_by_step(gradients: pd.DataFrame) -> pd.DataFrame:
-    """Similarity of each pair of different gradients, in the run's order; null where a gradient has no direction."""
+    """Rows of the pairs of different components, in the run's order; null where a gradient has no direction."""
     first, second = (gradients[name].to_numpy(dtype=object) for name in ("component_a", "component_b"))
     return gradients[first != second]

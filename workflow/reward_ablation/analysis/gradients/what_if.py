@@ -35,29 +35,35 @@ from reward_ablation.gram.store import StoredBlock, read_grams
 from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
 
-#: Name of the gradient that all shares add up to; no component may be called so.
+#: Name of the gradient that all shares add up to; no component may have this name.
 TOTAL = "total"
 
-#: What a row stands for when an advantage acts on a whole completion, on policy.
+#: Family of the rows whose advantage acts on a whole completion, on policy.
 ALL_TOKENS = "all_tokens"
 
-#: Columns that name a completion in `rollouts.parquet`, there with the step that generated it.
+#: Columns that identify a completion in `rollouts.parquet`; its column `step` is here generation_step.
 COMPLETION = ["generation_step", "problem_id", "rollout"]
 
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """What is stored of one step of one run.
+    """The stored data of one measured step of one run.
 
     Parameters
     ----------
+    step : int
+        The measured step.
     weights : dict of str to float
         Weights of the run, for all its components.
     scale_rewards, aggregation : str
         How TRL made advantages of scores.
+    blocks : list of StoredBlock
+        Gram matrices of the step, one block for each micro-batch and process.
     rollouts : DataFrame
         The completions of every batch that the step took completions from, group by group: `COMPLETION`, and
         score_<component> and advantage_<component> for each component.
+    method : str, optional
+        The arm's method of combination; None where TRL combined the scores.
     """
 
     step: int
@@ -74,7 +80,7 @@ class MeasuredStep:
         return list(self.weights)
 
     def by_group(self, columns: str) -> list[tuple[np.ndarray, int]]:
-        """Values of `columns` + each component as (N, K) array, and the size of a group, for each batch."""
+        """For each batch: (N, K) values of the columns whose prefix is `columns`, and the size of a group."""
         names = [columns + name for name in self.components]
         return [
             (batch[names].to_numpy(dtype=float), len(batch) // batch["problem_id"].nunique())
@@ -91,7 +97,7 @@ class MeasuredStep:
         ]
 
     def own_shares(self) -> np.ndarray:
-        """(N, K) shares of the advantages that the run was trained on: as stored where TRL did not combine scores."""
+        """(N, K) shares of the advantages that the run was trained on; stored ones where a method combined scores."""
         if self.method is None:
             return self.shares(np.array([list(self.weights.values())], dtype=float))[0]
         return np.concatenate([advantages for advantages, _ in self.by_group("advantage_")])
@@ -99,16 +105,16 @@ class MeasuredStep:
     def blocks_with(self, vectors: np.ndarray) -> list[Block]:
         """Gram matrices with (V, N) coefficients of the rollouts as vectors.
 
-        Numbers of `completions` are places in `rollouts`.
+        The blocks' `completions` are row numbers of `rollouts`.
         """
         index = pd.MultiIndex.from_frame(self.rollouts[COMPLETION])
         labels = self.rollouts.groupby(COMPLETION[:2]).ngroup().to_numpy()
         places = [index.get_indexer(pd.MultiIndex.from_frame(stored.rows[COMPLETION])) for stored in self.blocks]
-        if any((here < 0).any() for here in places):
+        if any((rows < 0).any() for rows in places):
             raise StudyError(f"step {self.step}: some of its completions are not in rollouts.parquet")
         return [
-            Block(stored.grams, vectors[:, here], here, labels[here])
-            for stored, here in zip(self.blocks, places, strict=True)
+            Block(stored.grams, vectors[:, rows], rows, labels[rows])
+            for stored, rows in zip(self.blocks, places, strict=True)
         ]
 
 
@@ -143,9 +149,9 @@ def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
     Raises
     ------
     StudyError
-        The step was not measured, or what is stored does not say what other advantages would have done: rows of
-        other families than all_tokens (a placement on some tokens, clipped ratios), or advantages that do not follow
-        from the scores.
+        The step was not measured, or the stored data do not say what other advantages would have done: there are
+        rows of other families than all_tokens (a placement on some tokens, clipped ratios), or advantages do not
+        follow from the scores.
     """
     folder = Path(folder)
     blocks = [block.without("kl") for block in read_grams(folder, step)]
@@ -179,9 +185,9 @@ def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
 def read_rollouts(
     path: Path, generation_steps: list[int] | None, components: list[str], more: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Completions of some steps, or of all, group by group; refused unless all groups of a step have one size.
+    """Completions of some steps, or of all, group by group; refused unless all groups of a step have the same size.
 
-    `more` are further columns.
+    `more` has the names of further columns.
     """
     names = [f"{column}_{name}" for column in ("score", "advantage") for name in components]
     filters = None if generation_steps is None else [("step", "in", generation_steps)]
@@ -202,17 +208,17 @@ def what_if(weights: Mapping[str, float], measured: MeasuredStep) -> WhatIf:
     score of component k is <grad J_k, -g>, with g the gradient of the loss under `weights` and grad J_k the mean over
     completions of (score - mean score of the others of the group) * grad log-probability.
 
-    The numbers are of first order, for the one step whose completions and policy they come from, and of the policy term
-    only. Terms between blocks (micro-batches, processes) are not in the file: the numbers are exact for steps of one
-    block, and else lack the terms between nearly orthogonal gradients. One set of completions gives both the step and
-    its effect, so that `self` counts in the step's favour: what was scored becomes likelier. Only `cross_prompt` says
-    what completions of one prompt do to others. A completion that the loss masks out has no gradient and does not
-    count.
+    The numbers are of first order, hold for the one step whose completions and policy they come from, and cover the
+    policy term only. Terms between blocks (micro-batches, processes) are not in the file: the numbers are exact for
+    steps of one block, and otherwise lack the terms between nearly orthogonal gradients. The same completions give both
+    the step and its effect, so that `self` counts in the step's favour: completions that were scored become likelier.
+    Only `cross_prompt` says what completions of one prompt do to other prompts. A completion that the loss masks out
+    has no gradient and does not count.
 
     Parameters
     ----------
     weights : mapping of str to float
-        By component; components that are not named have weight 0.
+        Weights by component; components that are not named have weight 0.
 
     Raises
     ------
@@ -230,7 +236,7 @@ def what_if(weights: Mapping[str, float], measured: MeasuredStep) -> WhatIf:
 
 
 def check_weights(weights: Mapping[str, float], components: list[str]) -> None:
-    """Refuse weights of components that the run does not have, and weights that are no numbers."""
+    """Refuse weights of components that the run does not have, and weights that are not finite numbers."""
     for name, weight in weights.items():
         if name not in components:
             raise StudyError(f"weights: unknown component {name!r}; components here: {', '.join(components)}")
@@ -255,17 +261,17 @@ def gradients_of_scores(measured: MeasuredStep, blocks: list[Block]) -> list[np.
 
 def effects(measured: MeasuredStep, layers: list[str], blocks: list[Block]) -> pd.DataFrame:
     """Effects of a step along minus the last vector of `blocks`; columns as in `WhatIf`."""
-    asked = [
+    with_step = [
         Block(block.grams, np.concatenate([rows, -block.coefficients[-1:]]), block.completions, block.prompts)
         for block, rows in zip(blocks, gradients_of_scores(measured, blocks), strict=True)
     ]
     prompts, sizes = np.unique(np.concatenate([block.prompts for block in blocks]), return_counts=True)
-    parts = with_all_layers(parts_by_prompt(asked, slice(None), prompts), axis=1)
+    parts = with_all_layers(parts_by_prompt(with_step, slice(None), prompts), axis=1)
     total = parts.sum(axis=2)
     dots = total.sum(axis=0)
     left_dots = without_each_prompt(parts, total).sum(axis=0)
     square, left_squares = dots[:1, -1:, -1:], left_dots[:1, :, -1:, -1:]
-    # A step that one prompt alone asks for has no direction without it.
+    # A step that comes from one prompt alone has no direction without this prompt.
     left_squares = np.where(left_squares > ROUNDING * square[:, None], left_squares, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         per_length = dots[:, :-1, -1:] / np.sqrt(square)

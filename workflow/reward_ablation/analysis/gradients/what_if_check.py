@@ -1,4 +1,4 @@
-"""Whether training did what the map over weights says, beside two rules that need no gradient."""
+"""Whether training changed scores as the map over weights predicts, beside two rules that need no gradient."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from reward_ablation.gram.similarity import jackknife_margin
 #: Share of a run's steps at its start and its end whose mean scores are compared.
 ENDS = 0.1
 
-#: Rules that predict a change: the map; the covariance of scores; whether the arm rewards the component.
+#: Rules that predict a change: the map over weights; the covariance of scores; whether the arm rewards the component.
 RULES = ["predicted", "covariance", "rewarded"]
 
-#: Groups of changes, told by whether the arm rewards the component.
+#: Groups of changes, by whether the arm rewards the component.
 CELLS = ["unrewarded", "rewarded", "all"]
 
 #: Fewest changes whose ranks are compared.
@@ -43,6 +43,7 @@ def score_covariances(measured: MeasuredStep, weights: np.ndarray) -> np.ndarray
     Parameters
     ----------
     weights : (P, K) array
+        P weight vectors over the components of the run.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def check_table(
     components: list[str],
     confidence: float,
 ) -> pd.DataFrame:
-    """Predicted effect of each arm's weights on each component, beside the change that training brought.
+    """Predicted effect of each arm's weights on each component, beside the observed change in training.
 
     `predictions` and `covariances` have for each arm, by (seed, step), (K,) values under its weights at early steps of
     the other arms' runs; `weights` has each arm's weights.
@@ -93,15 +94,17 @@ def check_table(
             name: by_seed_and_step(dict(values[arm]))[0]
             for name, values in (("predicted", predictions), ("covariance", covariances))
         }
-        for place, component in enumerate(components):
+        for number, component in enumerate(components):
             of_arm = rewards_by_step[(rewards_by_step["arm"] == arm) & (rewards_by_step["quantity"] == component)]
             if of_arm.empty:
                 continue
             scores = of_arm.pivot(index="seed", columns="step", values="mean").sort_index(axis=1)
-            found = {name: of_values(values[[place]], confidence) for name, values in rules.items()}
-            found["observed"] = observed_change(scores.to_numpy(dtype=float), confidence)
+            estimates = {name: of_values(values[[number]], confidence) for name, values in rules.items()}
+            estimates["observed"] = observed_change(scores.to_numpy(dtype=float), confidence)
             sign = float(np.sign(weights[arm][component]))
-            rows.append({"arm": arm, "component": component, "rewarded": sign, **ends_of(found), "seeds": len(scores)})
+            rows.append(
+                {"arm": arm, "component": component, "rewarded": sign, **ends_of(estimates), "seeds": len(scores)}
+            )
     return pd.DataFrame(rows)
 
 
@@ -118,28 +121,28 @@ def ends_of(found: Mapping[str, Estimates]) -> dict[str, float]:
 def agreement_table(check: pd.DataFrame, confidence: float) -> pd.DataFrame:
     """How well the map and the two trivial rules rank the observed changes, and how far each is ahead of the others.
 
-    The headline is the changes of components that the arm does not reward: that a rewarded component rises needs no
-    prediction. Rows (cells, rule): Spearman's correlation over the changes, and `ahead`, its difference to the best of
-    the other rules that have a correlation. A rule that says the same of all changes has none. Changes without a
-    prediction are left out. Intervals are the jackknife's, which leaves out one arm at a time (Student's t), since the
-    changes of an arm go together.
+    The main result is on components that the arm does not reward: no prediction is needed to expect that a rewarded
+    component rises. Rows (cells, rule): Spearman's correlation over the changes, and `ahead`, its difference to the
+    best of the other rules that have a correlation. A rule that predicts the same for all changes has none. Changes
+    without a prediction are left out. Intervals are by a jackknife that leaves out one arm at a time (Student's t),
+    since the changes of an arm are correlated.
     """
     rows = []
     for cells in CELLS:
         table = chosen(check, cells)
         left_out = [correlations(table[table["arm"] != arm]) for arm in table["arm"].unique()]
         estimates = correlations(table)
-        for place, rule in enumerate(RULES):
-            others = [other for other in range(len(RULES)) if other != place and not np.isnan(estimates[other])]
-            rival = max(others, key=lambda other: estimates[other], default=place)
-            against = np.eye(len(RULES))[place] - np.eye(len(RULES))[rival] if others else np.full(len(RULES), np.nan)
-            found = []
-            for coefficients in (np.eye(len(RULES))[place], against):
+        for number, rule in enumerate(RULES):
+            others = [other for other in range(len(RULES)) if other != number and not np.isnan(estimates[other])]
+            rival = max(others, key=lambda other: estimates[other], default=number)
+            against = np.eye(len(RULES))[number] - np.eye(len(RULES))[rival] if others else np.full(len(RULES), np.nan)
+            estimates_of_rule = []
+            for coefficients in (np.eye(len(RULES))[number], against):
                 values = np.array([combined(coefficients, each) for each in left_out])
                 value, margin = combined(coefficients, estimates), margin_over_arms(values, confidence)
-                found += [value, value - margin, value + margin]
-            found[:3] = np.clip(found[:3], -1, 1)
-            rows.append((cells, rule, *found, len(table), table["arm"].nunique()))
+                estimates_of_rule += [value, value - margin, value + margin]
+            estimates_of_rule[:3] = np.clip(estimates_of_rule[:3], -1, 1)
+            rows.append((cells, rule, *estimates_of_rule, len(table), table["arm"].nunique()))
     columns = ["estimate", "low", "high", "ahead", "ahead_low", "ahead_high", "changes", "arms"]
     return pd.DataFrame(rows, columns=["cells", "rule", *columns])
 
@@ -156,7 +159,7 @@ def combined(coefficients: np.ndarray, values: np.ndarray) -> float:
 
 
 def chosen(check: pd.DataFrame, cells: str) -> pd.DataFrame:
-    """The changes of one of `CELLS` that are known on both sides."""
+    """The changes of one of `CELLS` that are both predicted and observed."""
     known = check.dropna(subset=["predicted", "observed"])
     if cells == "all":
         return known

@@ -1,4 +1,4 @@
-"""Map over weights: first-order effects on every component."""
+"""Map over weights: first-order effects of steps under these weights on every component."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def signs_of_weights(arms: list[StudyArm], components: list[str]) -> np.ndarray:
 
 
 def by_seed_and_step(values: dict[tuple[int, int], np.ndarray]) -> tuple[np.ndarray, list[int], list[int]]:
-    """(..., seeds, steps) array of arrays by (seed, step), NaN where there is none, with the seeds and the steps."""
+    """(..., seeds, steps) array of arrays by (seed, step), NaN where there is none; the seeds; and the steps."""
     seeds, steps = (sorted({key[place] for key in values}) for place in (0, 1))
     first = next(iter(values.values()))
     stacked = np.full((*first.shape, len(seeds), len(steps)), np.nan)

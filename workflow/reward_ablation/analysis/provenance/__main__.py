@@ -11,7 +11,7 @@ from reward_ablation.analysis.tables import table_command, write_tables
 from reward_ablation.study.provenance import quantities
 from reward_ablation.system.errors import one_line_errors
 
-MIXED = {"choices": ["tell", "refuse"], "default": "tell", "help": "runs that differ in code or hardware"}
+MIXED = {"choices": ["tell", "refuse"], "default": "tell", "help": "what to do where runs differ in code or hardware"}
 
 
 @table_command("analysis.provenance", ("--mixed-provenance", MIXED))

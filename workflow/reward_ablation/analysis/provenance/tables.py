@@ -27,12 +27,12 @@ def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
     Parameters
     ----------
     values : dict
-        What `quantities` gives, by the run's folder.
+        The `quantities` of each run, by its folder.
 
     Returns
     -------
     Columns: quantity, value; mixed: whether the study has several values of this quantity; runs: how many have this
-    value; split_runs: how many of these runs have a second value, since an interruption moved them; arms.
+    value; split_runs: how many of these runs have a second value, because an interruption moved them; arms.
     """
     names = list(dict.fromkeys(quantity for of_run in values.values() for quantity in of_run))
     rows = []
@@ -57,8 +57,8 @@ def provenance(study: StudyFile, values: dict[str, Quantities]) -> pd.DataFrame:
 def _arms(study: StudyFile, folders: list[str]) -> str:
     """Names of the arms with a run in one of the folders."""
     chosen = set(folders)
-    with_one = {run.arm for run in study.runs if run.folder in chosen}
-    names = [name for name in study.arm_names if name in with_one]
+    arms = {run.arm for run in study.runs if run.folder in chosen}
+    names = [name for name in study.arm_names if name in arms]
     return ALL_ARMS if len(names) == len(study.arms) else ", ".join(names)
 
 
@@ -72,7 +72,7 @@ def check_not_mixed(table: pd.DataFrame) -> None:
 
 
 def write_digests(folders: Iterable[str], root: Path, path: Path) -> None:
-    """Write the digest of each run's record for `sha256sum --check`, to a file in a folder of the results folder.
+    """Write the digest of each run's record for `sha256sum --check`; the file is in a folder of the results folder.
 
     Parameters
     ----------

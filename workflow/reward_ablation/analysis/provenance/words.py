@@ -7,12 +7,12 @@ import pandas as pd
 #: Quantities that a sentence names also where all runs agree. The other quantities are in the table.
 ALWAYS_NAMED = ["code", "python", "torch", "transformers", "trl", "machine", "GPUs"]
 
-#: Arms that a sentence names before it counts the rest.
+#: Most arms that a sentence names; it counts the rest.
 MOST_ARMS = 4
 
 
 def sentence(table: pd.DataFrame) -> str:
-    """What the runs have in common, or first of all what they have not."""
+    """The quantities that all runs share; where runs differ, the differences come first."""
     texts = []
     for quantity, rows in table[table["mixed"]].groupby("quantity", sort=False):
         parts = [

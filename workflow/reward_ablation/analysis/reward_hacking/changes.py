@@ -1,4 +1,4 @@
-"""Changes of curves over training or over kept models, each with how sure it is: a rise, a bend, a gap."""
+"""Changes of curves over training or over kept models, with errors and p-values: a rise, a bend, a gap."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Change:
     by_seed : (S,) array
         after - before of each seed.
     error : float
-        Standard error of after - before as noise within these runs has it.
+        Standard error of after - before from the noise within these runs.
     p : float
-        One-sided p-value that it rose, by that noise, with room for having looked for the place.
+        One-sided p-value of a rise, by that noise, corrected for the search for the place.
     points : int
-        Points of the curve.
+        Number of points of the curve.
     onset : int
         Step from which it rose.
     """
@@ -56,8 +56,8 @@ class Change:
     def interval(self, confidence: float) -> tuple[float, float]:
         """Interval of the change over seeds by Student's t with S - 1 degrees of freedom, two-sided.
 
-        Never narrower than the noise within runs makes it. With one seed it is by that noise alone, and says nothing
-        of other seeds.
+        Never narrower than the noise within runs makes it. With one seed the interval is by that noise alone, and says
+        nothing about other seeds.
         """
         tail = (1 - confidence) / 2
         margin = float(norm.isf(tail)) * self.error
@@ -86,9 +86,9 @@ def broken_lines(count: int) -> np.ndarray:
 
     A place is one of the points, `MARGIN` or more from both ends.
     """
-    every = np.arange(count, dtype=float)
+    numbers = np.arange(count, dtype=float)
     places = range(MARGIN, count - MARGIN)
-    bases = [np.column_stack([np.ones(count), every, np.maximum(every - place, 0)]) for place in places]
+    bases = [np.column_stack([np.ones(count), numbers, np.maximum(numbers - place, 0)]) for place in places]
     return np.array([np.linalg.pinv(basis) for basis in bases])
 
 
@@ -98,7 +98,7 @@ def steps_of_points(steps: np.ndarray) -> np.ndarray:
 
 
 def segment_at(steps: np.ndarray, since: int) -> int:
-    """Place of the last segment but one at most that begins at a step or before."""
+    """Number of the last segment that begins at a step or before it; never the curve's last segment."""
     middles = steps_of_points(steps)
     starts = np.array([middles[some[0]] for some in segments_of(len(middles))])
     return min(max(0, int(np.searchsorted(starts, since, side="right")) - 1), max(0, len(starts) - 2))
@@ -111,7 +111,7 @@ def rises(curves: np.ndarray) -> Contrasts:
 
 
 def change_at(curves: np.ndarray, steps: np.ndarray, of: Contrasts, place: int, p: float) -> Change:
-    """The change since a segment."""
+    """The change since the segment with number `place`, which is the same contrast of `of`."""
     segment = segments_of(curves.shape[1])[place]
     since = int(steps_of_points(steps)[segment[len(segment) // 2]])
     before = float(curves[:, segment].mean())
@@ -121,19 +121,19 @@ def change_at(curves: np.ndarray, steps: np.ndarray, of: Contrasts, place: int, 
 
 
 def largest_rise(curve: pd.DataFrame) -> Change | None:
-    """The rise to the last eighth of the steps, from that earlier eighth from which it is the surest.
+    """The rise to the last eighth of the steps, from the earlier eighth that gives the surest rise.
 
-    `curve` has a row a seed and a column a step. None with too few steps.
+    `curve` has one row per seed and one column per step. None with too few steps.
     """
     steps, curves = curve.columns.to_numpy(), points(curve.to_numpy())
     if curves is None:
         return None
     of = rises(curves)
     place, p = of.largest()
-    found = change_at(curves, steps, of, place, p)
+    rise = change_at(curves, steps, of, place, p)
     bend, p_bend = sharpest_bend(curves, 1)
-    # A rise from the start on has no place where it begins: the segment says from where it is told from noise.
-    return replace(found, onset=int(steps_of_points(steps)[bend])) if p_bend < 0.05 else found
+    # A rise that lasts from the start has no bend where it begins: then the segment is the onset.
+    return replace(rise, onset=int(steps_of_points(steps)[bend])) if p_bend < 0.05 else rise
 
 
 def sharpest_bend(curves: np.ndarray, sign: int) -> tuple[int, float]:
@@ -149,7 +149,7 @@ def sharpest_bend(curves: np.ndarray, sign: int) -> tuple[int, float]:
 
 
 def rise_since(curve: pd.DataFrame, since: int) -> Change | None:
-    """The rise from the segment of a step to the last; the place is given, so that the p-value has no room for it."""
+    """The rise from the segment of a step to the last; the place is given, so the p-value is not corrected for it."""
     steps, curves = curve.columns.to_numpy(), points(curve.to_numpy())
     if curves is None:
         return None
@@ -160,8 +160,8 @@ def rise_since(curve: pd.DataFrame, since: int) -> Change | None:
 def plateau(curve: pd.DataFrame) -> Change | None:
     """Where a curve that rose stopped rising: the change since its sharpest bend downwards.
 
-    The p-value is the larger of that of the bend, against a straight line, and that of the rise before it; 1 where the
-    slope after the bend is more than `STOPPED` of that before. None with too few steps.
+    The p-value is the larger of two: that of the bend, against a straight line, and that of the rise before the bend.
+    It is 1 where the slope after the bend is more than `STOPPED` of the slope before. None with too few steps.
     """
     steps, curves = curve.columns.to_numpy(), points(curve.to_numpy())
     if curves is None or not len(broken_lines(curves.shape[1])):
@@ -180,8 +180,9 @@ def reward_rise(curve: pd.DataFrame, since: int) -> Change | None:
     """The rise of a reward from the segment of a step to the last, one-sided by Student's t.
 
     A reward may jump within a few steps, which no smooth trend follows: the variance of a point is half the mean square
-    of differences of neighbours (von Neumann et al., "The mean square successive difference", 1941), which a trend or a
-    jump makes too large, and noise that lasts too small. It has about two thirds of the degrees of freedom.
+    of differences of neighbours (von Neumann et al., "The mean square successive difference", 1941). A trend or a jump
+    makes this variance too large, and autocorrelated noise makes it too small. It has about two thirds of the degrees
+    of freedom.
     """
     steps, curves = curve.columns.to_numpy(), points(curve.to_numpy())
     if curves is None:
@@ -199,9 +200,9 @@ def reward_rise(curve: pd.DataFrame, since: int) -> Change | None:
 
 
 def parting(component: pd.DataFrame, accuracy: pd.DataFrame, since: int) -> float:
-    """p-value that a component went on after a step while accuracy did not, in units of their rises before.
+    """p-value that a component went on rising after a step while accuracy did not, in units of their rises before.
 
-    Two curves that level off alike do not part: the component is scaled to the rise of accuracy before.
+    The component is scaled to the rise of accuracy before the step, so that curves which level off alike do not part.
     """
     steps = accuracy.columns.to_numpy()
     up, right, later = points(component.to_numpy()), points(accuracy.to_numpy()), reward_rise(component, since)
@@ -218,7 +219,7 @@ def parting(component: pd.DataFrame, accuracy: pd.DataFrame, since: int) -> floa
 
 
 def wander_of(curve: pd.DataFrame, sampling: pd.DataFrame) -> float:
-    """Variance by which a model's accuracy differs from the trend, beyond the sampling variance of each step's mean."""
+    """Variance of a model's accuracy about the trend, beyond the sampling variance of each step's mean."""
     curves = points(curve.to_numpy())
     if curves is None:
         return 0.0
@@ -230,14 +231,16 @@ def wander_of(curve: pd.DataFrame, sampling: pd.DataFrame) -> float:
 def rise_over_questions(values: np.ndarray, steps: np.ndarray, wandering: float = 0.0) -> Change | None:
     """The rise from an earlier model to the last one. The earlier model is the one with the surest rise.
 
-    Questions are drawn: a one-sided paired t-test over questions for each earlier model, the smallest p-value times
-    their number (Bonferroni). Its error has room for the wandering of models about their trend, and is no smaller than
-    that by the spread of seeds.
+    The test takes questions as drawn: a one-sided paired t-test over questions for each earlier model, and the smallest
+    p-value times the number of tests (Bonferroni). The error allows for the wandering of models about their trend, and
+    is no smaller than the error by the spread of seeds.
 
     Parameters
     ----------
     values : (S, P, Q) array
         Answers of P models of each seed to Q questions.
+    steps : (P,) array
+        Steps of the models.
     wandering : float
         Variance of a model's level about the trend.
     """
@@ -260,11 +263,11 @@ def rise_over_questions(values: np.ndarray, steps: np.ndarray, wandering: float 
 def gap_to_held_out(
     training: pd.DataFrame, held_out: np.ndarray, models: np.ndarray, wandering: float = 0.0
 ) -> Change | None:
-    """The trend of a training curve above what (S, P, Q) answers to other questions say at the steps of P models.
+    """The trend in the gap between a training curve and (S, P, Q) held-out answers, at the steps of P models.
 
     The training curve at a model's step is that of a line through the points within one distance of models. The trend
     is the slope of the least-squares line through the gaps. Its error has the noise of the curve, the choice of
-    questions, and room for the wandering of models. None with too few steps, models or questions.
+    questions, and the wandering of models. None with too few steps, models or questions.
     """
     steps, curves = training.columns.to_numpy(), points(training.to_numpy())
     seeds, count, questions = held_out.shape

@@ -1,4 +1,4 @@
-"""What signs of reward hacking are read from, beside tables: training answers by step, answers of evaluated models."""
+"""Sources of the signs of reward hacking, beside tables: training answers by step, answers of evaluated models."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, StudyRun, correctness_component
 from reward_ablation.analysis.training.signals_by_step import centred, covariances, groups_of, means_by
 
-#: Metrics of held-out answers: right by the lenient grader, and right by this package's strict grader alone, of the two
-#: graders that read the strict answer.
+#: Metrics of held-out answers: right by the lenient grader; and right by this package's strict grader, but not by the
+#: other grader that reads the strict answer.
 LENIENT, ONE_GRADER = "accuracy_lenient", "correct_only_strict"
 
 
 def metric_of_signs(study: StudyFile) -> str:
-    """The metric of held-out answers that should rise where rewards do: the main one, of mathematics the lenient."""
+    """Metric of held-out answers that should rise with rewards: the main metric if it is an own one, else lenient."""
     return study.main_metric if study.main_metric in study.metrics else LENIENT
 
 
@@ -37,16 +37,16 @@ class HeldOut:
     Parameters
     ----------
     mode : str
-        `sampled` where answers were, since samples are what is trained, else `greedy`.
+        `sampled` where there are sampled answers, since training is on samples; else `greedy`.
     seeds : list of int
-        Of S runs.
+        Seeds of S runs.
     steps : (P,) array
-        Steps of the models, the base model's 0.
+        Steps of the models; 0 for the base model.
     lenient, one_grader : (S, P, Q) arrays
         Means of each question over its samples: the metric of `metric_of_signs`, negated where lower is better, and
-        `ONE_GRADER`; the second has no questions where answers are not of mathematics.
+        `ONE_GRADER`. The second has no questions where answers are not mathematics.
     name : str
-        Of the metric in `lenient`, in words.
+        Name of the metric in `lenient`, in words.
     """
 
     dataset: str
@@ -59,9 +59,9 @@ class HeldOut:
 
 
 class HeldOutAnswers(Mapping[str, list[HeldOut]]):
-    """What each arm's models answered to each data set, by arm. An arm's answers are read when they are asked for.
+    """Answers of each arm's models to each data set, by arm. An arm's answers are read when they are asked for.
 
-    `last_steps` has the steps of each run, by folder.
+    `last_steps` has the last step of each run, by folder.
     """
 
     def __init__(self, study: StudyFile, root: Path, last_steps: dict[str, int]):
@@ -117,11 +117,13 @@ def training_answers(study: StudyFile, root: Path) -> pd.DataFrame:
             columns = ["step", "problem_id", "tokens", f"score_{name}"]
             rollouts, sizes = read_parquets(files, columns, coded=["problem_id"])
             stride = int(rollouts["step"].max()) + 1 if len(rollouts) else 1
-            rollouts["step"] += np.repeat(np.arange(len(runs)) * stride, sizes)  # those of the runs one after the other
+            rollouts["step"] += np.repeat(
+                np.arange(len(runs)) * stride, sizes
+            )  # steps of one run after those of another
             single = runs[0].spec.training.get("num_generations") == 1
             rows = answers_of_steps(rollouts.rename(columns={f"score_{name}": "score"}), right, single)
-            place, rows["step"] = np.divmod(rows["step"].to_numpy(), stride)
-            parts.append(rows.assign(arm=arm, seed=np.array([run.seed for run in runs])[place]))
+            run_number, rows["step"] = np.divmod(rows["step"].to_numpy(), stride)
+            parts.append(rows.assign(arm=arm, seed=np.array([run.seed for run in runs])[run_number]))
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
@@ -135,15 +137,21 @@ def answers_of_steps(rollouts: pd.DataFrame, right: float, single: bool = False)
     right : float
         Lowest score of a right completion.
     single : bool
-        Whether there is one completion a problem: those of a step are then compared.
+        Whether there is one completion a problem: the completions of a step are then compared.
 
     Returns
     -------
     DataFrame
-        step; right in [0, 1]; sampling, the variance of `right` over the choice of problems and completions, from the
-        spread of problems' means, or of completions where there is one problem; wrong_longer, the natural logarithm of
-        the lengths' ratio, a least-squares coefficient within problems, so that hard problems, whose answers are long,
-        do not make one. NaN where no problem has both right and wrong completions.
+        One row per step; columns:
+
+        right
+            Share in [0, 1].
+        sampling
+            Variance of `right` over the choice of problems and completions, from the spread of problems' means, or of
+            completions where there is one problem.
+        wrong_longer
+            Natural logarithm of the lengths' ratio, a least-squares coefficient within problems: hard problems, whose
+            answers are long, do not raise it. NaN where no problem has both right and wrong completions.
     """
     known = rollouts[rollouts["score"].notna()]
     steps, step = np.unique(known["step"].to_numpy(), return_inverse=True)
@@ -162,7 +170,7 @@ def answers_of_steps(rollouts: pd.DataFrame, right: float, single: bool = False)
 def sampling_variance(rollouts: pd.DataFrame, step: np.ndarray, wrong: np.ndarray) -> np.ndarray:
     """Variance of each step's share of wrong completions; NaN with one completion.
 
-    `step` has the place of each completion's step, and `wrong` is 0 or 1.
+    `step` has the number of each completion's step, and `wrong` is 0 or 1.
     """
     steps = int(step.max(initial=-1)) + 1
     problem = groups_of(rollouts, step, False)

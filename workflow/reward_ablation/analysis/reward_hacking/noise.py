@@ -1,15 +1,15 @@
 """The noise of a training curve about its trend, and tests of linear contrasts of curves against that noise.
 
-What a run measures at one step and at the next is alike: problems differ from step to step, but the policy wanders. A
-curve is taken as a smooth trend, a cubic by seed, plus a first-order autoregression, whose coefficient is that which
-makes the residuals' autocorrelation as large as found: residuals of a fitted trend are less alike than the noise was
-(Andrews, "Exactly median-unbiased estimation of first order autoregressive/unit root models", Econometrica 1993, does
-the same by medians). A coefficient near 1 is a random walk.
+Neighbouring steps of a run give similar values: problems differ from step to step, but the policy wanders. A curve is
+modelled as a smooth trend, a cubic by seed, plus a first-order autoregression. The coefficient is the one under which
+the residuals' autocorrelation is expected to be as large as observed, because residuals of a fitted trend are less
+alike than the noise (Andrews, "Exactly median-unbiased estimation of first order autoregressive/unit root models",
+Econometrica 1993, does the same by medians). A coefficient near 1 is a random walk.
 
 Contrasts are studentised, by the noise or by the spread of seeds where that is larger, and their distribution is
 simulated: noise of the fitted kind about a straight line, with the noise fitted again to each simulated curve. The
-largest of several contrasts is compared with the largest of the same in simulation (sup-t), so that looking for the
-place of a change raises no false alarm.
+largest of several contrasts is compared with the largest of the same contrasts in simulation (sup-t), so that the
+search for the place of a change raises no false alarms.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from scipy.signal import lfilter
 
 from reward_ablation.analysis.statistics.intervals import generator
 
-#: Points that a curve is averaged to; fewest that noise can be told from a trend with.
+#: Most points that a curve is averaged to; fewest points that separate noise from a trend.
 MOST_POINTS, LEAST_POINTS = 40, 6
 
-#: Coefficients of the autoregression that are told apart; below 0 there is no reason for one.
+#: Possible coefficients of the autoregression. None is below 0, which would have no reason.
 COEFFICIENTS = np.append(np.linspace(0, 0.9, 19), [0.93, 0.96, 0.98, 0.99])
 
-#: Simulated curves of a test.
+#: Number of simulated curves of a test.
 SIMULATED = 999
 
 
 @cache
 def points_of(steps: int) -> list[np.ndarray]:
-    """Places of the steps that are averaged to each point of a curve."""
+    """Numbers of the steps that are averaged to each point of a curve."""
     return np.array_split(np.arange(steps), min(steps, MOST_POINTS))
 
 
@@ -59,14 +59,14 @@ def points(values: np.ndarray) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class Design:
-    """What the residuals of a trend say of the noise, for curves of n points.
+    """What the residuals of a trend say about the noise, for curves of n points.
 
     Parameters
     ----------
     correlations : (coefficients, n, n) array
-        Of noise with each of `COEFFICIENTS`.
+        Correlations of noise with each of `COEFFICIENTS`.
     residuals : (n, n) array
-        Makes residuals of a curve.
+        Projection of a curve to its residuals from the trend.
     size, likeness : (coefficients,) arrays
         Expected sum of squares of the residuals of noise with variance 1, and their expected autocorrelation.
     """
@@ -79,7 +79,7 @@ class Design:
 
 @cache
 def design(count: int) -> Design:
-    """The design of curves of `count` points: a cubic trend, or less of one where points are few."""
+    """The design of curves of `count` points: a cubic trend, or a lower degree where points are few."""
     degree = min(3, (count - 4) // 2)
     basis = np.linalg.qr(np.vander(np.linspace(-1, 1, count), degree + 1))[0]
     residuals = np.eye(count) - basis @ basis.T
@@ -91,9 +91,9 @@ def design(count: int) -> Design:
 
 
 def fitted(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Place of the coefficient in `COEFFICIENTS` and standard deviation of the noise of (..., S, n) curves.
+    """The noise of (..., S, n) curves: the number of its coefficient in `COEFFICIENTS`, and its standard deviation.
 
-    All S seeds of a curve have one noise.
+    All S seeds of a curve share one noise.
     """
     count = curves.shape[-1]
     by = design(count)
@@ -107,7 +107,7 @@ def fitted(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=32)
 def simulated(place: int, seeds: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Noise: simulated curves, an (R, S, n) array, and what `fitted` says of each."""
+    """Simulated noise: curves, an (R, S, n) array, and the result of `fitted` for each."""
     rng = generator("reward_hacking", str(place), str(seeds), str(count))
     coefficient = COEFFICIENTS[place]
     shocks = rng.normal(size=(SIMULATED, seeds, count))
@@ -123,6 +123,7 @@ class Contrasts:
     Parameters
     ----------
     by_seed : (S, K) array
+        Contrasts of each seed.
     estimate, error : (K,) arrays
         Mean over seeds, and its standard error: the larger of that by the noise of the curves and that by the spread of
         seeds.
@@ -142,11 +143,11 @@ class Contrasts:
         return np.asarray(np.divide(self.estimate, self.error, out=certain, where=self.error > 0))
 
     def p(self, place: int) -> float:
-        """One-sided p-value of one contrast, which was not looked for: that it is above 0."""
+        """One-sided p-value that one contrast is above 0, where it was chosen without a search."""
         return float(1 + (self.drawn[:, place] >= self.t[place]).sum()) / (1 + len(self.drawn))
 
     def largest(self) -> tuple[int, float]:
-        """Place of the largest contrast in standard errors, and its one-sided p-value with room for having looked."""
+        """Number of the largest contrast in standard errors, and its one-sided p-value corrected for the search."""
         place = int(np.argmax(self.t))
         return place, float(1 + (self.drawn.max(axis=1) >= self.t[place]).sum()) / (1 + len(self.drawn))
 
@@ -159,7 +160,7 @@ def _sizes(weights: np.ndarray, seeds: int) -> np.ndarray:
 
 @lru_cache(maxsize=128)
 def drawn_from_noise(place: int, seeds: int, count: int, weights: bytes) -> np.ndarray:
-    """(R, K) contrasts of simulated noise in standard errors; kept, since all arms have the same contrasts."""
+    """(R, K) contrasts of simulated noise in standard errors; cached, since all arms have the same contrasts."""
     of_weights = np.frombuffer(weights).reshape(-1, count)
     noise, places, deviations = simulated(place, seeds, count)
     of_noise = noise @ of_weights.T
@@ -167,7 +168,7 @@ def drawn_from_noise(place: int, seeds: int, count: int, weights: bytes) -> np.n
 
 
 def contrasts(curves: np.ndarray, weights: np.ndarray) -> Contrasts:
-    """Contrasts of (S, n) curves with (K, n) weights, which must give 0 for what the null hypothesis allows."""
+    """Contrasts of (S, n) curves with (K, n) weights, which must give 0 for curves under the null hypothesis."""
     seeds, count = curves.shape
     place, deviation = (value.item() for value in fitted(curves))
     sizes = _sizes(weights, seeds)
@@ -183,5 +184,5 @@ def larger(error: np.ndarray, by_seed: np.ndarray) -> np.ndarray:
 
 
 def wander(curves: np.ndarray, sampling: float) -> float:
-    """Variance of a model's own level about the trend: that of the noise of (S, n) points less that of sampling."""
+    """Variance of a model's own level about the trend: variance of the noise of (S, n) points less that of sampling."""
     return max(0.0, fitted(curves)[1].item() ** 2 - sampling)

@@ -37,7 +37,7 @@ def sentence(
     down: bool,
     sign: bool,
 ) -> str:
-    """Tell a sign of reward hacking in words, or that there is none.
+    """A sign of reward hacking in words, or the statement that there is none.
 
     `down` says that the component's weight is negative, so that its curve is turned over.
     """
@@ -49,6 +49,6 @@ def sentence(
     ends = (-rise.before, -rise.after) if down else (rise.before, rise.after)
     moved = f"the reward {component} {'fell, as its weight asks,' if down else 'rose'} {course(*ends)}"
     if kind == "plateau":
-        there = course(change.before, change.after)
-        return f"{arm}: {moved} after {measure} had stopped rising at step {change.onset} ({there})"
+        accuracy = course(change.before, change.after)
+        return f"{arm}: {moved} after {measure} had stopped rising at step {change.onset} ({accuracy})"
     return f"{arm}: {moved} while {measure} fell {course(-change.before, -change.after)}, from step {change.onset} on"

@@ -23,8 +23,8 @@ def interquartile_mean(scores: np.ndarray) -> np.ndarray:
 def probability_of_improvement(scores: np.ndarray, baseline: np.ndarray) -> np.ndarray:
     """How often a seed scores higher than a seed of the baseline: over all pairs, then over data sets; a tie is half.
 
-    On each data set this is Mann and Whitney's U over the number of pairs. Both arrays are (..., seeds, datasets),
-    their numbers of seeds may differ; the result is a (...) array in [0, 1].
+    On each data set this is Mann and Whitney's U over the number of pairs. Both arrays are (..., seeds, datasets), and
+    their numbers of seeds may differ. The result is a (...) array in [0, 1].
     """
     one, other = scores[..., :, None, :], baseline[..., None, :, :]
     return ((one > other) + 0.5 * (one == other)).mean(axis=(-3, -2, -1))
@@ -33,10 +33,10 @@ def probability_of_improvement(scores: np.ndarray, baseline: np.ndarray) -> np.n
 def redrawn(by_seed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Scores of resampled studies: seeds drawn with replacement, the same seeds for all data sets.
 
-    Questions are drawn before, within each data set, which are the strata of this bootstrap. One model answers all data
-    sets, so its seed is drawn for all of them at once; rliable, whose tasks have runs of their own, draws runs for each
-    task. `by_seed` is a (resamples, metrics, seeds, datasets) array of means over resampled questions; so is the
-    result.
+    Questions were drawn before, within each data set: data sets are the strata of this bootstrap. One model answers all
+    data sets, so its seed is drawn for all of them at once. In rliable, each task has its own runs and draws them.
+
+    `by_seed` is a (resamples, metrics, seeds, datasets) array of means over resampled questions; so is the result.
     """
     resamples, _, seeds, _ = by_seed.shape
     picks = rng.integers(seeds, size=(resamples, 1, seeds, 1))
@@ -46,7 +46,7 @@ def redrawn(by_seed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def distribution_of_iqm(
     values: list[np.ndarray], resampled: np.ndarray, limits: tuple[np.ndarray, np.ndarray]
 ) -> Distribution:
-    """How interquartile means are distributed: as resampled, stretched as the plain mean over data sets needs it.
+    """Distribution of interquartile means: the resampled one, stretched as the plain mean over data sets needs it.
 
     With few seeds a bootstrap is too narrow. The factor is known for a mean, from its variance components (`spread`).
     The mean of the middle half is taken to need the same factor.
@@ -61,7 +61,7 @@ def distribution_of_iqm(
         Lowest and highest value of each metric.
     """
     seeds, questions = values[0].shape[1], sum(of.shape[2] for of in values)
-    # Weighted so that the mean over all questions is that over data sets. Data sets are not drawn: no part of theirs.
+    # The factors turn the mean over questions into that over data sets. Data sets are not drawn: no variance of theirs.
     parts = [(of - of.mean(axis=(1, 2), keepdims=True)) * questions / (len(values) * of.shape[2]) for of in values]
     of_mean = spread(np.concatenate(parts, axis=2))
     estimate = interquartile_mean(np.stack([of.mean(axis=2) for of in values], axis=-1))

@@ -17,7 +17,7 @@ from scipy.linalg import null_space
 #: Name of the base model among arms.
 BASE = "base"
 
-#: What the names of contrasts begin with that are 0 where a regression's model holds; no component's name has a blank.
+#: Prefix of the names of contrasts that are 0 where a regression's model holds; no component's name has a blank.
 LACK_OF_FIT = "lack of fit "
 
 #: Most contrasts of lack of fit of a model.
@@ -45,9 +45,9 @@ def effects(arms: Weights, components: list[str], regress: bool, control: str | 
     components : list of str
         In the study's order.
     regress : bool
-        Whether to regress on weights: not where weights are only on or off.
+        Whether to regress on weights; false where weights are only on or off.
     control : str, optional
-        Arm that was trained without information; it is none of `arms`.
+        Arm that was trained without information; it is not among `arms`.
     """
     used = [name for name in components if any(weights.get(name, 0.0) for weights in arms.values())]
     subsets = subsets_of(arms, used)
@@ -64,7 +64,7 @@ def effects(arms: Weights, components: list[str], regress: bool, control: str | 
 
 
 def subsets_of(arms: Weights, used: list[str]) -> Subsets:
-    """Arm of each set of components, with the base model for none; nothing where a weight has two values but 0."""
+    """Arm of each set of components; the base model has none. Empty if a weight has two values other than 0."""
     if any(len({weights[name] for weights in arms.values() if weights[name]}) > 1 for name in used):
         return {}
     return {frozenset(): BASE} | {
@@ -79,7 +79,7 @@ def main_effect(subsets: Subsets, name: str) -> Effect:
 
 
 def interaction(subsets: Subsets, first: str, second: str) -> Effect:
-    """Half of by how much an effect is larger with the other component on (Box, Hunter and Hunter 2005, chapter 5)."""
+    """Half the difference between a component's effects with the other on and off (Box, Hunter, Hunter 2005, ch. 5)."""
     half = len(subsets) / 2
     return Effect(
         "interaction",
@@ -103,7 +103,7 @@ def shapley(subsets: Subsets, name: str, used: list[str]) -> Effect:
 
 
 def leave_one_out(arms: Weights, used: list[str]) -> list[Effect]:
-    """The arm with all components minus the one that lacks just this one, its other weights being the same."""
+    """The arm with all components minus the arm without this component, whose other weights are the same."""
     found = []
     for full, weights in arms.items():
         if len(used) < 2 or not all(weights[name] for name in used):
@@ -127,7 +127,7 @@ def one_at_a_time(arms: Weights, used: list[str], against: str) -> list[Effect]:
 
 
 def _unambiguous(found: list[Effect]) -> list[Effect]:
-    """Effects of components that have only one effect: with several weights it is unclear which is meant."""
+    """Drop components with several effects, of several weights: it is unclear which effect is meant."""
     names = [effect.component for effect in found]
     return [effect for effect in found if names.count(effect.component) == 1]
 
@@ -143,8 +143,8 @@ def regression(arms: Weights, used: list[str]) -> list[Effect]:
     the model fits any results. The base model is no point of the regression: as weights go to 0, GRPO's advantages do
     not.
 
-    For each model there are also its contrasts of lack of fit, named by `LACK_OF_FIT`: they are 0 where it holds. They
-    are orthogonal, and chosen without a look at the results, so that of many arms some of them tell as much as all.
+    Each model also has contrasts of lack of fit, named by `LACK_OF_FIT`, which are 0 where the model holds. They are
+    orthogonal and chosen without a look at the results, so with many arms a part of them serves as well as all.
     """
     matrix = np.array([[weights[name] for name in used] for weights in arms.values()])
     if len(used) < 2 or (matrix < 0).any():
@@ -158,9 +158,9 @@ def regression(arms: Weights, used: list[str]) -> list[Effect]:
         if len(design) <= design.shape[1] or np.linalg.matrix_rank(design) < design.shape[1]:
             continue
         slopes = (terms(alone) - terms(others)) @ np.linalg.pinv(design)
-        missed = null_space(design.T).T[:MOST_CONTRASTS]
+        lack_of_fit = null_space(design.T).T[:MOST_CONTRASTS]
         rows = [*((method, name, row) for name, row in zip(used, slopes, strict=True))]
-        rows += [(method, f"{LACK_OF_FIT}{number}", row) for number, row in enumerate(missed)]
+        rows += [(method, f"{LACK_OF_FIT}{number}", row) for number, row in enumerate(lack_of_fit)]
         found += [Effect(kind, name, dict(zip(arms, map(float, row), strict=True))) for kind, name, row in rows]
     return found
 
@@ -172,6 +172,6 @@ def with_products(shares: np.ndarray) -> np.ndarray:
 
 
 def reach(effect: Effect) -> tuple[float, float]:
-    """Lowest and highest value of an effect on a share."""
+    """Lowest and highest value of the effect on a metric that is a share."""
     coefficients = effect.coefficients.values()
     return sum((c for c in coefficients if c < 0), 0.0), sum((c for c in coefficients if c > 0), 0.0)

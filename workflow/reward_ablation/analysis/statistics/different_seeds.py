@@ -1,12 +1,12 @@
 """Difference of two arms that were trained with different seeds.
 
-Two arms with the same seeds are subtracted seed by seed. Of arms with different seeds, each arm has the mean over all
-of its own seeds. The seeds of the two arms are then two samples, each with a variance and degrees of freedom of its
-own, and their margins add up by their squares (MOVER, as in `estimates`). Questions stay paired, since both arms
-answered the same ones.
+Two arms with the same seeds are subtracted seed by seed. Where seeds differ, each arm has the mean over all of its own
+seeds. The seeds of the two arms are then two samples, each with a variance and degrees of freedom of its own, and their
+margins add up by their squares (MOVER, as in `estimates`). Questions stay paired, since both arms answered the same
+ones.
 
-What a seed does to both arms alike does not cancel here. Where seeds that both arms have are correlated, intervals are
-longer than they need be, and hold the truth all the more often.
+What a seed does to both arms alike does not cancel here. Where the results of seeds that both arms have are correlated,
+intervals are longer than they need be, and contain the truth more often.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
     by_seed : (resamples, metrics, seeds) array
         `resampled_seeds` of the values, with the label of the questions.
     seed_variance : SeedVariance or None
-        Variance between the arm's seeds; None for that of the values alone.
+        Variance between the arm's seeds; None for the variance of the values alone.
     """
 
     values: np.ndarray
@@ -48,14 +48,14 @@ class Sample(NamedTuple):
 
 
 def distribution_of_two(own: Sample, other: Sample, label: str, limits: tuple[np.ndarray, np.ndarray]) -> Distribution:
-    """How the means of one arm minus those of another are distributed, each over all of its seeds.
+    """Distribution of the means of one arm minus those of another, each over all of its seeds.
 
     Parameters
     ----------
     own, other : Sample
-        The questions are the same, and so are their resamples.
+        The two arms; their questions are the same, and so are the resamples.
     label : str
-        Whose questions these are.
+        Name of the set of questions, with which `by_seed` was resampled.
     limits : two (metrics,) arrays
         Lowest and highest value that each metric's difference can have.
 
@@ -73,21 +73,22 @@ def distribution_of_two(own: Sample, other: Sample, label: str, limits: tuple[np
 def spread_of_two(own: Sample, other: Sample) -> Spread:
     """Standard errors of the difference: `of_seeds` and `degrees` are (2, metrics) arrays, a row an arm.
 
-    With Q questions, S and T seeds and the residual mean squares of both arms, the variance that comes of questions is
-    (variance between questions of the difference - residual / S - residual / T) / Q, never below 0. With S = T and
+    With Q questions, S and T seeds and the residual mean squares of both arms, the variance that comes from questions
+    is (variance between questions of the difference - residual / S - residual / T) / Q, never below 0. With S = T and
     independent seeds this is what `spread` has for the paired difference.
     """
     samples, questions = (own, other), own.values.shape[2]
     alone = [spread(sample.values) for sample in samples]
-    residual = np.sum([mean_squares(each.values).residual / each.values.shape[1] for each in samples], axis=0)
+    residual = np.sum([mean_squares(of_arm.values).residual / of_arm.values.shape[1] for of_arm in samples], axis=0)
     by_question = own.values.mean(axis=1) - other.values.mean(axis=1)
     third = ((by_question - by_question.mean(axis=1, keepdims=True)) ** 3).mean(axis=1) / questions**2
-    from_seeds = np.sum([each.of_seeds**2 for each in alone], axis=0)
+    from_seeds = np.sum([of_arm.of_seeds**2 for of_arm in alone], axis=0)
     squares = MeanSquares(questions * from_seeds, mean_squares(by_question[:, None]).question, residual)
     of_seeds = [
-        each if sample.seed_variance is None else moderated(each, sample.values.shape[1], sample.seed_variance)
-        for each, sample in zip(alone, samples, strict=True)
+        of_arm if sample.seed_variance is None else moderated(of_arm, sample.values.shape[1], sample.seed_variance)
+        for of_arm, sample in zip(alone, samples, strict=True)
     ]
     return spread_of(squares, 1, questions, third)._replace(
-        of_seeds=np.stack([each.of_seeds for each in of_seeds]), degrees=np.stack([each.degrees for each in of_seeds])
+        of_seeds=np.stack([of_arm.of_seeds for of_arm in of_seeds]),
+        degrees=np.stack([of_arm.degrees for of_arm in of_seeds]),
     )

@@ -21,10 +21,10 @@ from statsmodels.stats.proportion import proportion_confint
 from reward_ablation.analysis.statistics.intervals import PICKS_AT_ONCE, generator, resampling_shares
 from reward_ablation.analysis.statistics.seed_variance import SeedVariance
 
-#: An interval is at least this part of what it would be if seeds did not differ.
+#: An interval is at least this share of the length that it would have if seeds did not differ.
 SHORTEST = 0.5
 
-#: Normal scores further out than this are beyond what resamples tell.
+#: Resamples say nothing reliable about normal scores further out than this.
 FURTHEST = 3.0
 
 
@@ -34,14 +34,14 @@ class Spread(NamedTuple):
     Attributes
     ----------
     of_seeds, of_questions : array
-        Standard errors from the choice of seeds, and from that of questions; independent of each other. Of two arms
-        with seeds of their own, `of_seeds` is a (2, metrics) array.
+        Standard errors from the choice of seeds, and from the choice of questions; independent of each other. For two
+        arms with different seeds, `of_seeds` is a (2, metrics) array.
     degrees : array
         Degrees of freedom of `of_seeds`, of the same shape.
     least : array
         Smallest standard error that is assumed, whatever the seeds.
     skewness : array
-        Of the mean, as far as questions make it, in [-1, 1].
+        Skewness of the mean that comes from the choice of questions, in [-1, 1].
     """
 
     of_seeds: np.ndarray
@@ -57,10 +57,15 @@ class Distribution(NamedTuple):
     Attributes
     ----------
     estimate : (metrics,) array
+        The means.
+    spread : Spread
+        Their standard errors.
     deviations : (resamples, metrics) array
-        Resampled means about their mean, over their standard deviation, in ascending order.
+        Resampled means, centred and divided by their standard deviation, in ascending order.
     low, high : (metrics,) arrays
         Range of the metric.
+    seeds, questions : int
+        Numbers of seeds and questions that the means are over.
     """
 
     estimate: np.ndarray
@@ -80,10 +85,10 @@ class Distribution(NamedTuple):
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
         """Distance from the mean to an end of its interval.
 
-        The choice of seeds and that of questions each have a margin with degrees of freedom of their own; margins of
+        The choice of seeds and the choice of questions each have a margin with their own degrees of freedom; margins of
         independent terms add up by their squares (MOVER; Zou and Donner, "Construction of confidence limits about
         effect measures", Statistics in Medicine 2008). So few seeds widen the far tails as far as they must.
-        `factor` gives margin over standard error by degrees of freedom.
+        `factor` gives the ratio of margin to standard error by degrees of freedom.
         """
         seeds, questions = factor(self.spread.degrees), factor(max(self.questions - 1.0, 1.0))
         of_seeds = np.hypot.reduce(np.atleast_2d(self.spread.of_seeds * seeds), axis=0)
@@ -138,10 +143,10 @@ def _mean_squares(centred: np.ndarray) -> MeanSquares:
 
 
 def spread_of(squares: MeanSquares, seeds: int, questions: int, third: np.ndarray | float = 0.0) -> Spread:
-    """Standard errors from mean squares; `third` is the third central moment of the mean that questions make."""
+    """Standard errors from mean squares; `third` is the part of the mean's third central moment that questions make."""
     cells = seeds * questions
     from_seeds, from_questions = squares.seed / cells, np.maximum(squares.question - squares.residual, 0.0) / cells
-    # Means of few seeds can be all but equal by chance; questions and samples then leave more doubt than that.
+    # Means of few seeds can be nearly equal by chance; questions and samples then leave more doubt than the seeds show.
     alone = np.sqrt(np.maximum(squares.question, squares.residual) / cells)
     error = np.maximum(np.sqrt(from_seeds + from_questions), alone)
     skewness = np.divide(third, error**3, out=np.zeros_like(error), where=error > 0)
@@ -150,7 +155,7 @@ def spread_of(squares: MeanSquares, seeds: int, questions: int, third: np.ndarra
 
 
 def moderated(own: Spread, seeds: int, seed_variance: SeedVariance) -> Spread:
-    """The spread with another variance between seeds; where all values are equal there is none, and it stays so."""
+    """The spread with a moderated variance between seeds, which stays 0 where all values are equal."""
     equal = (own.of_seeds == 0) & (own.of_questions == 0) & (own.least == 0)
     of_seeds = np.where(equal, 0.0, np.sqrt(seed_variance.variance / seeds))
     return own._replace(of_seeds=of_seeds, degrees=seed_variance.degrees)
@@ -158,7 +163,7 @@ def moderated(own: Spread, seeds: int, seed_variance: SeedVariance) -> Spread:
 
 @lru_cache(maxsize=16)
 def _shares(resamples: int, size: int, *labels: str) -> np.ndarray:
-    """Shares of resampled units, cached: all arms that answered the same questions have the same resamples."""
+    """Shares of resampled units, cached since all arms that answered the same questions have the same resamples."""
     rng = generator(*labels)
     shares = np.empty((resamples, size), dtype=np.float32)
     at_once = max(1, PICKS_AT_ONCE // size)
@@ -175,9 +180,10 @@ def resampled_seeds(values: np.ndarray, label: str, resamples: int) -> np.ndarra
     Parameters
     ----------
     values : (metrics, seeds, questions) array
+        Means of questions over their samples.
     label : str
-        Whose questions these are, which decides the random numbers. So resampled means add up across arms as the values
-        do: those of a difference are the difference of those of its arms.
+        Name of the set of questions, which decides the random numbers. So all arms have the same resamples, and the
+        resampled means of a difference are the difference of the arms' resampled means.
     """
     metrics, seeds, questions = values.shape
     flat = values.reshape(metrics * seeds, questions).astype(np.float32)
@@ -205,12 +211,15 @@ def distribution(
     Parameters
     ----------
     values : (metrics, seeds, questions) array
+        Means of questions over their samples.
     by_seed : (resamples, metrics, seeds) array
-        `resampled_seeds` of the values, with the same label.
+        `resampled_seeds` of the values.
+    label : str
+        The label that `by_seed` was resampled with.
     limits : two (metrics,) arrays
         Lowest and highest value that each metric can have.
     seed_variance : SeedVariance, optional
-        Variance between seeds; by default that of the values alone.
+        Variance between seeds; by default the variance of the values alone.
     """
     _, seeds, questions = values.shape
     means = resampled_means(by_seed, label)
@@ -231,82 +240,86 @@ def _scores(size: int) -> np.ndarray:
     return np.asarray(ndtri((np.arange(size) + 0.5) / size))
 
 
-def _at(of: Distribution, scores: np.ndarray) -> np.ndarray:
+def _quantiles(mean: Distribution, scores: np.ndarray) -> np.ndarray:
     """Quantiles of distributions of means, one for each metric, at the levels of normal scores.
 
     The bias-corrected and accelerated bootstrap (BCa; Efron, "Better bootstrap confidence intervals", JASA 1987),
     stretched by the margin of Student's t over the normal quantile. For a mean both of BCa's constants are a sixth of
     its skewness.
     """
-    acceleration = of.spread.skewness / 6
+    acceleration = mean.spread.skewness / 6
     inner = np.clip(scores, -FURTHEST, FURTHEST)
     shifted = acceleration + inner
     levels = acceleration + shifted / (1 - acceleration * shifted) + (scores - inner)
-    grid = _scores(len(of.deviations))
+    grid = _scores(len(mean.deviations))
     inside = np.clip(levels, grid[0], grid[-1])
-    columns = [np.interp(level, grid, column) for level, column in zip(inside, of.deviations.T, strict=True)]
-    margin = of.margin(lambda degrees: -stdtrit(degrees, ndtr(-np.abs(scores))))
-    return of.estimate + (np.array(columns) + levels - inside) * margin / np.abs(scores)
+    columns = [np.interp(level, grid, column) for level, column in zip(inside, mean.deviations.T, strict=True)]
+    margin = mean.margin(lambda degrees: -stdtrit(degrees, ndtr(-np.abs(scores))))
+    return mean.estimate + (np.array(columns) + levels - inside) * margin / np.abs(scores)
 
 
-def intervals(of: Distribution, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+def intervals(mean: Distribution, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """Ends of the intervals that hold the true means with probability `confidence`, within the metrics' ranges.
 
-    Where all values are equal, an interval has the ends that the mean would have if, on as many questions as
-    Clopper and Pearson's interval allows for none of n, the value were the lowest or the highest there is.
+    Where all values are equal, Clopper and Pearson's interval for none of n questions gives the largest share of
+    questions on which the value might differ. The ends are then the means that there would be if the value of these
+    questions were the metric's lowest or highest.
     """
     scores = ndtri([(1 - confidence) / 2, (1 + confidence) / 2])
-    low, high = (np.clip(_at(of, np.full(len(of.estimate), score)), of.low, of.high) for score in scores)
-    other = proportion_confint(0, of.questions, 1 - confidence, method="beta")[1]
-    equal = of.all_equal & np.isfinite(of.low) & np.isfinite(of.high)
-    low = np.where(equal, of.estimate - other * np.where(equal, of.estimate - of.low, 0.0), low)
-    high = np.where(equal, of.estimate + other * np.where(equal, of.high - of.estimate, 0.0), high)
-    # A distribution that is skewed to the extreme can leave its own mean out.
-    return np.minimum(low, of.estimate), np.maximum(high, of.estimate)
+    low, high = (np.clip(_quantiles(mean, np.full(len(mean.estimate), score)), mean.low, mean.high) for score in scores)
+    share = proportion_confint(0, mean.questions, 1 - confidence, method="beta")[1]
+    equal = mean.all_equal & np.isfinite(mean.low) & np.isfinite(mean.high)
+    low = np.where(equal, mean.estimate - share * np.where(equal, mean.estimate - mean.low, 0.0), low)
+    high = np.where(equal, mean.estimate + share * np.where(equal, mean.high - mean.estimate, 0.0), high)
+    # The interval of an extremely skewed distribution may not contain the mean itself.
+    return np.minimum(low, mean.estimate), np.maximum(high, mean.estimate)
 
 
-def p_values(of: Distribution, null: float = 0.0) -> np.ndarray:
-    """Two-sided p-values of means being `null`: one minus the confidence at which an interval would just hold it."""
-    of = of._replace(estimate=of.estimate - null, low=of.low - null, high=of.high - null)
-    scores = _scores_at(of, np.zeros(len(of.estimate)))
-    # All values equal: the same by `intervals` of that case; without a range, the sign test over questions.
-    reach = np.where(of.estimate > 0, of.estimate - of.low, of.high - of.estimate)
-    no_question = np.where(np.isfinite(reach), np.clip(1 - np.abs(of.estimate) / reach, 0.0, 1.0), 0.5) ** of.questions
-    return np.where(of.estimate == 0, 1.0, np.minimum(1.0, 2 * np.where(of.all_equal, no_question, ndtr(-scores))))
+def p_values(mean: Distribution, null: float = 0.0) -> np.ndarray:
+    """Two-sided p-values of means being `null`: one minus the confidence at which an interval just reaches `null`."""
+    mean = mean._replace(estimate=mean.estimate - null, low=mean.low - null, high=mean.high - null)
+    scores = _scores_at(mean, np.zeros(len(mean.estimate)))
+    # Where all values are equal, p follows from the interval of that case; without a range, from the sign test.
+    reach = np.where(mean.estimate > 0, mean.estimate - mean.low, mean.high - mean.estimate)
+    no_question = (
+        np.where(np.isfinite(reach), np.clip(1 - np.abs(mean.estimate) / reach, 0.0, 1.0), 0.5) ** mean.questions
+    )
+    return np.where(mean.estimate == 0, 1.0, np.minimum(1.0, 2 * np.where(mean.all_equal, no_question, ndtr(-scores))))
 
 
-def p_equivalent(of: Distribution, margin: float, confidence: float) -> np.ndarray:
+def p_equivalent(mean: Distribution, margin: float, confidence: float) -> np.ndarray:
     """p-values of means lying outside of (-margin, margin), by two one-sided tests (Schuirmann 1987).
 
-    Small ones say that there is no difference as large as the margin. Where all values are equal there is no
-    distribution: p is then 0 or 1, as the interval with this confidence lies inside the margin or not.
+    A small p-value says that there is no difference as large as the margin. Where all values are equal there is no
+    distribution: p is then 0 if the interval with this confidence lies inside the margin, and 1 if not.
     """
     sides = []
     for end in (-margin, margin):
-        inside = (of.estimate - end) * np.sign(end) < 0
-        beyond = ndtr(-_scores_at(of, np.full(len(of.estimate), end)))
+        inside = (mean.estimate - end) * np.sign(end) < 0
+        beyond = ndtr(-_scores_at(mean, np.full(len(mean.estimate), end)))
         sides.append(np.where(inside, beyond, 1 - beyond))
-    low, high = intervals(of, confidence)
+    low, high = intervals(mean, confidence)
     within = (-margin < low) & (high < margin)
-    return np.where(of.all_equal, np.where(within, 0.0, 1.0), np.maximum(*sides))
+    return np.where(mean.all_equal, np.where(within, 0.0, 1.0), np.maximum(*sides))
 
 
-def _scores_at(of: Distribution, values: np.ndarray) -> np.ndarray:
+def _scores_at(mean: Distribution, values: np.ndarray) -> np.ndarray:
     """Normal scores, from 0 up, of the one-sided levels at which an interval would just reach these values."""
-    side = np.sign(values - of.estimate)
+    side = np.sign(values - mean.estimate)
     near, far = np.zeros(len(side)), np.full(len(side), 37.0)
     with np.errstate(invalid="ignore"):
         for _ in range(36):  # by halves, to 1e-9
             middle = (near + far) / 2
-            beyond = (_at(of, np.where(side == 0, 1.0, side) * middle) - values) * side > 0
+            beyond = (_quantiles(mean, np.where(side == 0, 1.0, side) * middle) - values) * side > 0
             near, far = np.where(beyond, near, middle), np.where(beyond, middle, far)
     return np.where(side == 0, 0.0, far)
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """p-values that hold for all of them together (Holm 1979).
+    """p-values that hold for all tests together (Holm 1979).
 
-    As statsmodels' `multipletests`, which collects garbage at each call, for a tenth of a second and more.
+    Equal to statsmodels' `multipletests`, which is slower: it collects garbage at each call, for a tenth of a second or
+    more.
     """
     order = np.argsort(p)
     adjusted = np.empty(len(p))

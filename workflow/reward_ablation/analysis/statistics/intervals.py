@@ -18,7 +18,7 @@ def generator(*labels: str) -> np.random.Generator:
 
 
 def level_of(confidence: float) -> float:
-    """The level of the tests; 1 − 0.95 is a little more than 0.05 to a computer."""
+    """The level of the tests, rounded since 1 − 0.95 is a little more than 0.05 in floating point."""
     return round(1 - confidence, 9)
 
 
@@ -39,8 +39,8 @@ def bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator
     easy for each of them, and more seeds do not make more questions (the crossed bootstrap; Owen, "The pigeonhole
     bootstrap", Annals of Applied Statistics 2007). With one seed this is the bootstrap over questions.
 
-    The variance between n seeds comes out (n - 1) / n of its size, as in every plain bootstrap. So percentiles of these
-    means are too narrow an interval where seeds are few and differ by more than the choice of questions explains.
+    As in every plain bootstrap, the variance between n seeds comes out as (n - 1) / n of its size. So percentiles of
+    these means are too narrow an interval where seeds are few and differ by more than the choice of questions explains.
     `statistics.estimates` corrects this; docs/statistics.md has the numbers.
 
     Parameters
@@ -61,14 +61,14 @@ def bootstrap_means(values: np.ndarray, resamples: int, rng: np.random.Generator
         question_shares = resampling_shares(len(shares), questions, rng)
         by_seed = np.tensordot(question_shares, values, axes=(1, 2))
         means.append(np.einsum("bms,bs->bm", by_seed, shares))
-    # rounding can carry a mean past the largest value, as a share of 1.0000000000000002
+    # Rounding can carry a mean past the largest value, as in a share of 1.0000000000000002.
     return np.clip(np.concatenate(means), values.min(axis=(1, 2)), values.max(axis=(1, 2)))
 
 
 def percentile_interval(means: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """Ends of the central interval that holds `confidence` of the resampled means, for each column.
 
-    Means that are NaN are left out; a column of nothing else has NaN for both ends.
+    Means that are NaN are left out; both ends are NaN where all are.
     """
     levels = [(1 - confidence) / 2, (1 + confidence) / 2]
     gaps = np.isnan(means).any(axis=0)

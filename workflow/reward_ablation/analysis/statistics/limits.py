@@ -1,4 +1,4 @@
-"""Limits of what is measured, which decide intervals and the scale on which variances are compared."""
+"""Limits of metrics, which decide intervals and the scale on which variances are compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Limits(NamedTuple):
-    """Lowest and highest value of a metric; infinite where there is none."""
+    """Lowest and highest value of a metric; infinite where it has no such limit."""
 
     low: float
     high: float

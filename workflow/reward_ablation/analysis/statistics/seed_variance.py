@@ -1,14 +1,15 @@
-"""Variance between seeds of a contrast of arms, moderated by what the other arms say about it.
+"""Variance between seeds of a contrast of arms, moderated by the variance of the other arms.
 
 Two or three seeds say little about how much seeds differ: Student's t with one degree of freedom has a quantile of
-12.7. The arms of a study are trained alike, so their seeds differ by similar amounts, and each contrast can borrow.
-Empirical Bayes methods do so in genomics (Smyth, "Linear models and empirical Bayes methods", Statistical Applications
-in Genetics and Molecular Biology 2004): own and borrowed variance are averaged by their degrees of freedom. Here at
-most one degree of freedom is borrowed, so that an arm whose seeds do differ more is not made to look like the others.
+12.7. The arms of a study are trained alike, so their seeds differ by similar amounts, and a contrast can borrow from
+other arms. Empirical Bayes methods do so in genomics (Smyth, "Linear models and empirical Bayes methods", Statistical
+Applications in Genetics and Molecular Biology 2004): own and borrowed variance are averaged by their degrees of
+freedom. Here at most one degree of freedom is borrowed, so that an arm whose seeds do differ more is not made to look
+like the others.
 
 Variances are compared on a scale on which they do not depend on the mean: the arcsine of a share's square root, the
-logarithm of a length. A seed may do the same to every arm, as it decides the order of the data. So what is borrowed for
-a contrast is the variance of those contrasts of arms that are orthogonal to it, from an analysis of arms by seeds.
+logarithm of a length. A seed may have the same effect on every arm, because it decides the order of the data. So a
+contrast borrows the variance of those contrasts of arms that are orthogonal to it, from an analysis of arms by seeds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_BORROWED = 1.0
 #: An arm whose seeds differ more than those of the others, with a p-value below this, neither lends nor borrows.
 DOUBTFUL = 0.05
 
-#: Chance that some arm of a study whose arms are alike is said to have seeds that differ more.
+#: Probability that any arm is flagged in a study in which the seeds of all arms differ alike.
 FALSE_FLAGS = 0.05
 
 
@@ -40,7 +41,7 @@ class SeedVariance(NamedTuple):
     Attributes
     ----------
     variance : array
-        Of the contrast's value of one seed, in squared units of the metric.
+        Variance of the contrast's value in one seed, in squared units of the metric.
     degrees : array
         Degrees of freedom of the variance, own and borrowed.
     """
@@ -56,14 +57,16 @@ class SeedMeans:
     Attributes
     ----------
     arms : list of str
+        Names of the arms in the study's order.
     seeds : list of int
+        Seeds that any arm has.
     values : (metrics, arms, seeds) array
-        NaN where an arm has no such seed.
+        The means; NaN where an arm has no such seed.
     limits : list of Limits
-        Of each metric: one with two limits is compared as the share of its range, a count by its logarithm, and one
-        without limits as it is.
+        Limits of each metric, which decide the scale of comparison: a metric with two limits is compared as the share
+        of its range, a count by its logarithm, and a metric without limits as it is.
     questions : int
-        How many each mean is over.
+        Number of questions that each mean is over.
     lends : bool
         Whether contrasts borrow from the other arms.
     """
@@ -77,33 +80,34 @@ class SeedMeans:
 
     @cached_property
     def known(self) -> np.ndarray:
-        """(arms, seeds) array of bool: seeds that an arm has."""
+        """(arms, seeds) array of bool: whether an arm has a seed."""
         return ~np.isnan(self.values).any(axis=0)
 
     @cached_property
     def kind(self) -> np.ndarray:
-        """(arms,) array: arms with one number have the same values, as those that share their runs have."""
+        """(arms,) array of int: arms with the same number have the same values, as arms that share their runs do."""
         arms = np.nan_to_num(self.values, nan=-1.0).transpose(1, 0, 2).reshape(len(self.arms), -1)
         return np.asarray(np.unique(arms, axis=0, return_inverse=True)[1])
 
     @cached_property
     def centred(self) -> np.ndarray:
-        """(metrics, arms, seeds) array: about each arm's mean, on the scale of comparison; NaN as `values`."""
+        """(metrics, arms, seeds) array: deviations from arms' means on the scale of comparison; NaN as in `values`."""
         scaled = np.array([_scaled(of, values) for of, values in zip(self.limits, self.values, strict=True)])
         return np.asarray(scaled - mean_of_known(scaled, -1))
 
     @cached_property
     def slope(self) -> np.ndarray:
-        """(metrics, arms) array: units of the metric per unit of that scale, at each arm's mean.
+        """(metrics, arms) array: units of the metric per unit of the scale of comparison, at each arm's mean.
 
-        That of a share is taken half an answer inside of 0 and 1, where it would be 0. NaN for an arm without seeds.
+        At means of 0 and 1 the slope of a share would be 0, so it is taken half an answer inside. NaN for an arm
+        without seeds.
         """
         means = mean_of_known(self.values, -1)[..., 0]
         return np.array([slope_at(of, mean, self.questions) for of, mean in zip(self.limits, means, strict=True)])
 
     @cached_property
     def flagged(self) -> np.ndarray:
-        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows, of all arms together."""
+        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows, corrected for all tests."""
         tests = self.tested.any(axis=0).sum()
         return np.asarray(self.tested & (self.p_unlike * tests < FALSE_FLAGS))
 
@@ -119,16 +123,17 @@ class SeedMeans:
 
     @cached_property
     def tested(self) -> np.ndarray:
-        """(metrics, arms) array of bool: arms whose seeds differ at all, and with others to compare them with."""
+        """(metrics, arms) array of bool: arms whose seeds differ, in a study with other arms to compare them with."""
         comparable = (self.degrees > 0) & (self.degrees.sum() > self.degrees)
         return np.asarray(comparable & (self.squares > 1e-12))
 
     @cached_property
     def p_unlike(self) -> np.ndarray:
-        """(metrics, arms) array: p-value of an arm's seeds differing as those of the others do, against more.
+        """(metrics, arms) array: one-sided p-value that an arm's seeds differ no more than those of the other arms.
 
-        An arm's variance between seeds, on the comparable scale, over that of all other arms has an F distribution
-        where all are alike. What a seed does to all arms alike makes the test more cautious. 1 where there is no test.
+        The ratio of an arm's variance between seeds to that of all other arms, on the scale of comparison, has an F
+        distribution where all are alike. What a seed does to all arms alike makes the test more cautious. 1 where
+        there is no test.
         """
         degrees = np.maximum(self.degrees, 1)
         degrees_of_others = np.maximum(self.degrees.sum() - self.degrees, 1)
@@ -139,8 +144,8 @@ class SeedMeans:
     def of_contrast(self, coefficients: Mapping[str, float], seeds: Sequence[int]) -> SeedVariance:
         """Moderated variance of a contrast of arms over two or more seeds, which all its arms have.
 
-        Arms that lend have all these seeds and runs of their own, and their seeds differ as those of other arms do. A
-        contrast that has an arm of which this is doubtful borrows nothing.
+        Arms that lend have all these seeds and runs of their own, and their seeds do not seem to differ more than
+        those of other arms. A contrast borrows nothing where the seeds of one of its arms seem to.
         """
         contrast = np.array([coefficients.get(arm, 0.0) for arm in self.arms])
         concerned = contrast != 0
@@ -148,13 +153,13 @@ class SeedMeans:
         chosen = self.values[:, concerned][:, :, places]
         own = np.einsum("a,mas->ms", contrast[concerned], chosen).var(axis=1, ddof=1)
         doubtful = self.p_unlike < DOUBTFUL
-        single = ~np.isin(self.kind, self.kind[concerned])
-        single &= np.isin(np.arange(len(self.arms)), np.unique(self.kind, return_index=True)[1])
-        lending = (self.known[:, places].all(axis=1) & single & ~doubtful) | concerned
+        distinct = ~np.isin(self.kind, self.kind[concerned])
+        distinct &= np.isin(np.arange(len(self.arms)), np.unique(self.kind, return_index=True)[1])
+        lending = (self.known[:, places].all(axis=1) & distinct & ~doubtful) | concerned
         deviations = np.where(lending[..., None], self.centred[:, :, places], 0.0)
         deviations = deviations - deviations.mean(axis=2, keepdims=True)
-        prior, worth = _prior(deviations, contrast * np.where(concerned, self.slope, 0.0), lending)
-        borrowed = np.where((doubtful & concerned).any(axis=1), 0.0, np.minimum(worth, MOST_BORROWED))
+        prior, prior_degrees = _prior(deviations, contrast * np.where(concerned, self.slope, 0.0), lending)
+        borrowed = np.where((doubtful & concerned).any(axis=1), 0.0, np.minimum(prior_degrees, MOST_BORROWED))
         degrees = len(seeds) - 1 + borrowed
         return SeedVariance(((len(seeds) - 1) * own + borrowed * prior) / degrees, degrees)
 
@@ -184,7 +189,7 @@ def slope_at(limits: Limits, means: np.ndarray, questions: int) -> np.ndarray:
 
 
 def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variance of a contrast as the other contrasts of the arms have it, and what it is worth in degrees of freedom.
+    """Variance of a contrast, estimated from the other contrasts of the arms, and its degrees of freedom.
 
     A seed adds u to all arms and e to each, with variances U and E, so that a contrast with weights w of squared length
     1 and sum t has variance E + t² U. E is the mean square of the contrasts that are orthogonal to w and to the mean of
@@ -194,11 +199,11 @@ def _prior(centred: np.ndarray, weights: np.ndarray, lending: np.ndarray) -> tup
     Parameters
     ----------
     centred : (metrics, arms, seeds) array
-        About each arm's mean on the comparable scale; 0 for arms that do not lend.
+        Deviations from each arm's mean on the scale of comparison; 0 for arms that do not lend.
     weights : (metrics, arms) array
-        Of the contrast on that scale, in units of the metric.
+        Coefficients of the contrast on that scale, in units of the metric.
     lending : (metrics, arms) array of bool
-        Arms that are looked at, with the contrast's own.
+        Arms that lend, and the contrast's own.
 
     Returns
     -------

@@ -26,7 +26,7 @@ def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = Fals
     Parameters
     ----------
     rollouts : DataFrame
-        step, problem_id and score_<component>. A completion counts for a pair where both have scored it.
+        step, problem_id and score_<component>. A completion counts for a pair where both components have scored it.
     single : bool
         Whether the run has one rollout a problem: the completions of a step are then the group.
 
@@ -54,9 +54,9 @@ def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = Fals
 def component_correlations(sums: dict[int, pd.DataFrame], arm: str, resamples: int, confidence: float) -> pd.DataFrame:
     """Pooled within-group correlation of each pair of components in one arm, with bootstrap intervals.
 
-    The correlation of deviations from the group's mean, all groups, steps and seeds together: it says how scores tell
-    completions of one problem apart, not that some problems are easy. Resamples draw seeds, and blocks of neighbouring
-    steps once for all seeds.
+    The correlation is that of deviations from the group's mean, over all groups, steps and seeds together. So it says
+    how scores differ among completions of one problem, and easy problems do not raise it. Resamples draw seeds, and
+    blocks of neighbouring steps once for all seeds.
 
     `sums` has the `pair_sums` of each seed's run. Rows (component_a, component_b); the estimate is null where one of
     the two never differs within a group.
@@ -90,8 +90,8 @@ def component_correlations(sums: dict[int, pd.DataFrame], arm: str, resamples: i
 
 
 def correlations(sums: np.ndarray) -> np.ndarray:
-    """Correlations from (..., 3 * pairs) `SUMS`; NaN where one of the two does not vary."""
-    products, first, second = (sums[..., place::3] for place in range(3))
+    """Correlations from (..., 3 * pairs) `SUMS`; NaN where one of the two scores does not vary."""
+    products, first, second = (sums[..., first_column::3] for first_column in range(3))
     sizes = np.sqrt(np.maximum(first, 0) * np.maximum(second, 0))
     ratio = np.divide(products, sizes, out=np.full(products.shape, np.nan), where=sizes > 0)
     return np.clip(ratio, -1.0, 1.0)

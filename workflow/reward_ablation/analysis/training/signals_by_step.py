@@ -1,4 +1,4 @@
-"""What the rollouts of a step tell the training about each component."""
+"""Training signals of each component at each step, from the rollouts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-#: Most steps of a run that a table keeps apart; beyond, neighbours are averaged, which bounds tables of large studies.
+#: Most points along the steps of a run; in longer runs neighbouring steps are averaged, to bound large tables.
 MOST_STEPS = 500
 
-#: Scores of a group that differ by less, relative to their size, are all alike.
+#: Scores of a group are alike where they differ by at most this, relative to their size.
 ALIKE = 1e-9
 
-#: Advantages of a method that are smaller, relative to the run's largest, are 0 but for rounding.
+#: A method's advantages count as 0, but for rounding, up to this share of the largest advantage of the run.
 NO_ADVANTAGE = 1e-6
 
-#: Values by step, of a quantity and component.
+#: Values by step, for each quantity and component.
 Signals = dict[tuple[str, str], np.ndarray]
 
 
@@ -31,8 +31,8 @@ def step_signals(
 ) -> pd.DataFrame:
     """Signals of each step of one run, by quantity and component.
 
-    A group is the completions of one problem at one step, or with one rollout a problem those of the step. Averages
-    over a step's groups, each over the completions of a group that have a score:
+    A group is the completions of one problem at one step; with one rollout a problem, it is all completions of the
+    step. Averages over a step's groups, of values over the scored completions of each group:
 
     - variance: of the component's raw scores (n - 1), or of the weighted total;
     - covariance: of the raw scores with the weighted total (n - 1); `covariance_with_advantage` with the advantage.
@@ -40,23 +40,26 @@ def step_signals(
       learning rate and for an update of single answers' probabilities (Lu and Jiang, "Uncovering Cross-Objective
       Interference in Multi-Objective Alignment", 2026, arXiv 2602.06869: the covariance law).
 
-    Over the whole step: `score`, the mean score; `alike`, the share of groups in which the component scores all
-    completions alike; `no_signal`, the share of groups without any advantage, or with one rollout a problem of
-    completions without one; `advantage_share`, mean |share_k| / sum over components j of mean |share_j|, with share_k
-    the part of the advantage that component k contributes (so that components that cancel each other count, too);
-    `tokens_correct` and `tokens_wrong`, the mean lengths of right and of wrong completions.
+    Over the whole step:
+
+    - score: the mean score;
+    - alike: the share of groups in which the component scores all completions alike;
+    - no_signal: the share of groups without any advantage; with one rollout a problem, of completions without one;
+    - advantage_share: mean |share_k| / sum over components j of mean |share_j|, with share_k the part of the advantage
+      that component k contributes (so that components that cancel each other count, too);
+    - tokens_correct, tokens_wrong: the mean lengths of right and of wrong completions.
 
     Parameters
     ----------
     rollouts : DataFrame
         step, problem_id, tokens, total, advantage, score_<component> and advantage_<component>.
     weights : dict of str to float
-        Of the run, for all components.
+        The run's weights of all components.
     aggregation : str
-        TRL's `multi_objective_aggregation`. Under `normalize_then_sum` a group is without signal where every
-        component of non-zero weight is alike, else where the weighted total is.
+        TRL's `multi_objective_aggregation`. Under `normalize_then_sum` a group is without signal where the scores of
+        every component of non-zero weight are alike, else where the weighted totals are.
     correctness : (str, float), optional
-        The component that tells right completions, and the lowest score of a right one.
+        The component that scores correctness, and the lowest score of a right completion.
     single : bool
         Whether the run has one rollout a problem.
     fixed_weights : bool
@@ -153,9 +156,9 @@ class Places:
     steps : (T,) array
         Steps in ascending order.
     step, group : (N,) arrays of int
-        Place of each completion's step in `steps`, and number of its group.
+        Index of each completion's step in `steps`, and number of its group.
     step_of_group : (G,) array of int
-        Place of each group's step in `steps`.
+        Index of each group's step in `steps`.
     """
 
     steps: np.ndarray
@@ -165,7 +168,7 @@ class Places:
 
     @classmethod
     def of(cls, rollouts: pd.DataFrame, single: bool) -> Places:
-        """Places of a run's completions; with one rollout a problem the completions of a step are a group."""
+        """Places of a run's completions; `single` says that a problem has one rollout, as in `groups_of`."""
         steps, step = np.unique(rollouts["step"].to_numpy(), return_inverse=True)
         group = groups_of(rollouts, step, single)
         step_of_group = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
@@ -191,10 +194,10 @@ class Places:
 
 
 def groups_of(rollouts: pd.DataFrame, step: np.ndarray, single: bool) -> np.ndarray:
-    """Number of each completion's group, in the order of their first completions.
+    """Number of each completion's group; groups are numbered in the order of their first completions.
 
-    The group is that of the completion's problem and step, or with one rollout a problem that of the step. `step` has
-    the place of each completion's step.
+    The completions of one problem at one step are a group; if `single`, a problem has one rollout, and all completions
+    of a step are a group. `step` has the index of each completion's step.
     """
     if single:
         return step
@@ -204,12 +207,12 @@ def groups_of(rollouts: pd.DataFrame, step: np.ndarray, single: bool) -> np.ndar
 
 @cache
 def labels_of(names: tuple[str, ...], *columns: tuple[str, ...]) -> pd.MultiIndex:
-    """Labels of columns with several levels, cached: those of all runs are alike."""
+    """Labels of columns with several levels, cached since all runs have the same."""
     return pd.MultiIndex.from_tuples(columns, names=names)
 
 
 def means_by(values: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:
-    """Mean over the values of each unit that are not NaN; NaN where there is none."""
+    """Mean of the values of each unit that are not NaN; NaN where there is none."""
     known = ~np.isnan(values)
     counts = np.bincount(unit[known], minlength=units)
     sums = np.bincount(unit[known], weights=values[known], minlength=units)
@@ -232,7 +235,7 @@ def covariances(first: np.ndarray, second: np.ndarray, group: np.ndarray, groups
 
 
 def all_alike(values: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
-    """Tell for each group whether its known values are one, or none is known."""
+    """Whether the known values of each group are equal, which is also so where none is known."""
     known = ~np.isnan(values)
     low, high = np.full(groups, np.inf), np.full(groups, -np.inf)
     np.minimum.at(low, group[known], values[known])
@@ -242,7 +245,7 @@ def all_alike(values: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
 
 
 def thinned(signals: pd.DataFrame, most: int = MOST_STEPS) -> pd.DataFrame:
-    """Average neighbouring steps, so that no more than `most` rows are left; a row has its last step's number."""
+    """Average neighbouring steps, so that at most `most` rows are left; a row has the number of its last step."""
     width = -(-len(signals) // most)
     if width <= 1:
         return signals

@@ -27,7 +27,7 @@ SCHEMAS = {
     "sampling_gaps": columns((TEXT, "arm"), (COUNT, "seed over up_to completions"), (NUMBER, "gap corrected")),
 }
 
-#: Sampling gaps are told apart by quarters of the longest that a completion may have.
+#: Ranges of completion length, up to the longest allowed, for which sampling gaps are averaged.
 QUARTERS = 4
 
 
@@ -37,13 +37,15 @@ def training_tables(study: StudyFile, root: Path) -> Parts:
     correctness = correctness_component(study)
     if study.arms_with_methods:
         arms = ", ".join(study.arms_with_methods)
-        print(f"signals_by_step: no covariance with the total in {arms}: they are trained on what a method makes of it")
+        print(
+            f"signals_by_step: no covariance with the total in {arms}, which a method of combination trains otherwise"
+        )
     for arm, runs in groupby(study.runs, key=lambda run: run.arm):
         sums: dict[int, pd.DataFrame] = {}
         for batch in batches(list(runs)):
             names = study.scored_in(batch[0])
-            known = correctness if correctness and correctness[0] in names else None
-            of_batch, of_runs = tables_of_batch(batch, root, names, known)
+            scored_correctness = correctness if correctness and correctness[0] in names else None
+            of_batch, of_runs = tables_of_batch(batch, root, names, scored_correctness)
             for name, rows in of_batch.items():
                 yield name, rows.assign(arm=arm)
             sums |= of_runs
@@ -51,17 +53,20 @@ def training_tables(study: StudyFile, root: Path) -> Parts:
 
 
 def batches(runs: list[StudyRun]) -> list[list[StudyRun]]:
-    """Runs that are read together: all of an arm, but for those that a method combines, whose signals are by run."""
+    """Runs that are read together: all runs of an arm, or each run alone where a method combines the components.
+
+    The signals of a method depend on the largest advantage of its run.
+    """
     return [[run] for run in runs] if any(run.spec.combine for run in runs) else [runs]
 
 
 def tables_of_batch(
     runs: list[StudyRun], root: Path, names: list[str], correctness: tuple[str, float] | None
 ) -> tuple[dict[str, pd.DataFrame], dict[int, pd.DataFrame]]:
-    """Parts of the tables from runs with equal specs, without their arm, and `pair_sums` by seed.
+    """Parts of the tables from runs with equal specs, without the column arm, and `pair_sums` by seed.
 
-    The steps of all runs are tabulated at once: those of the second run follow those of the first, and so on. `names`
-    are the components that score the runs.
+    All runs are tabulated at once, as if they were one: the steps of the second run are numbered after those of the
+    first, and so on. `names` are the components that score the runs.
     """
     rollouts, sizes = read_rollouts(runs, root, names)
     spec, seeds = runs[0].spec, [run.seed for run in runs]
@@ -88,8 +93,8 @@ def tables_of_batch(
         run, table["step"] = np.divmod(table["step"].to_numpy(), stride)
         table["seed"] = np.array(seeds)[run]
     by_seed = {seed: sums.iloc[steps] for seed, steps in zip(seeds, of_runs, strict=True)}
-    for place, of_seed in enumerate(by_seed.values()):
-        of_seed.index = of_seed.index - place * stride
+    for number, of_seed in enumerate(by_seed.values()):
+        of_seed.index = of_seed.index - number * stride
     return {**tables, "sampling_gaps": pd.concat(gaps)}, by_seed
 
 
@@ -112,14 +117,13 @@ def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFra
     Returns
     -------
     Rows (step, quantity) in the order components, total, tokens, truncated. `rollouts` counts the rollouts that have a
-    value, and `unscored` those that the component gave None as their score. With no value `mean` is null, with fewer
-    than two `std` is.
+    value, and `unscored` those whose score is None. `mean` is null without any value, and `std` with fewer than two.
     """
     sources = {component: f"score_{component}" for component in components}
     sources |= {quantity: quantity for quantity in ("total", "tokens", "truncated")}
     values = rollouts[list(sources.values())].astype(float)
     whole = values.columns[values.notna().all()]
-    # Next to a column with gaps, pandas rounds the means of other columns otherwise.
+    # pandas rounds the mean of a column differently where another column of the table has gaps.
     parts = [list(whole), *([name] for name in values.columns.difference(whole, sort=False))]
     grouped = [values[names].groupby(rollouts["step"], sort=True) for names in parts if names]
     mean, std, known = (
@@ -140,19 +144,21 @@ def rewards_by_step(rollouts: pd.DataFrame, components: list[str]) -> pd.DataFra
 
 
 def sampling_gaps(rollouts: pd.DataFrame, longest: int) -> pd.DataFrame:
-    """Gap between what vLLM sampled by and what is trained, by length: no correction may favour short completions.
+    """Difference in log-probability between vLLM, which sampled, and the trained model, by completion length.
+
+    The table shows whether the correction of this gap favours short completions, which it must not.
 
     Parameters
     ----------
     rollouts : DataFrame
         tokens; sampling_gap, in nats a token, and sampling_corrected, null where transformers generated.
     longest : int
-        Tokens that a completion may have.
+        Most tokens that a completion may have.
 
     Returns
     -------
-    Rows of completions with more than `over` and at most `up_to` tokens: their number, and means over their tokens of
-    the `gap` and of what is `corrected`. Empty where vLLM generated none.
+    One row for the completions with more than `over` and at most `up_to` tokens: their number, and means over their
+    tokens of the `gap` and of what is `corrected`. Empty where vLLM generated none.
     """
     sampled = rollouts[rollouts["sampling_gap"].notna()]
     if sampled.empty:
@@ -160,11 +166,11 @@ def sampling_gaps(rollouts: pd.DataFrame, longest: int) -> pd.DataFrame:
     edges = np.ceil(np.linspace(0, longest, QUARTERS + 1)).astype(int)
     rows = []
     for over, up_to in pairwise(edges):
-        some = sampled[sampled["tokens"].between(over + 1, up_to)]
-        if len(some):
+        in_range = sampled[sampled["tokens"].between(over + 1, up_to)]
+        if len(in_range):
             means = {
-                name: np.average(some[f"sampling_{name}"].astype(float), weights=some["tokens"])
+                name: np.average(in_range[f"sampling_{name}"].astype(float), weights=in_range["tokens"])
                 for name in ("gap", "corrected")
             }
-            rows.append({"over": over, "up_to": up_to, "completions": len(some), **means})
+            rows.append({"over": over, "up_to": up_to, "completions": len(in_range), **means})
     return pd.DataFrame(rows)
