@@ -1,4 +1,4 @@
-"""Figure: similarity of the components' gradients by layer, between completions of different prompts."""
+"""Figure: gradient similarity of components across prompts, by layer."""
 
 from __future__ import annotations
 
@@ -26,38 +26,41 @@ from reward_ablation.figures.gradients.similarity_steps import (
 from reward_ablation.figures.gradients.what_if import over_words
 from reward_ablation.gram.similarity import ALL_LAYERS
 
-#: Most labels of layers under one panel.
+#: Most labels of numbered layers below a panel.
 MOST_LABELS = 12
 
 
 def is_numbered(layer: str) -> bool:
-    """Tell whether a layer is one of the blocks, such as layers.3."""
+    """Whether a layer is a numbered block, such as `layers.3`."""
     return layer.rsplit(".", 1)[-1].isdigit()
 
 
 def layers_in_order(layers: list[str]) -> list[str]:
-    """Layers from input to output: embeddings, numbered layers by number, then the others as they come.
+    """Sort layers from input to output: embeddings, numbered layers, then the others in the order of `layers`.
 
     The others are the final norm and the head, which models list last.
     """
 
-    def place(layer: str) -> tuple[int, int]:
+    def depth(layer: str) -> tuple[int, int]:
         if is_numbered(layer):
             return 1, int(layer.rsplit(".", 1)[-1])
         return (0, 0) if layer.startswith("embed") else (2, 0)
 
-    return sorted((layer for layer in layers if layer != ALL_LAYERS), key=place)
+    return sorted((layer for layer in layers if layer != ALL_LAYERS), key=depth)
 
 
 def layer_places(layers: list[str]) -> dict[str, float]:
-    """Places on an axis: numbered layers one apart, others further from their neighbours, for their names."""
-    apart = max(1.0, sum(map(is_numbered, layers)) / MOST_LABELS)
-    steps = (1.0 if is_numbered(before) and is_numbered(layer) else apart for before, layer in pairwise(layers))
-    return dict(zip(layers, accumulate(steps, initial=0.0), strict=False))
+    """Positions of layers on the x axis.
+
+    Numbered layers are 1 apart. Other layers are further from their neighbours, so that their names do not overlap.
+    """
+    wide = max(1.0, sum(map(is_numbered, layers)) / MOST_LABELS)
+    gaps = (1.0 if is_numbered(before) and is_numbered(layer) else wide for before, layer in pairwise(layers))
+    return dict(zip(layers, accumulate(gaps, initial=0.0), strict=False))
 
 
 def layer_axis(axes: Axes, places: dict[str, float]) -> None:
-    """Label layers: some of the numbered ones where they are many."""
+    """Label the layers on the x axis. Of many numbered layers, only some have a label."""
     numbered = [layer for layer in places if is_numbered(layer)]
     shown = numbered[:: max(1, ceil(len(numbered) / MOST_LABELS))]
     shown += [layer for layer in places if not is_numbered(layer)]
@@ -68,7 +71,7 @@ def layer_axis(axes: Axes, places: dict[str, float]) -> None:
 
 
 def estimates_note(study: StudyFile, similarity_by_arm: pd.DataFrame, mark: str, span: str) -> str:
-    """Say what estimates and intervals of similarities are: `mark` shows an estimate and `span` its interval."""
+    """Say what the similarities are over: `mark` names what shows an estimate, and `span` what shows its interval."""
     seeds, steps = similarity_by_arm["seeds"].max(), similarity_by_arm["steps"].max()
     of_seeds = "the one seed" if seeds == 1 else f"{seeds} seeds"
     level = f"{100 * study.confidence:g}\u00a0%"
@@ -79,7 +82,7 @@ def estimates_note(study: StudyFile, similarity_by_arm: pd.DataFrame, mark: str,
 
 
 def similarity_layers(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Panels for each pair of components: similarity across prompts by layer, over all steps and seeds, by arm."""
+    """Draw for each pair of components the similarity across prompts by layer, over all steps and seeds of an arm."""
     study = few_arms(study, evaluation_by_arm)
     estimates = alone(similarity_by_arm[similarity_by_arm["part"] == PART])
     places = layer_places(layers_in_order(list(estimates["layer"].unique())))
