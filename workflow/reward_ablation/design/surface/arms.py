@@ -7,7 +7,7 @@ from reward_ablation.study.weight_surface import SurfaceArms, surface_arms
 
 
 def arms_of_file(study: StudyFile) -> SurfaceArms | None:
-    """Arms of a study to which the surface is fitted; None if there are too few. Arms that share runs count once."""
+    """Arms of a study to which the surface is fitted, if any, as in `surface_arms`. Arms that share runs count once."""
     first_arm = {run.key: run.arm for run in reversed(study.runs)}
     specs = {run.arm: run.spec for run in study.runs if first_arm[run.key] == run.arm}
     seeds = {arm: len(study.runs_of(arm)) for arm in specs}
