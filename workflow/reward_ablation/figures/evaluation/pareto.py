@@ -98,7 +98,7 @@ def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     ]
     handles.append(Line2D([], [], **FRONT, label="Pareto front of the estimates"))
     better = "Up" if study.main_is_better_high else "Down"
-    front_note = "By the estimates alone, no other model is at least as good as a model of the front in both and better in one."
+    front_note = "The front joins the models that no other model beats in one without being worse in the other."
     legend_below(
         figure,
         handles,
