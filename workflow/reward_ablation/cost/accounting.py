@@ -59,13 +59,13 @@ def allocations(jobs: Iterable[str], cluster: str | None = None, timeout: float 
     """
     ids = sorted(set(jobs))
     of_cluster = [f"--clusters={cluster}"] if cluster else []
-    found = []
+    results = []
     for first in range(0, len(ids), AT_ONCE):
         command = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2", *of_cluster]
         of_jobs = f"--jobs={','.join(ids[first : first + AT_ONCE])}"
         text = ask(*command, "--format=JobIDRaw,State,ElapsedRaw,AllocTRES,Start,JobName", of_jobs, timeout=timeout)
-        found += [_allocation(line) for line in text.splitlines() if line.count("|") >= 5]
-    return found
+        results += [_allocation(line) for line in text.splitlines() if line.count("|") >= 5]
+    return results
 
 
 def _allocation(line: str) -> Allocation:

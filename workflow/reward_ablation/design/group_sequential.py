@@ -61,20 +61,20 @@ class _Paths:
 
     def __init__(self) -> None:
         self.fraction = 0.0
-        self.places, self.masses = np.zeros(1), np.ones(1)
+        self.values, self.masses = np.zeros(1), np.ones(1)
 
     def crossing(self, fraction: float, score: float) -> float:
         """Probability that the motion was inside so far, and has an absolute score of at least `score` at this look."""
         width, end = np.sqrt(fraction - self.fraction), score * np.sqrt(fraction)
-        outside = ndtr((-end - self.places) / width) + ndtr((self.places - end) / width)
+        outside = ndtr((-end - self.values) / width) + ndtr((self.values - end) / width)
         return float(self.masses @ outside)
 
     def go_on(self, fraction: float, score: float) -> None:
         """Keep the paths whose absolute score stays below `score` at this look."""
         width, end = np.sqrt(fraction - self.fraction), score * np.sqrt(fraction)
-        places = end * NODES
-        density = np.exp(-(((places[:, None] - self.places) / width) ** 2) / 2) / (width * np.sqrt(2 * np.pi))
-        self.places, self.masses, self.fraction = places, end * WEIGHTS * (density @ self.masses), fraction
+        values = end * NODES
+        density = np.exp(-(((values[:, None] - self.values) / width) ** 2) / 2) / (width * np.sqrt(2 * np.pi))
+        self.values, self.masses, self.fraction = values, end * WEIGHTS * (density @ self.masses), fraction
 
 
 def crossing_probabilities(scores: Sequence[float], fractions: Sequence[float]) -> list[float]:

@@ -59,14 +59,16 @@ def layer_places(layers: list[str]) -> dict[str, float]:
     return dict(zip(layers, accumulate(gaps, initial=0.0), strict=False))
 
 
-def layer_axis(axes: Axes, places: dict[str, float]) -> None:
+def layer_axis(axes: Axes, x_of_layer: dict[str, float]) -> None:
     """Label the layers on the x axis. Of many numbered layers, only some have a label."""
-    numbered = [layer for layer in places if is_numbered(layer)]
+    numbered = [layer for layer in x_of_layer if is_numbered(layer)]
     shown = numbered[:: max(1, ceil(len(numbered) / MOST_LABELS))]
-    shown += [layer for layer in places if not is_numbered(layer)]
-    axes.set_xticks([places[layer] for layer in shown], [layer.removeprefix("layers.") for layer in shown], rotation=90)
-    margin = 0.03 * max(places.values()) + 0.1
-    axes.set_xlim(-margin, max(places.values()) + margin)
+    shown += [layer for layer in x_of_layer if not is_numbered(layer)]
+    axes.set_xticks(
+        [x_of_layer[layer] for layer in shown], [layer.removeprefix("layers.") for layer in shown], rotation=90
+    )
+    margin = 0.03 * max(x_of_layer.values()) + 0.1
+    axes.set_xlim(-margin, max(x_of_layer.values()) + margin)
     axes.set_xlabel("layer")
 
 
@@ -85,17 +87,17 @@ def similarity_layers(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Dat
     """Draw for each pair of components the similarity across prompts by layer, over all steps and seeds of an arm."""
     study = few_arms(study, evaluation_by_arm)
     estimates = alone(similarity_by_arm[similarity_by_arm["part"] == PART])
-    places = layer_places(layers_in_order(list(estimates["layer"].unique())))
-    if not places or not (estimates["estimate"].fillna(0) != 0).any():
-        return page_of_words(NOT_APART if places else why_not_measured(study))
+    x_of_layer = layer_places(layers_in_order(list(estimates["layer"].unique())))
+    if not x_of_layer or not (estimates["estimate"].fillna(0) != 0).any():
+        return page_of_words(NOT_APART if x_of_layer else why_not_measured(study))
     curves = estimates[estimates["layer"] != ALL_LAYERS].rename(columns={"estimate": "mean"})
     limit = limit_of(curves[["mean"]] * 1.5)
-    figure, rows = pair_panels(study, curves.assign(x=curves["layer"].map(places)), height=2.6)
+    figure, rows = pair_panels(study, curves.assign(x=curves["layer"].map(x_of_layer)), height=2.6)
     for row, of_pair in rows:
         for panel, arms in row:
             draw_curves(panel, of_pair, study, arms)
             similarity_axis(panel, limit, of_pair, arms)
-            layer_axis(panel, places)
+            layer_axis(panel, x_of_layer)
     note = (
         "Part of the cosine of a layer that comes from completions of different prompts: its noise has mean 0. Bands "
         f"may leave the panel. {estimates_note(study, estimates, 'Line', 'Band')}"
