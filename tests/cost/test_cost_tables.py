@@ -198,7 +198,7 @@ def test_a_study_in_slurm_is_told_why_there_is_no_accounting(root, monkeypatch, 
     tables = tables_of(root)
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("cost")]
     assert told == [
-        "cost: accounting of c: sacct: no such command; is Slurm installed on this machine?; hours by it are left out"
+        "cost: accounting of c: sacct: no such command; is Slurm installed on this machine?; its hours are left out"
     ]
     table = pd.read_csv(tables / "cost.csv")
     assert list(table["gpu_hours_of_jobs"]) == pytest.approx([0.1794, 0.1794, 0.3589], abs=2e-4)
@@ -225,7 +225,10 @@ def test_the_answer_of_the_accounting_is_in_the_tables(root, tmp_path, monkeypat
     table = pd.read_csv(tables_of(root) / "cost.csv").set_index("arm")
     assert table.loc["first", "gpu_hours_accounted"] == 4.0
     assert table.loc[["second", "all arms"], "gpu_hours_accounted"].isna().all()
-    assert "accounting of c: does not know 2 of 4 jobs; hours of their runs are left out" in capsys.readouterr().out
+    assert (
+        "accounting of c: does not know 2 of 4 jobs; accounted hours of their runs are left out"
+        in capsys.readouterr().out
+    )
     page = (root / "tables" / "cost.html").read_text()
     assert "<td>4.00</td>" in page
     assert "<td>not known</td>" in page

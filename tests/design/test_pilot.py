@@ -68,7 +68,9 @@ def test_what_a_pilot_lacks_is_said_in_a_line(folder, changes, says):
 
 
 def test_a_folder_without_a_study_is_refused(tmp_path):
-    with pytest.raises(StudyError, match=r"pilot: elsewhere: no results folder of a study; it has no study\.json"):
+    with pytest.raises(
+        StudyError, match=r"pilot: elsewhere: not a study's results folder, because it has no study\.json"
+    ):
         read_pilot(tmp_path, asked(), "elsewhere")
     (tmp_path / "study.json").write_text(json.dumps({"name": 1}))
     with pytest.raises(StudyError, match=r"study\.json"):

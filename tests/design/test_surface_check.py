@@ -57,7 +57,7 @@ def test_a_hill_is_predicted_better_than_by_any_rule_without_a_model():
     arms = measured(hill(FIFTEEN), FIFTEEN)
     check = check_table(arms, left_out(Surface(arms), 0.95), higher_is_better=True)
     assert is_ahead(check)
-    assert verdict(check) == "The surface is ahead of the rules without a model."
+    assert verdict(check) == "The surface is clearly better than the simple rules."
     assert check.set_index("rule").loc["alone", "arms"] == 12  # all but the corners
 
 
@@ -72,4 +72,4 @@ def test_noise_is_not_predicted_and_no_arm_is_suggested():
 def test_without_a_rule_to_compare_with_the_surface_is_not_ahead():
     check = pd.DataFrame({"rule": ["surface", "alone"], "ahead": [None, None]})
     assert not is_ahead(check)
-    assert verdict(check) == "The arms are too few for a check: no arm is suggested."
+    assert verdict(check) == "There are too few arms for a check: no arm is suggested."

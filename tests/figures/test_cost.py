@@ -33,7 +33,7 @@ def test_lost_hours_and_other_clocks_are_shown_where_known(made_up, table):
     assert [bar.get_width() for bar in figure.axes[0].patches][4:] == [0.5] * 4
     assert list(figure.axes[0].get_lines()[0].get_xdata()) == [1.5, 2.5, 3.5, 4.5]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == ["the runs' own clocks", "of these lost", "Slurm's accounting"]
+    assert labels == ["the runs' own clocks", "of these, lost", "Slurm's accounting"]
 
 
 def test_hours_are_of_what_the_study_used(table):

@@ -364,7 +364,7 @@ def test_terms_between_batches_are_shown_where_there_are_some(made_up):
     columns = {name: given.tables["similarity_by_arm"][name].mask(across, end) for name, end in ends.items()}
     figure = drawn_with(given, "similarity_parts", **columns)
     assert figure.axes[0].get_xticklabels()[-1].get_text() == "between batches"
-    assert "between micro-batches" in figure.legends[0].get_title().get_text().replace("\n", " ")
+    assert "between batches (micro-batches or processes)" in figure.legends[0].get_title().get_text().replace("\n", " ")
     check_texts(figure)
 
 
@@ -374,7 +374,7 @@ def test_captions_say_how_exact_folded_cosines_are(made_up, figure):
         drawn = drawn_with(made_up("four arms"), figure, folding_error=error)
         return " ".join(text.get_text().replace("\n", " ") for text in drawn.findobj(Text))
 
-    assert "has a standard error of at most 0.002 from that" in caption(0.0018)
+    assert "has a standard error of at most 0.002" in caption(0.0018)
     assert "standard error" not in caption(0.0)
 
 

@@ -31,7 +31,7 @@ def test_few_arms_are_drawn_and_the_note_counts_the_others(made_up, figure):
     study = made_up(NAME).study
     named = {arm for arm in study.arm_names if any(arm in words.replace("\n", "") for words in texts_of(drawn))}
     assert 2 * FROM_EACH_END <= len(named) <= 2 * FROM_EACH_END + 2
-    assert f"the other {len(study.arms) - len(named)}," in " ".join(" ".join(texts_of(drawn)).split())
+    assert f"the other {len(study.arms) - len(named)} arms" in " ".join(" ".join(texts_of(drawn)).split())
 
 
 def texts_of(figure: Figure) -> list[str]:

@@ -200,7 +200,7 @@ def test_a_study_without_a_map_says_why():
     assert "gradients.every is 0" in words(what_if_check(check, agreements(0, 0), NONE, off))
     single = study(arms={"x": {"a": 1.0}})
     assert "one component" in words(what_if(effects, points, check, single))
-    assert "there is one arm" in words(what_if_check(check, agreements(0, 0), NONE, single))
+    assert "the study has one arm" in words(what_if_check(check, agreements(0, 0), NONE, single))
 
 
 def agreements(ahead: float, margin: float, changes: int = 6) -> pd.DataFrame:
@@ -225,13 +225,13 @@ def test_predictions_and_observations_have_all_intervals():
     assert hollow.lines[2][0].get_segments()[0][:, 0] == pytest.approx([0.8, 1.2])
     rewarded = next(bar for bar in figure.axes[0].containers if bar.get_label() == "length_only")
     assert rewarded.lines[0].get_alpha() < filled.lines[0].get_alpha()
-    assert "(0.50 to 0.70), the covariance 0.20" in words(figure)
+    assert "(0.50 to 0.70), and the covariance of 0.20" in words(figure)
 
 
 @pytest.mark.parametrize(("ahead", "margin"), [(0.4, 0.5), (0.0, 0.0), (-0.2, 0.1), (0.4, np.nan)])
 def test_a_correlation_that_a_trivial_rule_reaches_is_not_told(ahead, margin):
     told = agreement(agreements(ahead, margin))
-    assert "no better than the covariance of scores" in told
+    assert "not better than the covariance of scores" in told
     assert "0.6" not in told
     assert "0.9" not in told
 

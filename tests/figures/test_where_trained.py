@@ -66,7 +66,7 @@ def test_the_check_names_the_arm_that_nothing_predicts(made_up):
     figure = draw(made_up, STUDY, "what_if_check")
     assert [panel.get_title(loc="left") for panel in figure.axes] == THREE
     words = " ".join(figure.legends[0].get_title().get_text().split())
-    assert "Without a prediction: random_only;" in words
+    assert "what these weights do: random_only." in words
     bars = [
         bar.get_label()
         for panel in figure.axes

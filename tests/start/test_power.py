@@ -64,7 +64,7 @@ def test_nothing_reaches_the_terminal_raw(config, tmp_path):
         ({"seed_sd": 0.02, "mean": 1.2}, "mean: state a mean of the metric between 0 and 1"),
         ({"seed_sd": 0.02, "questions": 1.5}, r"questions: 1\.5 is not a number of questions"),
         ({"pilot": 3}, "pilot: 3 is not a folder"),
-        ({"pilot": "nowhere"}, "pilot: nowhere: no results folder of a study"),
+        ({"pilot": "nowhere"}, "pilot: nowhere: not a study's results folder"),
     ],
 )
 def test_bad_values_are_refused_in_a_line(study, keys, says):

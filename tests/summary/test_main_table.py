@@ -123,7 +123,7 @@ def test_what_is_missing_is_named(made, cost):
     words = html.unescape(overview(part, tables, cost, b""))
     assert "Preview of 7 of 8 runs. Do not stop by it." in words
     assert "length_only, seed 1: running" in words
-    assert "One seed only, so that nothing is known of other seeds: length_only." in words
+    assert "Arms with one seed, so that nothing is known of other seeds: length_only." in words
     tables["evaluation_by_arm"] = tables["evaluation_by_arm"].assign(flagged_arms=None)
     assert "Nothing: all planned runs are finished" in overview(study, tables, cost, b"")
 

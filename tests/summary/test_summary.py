@@ -163,8 +163,8 @@ def test_signs_of_reward_hacking_provenance_and_cost_are_told(study, tables, cos
     ("seeds", "words"),
     [
         ([0], "One seed: the intervals are over questions only"),
-        ([0, 1, 2, 3], "4 seeds say little of how much seeds differ: intervals and tests also rest on"),
-        ([0, 1, 2, 3, 4], "take the 5 seeds and the questions as drawn"),
+        ([0, 1, 2, 3], "4 seeds say little about how much seeds differ. So intervals and tests also use"),
+        ([0, 1, 2, 3, 4], "treat the 5 seeds and the questions as random samples"),
     ],
 )
 def test_few_seeds_are_said(study, tables, cost, seeds, words):
@@ -183,7 +183,7 @@ def test_empty_tables_are_said_in_words(study, tables, cost):
         tables[name] = tables[name].iloc[:0]
     words = summary(study, tables, cost)
     assert "None: the study has one arm." in words
-    assert "None: the arms of this study allow no effect of a single component." in words
+    assert "None: no effect of a single component can be estimated from the arms of this study." in words
     assert "0 signs among 0 comparisons" in words
 
 

@@ -58,7 +58,7 @@ def test_own_metrics_judge_stored_answers(study):
     summary = (study.results / "tables/summary.md").read_text()
     assert "test, greedy, passes (table `paired_differences`)" in summary
     assert "## Effects of the components on passes" in summary
-    assert "11 questions; left out, as a metric gave an answer to them no score: 1" in summary
+    assert "11 questions; left out, because a metric gave no score to an answer: 1" in summary
     assert not re.search("accuracy|lenient|strict", summary)
     by_arm = pd.read_csv(study.results / "tables/evaluation_by_arm.csv")
     assert list(by_arm["metric"].unique()) == ["passes", "letters", "form", "tokens", "truncated", "pass@1", "pass@2"]

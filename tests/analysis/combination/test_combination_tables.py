@@ -133,7 +133,7 @@ def test_predictions_leave_arms_with_a_method_out_and_say_so(root, capsys):
     assert check.loc[("gradients", "b"), "rewarded"] == 1.0
     figure = what_if_check(check.reset_index(), tables["what_if_agreement"], pd.DataFrame(), study)
     words = "".join(text.get_text() for text in figure.findobj(Text))
-    assert "as a method combines" in words.replace("\n", " ")
+    assert "because a method combines" in words.replace("\n", " ")
     assert "no other arm's runs" not in words
     assert set(tables["alignment_by_step"]["arm"]) == set(tables["harm_by_arm"]["arm"]) == set(ARMS)
     assert not (tables["predictors"].query("arm != 'static'")["predictor"] == "covariance").any()

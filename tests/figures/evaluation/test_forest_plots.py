@@ -127,4 +127,4 @@ def test_no_effect_is_said_in_words(made_up):
     study = made_up("four arms").study
     table = effect_table("shapley", study.components).iloc[:0]
     words = [text.get_text() for text in effects(table, study).findobj(Text)]
-    assert any(text.startswith("none: no two arms differ in one component alone") for text in words)
+    assert any(text.startswith("no effects: no two arms differ in one component alone") for text in words)

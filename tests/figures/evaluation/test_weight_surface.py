@@ -53,7 +53,7 @@ def test_a_map_is_drawn_where_the_surface_predicts_and_its_check_always(shares, 
 def test_the_note_says_why_there_is_no_map():
     assert "no arm is suggested" in note(drawn(FIFTEEN, 0.5 + 0.02 * np.random.default_rng(3).normal(size=15)))
     assert note(drawn(FOUR, 0.3 + 0.5 * FOUR[:, 0] * FOUR[:, 1] * 4)).endswith(
-        "More than three components have no map."
+        "There is no map for more than three components."
     )
 
 

@@ -1,1 +1,1 @@
-"""The cost of a study's runs: hours by their own clocks, and by Slurm's accounting."""
+"""The cost of a study's runs in hours: by the runs' own clocks, by their Slurm jobs, and by Slurm's accounting."""

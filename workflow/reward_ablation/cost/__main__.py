@@ -1,4 +1,4 @@
-"""`python -m reward_ablation.cost ...`: write what the runs of a study cost."""
+"""`python -m reward_ablation.cost ...`: write the tables of costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reward_ablation.system.errors import one_line_errors
 
 @table_command("cost")
 def main(study: StudyFile, options: Namespace) -> None:
-    """Write the tables `runs` and `cost`, and the page of costs. Slurm's accounting is asked about Slurm jobs."""
+    """Write the tables `runs` and `cost`, and the page of costs. For runs in Slurm jobs, query Slurm's accounting."""
     runs = runs_table(study, options.study.parent)
     write_tables({"runs": runs}, SCHEMAS, options.output, csv_only=COST)
     cost = cost_by_arm(runs, study.arm_names)

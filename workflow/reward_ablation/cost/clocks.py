@@ -1,7 +1,8 @@
-"""Times of a run by the clocks of its attempts, of its Slurm jobs, of its evaluations and of the scoring of answers.
+"""Hours of a run: of its attempts, its Slurm jobs, its evaluations and the scoring of its answers.
 
-A run's own clock begins with the process that trains and ends with the last step, or with the last record of an attempt
-that was killed. A job's clock begins when Slurm starts the job, and ends there too. What is not known is NaN.
+A run's own clock begins with the training process and ends with the last step, or with the last record of an attempt
+that was killed. The clock of a job begins when Slurm starts the job, and ends where the run's clock ends. Unknown hours
+are NaN.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from reward_ablation.cluster.job_names import job_name
 
 
 class Hours(NamedTuple):
-    """Hours of GPUs and of CPUs."""
+    """GPU hours and CPU hours."""
 
     gpu: float
     cpu: float
@@ -27,15 +28,15 @@ UNKNOWN = Hours(math.nan, math.nan)
 
 
 def lasting_steps(attempts: list[Attempt]) -> list[int]:
-    """The step up to which each attempt's work is in the final model: a later attempt went on from there."""
+    """Last step of each attempt that is part of the final model. A later attempt may have started from there."""
     return [
-        min((later.from_step for later in attempts[place + 1 :]), default=attempt.to_step)
-        for place, attempt in enumerate(attempts)
+        min((later.from_step for later in attempts[number + 1 :]), default=attempt.to_step)
+        for number, attempt in enumerate(attempts)
     ]
 
 
 def lost_steps(attempts: list[Attempt]) -> list[int]:
-    """Steps of each attempt that a later one trained again, since they came after its last checkpoint."""
+    """Steps of each attempt after its last checkpoint, which a later attempt trained again."""
     return [
         max(0, attempt.to_step - max(attempt.from_step, lasting))
         for attempt, lasting in zip(attempts, lasting_steps(attempts), strict=True)
@@ -43,43 +44,47 @@ def lost_steps(attempts: list[Attempt]) -> list[int]:
 
 
 def lost_seconds(attempts: list[Attempt]) -> list[float]:
-    """Wall time of each attempt's lost steps, taken to be equally long; all of its time where no step lasts."""
+    """Wall time of each attempt's lost steps, if all steps took equally long.
+
+    An attempt from which no step is in the final model lost all of its time.
+    """
     seconds = []
     for attempt, lost, lasting in zip(attempts, lost_steps(attempts), lasting_steps(attempts), strict=True):
         if attempt is not attempts[-1] and lasting <= attempt.from_step:
             seconds.append(attempt.wall_seconds)
         else:
-            made = max(attempt.to_step, lasting) - attempt.from_step  # a killed attempt's record may lag behind
-            seconds.append((attempt.wall_seconds - attempt.start_seconds) * lost / max(1, made))
+            # The record of a killed attempt may be older than its last checkpoint, hence the maximum.
+            steps = max(attempt.to_step, lasting) - attempt.from_step
+            seconds.append((attempt.wall_seconds - attempt.start_seconds) * lost / max(1, steps))
     return seconds
 
 
 def own_jobs(run: StudyRun, record: RunRecord) -> list[SlurmJob]:
-    """The Slurm job of each attempt; none where one ran without, or in a job that was not for this run alone."""
+    """Slurm job of each attempt; empty if an attempt ran outside of Slurm or in a job of several runs."""
     name = job_name("", "train", run.name)
     jobs = [attempt.slurm for attempt in record.attempts if attempt.slurm and (attempt.slurm.name or "").endswith(name)]
     return jobs if len(jobs) == len(record.attempts) else []
 
 
 def hours_of_jobs(jobs: list[SlurmJob], attempts: list[Attempt]) -> Hours:
-    """From the start of each job to the last record of its attempts."""
+    """Hours from the start of each job to the last record of its attempts; `jobs` has the job of each attempt."""
     if not jobs or any(job.seconds_before is None or job.cpus is None for job in jobs):
         return UNKNOWN
-    given: dict[tuple[str, float | None], tuple[float, SlurmJob]] = {}
+    longest: dict[tuple[str, float | None], tuple[float, SlurmJob]] = {}
     for job, attempt in zip(jobs, attempts, strict=True):
         key = (job.id, job.start)  # a job that was put back into the queue keeps its id
         seconds = (job.seconds_before or 0.0) + attempt.wall_seconds
-        given[key] = (max(seconds, given[key][0]) if key in given else seconds, job)
-    gpu = sum(seconds * job.gpus for seconds, job in given.values())
-    cpu = sum(seconds * (job.cpus or 0) for seconds, job in given.values())
+        longest[key] = (max(seconds, longest[key][0]) if key in longest else seconds, job)
+    gpu = sum(seconds * job.gpus for seconds, job in longest.values())
+    cpu = sum(seconds * (job.cpus or 0) for seconds, job in longest.values())
     return Hours(gpu / 3600, cpu / 3600)
 
 
 def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
-    """Hours of all evaluations of a run's models, by the records beside their answers.
+    """Hours of all evaluations of a run's models, from the records beside the answers.
 
-    NaN where a record is lost or of an old version. Nothing else reads the records, so a lost one is no reason to
-    evaluate again.
+    Hours are NaN if a record is lost or has an old format. Nothing else reads the records, so a lost record is no
+    reason to evaluate again.
     """
     files = [study.answers_file(dataset, run.name) for dataset in study.datasets]
     if study.keep_models:
@@ -92,7 +97,7 @@ def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, f
 def scoring_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
     """Hours of the jobs that scored the answers of a run's models by the study's own metrics, by Snakemake's clock.
 
-    NaN where Snakemake's benchmark file of a job is lost; 0 in a study without metrics of its own.
+    Hours are NaN if Snakemake's benchmark file of a job is lost, and 0 in a study without metrics of its own.
     """
     kinds = (study.scores_file, study.kept_scores_file)[: 2 if study.keep_models else 1]
     files = [Path(file) for of in kinds for dataset in study.datasets if (file := of(dataset, run.name))]
@@ -101,7 +106,7 @@ def scoring_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, floa
 
 
 def _seconds(path: Path) -> float:
-    """Wall time of a job by the file of Snakemake's directive `benchmark`: a line of names and a line of values."""
+    """Wall time of a job from its Snakemake benchmark file: a line of names and a line of values."""
     try:
         names, values = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[:2])
         return float(dict(zip(names, values, strict=True))["s"])

@@ -1,4 +1,4 @@
-"""Requests to endpoints: those of a run's components, and those of metrics about the run's answers."""
+"""Requests to endpoints by a run's components, and by metrics about the run's answers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,23 @@ class _Record(Section):
 
 
 def sums(whose: str, asked: Iterable[Requests]) -> dict[str, int]:
-    """Sums over all models that were asked, as columns of the table of runs whose names begin with `whose`."""
-    listed = list(asked)
-    return {f"{whose}_{name}": sum(getattr(each, name) for each in listed) for name in Requests.model_fields}
+    """Sum requests over all models that were asked.
+
+    Returns
+    -------
+    Columns of the table `runs` by name; the names begin with `whose`, such as judge or metric.
+    """
+    models = list(asked)
+    return {f"{whose}_{name}": sum(getattr(model, name) for model in models) for name in Requests.model_fields}
 
 
 def requests_of_metrics(study: StudyFile, run: StudyRun, root: Path) -> dict[str, int]:
-    """Requests of the study's own metrics about the answers of a run's models, by the records beside the scores.
+    """Requests of the study's own metrics about the answers of a run's models, from the records beside the scores.
 
-    A metric that asks no endpoint leaves no record.
+    A metric that asks no endpoint has no record.
     """
     files = (of(dataset, run.name) for dataset in study.datasets for of in (study.scores_file, study.kept_scores_file))
-    return sums("metric", [each for file in files if file for each in _recorded(root / file)])
+    return sums("metric", [requests for file in files if file for requests in _recorded(root / file)])
 
 
 def _recorded(scores: Path) -> Iterator[Requests]:

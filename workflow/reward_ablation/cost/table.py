@@ -1,4 +1,4 @@
-"""Columns of the tables of runs and of costs; table cost as other stages read it, and its sentence."""
+"""Columns of the tables `runs` and `cost`, and how other stages read the table `cost` and put it into a sentence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from reward_ablation.analysis.reading import damaged_file, read_table
 from reward_ablation.analysis.study_file import ALL_ARMS
 from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, columns
 
-#: What a run cost. Equal studies differ in these columns, for example where a run was interrupted. So only the CSV file
-#: has the columns, and the Parquet files stay equal.
+#: Costs of a run. Equal studies differ in these columns, for example if a run was interrupted. So only the CSV file has
+#: these columns, and the Parquet files of equal studies stay equal.
 OF_COST = (
     (COUNT, "attempts interrupted steps_lost"),
     (COUNT, "judge_requests judge_unanswered judge_prompt_tokens judge_completion_tokens"),
@@ -22,7 +22,7 @@ OF_COST = (
 )
 COST = columns(*OF_COST).names
 
-#: Columns of the table of runs that are summed by arm: numbers, and times by their names in hours.
+#: Columns of the table `runs` that are summed by arm: counts, and times by the names that their sums in hours have.
 JUDGE = [name for name in COST if name.startswith("judge_")]
 METRIC = [name for name in COST if name.startswith("metric_")]
 COUNTS = ["steps", "attempts", "interrupted", "steps_lost", *JUDGE, *METRIC]
@@ -37,40 +37,56 @@ SCHEMAS = {
     "cost": columns((TEXT, "arm"), (COUNT, f"runs {' '.join(COUNTS)}"), (NUMBER, " ".join(TIMES))),
 }
 
-#: Whose hours a column has, by the end of its name.
+#: Clocks of the hours in a column, by the end of the column's name.
 CLOCKS = {"": "their own clocks", "_of_jobs": "the clocks of their Slurm jobs", "_accounted": "Slurm's accounting"}
 
 
 def read_cost(path: Path) -> pd.DataFrame:
-    """Read the table; a StudyError if the file is missing or damaged."""
+    """Read the table `cost`.
+
+    Raises
+    ------
+    StudyError
+        The file is missing or damaged.
+    """
     return complete(read_table(path), path)
 
 
 def complete(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """The table, if it has all columns and ends with the row of all arms; else a StudyError."""
+    """Return the table if it has all columns and ends with the row of all arms.
+
+    Raises
+    ------
+    StudyError
+        Columns are missing, or the row of all arms.
+    """
     if list(table.columns) != SCHEMAS["cost"].names or ALL_ARMS not in table["arm"].tail(1).tolist():
         raise damaged_file(path, "columns or rows are missing")
     return table
 
 
 def sentence(total: pd.Series) -> str:
-    """What all runs cost, in the unit that the study is paid in."""
+    """Cost of all runs in words, in GPU hours if the runs used GPUs, else in CPU hours.
+
+    `total` is the last row of the table `cost`.
+    """
     unit = "gpu" if total["gpu_hours"] > 0 else "cpu"
     hours = {clock: total[f"{unit}_hours{ending}"] for ending, clock in CLOCKS.items()}
-    told = ", ".join(f"{hours_text(value)} by {clock}" for clock, value in hours.items() if value >= 0)
+    by_clock = ", ".join(f"{hours_text(value)} by {clock}" for clock, value in hours.items() if value >= 0)
     runs = "1 run" if total["runs"] == 1 else f"{total['runs']} runs"
-    took = f"{runs} took {hours_text(total['wall_hours'])} hours" + (f"; {unit.upper()} hours: {told}" if told else "")
-    judged = _requests(total, "judge", "requests to judges") + _requests(total, "metric", "requests of metrics")
-    return f"{took}; steps that were trained twice: {total['steps_lost']}{judged}"
+    took = f"{runs} took {hours_text(total['wall_hours'])} hours"
+    took += f"; {unit.upper()} hours: {by_clock}" if by_clock else ""
+    requests = _requests(total, "judge", "requests to judges") + _requests(total, "metric", "requests of metrics")
+    return f"{took}; steps that were trained twice: {total['steps_lost']}{requests}"
 
 
 def _requests(total: pd.Series, whose: str, what: str) -> str:
-    """Requests to endpoints and their tokens, behind a semicolon; empty without any."""
+    """Number of requests to endpoints and of their tokens, after a semicolon; empty without requests."""
     tokens = total[f"{whose}_prompt_tokens"] + total[f"{whose}_completion_tokens"]
     requests = total[f"{whose}_requests"]
     return f"; {what}: {requests:,}, with {tokens:,} tokens" if requests else ""
 
 
 def hours_text(value: float) -> str:
-    """A number of hours, with four digits after the point where the number is small."""
+    """A number of hours: four decimal places below 1, two below 1000, otherwise none."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}" if value >= 1 else f"{value:.4f}"

@@ -1,4 +1,4 @@
-"""Tables runs and cost: what each run cost, and the sums by arm."""
+"""Tables `runs` and `cost`: the cost of each run, and the sums by arm."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from reward_ablation.cost.table import COUNTS, JUDGE, METRIC, SCHEMAS, TIMES, ho
 
 
 def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
-    """What trained each run, and what the run and its evaluations cost.
+    """Table `runs`: the code, hardware and packages that trained each run, and the cost of the run and its evaluations.
 
-    Hardware and packages are those of the last attempt, as JSON text.
+    Hardware and packages are from the last attempt, as JSON text. `root` is the study's folder.
     """
     records = read_runs(study, root)
     accounting = ask_accounting(study, records)
@@ -48,7 +48,7 @@ def runs_table(study: StudyFile, root: Path) -> pd.DataFrame:
 
 
 def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dict[str, int | float]:
-    """What a run cost, as the table of runs has it."""
+    """Columns of the table `runs` on the cost of a run's training."""
     attempts = record.attempts
     seconds_lost = lost_seconds(attempts)
     gpus = [len(attempt.hardware.gpus) * attempt.gpu_share for attempt in attempts]
@@ -73,7 +73,10 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
 
 
 def cost_by_arm(runs: pd.DataFrame, arms: Iterable[str]) -> pd.DataFrame:
-    """Table `cost` from table `runs`: one row per arm, and one for all runs, of which two arms may share some."""
+    """Table `cost` from the table `runs`: a row per arm, and a last row for all runs.
+
+    The last row counts runs once that two arms share.
+    """
     rows = [_summed(runs[runs["arm"] == arm], arm) for arm in arms]
     return pd.DataFrame([*rows, _summed(runs.drop_duplicates(["key", "seed"]), ALL_ARMS)])
 
@@ -89,14 +92,15 @@ def _summed(runs: pd.DataFrame, arm: str) -> dict[str, Any]:
 
 
 def write_cost_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
-    """Write the table as HTML, for the report, without the columns that say nothing in this study."""
-    telling = [name for name in table.columns if not _says_nothing(name, table[name])]
-    words = {name: name.replace("_", " ").replace("gpu", "GPU").replace("cpu", "CPU") for name in telling}
+    """Write the table as an HTML page of the report, without columns that are empty in this study."""
+    shown = [name for name in table.columns if not _is_empty(name, table[name])]
+    words = {name: name.replace("_", " ").replace("gpu", "GPU").replace("cpu", "CPU") for name in shown}
     layout = {"float_format": hours_text, "na_rep": "not known"}
     heading = f"Cost of the runs of {study.name}"
-    write_table_page(table[telling].rename(columns=words), heading, sentence(table.iloc[-1]), path, **layout)
+    write_table_page(table[shown].rename(columns=words), heading, sentence(table.iloc[-1]), path, **layout)
 
 
-def _says_nothing(name: str, column: pd.Series) -> bool:
-    may_be_zero = "gpu" in name or name.startswith("scoring_") or name in (*JUDGE, *METRIC)
-    return bool(column.isna().all() or (may_be_zero and not column.any()))
+def _is_empty(name: str, column: pd.Series) -> bool:
+    """Whether all values are unknown, or zero in a column of GPUs, scoring or requests, which not every study has."""
+    zero_is_empty = "gpu" in name or name.startswith("scoring_") or name in (*JUDGE, *METRIC)
+    return bool(column.isna().all() or (zero_is_empty and not column.any()))

@@ -1,1 +1,1 @@
-"""Designs of studies: the seeds, questions and samples that show an effect, their cost, and the arm to train next."""
+"""Planning of studies: power, budget, sequential seeds, and the arm to train next."""

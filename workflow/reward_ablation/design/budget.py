@@ -1,11 +1,11 @@
-"""Seeds of each arm under a limit of hours, such that the primary contrasts are as sharp as they can be.
+"""Seeds of each arm, such that the intervals of the primary contrasts are as short as a limit of hours allows.
 
-The squared margin of a difference of two arms is a sum: of each arm, the squared quantile of Student's t times the
-variance of its mean over seeds, and of the questions, which both arms answer. So an integer program chooses the seeds:
-a binary variable for each arm and number of seeds, with squared margins and hours as linear coefficients (optimal
-allocation, as in Cochran, "Sampling Techniques", 1977, section 5.5, for intervals in place of variances). The margins
-are those of `analysis.statistics.different_seeds`. Where all arms have the same seeds, differences are paired by seed;
-this choice is compared with that of the program, and the better one is taken.
+The squared margin of a difference of two arms is a sum of three terms: one for each arm, and one for the questions,
+which both arms answer. Each term is the squared quantile of Student's t times a variance. So an integer program chooses
+the seeds. It has a binary variable for each arm and number of seeds, and squared margins and hours are its linear
+coefficients (optimal allocation, as in Cochran, "Sampling Techniques", 1977, section 5.5, for intervals instead of
+variances). The margins are those of `analysis.statistics.different_seeds`. If all arms have the same seeds, differences
+are paired by seed. So the best equal numbers of seeds are compared with the program's choice, and the better is taken.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from reward_ablation.analysis.statistics.seed_variance import MOST_BORROWED
 from reward_ablation.design.variances import Components, Pair
 from reward_ablation.system.errors import StudyError
 
-#: Fewest seeds of an arm: one seed says nothing of how much seeds differ.
+#: Fewest seeds of an arm: one seed does not show how much seeds differ.
 FEWEST = 2
 
 #: Most seeds of an arm that are considered, unless more are finished.
 MOST = 20
 
-#: Share of the mean squared margin in what is minimised beside the largest: hours that do not help the widest contrast
-#: go to the others.
+#: Weight of the mean squared margin in the objective, beside the largest squared margin. So hours that do not help the
+#: contrast with the largest margin go to the others.
 TO_OTHERS = 1e-3
 
-#: Seconds after which the best choice so far is taken, and the relative gap at which a choice is good enough.
+#: Seconds after which the solver's best choice so far is taken, and the relative gap at which a choice is good enough.
 TIME_LIMIT, GAP = 60, 1e-4
 
-#: Hours by which a sum may be above the limit.
+#: Hours by which a sum may exceed the limit because of rounding.
 ROUNDING = 1e-9
 
-#: Power of the smallest effect that is told, and simulated tests behind it.
+#: Power with which the smallest detectable effect is found, and number of simulated tests for it.
 POWER, DRAWS = 0.8, 20_000
 
 
 class TooFewHours(StudyError):
-    """The limit does not pay for the least study; `least` are the hours that do."""
+    """The limit of hours is too low for the smallest study, which takes `least` hours."""
 
     def __init__(self, least: float) -> None:
         super().__init__(f"{least:g} hours is the least")
@@ -53,20 +53,22 @@ class TooFewHours(StudyError):
 
 @dataclass(frozen=True)
 class Precision:
-    """What the intervals of primary contrasts are made of, for one size of the evaluation.
+    """Variances behind the intervals of primary contrasts, for one size of the evaluation.
 
     Attributes
     ----------
     variances : dict of str to float
-        Variance between the seeds of each arm of what is not common to all arms, in squared units of the metric.
+        Variance between the seeds of each arm, without what a seed does to all arms, in squared units of the metric.
     common : dict of str to float
-        Variance that comes of what a seed does to all arms.
+        Variance of each arm from what a seed does to all arms, in squared units of the metric.
     questions : dict of Pair to float
-        Variance of each primary contrast that comes of the choice of questions.
+        Variance of each primary contrast from the choice of questions, in squared units of the metric.
     question_count : int
+        Questions of the primary data set.
     confidence : float
+        Confidence of the intervals, in (0, 1).
     lends : bool
-        Whether arms borrow variances from others.
+        Whether arms borrow variances from other arms.
     """
 
     variances: Mapping[str, float]
@@ -77,12 +79,16 @@ class Precision:
     lends: bool
 
     def degrees(self, arm: str, seeds: Mapping[str, int]) -> float:
-        """Degrees of freedom of an arm's variance: an arm borrows from two or more others that have all its seeds."""
+        """Degrees of freedom of an arm's variance. An arm borrows from other arms if two or more have all its seeds."""
         lending = sum(number >= seeds[arm] for number in seeds.values())
         return seeds[arm] - 1 + (MOST_BORROWED if self.lends and lending > 2 else 0.0)
 
     def terms(self, pair: Pair, seeds: Mapping[str, int]) -> list[tuple[float, float]]:
-        """Variances of a contrast with their degrees of freedom: of both arms together or of each, and of questions."""
+        """Variances of a contrast with their degrees of freedom.
+
+        Arms with equal numbers of seeds have one variance together, because they are paired by seed. Other arms have
+        one each. The last variance is that of the questions.
+        """
         of_questions = (self.questions[pair], max(self.question_count - 1.0, 1.0))
         if seeds[pair[0]] == seeds[pair[1]]:
             number = seeds[pair[0]]
@@ -92,12 +98,12 @@ class Precision:
         return [*of_arms, of_questions]
 
     def margin(self, pair: Pair, seeds: Mapping[str, int]) -> float:
-        """Half the length that the interval of a contrast is expected to have."""
+        """Half the expected length of a contrast's interval."""
         level = (1 + self.confidence) / 2
         return math.sqrt(sum(variance * quantile(degrees, level) ** 2 for variance, degrees in self.terms(pair, seeds)))
 
     def detectable(self, pair: Pair, seeds: Mapping[str, int], tests: int) -> float:
-        """Smallest difference that a test at Holm's first level over so many tests finds with a power of 80 %."""
+        """Smallest difference that is found with a power of `POWER`, at Holm's first level over this many tests."""
         terms, rng = self.terms(pair, seeds), generator("budget")
         level = 1 - (1 - self.confidence) / tests / 2
         squares = np.zeros(DRAWS)
@@ -109,12 +115,12 @@ class Precision:
 
 @cache
 def quantile(degrees: float, level: float) -> float:
-    """Quantile of Student's t; of few degrees it is asked for often."""
+    """Quantile of Student's t. It is cached because the same few degrees of freedom occur often."""
     return float(stdtrit(degrees, level))
 
 
 def precision_of(components: Components, questions: int, samples: int, confidence: float, lends: bool) -> Precision:
-    """What a study's intervals are made of with so many questions and samples."""
+    """Variances behind a study's intervals, with this many questions and samples per question."""
     return Precision(
         variances={arm: components.seed_variance(arm, questions, samples) for arm in components.means},
         common={arm: components.slope(arm) ** 2 * components.seed.common for arm in components.means},
@@ -127,23 +133,24 @@ def precision_of(components: Components, questions: int, samples: int, confidenc
 
 @dataclass(frozen=True)
 class Problem:
-    """What seeds to choose.
+    """The problem of choosing seeds.
 
     Attributes
     ----------
     precision : Precision
+        Variances behind the intervals.
     hours : dict of str to float
-        Of one more run of each arm, with its evaluations.
+        Hours of one more run of each arm, with its evaluations.
     finished : dict of str to int
-        Finished runs of each arm, which cost nothing and are kept.
+        Number of finished runs of each arm, which cost nothing and are kept.
     fixed : float
-        Hours that are spent whatever is chosen, such as evaluations of finished runs at another size.
+        Hours that are spent with any choice, such as evaluations of finished runs at another size.
     needed : frozenset of str
         Arms that cannot be left out.
     weights : dict of Pair to float, optional
-        Minimise the sum of squared margins with these weights; default the largest squared margin.
+        Minimise the sum of squared margins with these weights. The default is to minimise the largest squared margin.
     most : int
-        Most seeds of an arm.
+        Most seeds of an arm, unless more are finished.
     """
 
     precision: Precision
@@ -165,16 +172,19 @@ class Problem:
         return {arm for pair in self.pairs for arm in pair}
 
     def options(self, arm: str) -> list[int]:
-        """Numbers of seeds that an arm may have; 0 leaves it out. An arm in no contrast gets no further seeds."""
-        there = self.finished.get(arm, 0)
+        """Numbers of seeds that an arm may have. 0 leaves the arm out.
+
+        An arm in no contrast keeps its finished seeds, or gets the fewest seeds if it is needed.
+        """
+        finished = self.finished.get(arm, 0)
         if arm not in self.contrasted:
-            return [max(there, FEWEST) if arm in self.needed else there]
-        least = max(there, FEWEST)
+            return [max(finished, FEWEST) if arm in self.needed else finished]
+        least = max(finished, FEWEST)
         numbers = list(range(least, max(self.most, least) + 1))
-        return numbers if there or arm in self.needed else [0, *numbers]
+        return numbers if finished or arm in self.needed else [0, *numbers]
 
     def cost(self, seeds: Mapping[str, int]) -> float:
-        """Hours of a choice that are still to be spent."""
+        """Hours that a choice still takes."""
         more = {arm: max(number - self.finished.get(arm, 0), 0) for arm, number in seeds.items()}
         return self.fixed + sum(number * self.hours[arm] for arm, number in more.items())
 
@@ -183,9 +193,9 @@ class Problem:
         return [pair for pair in self.pairs if all(seeds[arm] for arm in pair)]
 
     def value(self, seeds: Mapping[str, int]) -> tuple[float, ...]:
-        """What is minimised: contrasts that are left out first, then squared margins."""
-        present = {arm: number for arm, number in seeds.items() if number}
-        squares = {pair: self.precision.margin(pair, present) ** 2 for pair in self.kept(seeds)}
+        """Objective of a choice: first the number of contrasts that are left out, then squared margins."""
+        kept_arms = {arm: number for arm, number in seeds.items() if number}
+        squares = {pair: self.precision.margin(pair, kept_arms) ** 2 for pair in self.kept(seeds)}
         lost = float(len(self.pairs) - len(squares))
         if self.weights is not None:
             return lost, sum(self.weights[pair] * square for pair, square in squares.items())
@@ -193,12 +203,12 @@ class Problem:
 
 
 def choose(problem: Problem, limit: float) -> dict[str, int]:
-    """Number of seeds of each arm, 0 for one that is left out, within a limit of hours.
+    """Choose the number of seeds of each arm within a limit of hours; 0 leaves an arm out.
 
     Raises
     ------
     TooFewHours
-        The limit does not pay for one contrast, or not for the fewest seeds of all arms that are needed.
+        The limit is too low for one contrast and the fewest seeds of all needed arms.
     """
     least = {arm: problem.options(arm)[0] for arm in problem.hours}
     first = [{**least, **{arm: max(least[arm], FEWEST) for arm in pair}} for pair in problem.pairs]
@@ -211,7 +221,10 @@ def choose(problem: Problem, limit: float) -> dict[str, int]:
 
 
 def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
-    """The most seeds that all arms of the contrasts can have alike; None where the limit does not pay for two."""
+    """The best choice with the same number of seeds for all arms of the contrasts, unless an arm has more finished.
+
+    None if the limit is too low for two seeds.
+    """
     chosen = None
     for number in range(FEWEST, problem.most + 1):
         seeds = {
@@ -224,17 +237,17 @@ def equal_seeds(problem: Problem, limit: float) -> dict[str, int] | None:
 
 
 def program(problem: Problem, limit: float) -> dict[str, int] | None:
-    """The choice of the integer program, whose margins take all arms' seeds as independent.
+    """Choice of the integer program, whose margins treat the seeds of all arms as independent.
 
-    None where the solver finds none in time.
+    None if the solver finds no choice in time.
     """
     import pulp  # no other target needs it
 
     model = pulp.LpProblem("budget", pulp.LpMinimize)
     options = {arm: problem.options(arm) for arm in problem.hours}
     chosen = {
-        arm: {number: model.add_variable(f"x{place}_{number}", cat=pulp.LpBinary) for number in numbers}
-        for place, (arm, numbers) in enumerate(options.items())
+        arm: {number: model.add_variable(f"x{arm_number}_{number}", cat=pulp.LpBinary) for number in numbers}
+        for arm_number, (arm, numbers) in enumerate(options.items())
     }
     squares, questions = coefficients(problem, options)
     of_pairs = {
@@ -245,7 +258,7 @@ def program(problem: Problem, limit: float) -> dict[str, int] | None:
     widest = model.add_variable("widest", lowBound=0)
     weights = problem.weights or dict.fromkeys(problem.pairs, TO_OTHERS / len(problem.pairs))
     lost = [chosen[arm][0] for pair in problem.pairs for arm in pair if 0 in chosen[arm]]
-    # No gain in any margin makes up for a contrast that is left out: squared margins are at most 1 here.
+    # Squared margins are at most 1 here, so no smaller margin makes up for a contrast that is left out.
     total = pulp.lpSum(weights[pair] * square for pair, square in of_pairs.items())
     total += widest * (problem.weights is None) + 2 * (1 + sum(weights.values())) * pulp.lpSum(lost)
     model += total
@@ -268,22 +281,25 @@ def program(problem: Problem, limit: float) -> dict[str, int] | None:
 def coefficients(
     problem: Problem, options: Mapping[str, list[int]]
 ) -> tuple[dict[str, dict[int, float]], dict[Pair, float]]:
-    """Squared margins by arm and number of seeds, and those of each contrast's questions, over the largest of all.
+    """Coefficients of the integer program.
 
-    An arm borrows where the contrasts have three arms, as it does where two others have all of its seeds.
+    Returns
+    -------
+    The squared margins by arm and number of seeds, and by the questions of each contrast, as shares of the largest
+    squared margin of a contrast. An arm is taken to borrow if the contrasts have three arms or more: two others then
+    usually have all of its seeds.
     """
-    of, level = problem.precision, (1 + problem.precision.confidence) / 2
-    borrowed = MOST_BORROWED if of.lends and len(problem.contrasted) > 2 else 0.0
+    precision, level = problem.precision, (1 + problem.precision.confidence) / 2
+    borrowed = MOST_BORROWED if precision.lends and len(problem.contrasted) > 2 else 0.0
+    variances = {arm: precision.variances[arm] + precision.common[arm] for arm in problem.contrasted}
     squares = {
         arm: {
-            number: (of.variances[arm] + of.common[arm]) / number * quantile(number - 1 + borrowed, level) ** 2
-            for number in options[arm]
-            if number
+            number: variance / number * quantile(number - 1 + borrowed, level) ** 2 for number in options[arm] if number
         }
-        for arm in problem.contrasted
+        for arm, variance in variances.items()
     }
-    of_questions = quantile(max(of.question_count - 1.0, 1.0), level) ** 2
-    questions = {pair: variance * of_questions for pair, variance in of.questions.items()}
+    of_questions = quantile(max(precision.question_count - 1.0, 1.0), level) ** 2
+    questions = {pair: variance * of_questions for pair, variance in precision.questions.items()}
     largest = max(sum(max(squares[arm].values()) for arm in pair) + questions[pair] for pair in problem.pairs) or 1.0
     return (
         {arm: {number: value / largest for number, value in of_arm.items()} for arm, of_arm in squares.items()},

@@ -1,9 +1,9 @@
-"""What a look says of each contrast that is still open: different, equivalent, or to go on.
+"""Decision of a look on each open contrast: different, equivalent, or still open.
 
-Holm's correction over the contrasts of group-sequential tests (Maurer and Bretz, "Multiple testing in group sequential
+The contrasts are group-sequential tests with Holm's correction (Maurer and Bretz, "Multiple testing in group sequential
 trials using graphical approaches", Statistics in Biopharmaceutical Research 2013; Ye, Li, Liu and Yao, "A
-group-sequential Holm procedure with multiple primary endpoints", Statistics in Medicine 2013): a contrast that is
-decided leaves its part of the error to the open ones, from this look on.
+group-sequential Holm procedure with multiple primary endpoints", Statistics in Medicine 2013). A contrast that is found
+to be different leaves its part of the error to the open contrasts, from this look on.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from reward_ablation.design.group_sequential import SPENDING, boundaries, inform
 
 
 class Plan(NamedTuple):
-    """When a sequential study looks, and with which error.
+    """Looks and error of a sequential study.
 
     Attributes
     ----------
     looks : tuple of int
-        Numbers of seeds, ascending.
+        Number of seeds at each look, ascending.
     stop : str
         The spending function.
     level : float
-        Probability that any contrast is called different although no such contrast differs, over all looks.
+        Probability that any look calls a contrast different that does not differ.
     """
 
     looks: tuple[int, ...]
@@ -40,36 +40,40 @@ class Plan(NamedTuple):
         return information_fractions(self.looks)
 
     def boundary(self, look: int, undecided: int) -> float:
-        """The p-value at or below which the first of so many contrasts is called different."""
+        """The p-value at or below which the first of `undecided` contrasts is called different."""
         return boundaries(round(self.level / undecided, 9), self.fractions, self.stop)[look]
 
     def confidence(self, look: int) -> float:
-        """Confidence of the interval at a look by which the intervals of all looks together hold 1 - `level`.
+        """Confidence of the interval at a look, such that the intervals of all looks together have 1 - `level`.
 
-        These are repeated confidence intervals (Jennison and Turnbull 2000, chapter 9): they are right whenever and
-        for whatever reason a study stops. As in the tables they are not corrected for the number of contrasts.
+        These are repeated confidence intervals (Jennison and Turnbull 2000, chapter 9), which hold whenever and for
+        whatever reason a study stops. As in the tables, they are not corrected for the number of contrasts.
         """
         return 1 - boundaries(self.level, self.fractions, self.stop)[look]
 
 
 def corrected(p: np.ndarray, look: int, plan: Plan, equivalent: int) -> np.ndarray:
-    """p-values of the open contrasts at a look, corrected for all looks and for the contrasts that are not different.
+    """Correct the p-values of the open contrasts at a look for all looks, and for all contrasts not found different.
 
-    A contrast is different where its corrected p-value is below `plan.level`.
+    A contrast is different if its corrected p-value is below `plan.level`.
 
     Parameters
     ----------
     p : (open contrasts,) array
-        Of the estimator, at this look.
+        Uncorrected p-values of the contrasts at this look.
+    look : int
+        Number of the look, from 0.
+    plan : Plan
+        Looks and error of the study.
     equivalent : int
-        Contrasts that closed as equivalent: they leave no error to the others.
+        Number of contrasts that were found equivalent. They leave no error to the others.
     """
     over_looks = level_reached(p, look, plan.fractions, plan.stop)
     return holm(np.append(over_looks, np.ones(equivalent)))[: len(p)]
 
 
 def error_left(plan: Plan, look: int) -> float:
-    """The part of the error that later looks may still spend, per contrast at the whole level."""
+    """Error that the looks after `look` may still spend on a contrast that has the whole level."""
     return plan.level - SPENDING[plan.stop](plan.level, plan.fractions[look])
 
 

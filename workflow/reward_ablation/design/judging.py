@@ -1,4 +1,4 @@
-"""A look of a sequential study: the open contrasts, judged by the estimator of the tables."""
+"""A look of a sequential study: decides on the open contrasts with the estimator of the tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from reward_ablation.study.provenance import quantities
 
 
 class Measured(NamedTuple):
-    """A contrast at a look: its estimate, repeated interval and p-value in the primary metric."""
+    """Estimate, repeated confidence interval and p-value of a contrast at a look, in the primary metric."""
 
     estimate: float
     low: float
@@ -37,12 +37,12 @@ class Measured(NamedTuple):
 
 
 def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequential:
-    """The record of looks with the one that comes next, from the answers of all runs.
+    """Take the next look from the answers of all runs, and add it to the record of looks.
 
     Parameters
     ----------
     study : StudyFile
-        Its runs are those of the look. It has a sequential plan in force, with a look to come.
+        A study with the runs of the look. Its sequential plan is in force and has a look to come.
     root : Path
         The study's folder.
     refuse_mixed : bool
@@ -51,7 +51,7 @@ def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequenti
     Raises
     ------
     StudyError
-        A run or an answer that the tables would refuse, too. Such a look is no look.
+        The tables would also refuse a run or an answer. The look is then not taken.
     """
     record = study.sequential
     number = None if record is None else record.next_look
@@ -69,12 +69,12 @@ def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequenti
 
 
 def is_share(study: StudyFile) -> bool:
-    """Whether the primary metric is a share, for which alone there is an equivalence margin."""
+    """Whether the primary metric is a share. Only shares have an equivalence margin."""
     return metrics_of_study(study).limits(study.primary.metric) == SHARE
 
 
 def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], confidence: float) -> list[Measured]:
-    """Estimates, intervals and p-values of contrasts in the primary metric, as `paired_differences` has them."""
+    """Estimates, intervals and p-values of contrasts in the primary metric, as in the table `paired_differences`."""
     primary = study.primary
     study = study.model_copy(update={"datasets": [primary.dataset]})
     read, metrics = means_reader(study, root), metrics_of_study(study)
@@ -84,36 +84,44 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
     def answers(arm: str) -> Answered:
         return answered(read(primary.dataset, arm), primary.dataset, study.bootstrap, metrics)[primary.mode]
 
-    found = []
+    results = []
     for contrast in contrasts:
         own, other = answers(contrast.arm), answers(contrast.against)
-        of, _ = distribution_of_difference(own, other, contrast.arm, contrast.against, primary.dataset, means)
-        place = own.metrics.index(primary.metric)
-        low, high = intervals(of, confidence)
-        values = (of.estimate[place], low[place], high[place], p_values(of)[place])
-        found.append(Measured(*map(float, values)))
-    return found
+        difference, _ = distribution_of_difference(own, other, contrast.arm, contrast.against, primary.dataset, means)
+        column = own.metrics.index(primary.metric)
+        low, high = intervals(difference, confidence)
+        values = (difference.estimate[column], low[column], high[column], p_values(difference)[column])
+        results.append(Measured(*map(float, values)))
+    return results
 
 
 def judged(
     contrasts: list[Contrast], measured: list[Measured], plan: Plan, record: Sequential, has_margin: bool
 ) -> Look:
-    """The next look of a record: the decision on each open contrast."""
+    """Make the next look of a record, with a decision on each open contrast.
+
+    Parameters
+    ----------
+    contrasts, measured : lists
+        The open contrasts, and their estimates.
+    has_margin : bool
+        Whether the equivalence margin applies to the primary metric.
+    """
     number = len(record.taken)
-    equivalent = sum(each.decision == "equivalent" for look in record.taken for each in look.contrasts)
-    p_holm = corrected(np.array([each.p for each in measured]), number, plan, equivalent)
+    equivalent = sum(contrast.decision == "equivalent" for look in record.taken for contrast in look.contrasts)
+    p_holm = corrected(np.array([values.p for values in measured]), number, plan, equivalent)
     margin = record.margin if has_margin else None
     rows = []
-    for contrast, each, p in zip(contrasts, measured, p_holm, strict=True):
+    for contrast, values, p in zip(contrasts, measured, p_holm, strict=True):
         decision: Decision = "open" if number + 1 < len(plan.looks) else "undecided"
         if p < plan.level:
             decision = "different"
-        elif is_equivalent(each.low, each.high, margin):
+        elif is_equivalent(values.low, values.high, margin):
             decision = "equivalent"
         rows.append(
             ContrastAtLook(
                 **contrast.model_dump(include={"arm", "against"}),
-                **each._asdict(),
+                **values._asdict(),
                 p_holm=float(p),
                 boundary=plan.boundary(number, len(contrasts) + equivalent),
                 decision=decision,

@@ -1,4 +1,4 @@
-"""Answers of finished runs as a pilot: the study's own runs, or those of another study's folder."""
+"""Variance components from a pilot: the answers of finished runs, of the same study or of another study."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reward_ablation.system.errors import StudyError
 
 
 def finished_runs(study: StudyFile, root: Path, dataset: str) -> list[StudyRun]:
-    """Runs of a study whose record and answers to a data set are there, and whose answers have scores."""
+    """Runs of a study that have a record, answers to a data set, and scores of these answers if any are needed."""
     finished = []
     for run in study.runs:
         files = [f"{run.folder}/{RECORD}", study.answers_file(dataset, run.name), study.scores_file(dataset, run.name)]
@@ -30,60 +30,66 @@ def finished_runs(study: StudyFile, root: Path, dataset: str) -> list[StudyRun]:
 
 
 def pilot_of(study: StudyFile, root: Path, question: Question, source: str) -> Components:
-    """Variance components of the metric of a question, from the finished runs in a study's folder.
+    """Variance components of a metric, from the finished runs in a study's folder.
 
     Parameters
     ----------
     study : StudyFile
-        The pilot.
+        The pilot study.
     root : Path
-        Its folder.
+        Folder of the pilot study.
     question : Question
-        Data set, mode and metric that are asked for, and the contrasts.
+        Data set, mode, metric and contrasts of the study to plan.
     source : str
-        What messages call the pilot.
+        Name of the pilot in messages.
 
     Raises
     ------
     StudyError
-        The pilot lacks the data set or the metric, no arm has two finished seeds, or seeds answered other questions.
+        The pilot lacks the data set or the metric, no arm has two finished seeds, or runs answered different questions.
     """
     runs = finished_runs(study, root, question.dataset) if question.dataset in study.datasets else []
     if question.dataset not in study.datasets:
         raise StudyError(f"{source}: has no data set {question.dataset}; its data sets: {', '.join(study.datasets)}")
     values: dict[str, dict[int, np.ndarray]] = {}
     noise: dict[str, list[float]] = {}
-    asked, samples = None, 1
+    questions, samples = None, 1
     for run in runs:
-        one = _answers_of(study, root, question, run, source)
-        asked = one.questions if asked is None else asked
-        if one.questions != asked:
+        answers = _answers_of(study, root, question, run, source)
+        questions = answers.questions if questions is None else questions
+        if answers.questions != questions:
             raise StudyError(f"{source}: its runs answered different questions; run the workflow there again")
-        values.setdefault(run.arm, {})[run.seed] = one.values
-        noise.setdefault(run.arm, []).append(one.sample)
-        samples = one.samples
+        values.setdefault(run.arm, {})[run.seed] = answers.values
+        noise.setdefault(run.arm, []).append(answers.sample)
+        samples = answers.samples
     sample = {arm: float(np.mean(of_arm)) for arm, of_arm in noise.items()}
     limits = metrics_of_study(study).limits(question.metric)
     return estimated(values, samples, sample, limits, _pairs(study, question, values), source)
 
 
 def read_pilot(folder: Path, question: Question, source: str) -> Components:
-    """Variance components from the folder of another study."""
+    """Variance components from the folder of another study.
+
+    Raises
+    ------
+    StudyError
+        The folder has no study.json, or `pilot_of` cannot use the study.
+    """
     if not (folder / "study.json").is_file():
-        raise StudyError(f"pilot: {source}: no results folder of a study; it has no study.json")
+        raise StudyError(f"pilot: {source}: not a study's results folder, because it has no study.json; name another")
     return pilot_of(read_study(folder / "study.json"), folder, question, source)
 
 
 def _pairs(study: StudyFile, question: Question, arms: Iterable[str]) -> list[Pair]:
-    """The question's pairs where the pilot has their arms, else the pilot's own."""
+    """Pairs of the question whose arms the pilot has; if there are none, the pilot's own primary pairs."""
     known = set(arms)
-    asked = [(contrast.arm, contrast.against) for contrast in question.contrasts]
+    planned = [(contrast.arm, contrast.against) for contrast in question.contrasts]
     own = [(contrast.arm, contrast.against) for contrast in study.primary.contrasts]
-    return [pair for pair in asked if known.issuperset(pair)] or [pair for pair in own if known.issuperset(pair)]
+    return [pair for pair in planned if known.issuperset(pair)] or [pair for pair in own if known.issuperset(pair)]
 
 
 class _RunAnswers(NamedTuple):
-    """Question means of a run, and the variance of a single sample about them."""
+    """Means of a run's answers by question, and the mean variance of a single sample about them."""
 
     questions: list[str]
     values: np.ndarray

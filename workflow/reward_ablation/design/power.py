@@ -1,9 +1,9 @@
 """Power and interval lengths of the primary contrasts, by numbers of seeds, questions and samples.
 
-Whole studies are simulated by their summary statistics: the means of all arms' seeds, and the mean squares of questions
-and of the rest. From these, variances, margins and Holm's decisions are those of the tables
-(`analysis.statistics`): variances between seeds borrow from the other arms, and margins of seeds and questions add up
-by MOVER. The bootstrap's shape is taken to be normal.
+Studies are simulated by their summary statistics: the means of all arms' seeds, the mean squares of questions, and the
+residual mean squares. Variances, margins and Holm's decisions follow from these as in the tables
+(`analysis.statistics`): variances between seeds borrow from the other arms, and the margins of seeds and questions are
+added by MOVER. Only the bootstrap is replaced, by a normal distribution.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.design.variances import Components, Pair
 
-#: Simulated studies of a design: the standard error of a power is at most 1.1 points.
+#: Simulated studies of a design. The standard error of a power is then at most 1.1 percentage points.
 STUDIES = 2000
 
 #: Power that a study is planned for.
 TARGET = 0.8
 
-#: Numbers of seeds among which the fewest are looked for.
+#: Numbers of seeds among which `Plan.fewest_seeds` chooses.
 SEEDS = [2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30]
 
-#: Levels of the range in which 80 % of interval lengths lie.
+#: Quantiles between which 80 % of the interval lengths lie.
 RANGE = (0.1, 0.9)
 
-#: Variances between seeds, on the comparable scale, of the arms in each study: from (studies, generator) to
-#: (studies, arms) array.
+#: Function of the number of studies and a random generator. It returns the variances between seeds of the arms in each
+#: study as a (studies, arms) array, on the comparable scale.
 Variances = Callable[[int, np.random.Generator], np.ndarray]
 
 
 class Variance(Enum):
-    """What the simulated studies assume of the variance between seeds."""
+    """Assumption of the simulated studies on the variance between seeds."""
 
     ESTIMATED = "the estimate"
     LOW = "the lower end of its interval"
@@ -52,7 +52,7 @@ class Variance(Enum):
 
 
 class Design(NamedTuple):
-    """Size of a study: seeds of each arm, questions of the primary data set, samples of a question."""
+    """Size of a study: seeds per arm, questions of the primary data set, samples per question."""
 
     seeds: int
     questions: int
@@ -60,7 +60,17 @@ class Design(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """How a study is analysed."""
+    """How a study is analysed.
+
+    Attributes
+    ----------
+    pairs : list of Pair
+        The primary contrasts.
+    confidence : float
+        Confidence of the intervals, in (0, 1).
+    lends : bool
+        Whether arms borrow variances from other arms.
+    """
 
     pairs: list[Pair]
     confidence: float
@@ -74,9 +84,9 @@ class Simulated:
     Attributes
     ----------
     errors : (contrasts, studies) array
-        Estimates less what is true.
+        Estimate minus true value.
     distributions : list of Distribution
-        Of each contrast; the estimates are `errors`.
+        Distribution of each contrast, with `errors` as its estimates.
     alpha : float
         One minus the confidence.
     """
@@ -87,48 +97,50 @@ class Simulated:
     _critical: dict[int, np.ndarray] = field(default_factory=dict)
 
     def critical(self, tests: int) -> np.ndarray:
-        """(contrasts, studies) array: estimates that are significant at a level of alpha over so many tests."""
+        """(contrasts, studies) array: estimates beyond these are significant at a level of alpha / `tests`."""
         if tests not in self._critical:
             level = self.alpha / tests / 2
-            margins = [of.margin(lambda degrees: -stdtrit(degrees, level)) for of in self.distributions]
+            margins = [contrast.margin(lambda degrees: -stdtrit(degrees, level)) for contrast in self.distributions]
             self._critical[tests] = np.array(margins)
         return self._critical[tests]
 
     def found(self, effects: Sequence[float] | np.ndarray) -> np.ndarray:
-        """(contrasts, studies) array of bool: what Holm's tests find where the contrasts have these true values.
+        """(contrasts, studies) array of bool: contrasts that are significant after Holm's correction.
 
-        Holm's procedure rejects the smallest p-values, the next at alpha over the number of those left. An estimate
-        beyond its margin at a level has a p-value below this level.
+        `effects` are the true values of the contrasts. Holm's procedure rejects p-values in ascending order, each at
+        alpha over the number of contrasts not yet rejected. An estimate beyond its margin at a level has a p-value
+        below this level.
         """
         estimates = np.abs(self.errors + np.asarray(effects)[:, None])
         contrasts, studies = estimates.shape
         rejected = np.zeros(studies, dtype=int)
         while True:
-            found = np.empty(estimates.shape, dtype=bool)
+            significant = np.empty(estimates.shape, dtype=bool)
             for count in np.unique(rejected):
-                those = rejected == count
-                found[:, those] = estimates[:, those] > self.critical(max(contrasts - count, 1))[:, those]
-            if (found.sum(axis=0) == rejected).all():
-                return found
-            rejected = found.sum(axis=0)
+                same = rejected == count
+                significant[:, same] = estimates[:, same] > self.critical(max(contrasts - count, 1))[:, same]
+            if (significant.sum(axis=0) == rejected).all():
+                return significant
+            rejected = significant.sum(axis=0)
 
     def lengths(self, contrast: int, truth: float) -> np.ndarray:
-        """(studies,) array: lengths of a contrast's intervals, which end where the metric's range does."""
-        of, margin, estimate = self.distributions[contrast], self.critical(1)[contrast], self.errors[contrast] + truth
-        return np.asarray(np.clip(estimate + margin, of.low, of.high) - np.clip(estimate - margin, of.low, of.high))
+        """(studies,) array: lengths of a contrast's intervals, which are cut off at the limits of the metric."""
+        low, high = self.distributions[contrast].low, self.distributions[contrast].high
+        margin, estimate = self.critical(1)[contrast], self.errors[contrast] + truth
+        return np.asarray(np.clip(estimate + margin, low, high) - np.clip(estimate - margin, low, high))
 
     def detectable(self, contrast: int) -> float:
-        """Smallest effect of a contrast that is found with a power of `TARGET`, at the level that Holm begins with."""
+        """Smallest effect of a contrast that is found with a power of `TARGET`, at Holm's first level."""
         return float(np.quantile((self.critical(len(self.errors)) - self.errors)[contrast], TARGET))
 
 
 def simulate(
     components: Components, analysis: Analysis, design: Design, variances: Variances, studies: int
 ) -> Simulated:
-    """Simulate studies of a design, the same for equal arguments.
+    """Simulate studies of a design. Equal arguments give equal studies.
 
-    Seed means are normal. An arm's own part of a question is independent of the other arms' parts, so that two
-    contrasts with an arm in common have correlated questions.
+    Seed means are normal. An arm's own part of a question is independent of the other arms' parts, so that the
+    questions of two contrasts with a common arm are correlated.
     """
     rng = generator("power", *map(str, design))
     arms = list(components.means)
@@ -139,12 +151,12 @@ def simulate(
     truths = [components.means[arm] for arm in arms]
     errors, distributions = [], []
     for one, other in analysis.pairs:
-        places = arms.index(one), arms.index(other)
-        of_seeds = means[:, places[0]] - means[:, places[1]]
+        first, second = arms.index(one), arms.index(other)
+        of_seeds = means[:, first] - means[:, second]
         question = components.question[one, other]
-        apart = (of_questions[places[0]] - of_questions[places[1]]) / np.sqrt(2)
-        true = truths[places[0]] - truths[places[1]]
-        error = of_seeds.mean(axis=1) - true + apart * np.sqrt(question / design.questions)
+        question_score = (of_questions[first] - of_questions[second]) / np.sqrt(2)
+        true = truths[first] - truths[second]
+        error = of_seeds.mean(axis=1) - true + question_score * np.sqrt(question / design.questions)
         squares = mean_squares_of(components, (one, other), design, of_seeds, rng)
         spread = spread_of(squares, design.seeds, design.questions)
         if analysis.lends:
@@ -157,7 +169,17 @@ def simulate(
 
 
 def seed_means(components: Components, design: Design, variances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Seed means of arms: (studies, arms, seeds) array; `variances`, on the comparable scale, is (studies, arms)."""
+    """Draw the means of arms by seed.
+
+    Parameters
+    ----------
+    variances : (studies, arms) array
+        Variances between seeds on the comparable scale.
+
+    Returns
+    -------
+    (studies, arms, seeds) array in units of the metric.
+    """
     arms = list(components.means)
     size = (len(variances), len(arms), design.seeds)
     slopes = np.array([components.slope(arm) for arm in arms])[:, None]
@@ -171,7 +193,7 @@ def seed_means(components: Components, design: Design, variances: np.ndarray, rn
 def mean_squares_of(
     components: Components, pair: Pair, design: Design, of_seeds: np.ndarray, rng: np.random.Generator
 ) -> MeanSquares:
-    """Mean squares of a contrast in simulated studies; `of_seeds` has its (studies, seeds) means."""
+    """Draw the mean squares of a contrast; `of_seeds` are its means in each study by seed, (studies, seeds)."""
     seeds, questions, samples = design
     answers = sum(components.answer_variance(arm, questions, samples) for arm in pair) * questions
     rest_degrees, degrees = max((seeds - 1) * (questions - 1), 1), max(questions - 1, 1)
@@ -182,7 +204,7 @@ def mean_squares_of(
 
 
 class Plan:
-    """What studies of several designs would find, each design simulated once for each assumption on the variances."""
+    """Expected results of studies of several designs. Each design is simulated once per assumption on the variances."""
 
     def __init__(self, components: Components, analysis: Analysis, studies: int = STUDIES) -> None:
         self.components = components
@@ -195,23 +217,23 @@ class Plan:
         return simulate(self.components, self.analysis, design, drawn, self.studies)
 
     def power(self, design: Design, pair: Pair, effect: float, variance: Variance = Variance.ESTIMATED) -> float:
-        """Chance that Holm's test finds the effect of a contrast's arm, where all other arms are alike."""
-        found = self.simulated(design, variance).found(shifts(self.analysis.pairs, pair[0], effect))
-        return float(found[self.analysis.pairs.index(pair)].mean())
+        """Probability that Holm's test finds the effect of a contrast's arm, if all other arms are alike."""
+        significant = self.simulated(design, variance).found(shifts(self.analysis.pairs, pair[0], effect))
+        return float(significant[self.analysis.pairs.index(pair)].mean())
 
     def row(self, design: Design, pair: Pair, effect: float) -> dict[str, Any]:
-        """A row of the table of `table`."""
+        """A row of the table that `table` returns."""
         truth = self.components.means[pair[0]] - self.components.means[pair[1]]
-        place = self.analysis.pairs.index(pair)
+        contrast = self.analysis.pairs.index(pair)
         usual, probable = (
-            self.simulated(design, of).lengths(place, truth) for of in (Variance.ESTIMATED, Variance.PROBABLE)
+            self.simulated(design, of).lengths(contrast, truth) for of in (Variance.ESTIMATED, Variance.PROBABLE)
         )
         low, high = np.quantile(probable, RANGE)
         powers = [self.power(design, pair, effect, of) for of in (Variance.ESTIMATED, Variance.LOW, Variance.HIGH)]
         return {
             **{"arm": pair[0], "against": pair[1], "effect": effect, **design._asdict()},
             **{"length": usual.mean(), "length_low": low, "length_high": high},
-            "detectable": self.simulated(design, Variance.ESTIMATED).detectable(place),
+            "detectable": self.simulated(design, Variance.ESTIMATED).detectable(contrast),
             **{"power": powers[0], "power_low": min(powers), "power_high": max(powers)},
         }
 
@@ -222,11 +244,11 @@ class Plan:
         -------
         arm, against, effect, seeds, questions, samples
         length : mean length of the interval, with the estimated variance between seeds
-        length_low, length_high : 80 % of lengths lie between, the variance being as probable as the pilot says
+        length_low, length_high : 80 % of the lengths are in between, with variances as probable as the pilot says
         detectable : smallest effect with a power of 80 %
-        power : chance that Holm's test finds the effect
-        power_low, power_high : lowest and highest power within the 80 % interval of the variance between seeds, by its
-            ends and the estimate
+        power : probability that Holm's test finds the effect, with the estimated variance between seeds
+        power_low, power_high : lowest and highest power among three variances between seeds: the estimate, and the ends
+            of its 80 % interval
         """
         pairs = self.analysis.pairs
         return pd.DataFrame(
@@ -234,17 +256,17 @@ class Plan:
         )
 
     def fewest_seeds(self, design: Design, pair: Pair, effect: float, variance: Variance) -> int | None:
-        """Fewest of `SEEDS` with which an effect is found with a power of `TARGET`; None where all are too few."""
-        place = bisect_left(
+        """Fewest of `SEEDS` with which an effect is found with a power of `TARGET`; None if all are too few."""
+        first = bisect_left(
             SEEDS, TARGET, key=lambda seeds: self.power(design._replace(seeds=seeds), pair, effect, variance)
         )
-        return SEEDS[place] if place < len(SEEDS) else None
+        return SEEDS[first] if first < len(SEEDS) else None
 
 
 def _drawn(components: Components, variance: Variance, studies: int, rng: np.random.Generator) -> np.ndarray:
-    """Variances between seeds, on the comparable scale, of each study's arms: (studies, arms) array.
+    """(studies, arms) array: variances between seeds on the comparable scale.
 
-    Arms that are alike have the same variance in a study.
+    In each study, all arms that are not flagged have the same variance.
     """
     if variance is Variance.PROBABLE:
         of_all = components.seed.drawn(studies, rng)
@@ -257,5 +279,5 @@ def _drawn(components: Components, variance: Variance, studies: int, rng: np.ran
 
 
 def shifts(pairs: Sequence[Pair], arm: str, effect: float) -> np.ndarray:
-    """(contrasts,) array: what an effect of one arm adds to each contrast."""
+    """(contrasts,) array: true values of the contrasts if only `arm` has an effect."""
     return np.array([effect * ((one == arm) - (other == arm)) for one, other in pairs])

@@ -1,12 +1,13 @@
-"""Variance components of a study's primary metric: between seeds, between questions, and what is left of an answer.
+"""Variance components of a study's primary metric: between seeds, between questions, and of single answers.
 
 The mean of an arm's seed over Q questions with n samples each varies by
 
     slope² (common + seed) + (interaction + sample / n) / Q
 
-where `common` is what a seed does to all arms alike, `seed` what a seed does to one arm, both on the scale on which
-`analysis.statistics.seed_variance` compares arms, and `slope` has the units of the metric per unit of that scale. A
-difference of two arms has no common part. Its questions add `question` / Q, whatever the number of seeds.
+where `common` is the variance of what a seed does to all arms alike, and `seed` that of what a seed does to one arm.
+Both are on the comparable scale, on which `analysis.statistics.seed_variance` compares arms. `slope` converts one unit
+of that scale into units of the metric. A difference of two arms has no common part. The choice of questions adds
+`question` / Q to its variance, whatever the number of seeds.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from reward_ablation.system.errors import StudyError
 #: determination", Statistics in Medicine 1995) plans with the upper end of such an interval.
 CONFIDENCE = 0.8
 
-#: Two arms, of which the first is compared with the second.
+#: Names of two arms: the first is compared with the second.
 Pair = tuple[str, str]
 
 
 class SeedPart(NamedTuple):
-    """Variance between seeds on the comparable scale, with the noise of finitely many questions still in it.
+    """Variance between seeds on the comparable scale, which still includes the noise of finitely many questions.
 
     Attributes
     ----------
     total : float
         Mean square of what a seed does to one arm.
     noise : float
-        The part of `total` that more questions or samples would take away.
+        The part of `total` that more questions or samples would remove.
     degrees : float
         Degrees of freedom of `total`; infinite for a stated value.
     common : float
@@ -53,11 +54,11 @@ class SeedPart(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Variance between seeds with any number of questions."""
+        """Variance between seeds without the noise of finitely many questions."""
         return max(self.total - self.noise, 0.0)
 
     def ends(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """Ends of the chi-square interval of `variance`; one stated value is certain."""
+        """Ends of the chi-square interval of `variance`. A stated value is certain: both ends are the value."""
         if not np.isfinite(self.degrees):
             return self.variance, self.variance
         squares = [self.total * self.degrees / chdtri(self.degrees, (1 + sign * confidence) / 2) for sign in (-1, 1)]
@@ -65,7 +66,7 @@ class SeedPart(NamedTuple):
         return low, high
 
     def drawn(self, studies: int, rng: np.random.Generator) -> np.ndarray:
-        """(studies,) array: variances that are as probable as the pilot's degrees of freedom say."""
+        """(studies,) array: values of `variance`, drawn as the pilot's degrees of freedom make them probable."""
         if not np.isfinite(self.degrees):
             return np.full(studies, self.variance)
         return np.maximum(self.total * self.degrees / rng.chisquare(self.degrees, studies) - self.noise, 0.0)
@@ -78,25 +79,27 @@ class Components:
     Attributes
     ----------
     limits : Limits
-        Of the metric.
+        Limits of the metric.
     means : dict of str to float
         Mean of each arm.
     seed : SeedPart
-        Variance between seeds, of all arms together.
+        Variance between seeds, estimated from all arms together.
     interaction : dict of str to float
-        Variance of an arm's answer to a question from seed to seed, without the noise of sampling; squared units.
+        Variance from seed to seed of each arm's answers to a question, without the noise of sampling, in squared units
+        of the metric.
     sample : dict of str to float
-        Variance of a single sampled answer about the seed's mean at this question; 0 for greedy answers.
+        Variance of a single sampled answer of each arm about the seed's mean at this question, in squared units of the
+        metric; 0 for greedy answers.
     question : dict of Pair to float
-        Variance of a difference between questions.
+        Variance between questions of each difference of two arms, in squared units of the metric.
     questions, samples, seeds : int
-        What the pilot had; seeds is the largest number of any arm.
+        Size of the pilot: questions, samples per question, and the most seeds of an arm.
     source : str
-        Where the components are from, for people.
+        Where the components are from, in words.
     by_arm : dict of str to SeedPart
-        Variance between seeds of each arm with two or more seeds, from this arm alone.
+        Variance between seeds of each arm with two or more seeds, estimated from this arm alone.
     flagged : tuple of str
-        Arms whose seeds differ more than chance allows, as the tables flag them: their own variance counts.
+        Arms whose seeds differ more than chance allows, as in the tables. They use their own variance.
     """
 
     limits: Limits
@@ -113,7 +116,7 @@ class Components:
     flagged: tuple[str, ...] = ()
 
     def seed_of(self, arm: str) -> SeedPart:
-        """Variance between an arm's seeds: that of all arms, or a flagged arm's own."""
+        """Variance between an arm's seeds: the variance of all arms, or of the arm alone if it is flagged."""
         return self.by_arm[arm] if arm in self.flagged else self.seed
 
     def slope(self, arm: str) -> float:
@@ -122,25 +125,25 @@ class Components:
         return float(means.slope[0, 0])
 
     def answer_variance(self, arm: str, questions: int, samples: int) -> float:
-        """Variance of a seed's mean that comes of its answers to so many questions, with so many samples each."""
+        """Variance of a seed's mean from its answers to `questions` questions with `samples` samples each."""
         return (self.interaction[arm] + self.sample[arm] / samples) / questions
 
     def seed_variance(self, arm: str, questions: int, samples: int) -> float:
-        """Variance of an arm's seed means, in squared units of the metric, without what all arms have in common."""
+        """Variance of an arm's seed means, in squared units of the metric, without what a seed does to all arms."""
         of_seed = self.slope(arm) ** 2 * self.seed_of(arm).variance
         return of_seed + self.answer_variance(arm, questions, samples)
 
     def seed_deviation(self, arm: str) -> float:
-        """Standard deviation between an arm's seeds with any number of questions, in units of the metric."""
+        """Standard deviation between an arm's seeds in units of the metric, without the noise of the questions."""
         return self.slope(arm) * float(np.sqrt(self.seed_of(arm).variance + self.seed.common))
 
     def for_arms(self, arms: Iterable[str], pairs: Iterable[Pair]) -> Components:
-        """The same for the arms and pairs of a study; an arm or a pair without a value has the mean of the others."""
-        names, wanted = list(arms), list(pairs)
+        """Components for the arms and pairs of a study. An arm or pair without a value gets the mean of the others."""
+        names = list(arms)
 
-        def filled(of: Mapping[str, float]) -> dict[str, float]:
-            usual = float(np.mean([*of.values()]))
-            return {name: of.get(name, usual) for name in names}
+        def filled(values: Mapping[str, float]) -> dict[str, float]:
+            usual = float(np.mean([*values.values()]))
+            return {name: values.get(name, usual) for name in names}
 
         usual = float(np.mean([*self.question.values()])) if self.question else 0.0
         known = {**{(b, a): value for (a, b), value in self.question.items()}, **self.question}
@@ -149,7 +152,7 @@ class Components:
             means=filled(self.means),
             interaction=filled(self.interaction),
             sample=filled(self.sample),
-            question={pair: known.get(pair, usual) for pair in wanted},
+            question={pair: known.get(pair, usual) for pair in pairs},
             by_arm={name: value for name, value in self.by_arm.items() if name in names},
             flagged=tuple(name for name in self.flagged if name in names),
         )
@@ -163,22 +166,22 @@ def estimated(
     pairs: Iterable[Pair],
     source: str,
 ) -> Components:
-    """Variance components of the answers of a pilot.
+    """Estimate variance components from the answers of a pilot.
 
     Parameters
     ----------
     values : dict of dict of (questions,) arrays
-        Question means by arm and seed, the questions in the same order.
+        Question means by arm and seed, all with the questions in the same order.
     samples : int
         Answers to each question.
     sample : dict of str to float
-        Variance of a single answer about its question's mean, by arm; 0 where samples are not drawn.
+        Variance of a single answer about its question's mean, by arm; 0 for greedy answers.
     limits : Limits
-        Of the metric.
+        Limits of the metric.
     pairs : iterable of Pair
-        Comparisons whose questions count.
+        Differences of two arms whose variance between questions is estimated.
     source : str
-        Where the answers are from.
+        Where the answers are from, in words.
 
     Raises
     ------
@@ -187,7 +190,7 @@ def estimated(
     """
     several = {arm: np.stack([*of_seeds.values()]) for arm, of_seeds in values.items() if len(of_seeds) > 1}
     if not several:
-        raise StudyError(f"{source}: no arm has two finished seeds, which say how much seeds differ; state seed_sd")
+        raise StudyError(f"{source}: no arm has two finished seeds to show how much seeds differ; state seed_sd")
     residual = {arm: float(mean_squares(of_arm[None]).residual[0]) for arm, of_arm in several.items()}
     means = seed_means(values, limits)
     noise = noise_of(means, residual)
@@ -214,7 +217,7 @@ def estimated(
 
 
 def seed_means(values: Mapping[str, Mapping[int, np.ndarray]], limits: Limits) -> SeedMeans:
-    """Means of arms by seed, as the tables compare them."""
+    """Means of arms by seed, in the form in which the tables compare them. `values` are as in `estimated`."""
     arms, seeds = [*values], sorted({seed for of_seeds in values.values() for seed in of_seeds})
     means = [[np.mean(values[arm][seed]) if seed in values[arm] else np.nan for seed in seeds] for arm in arms]
     questions = len(next(iter(next(iter(values.values())).values())))
@@ -222,32 +225,32 @@ def seed_means(values: Mapping[str, Mapping[int, np.ndarray]], limits: Limits) -
 
 
 def noise_of(means: SeedMeans, residual: Mapping[str, float]) -> dict[str, float]:
-    """Variance of each arm's seed means that finitely many questions and samples make, on the comparable scale.
+    """Variance of each arm's seed means from the finite number of questions and samples, on the comparable scale.
 
-    `residual` is the mean square of seeds by questions of each arm with two or more seeds.
+    `residual` is the mean square of seeds by questions, for each arm with two or more seeds.
     """
     slopes = dict(zip(means.arms, means.slope[0], strict=True))
     return {arm: float(square / (means.questions * slopes[arm] ** 2)) for arm, square in residual.items()}
 
 
 def seed_part(means: SeedMeans, noise: Mapping[str, float]) -> SeedPart:
-    """Variance between seeds, of all arms whose seeds differ alike.
+    """Variance between seeds, estimated from all arms that are not flagged.
 
-    With the seeds that all these arms have, arms by seeds are a two-way table. Its interaction is what a seed does to
-    one arm, and the mean over arms has what a seed does to all. Where arms share fewer than two seeds, each arm's own
-    variance is averaged by its degrees of freedom, and nothing is known of a common part.
+    The means of these arms at the seeds that all of them have are a two-way table of arms by seeds. Its interaction is
+    what a seed does to one arm, and its mean over arms shows what a seed does to all arms. If the arms share fewer than
+    two seeds, their own variances are averaged by degrees of freedom, and the common part is unknown and taken as 0.
 
     Parameters
     ----------
     means : SeedMeans
-        Of one metric.
+        Seed means of one metric.
     noise : dict of str to float
-        By `noise_of`.
+        Noise of each arm from `noise_of`.
     """
     first = np.unique(means.kind, return_index=True)[1]
-    chosen = [place for place in sorted(first) if means.degrees[place] and not means.flagged[0, place]]
+    chosen = [arm for arm in sorted(first) if means.degrees[arm] and not means.flagged[0, arm]]
     chosen = chosen or [int(np.argmax(means.degrees))]
-    usual = float(np.mean([noise[means.arms[place]] for place in chosen]))
+    usual = float(np.mean([noise[means.arms[arm]] for arm in chosen]))
     shared = means.known[chosen].all(axis=0)
     if shared.sum() < 2:
         degrees = float(means.degrees[chosen].sum())
@@ -264,31 +267,31 @@ def seed_part(means: SeedMeans, noise: Mapping[str, float]) -> SeedPart:
 
 
 def question_variances(values: Mapping[str, Mapping[int, np.ndarray]], pairs: Iterable[Pair]) -> dict[Pair, float]:
-    """Variance of differences between questions, for the pairs whose arms share two seeds."""
-    found = {}
+    """Variance between questions of the differences of two arms, for the pairs whose arms share two seeds."""
+    variances = {}
     for one, other in pairs:
         shared = [seed for seed in values.get(one, ()) if seed in values.get(other, ())]
         if len(shared) > 1:
             squares = mean_squares(np.stack([values[one][seed] - values[other][seed] for seed in shared])[None])
-            found[one, other] = float(max(squares.question[0] - squares.residual[0], 0.0) / len(shared))
-    return found
+            variances[one, other] = float(max(squares.question[0] - squares.residual[0], 0.0) / len(shared))
+    return variances
 
 
-#: Of a study without answers: variance of a single answer to a question of a share, over mean * (1 - mean), and the
-#: standard deviation of a difference between questions. The first is that of benchmarks/coverage.py, where the
-#: difficulty of questions has a standard deviation of 1.5 on the logistic scale.
+#: Usual values for a study without answers, if the metric is a share: the variance of a single answer to one question
+#: over mean * (1 - mean), and the standard deviation between questions of a difference of two arms. The first value is
+#: from benchmarks/coverage.py, where the difficulty of questions has a standard deviation of 1.5 on the logistic scale.
 USUAL_SHARE_OF_SAMPLING, USUAL_QUESTION_SD = 0.7, 0.2
 
 
 class Stated(NamedTuple):
-    """Values that the user states, in units of the metric; None where the user states none.
+    """Values that the user states, in units of the metric. None stands for a value that the user does not state.
 
     Attributes
     ----------
     seed_sd : float or None
         Standard deviation between the seeds of one arm.
     question_sd : float or None
-        Standard deviation of a difference of two arms between questions.
+        Standard deviation between questions of a difference of two arms.
     answer_sd : float or None
         Standard deviation of a single answer to one question, over seeds and samples.
     mean : float or None
@@ -304,17 +307,17 @@ class Stated(NamedTuple):
 def stated(
     values: Stated, limits: Limits, questions: int, samples: int, greedy: bool, arms: list[str], pairs: list[Pair]
 ) -> Components:
-    """Variance components from stated values, and usual ones for what is left out; `source` says which.
+    """Variance components from stated values, and usual values for the rest. Their `source` says which are usual.
 
-    Of greedy answers, all variance of an answer is from seed to seed. Of sampled answers, all of it is noise.
+    All variance of a greedy answer is from seed to seed. All variance of a sampled answer is noise of sampling.
 
     Raises
     ------
     StudyError
-        A value that is needed is missing, or outside of the metric's range.
+        A value is missing that has no usual value, or the mean is outside of the metric's limits.
     """
     if values.seed_sd is None:
-        raise StudyError("seed_sd: how much seeds differ is not known; state it, or name a pilot")
+        raise StudyError("seed_sd: the standard deviation between seeds is not known; state it, or name a pilot")
     share = limits.finite
     mean, answer_sd = values.mean, values.answer_sd
     if mean is None and share:
@@ -324,14 +327,17 @@ def stated(
     if answer_sd is None and not share:
         raise StudyError("answer_sd: a metric without limits needs the standard deviation of an answer; state it")
     if values.question_sd is None and not share:
-        raise StudyError("question_sd: a metric without limits needs that of a difference between questions; state it")
+        raise StudyError(
+            "question_sd: a metric without limits needs the standard deviation of a difference between questions; "
+            "state it"
+        )
     width = limits.high - limits.low
     if answer_sd is None:
         answer_sd = float(np.sqrt(USUAL_SHARE_OF_SAMPLING * (mean - limits.low) * (limits.high - mean)))
     question_sd = USUAL_QUESTION_SD * width if values.question_sd is None else values.question_sd
     usual = [name for name in ("mean", "answer_sd", "question_sd") if getattr(values, name) is None]
     source = f"stated (seed_sd {values.seed_sd:g})" + (f", usual values of {', '.join(usual)}" if usual else "")
-    certain = Components(
+    components = Components(
         limits=limits,
         means={arm: float(mean) for arm in arms},
         seed=SeedPart(0.0, 0.0, np.inf),
@@ -343,11 +349,11 @@ def stated(
         seeds=0,
         source=source,
     )
-    return overridden(certain, Stated(seed_sd=values.seed_sd))
+    return overridden(components, Stated(seed_sd=values.seed_sd))
 
 
 def overridden(components: Components, values: Stated) -> Components:
-    """Components with the stated values in place of those of a pilot; what is stated counts as certain."""
+    """Replace the components of a pilot by the stated values, which count as certain."""
     changes: dict[str, Any] = {}
     arms, pairs = list(components.means), list(components.question)
     if values.mean is not None:

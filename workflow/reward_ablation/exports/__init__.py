@@ -1,1 +1,1 @@
-"""A run's results in the file layouts of other systems, for scripts that were written for those systems."""
+"""Results of a run in the file layouts of other systems, for scripts that were written for these systems."""

@@ -1,4 +1,4 @@
-"""Write a run's results in the layout of another system: `python -m reward_ablation.exports LAYOUT --help`."""
+"""Write the results of a run in the layout of another system: `python -m reward_ablation.exports LAYOUT --help`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reward_ablation.system.errors import one_line_errors, storage_errors
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse the command line and write."""
+    """Parse the command line and write the files."""
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.exports", description=__doc__)
     layouts = parser.add_subparsers(dest="layout", required=True)
     rewards = layouts.add_parser("rldynamics", help="all_rewards.json and gradients_step_N.npz")
@@ -21,9 +21,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lines.add_argument("--model", type=Path, required=True, help="folder of the base model, for its tokenizer")
     lines.add_argument("--problems", type=Path, required=True, help="prepared training set")
     lines.add_argument("--answer-format", required=True, help="where strict accuracy looks for the answer")
-    for name, what in (("questions", "prepared evaluation sets"), ("before", "answers of the base model to each")):
-        lines.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="PARQUET", help=what)
-    lines.add_argument("--after", type=Path, nargs="+", required=True, metavar="PARQUET", help="the run's answers")
+    files = {
+        "questions": "prepared evaluation sets",
+        "before": "answers of the base model to each",
+        "after": "the run's answers to each",
+    }
+    for name, words in files.items():
+        lines.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="PARQUET", help=words)
     for layout in (rewards, lines):
         layout.add_argument("--run-dir", type=Path, required=True, help="folder of a finished run")
         layout.add_argument("--output", type=Path, required=True, help="folder of the files")

@@ -1,7 +1,7 @@
-"""rldynamics' files: `all_rewards.json`, and beside it whole gradients as `gradients_step_N.npz`.
+"""The files of rldynamics: `all_rewards.json`, and beside it whole gradients as `gradients_step_N.npz`.
 
-Its steps count from 0, ours from 1: step N in these files is our step N + 1. The names are rldynamics', what they hold
-is the run's own: model and data set are the study's, and a time that nobody kept is null.
+rldynamics counts steps from 0, and this project counts from 1: step N in these files is step N + 1 of the run. The
+names of files and keys are those of rldynamics. The values are those of the run. A time that was not recorded is null.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from reward_ablation.exports.runs import check_listed, read_finished, rollouts_b
 from reward_ablation.system.files import atomic_path, flush_to_disk, link_or_copy
 
 REWARDS = "all_rewards.json"
-#: Components by the names that their scores have in a sample.
+#: Names of scores in a sample, with the components that they come from.
 SCORES = {"correctness": "correctness", "format": "format", "length_reward": "length"}
 _GRADIENTS = "gradients_step_"
 
 
 def export(run: Path, metadata: Mapping[str, str], output: Path) -> None:
-    """Write a run's rewards, and link its whole gradients beside them.
+    """Write the rewards of a run, and link its whole gradients beside them.
 
     Parameters
     ----------
     run : Path
         Folder of a finished run with the components correctness, format and length.
     metadata : mapping
-        `model` and `dataset`, in words.
+        `model` and `dataset` in words.
     output : Path
-        The JSON file; it is written last, one step at a time.
+        The JSON file. It is written after the links, one step at a time.
     """
     record = read_finished(run)
     link_gradients(run, record, output.parent)
@@ -45,9 +45,9 @@ def export(run: Path, metadata: Mapping[str, str], output: Path) -> None:
 
 
 def steps_of(run: Path) -> Iterator[dict[str, Any]]:
-    """The entries of `steps`; when a step was made is not kept, so that its `timestamp` is null.
+    """Entries of `steps`. Runs do not record the time of a step, so `timestamp` is null.
 
-    A sample has raw scores, null where a component gave none, and its length in characters.
+    A sample has raw scores and its length in characters. A score is null if the component gave none.
     """
     columns = ["completion", *(f"score_{component}" for component in SCORES.values())]
     for step, rows in rollouts_by_step(run, columns):
@@ -67,8 +67,9 @@ def steps_of(run: Path) -> Iterator[dict[str, Any]]:
 
 
 def statistics(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Means over the samples that have a score; right is a correctness of 1, valid a format above 0."""
-    known = {name: [each[name] for each in samples if each[name] is not None] for name in (*SCORES, "actual_length")}
+    """Statistics over the samples that have a score. A correct sample has correctness 1, a valid one format above 0."""
+    names = (*SCORES, "actual_length")
+    known = {name: [sample[name] for sample in samples if sample[name] is not None] for name in names}
     return {
         **{f"avg_{name}": sum(values) / len(values) if values else None for name, values in known.items()},
         "correct_count": sum(score == 1 for score in known["correctness"]),
@@ -78,28 +79,28 @@ def statistics(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def clock_times(attempts: Sequence[Mapping[str, Any]]) -> tuple[str | None, str | None]:
-    """When a run's first process began and its last one ended, in UTC.
+    """Times at which the first process of a run began and the last process ended, in UTC.
 
-    Only Slurm's jobs have a time of day on record; None for an attempt outside of Slurm.
+    Only Slurm jobs record the time of day: the time is None for an attempt outside of Slurm.
     """
     began, last = began_at(attempts[0]), began_at(attempts[-1])
     return as_text(began), as_text(None if last is None else last + attempts[-1]["wall_seconds"])
 
 
 def began_at(attempt: Mapping[str, Any]) -> float | None:
-    """Seconds since 1970 at which an attempt's process began, where that is known."""
+    """Seconds since 1970 at which the process of an attempt began; None if this was not recorded."""
     job = attempt.get("slurm") or {}
     start = job.get("start")
     return None if start is None else start + (job.get("seconds_before") or 0.0)
 
 
 def as_text(seconds: float | None) -> str | None:
-    """Seconds since 1970 as date and time."""
+    """Seconds since 1970 as date and time in UTC."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def link_gradients(run: Path, record: dict[str, Any], folder: Path) -> None:
-    """Give the run's whole gradients a second name, by steps that count from 0; a copy where there are no links."""
+    """Link the whole gradients of a run under names with steps from 0. Without support for links, copy them."""
     names = [name for name in record["files"] if name.startswith(_GRADIENTS)]
     check_listed(run, record, names)
     folder.mkdir(parents=True, exist_ok=True)

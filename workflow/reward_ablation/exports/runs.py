@@ -1,4 +1,4 @@
-"""What every layout reads of a finished run: its record, and its rollouts step by step."""
+"""Reading of a finished run, for all layouts: the record, and the rollouts step by step."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from reward_ablation.analysis.runs import RECORD, rerun_of
 from reward_ablation.system.digests import check_files, read_object
 
 ROLLOUTS = "rollouts.parquet"
-#: Rows that are read at a time.
+#: Number of rows that are read at a time.
 ROWS = 1024
 
 
 def read_finished(run: Path) -> dict[str, Any]:
-    """The record of a finished run, whose rollouts are those that it lists.
+    """Read the record of a finished run, and check that its rollouts are unchanged.
 
     Raises
     ------
     StudyError
-        The run is not finished, or its rollouts were changed since.
+        The run is not finished, or its rollouts have changed since.
     """
     record = read_object(run / RECORD, rerun_of(run))
     check_listed(run, record, [ROLLOUTS])
@@ -32,17 +32,27 @@ def read_finished(run: Path) -> dict[str, Any]:
 
 
 def check_listed(run: Path, record: dict[str, Any], names: list[str]) -> None:
-    """Refuse files of a run that are not those that its record lists."""
+    """Check that files of a run are those that its record lists.
+
+    Raises
+    ------
+    StudyError
+        A file is missing or has changed.
+    """
     check_files(run, record.get("files", {}), names, RECORD, rerun_of(run))
 
 
 def rollouts_by_step(run: Path, columns: list[str]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Steps from 1 with the rows of their completions, in the order in which they were sampled; one step at a time.
+    """Read the rollouts one step at a time.
 
     Parameters
     ----------
     columns : list of str
-        Of `rollouts.parquet`, beside `step`.
+        Columns of `rollouts.parquet` to read in addition to `step`.
+
+    Yields
+    ------
+    Each step, from 1, with the rows of its completions in the order in which they were sampled.
     """
     with pq.ParquetFile(run / ROLLOUTS, page_checksum_verification=True) as file:
         batches = file.iter_batches(batch_size=ROWS, columns=["step", *columns])

@@ -1,6 +1,6 @@
-"""simple_grpo's files: each rollout, and the greedy answers before and after training, a JSON object a line.
+"""The files of simple_grpo: rollouts, and greedy answers before and after training, with one JSON object per line.
 
-Its steps count from 0, ours from 1: step N in these files is our step N + 1.
+simple_grpo counts steps from 0, and this project counts from 1: step N in these files is step N + 1 of the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reward_ablation.study.run_spec import ArmSpec
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path, sha256, write_json
 
-#: Prompts and golds, or other texts, by problem id.
+#: Texts by problem id, such as prompts or right answers ("golds").
 Texts = Mapping[str, str]
 
 
@@ -32,7 +32,7 @@ def export(
     answer_format: str,
     output: Path,
 ) -> None:
-    """Write rollouts, answers before and after training, and last their summary.
+    """Write the rollouts, the answers before and after training, and at last their summary.
 
     Parameters
     ----------
@@ -43,16 +43,16 @@ def export(
     problems : Path
         Prepared training set.
     answers : sequence of three Paths
-        For each data set its questions, and the answers of the base model and of the run.
+        For each data set: its questions, the answers of the base model, and the answers of the run.
     answer_format : str
-        Where strict accuracy looks for the answer; rollouts are graded here, whatever the run was trained on.
+        Where strict accuracy looks for the answer. Rollouts are graded by this format, whatever the run was trained on.
     output : Path
         Folder of the files.
 
     Raises
     ------
     StudyError
-        The run is not finished, or was trained on other problems than these.
+        The run is not finished, or was trained on other problems.
     """
     record = read_finished(run)
     spec = ArmSpec.read(record["spec"], f"{run}/run.json: spec")
@@ -71,19 +71,23 @@ def export(
 
 
 def prompts_and_golds(path: Path, spec: ArmSpec, model: Path) -> tuple[Texts, Texts]:
-    """Prompts and golds of a prepared set, by problem id."""
+    """Read the prompts and golds of a prepared data set, by problem id."""
     problems = read_parquet(path, ["id", "question", "answer"])
     questions = dict(zip(problems["id"], problems["question"], strict=True))
     return prompt_texts(questions, spec, model), dict(zip(problems["id"], problems["answer"], strict=True))
 
 
 def prompt_texts(questions: Texts, spec: ArmSpec, model: Path) -> Texts:
-    """The text that a model got for each problem, chat template and all: the tokenizer alone is loaded, no model.
+    """Prompt of each problem as the model got it, with the chat template. Only the tokenizer is loaded.
 
     Parameters
     ----------
+    questions : mapping
+        Questions by problem id.
     spec : ArmSpec
-        A run's: its prompt, and the variables of the chat template among its training settings.
+        Spec of the run, with its prompt settings and its variables of the chat template.
+    model : Path
+        Folder of the base model.
     """
     rendered: dict[str, Any] = {problem: render_prompt(text, spec.prompt) for problem, text in questions.items()}
     if not spec.prompt.chat:
@@ -97,7 +101,7 @@ def prompt_texts(questions: Texts, spec: ArmSpec, model: Path) -> Texts:
 
 
 def rollout_lines(run: Path, prompts: Texts, golds: Texts, answer_format: str) -> Iterator[dict]:
-    """The lines of `rollouts.jsonl`, in the order of `rollouts.parquet`."""
+    """Lines of `rollouts.jsonl`, in the order of `rollouts.parquet`."""
     for step, rows in rollouts_by_step(run, ["problem_id", "completion", "total"]):
         gold_of_row = [golds[row["problem_id"]] for row in rows]
         grades = grade_batch([row["completion"] for row in rows], gold_of_row, answer_format)
@@ -121,9 +125,9 @@ def answer_lines(answers: Path, prompts: Texts, golds: Texts) -> tuple[list[dict
     Returns
     -------
     lines : list of dict
-        Graded strictly, in the order of the questions.
+        The answers with their strict grades, in the order of the questions.
     summary : dict
-        `eval_accuracy`, in [0, 1]; `eval_avg_new_tokens`, with the end token and without padding.
+        `eval_accuracy` in [0, 1], and `eval_avg_new_tokens`, which count the end token and not the padding.
     """
     table = read_parquet(answers, ["problem_id", "mode", "completion", "answer", "correct_strict", "tokens"])
     greedy = table[table["mode"] == "greedy"].to_dict("records")
@@ -144,7 +148,7 @@ def answer_lines(answers: Path, prompts: Texts, golds: Texts) -> tuple[list[dict
 
 
 def write_lines(lines: Iterable[Mapping[str, Any]], output: Path) -> None:
-    """Write JSON Lines, in one move."""
+    """Write JSON Lines to a temporary file, and move it into place."""
     with atomic_path(output) as temporary, temporary.open("w", encoding="utf-8") as file:
         for line in lines:
-            file.write(json.dumps(line, allow_nan=False) + "\n")  # ASCII: no other line break in it
+            file.write(json.dumps(line, allow_nan=False) + "\n")  # ASCII, so a line contains no other line break

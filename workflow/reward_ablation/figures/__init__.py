@@ -1,1 +1,1 @@
-"""From the tables of a study to its figures: one function a figure, tables in, Figure out."""
+"""Figures of a study. Each figure has one function, which takes tables and returns a matplotlib Figure."""

@@ -1,6 +1,7 @@
 """`python -m reward_ablation.figures MODULE ...`: draw one figure as PDF and PNG.
 
-The catalogue of figures is not imported: the code of a figure is only what draws the figure.
+This module does not import the catalogue of figures. So a change of the catalogue does not draw every figure again: the
+code digest of a figure covers only the modules that draw it.
 """
 
 from __future__ import annotations
@@ -43,11 +44,14 @@ def draw(module: str, heading: str, tables: Sequence[pd.DataFrame], study: Study
     Parameters
     ----------
     module : str
-        Module below this package. The function that draws the figure has the module's name.
+        Module below the library, such as `figures.training.rewards`. The function that draws the figure has the
+        module's name.
     heading : str
         Title of the figure.
     tables : sequence of DataFrame
         The tables in the order of the function's parameters.
+    study : StudyFile
+        The function's last parameter.
     """
     function: Callable[..., Figure] = getattr(import_module(f"reward_ablation.{module}"), module.rpartition(".")[2])
     figure = function(*tables, study)

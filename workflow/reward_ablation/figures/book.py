@@ -1,4 +1,4 @@
-"""`python -m reward_ablation.figures.book ...`: all figures in one file, behind a title page and the contents."""
+"""`python -m reward_ablation.figures.book ...`: bind all figures into one PDF, after a title page and the contents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reward_ablation.system.files import atomic_path
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Bind all figures into one file, behind a page that names the study and a page of contents."""
+    """Bind all figures into one PDF, after a title page that names the study and a page of contents."""
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.figures.book", description=main.__doc__)
     parser.add_argument("--study", type=Path, required=True, help="study.json: the resolved study")
     parser.add_argument("--provenance", type=Path, required=True, help="file of the table provenance")
@@ -37,7 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def contents_of(pages: Sequence[Path]) -> list[Line]:
-    """Lines of the contents: figures under their categories, with their page behind the study's and the contents."""
+    """Lines of the contents: each category, and below it the category's figures with their page numbers.
+
+    The title page is page 1 and the contents are page 2, so the figures begin on page 3.
+    """
     lines, page, category = [], 3, ""
     for file in pages:
         entry = FIGURES[file.stem]
@@ -50,14 +53,16 @@ def contents_of(pages: Sequence[Path]) -> list[Line]:
 
 
 def bind(pages: Sequence[tuple[str, Path]], lines: Sequence[Line], path: Path) -> None:
-    """Join the study's page, a page of contents and all figures into one file, with a bookmark each.
+    """Join the title page, a page of contents and all figures into one PDF with a bookmark for each.
 
     Parameters
     ----------
     pages : sequence of (str, Path)
-        Name and PDF file of the study's page and of each figure, in order.
+        Bookmark and PDF file of the title page and of each figure, in order.
     lines : sequence of Line
-        What the page of contents says; pages count from 1.
+        Lines of the page of contents; page numbers count from 1.
+    path : Path
+        The PDF to write.
     """
     figure, boxes = contents(lines)
     (first, *others), writer = pages, PdfWriter()
@@ -74,7 +79,7 @@ def bind(pages: Sequence[tuple[str, Path]], lines: Sequence[Line], path: Path) -
 
 
 def pages_of(path: Path) -> int:
-    """How many pages a PDF file has."""
+    """Number of pages of a PDF file."""
     try:
         return len(PdfReader(path).pages)
     except (PyPdfError, OSError) as error:

@@ -1,8 +1,8 @@
-"""Which figures there are, from which tables each is drawn, and what the report calls it.
+"""The catalogue of figures: name, category, tables and title of each.
 
-The function that draws a figure has the figure's name, in the module of that name in the folder of its category, and
-takes the tables in this order and then the study. Its caption is `workflow/report/NAME.rst`. Light: the Snakefile reads
-this.
+A figure NAME is drawn by the function NAME in the module NAME, in the folder of the figure's category. The function
+takes the tables in the order given here, then the study. The caption is `workflow/report/NAME.rst`. The Snakefile
+imports this module, so it must import quickly.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ class Entry(NamedTuple):
     """A figure of the catalogue."""
 
     category: str
-    """Category of the report, and in small letters the folder of the figure's module."""
+    """Category in the report. In lower case, it is the folder of the figure's module."""
 
     tables: tuple[str, ...]
-    """Names of the tables that it reads."""
+    """Names of the tables that the figure is drawn from."""
 
     title: str
-    """Its heading on the page, in the contents and in the report."""
+    """Heading of the figure on its page, in the contents and in the report."""
 
 
-#: The table by which a figure of a study with many arms chooses those that it shows.
+#: The table by which figures choose which arms they show if a study has many arms.
 SHOWN = "evaluation_by_arm"
 
-#: By name, in the order of the pages.
+#: The figures by name, in the order of the pages.
 FIGURES = {
     "rewards": Entry("Training", ("rewards_by_step", SHOWN), "Rewards over training"),
     "length": Entry("Training", ("rewards_by_step", SHOWN), "Completion length over training"),
@@ -74,31 +74,34 @@ FIGURES = {
     "methods_offline": Entry(
         "Gradients",
         ("methods_offline", "methods_apart", SHOWN),
-        "Steps of all combinations on the baseline's completions",
+        "Steps that each combination would take on the baseline's completions",
     ),
     "cost": Entry("Cost", ("cost",), "Cost of training by arm"),
 }
 
-#: What all.pdf holds. A figure of times is in the report only, so that equal studies have equal files.
+#: Figures in all.pdf. A figure that shows times is in the report only, so that equal studies have equal files.
 PAGES = [name for name, entry in FIGURES.items() if not OF_TIMES & {*entry.tables}]
 
 
 def figures_of(asked: Collection[str]) -> dict[str, Entry]:
-    """Figures of a study that asks for these rules of `ON_REQUEST`: all whose tables it has."""
+    """Figures of a study: those whose tables the study makes.
+
+    `asked` names the rules of `ON_REQUEST` that the study asks for.
+    """
     missing = ON_REQUEST.difference(asked)
     return {name: entry for name, entry in FIGURES.items() if not missing & {TABLES[table] for table in entry.tables}}
 
 
 def pages_of(asked: Collection[str]) -> list[str]:
-    """Figures that all.pdf of such a study holds."""
+    """Figures of a study that are in all.pdf; `asked` as in `figures_of`."""
     return [name for name in figures_of(asked) if name in PAGES]
 
 
 def module_of(figure: str) -> str:
-    """Module that draws a figure, below the library, such as `figures.training.rewards`."""
+    """Module below the library that draws a figure, such as `figures.training.rewards`."""
     return f"figures.{FIGURES[figure].category.lower()}.{figure}"
 
 
 def tables_of(figure: str) -> list[str]:
-    """Files that a figure is drawn from, below the folder of the tables."""
+    """Files that a figure is drawn from, relative to the folder of the tables."""
     return [file_of(table) for table in FIGURES[figure].tables]

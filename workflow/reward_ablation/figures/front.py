@@ -1,4 +1,4 @@
-"""The first pages of all figures: what was studied, and what is on which page."""
+"""The first pages of all.pdf: the title page, which describes the study, and the contents."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from reward_ablation.figures.elements.few_arms import MOST_ARMS
 from reward_ablation.figures.elements.style import STYLE, WIDTH, looks, title
 from reward_ablation.figures.elements.weights import COLUMN_WIDTH, weight_matrix
 
-#: Of the first page: characters of a line beside its key, and inches of a line.
+#: Title page: most characters in a line beside its key, and the height of a line in inches.
 CHARACTERS, LINE_HEIGHT = 84, 0.17
 
-#: Inches of a line of the contents, of the room above the first, and of the margins at the sides.
+#: Contents, in inches: height of a line, room above the first line, and width of the left and right margins.
 LINE, ABOVE, MARGIN = 0.22, 0.5, 0.15
 
 
 def facts(study: StudyFile, provenance: pd.DataFrame) -> dict[str, str]:
-    """What names the study, by key."""
+    """Facts about the study for the title page, by their keys."""
     seeds = ", ".join(map(str, study.seeds))
     preview = {"preview": f"of {study.preview.runs} of {study.preview.planned} runs"} if study.preview else {}
     return {
@@ -47,39 +47,40 @@ def facts(study: StudyFile, provenance: pd.DataFrame) -> dict[str, str]:
 
 @rc_context(STYLE)
 def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
-    """Name the study, say what trained its runs, and list its arms, each with its look in figures and its weights."""
-    written = [
+    """Name the study, say what trained its runs, and list its arms with their weights and their look in figures."""
+    fact_lines = [
         (key if n == 0 else "", line)
         for key, value in facts(study, provenance).items()
         for n, line in enumerate(textwrap.wrap(value, CHARACTERS) or [""])
     ]
-    words = LINE_HEIGHT * (len(written) + 1)
-    many = len(study.arms) > MOST_ARMS
+    facts_height = LINE_HEIGHT * (len(fact_lines) + 1)
+    has_looks = len(study.arms) <= MOST_ARMS  # of many arms, each figure names those that it shows
     study = study.model_copy(update={"arms": study.arms[:MOST_ARMS]})
-    table = row_height(study.arm_names) * len(study.arms) + 1.2
-    matrix = COLUMN_WIDTH * 1.3 * len(study.components)
-    width = max(WIDTH, 3.6 + matrix)
-    figure = Figure(figsize=(width, 0.5 + words + table))
+    arms_height = row_height(study.arm_names) * len(study.arms) + 1.2
+    matrix_width = COLUMN_WIDTH * 1.3 * len(study.components)
+    width = max(WIDTH, 3.6 + matrix_width)
+    figure = Figure(figsize=(width, 0.5 + facts_height + arms_height))
     title(figure, f"Reward ablation: {study.name}", fontsize=13)
-    rows = figure.add_gridspec(2, 1, height_ratios=[words, table])
+    rows = figure.add_gridspec(2, 1, height_ratios=[facts_height, arms_height])
     text, grid = figure.add_subfigure(rows[0]), figure.add_subfigure(rows[1])
-    for place, (key, line) in enumerate(written):
-        baseline = 1 - (place + 1) * LINE_HEIGHT / words
+    for number, (key, line) in enumerate(fact_lines, start=1):
+        baseline = 1 - number * LINE_HEIGHT / facts_height
         text.text(0.15 / width, baseline, key, weight="bold")
         text.text(1.25 / width, baseline, line)
-    samples, weights, rest = grid.subplots(1, 3, width_ratios=[0.45, matrix, max(0.1, width - 2.6 - matrix)])
+    widths = [0.45, matrix_width, max(0.1, width - 2.6 - matrix_width)]
+    samples, weights, rest = grid.subplots(1, 3, width_ratios=widths)
     rest.set_axis_off()
     weight_matrix(weights, study, study.arm_names)
-    for place, look in enumerate(() if many else looks(study).values()):  # of many arms, figures name those they show
+    for row, look in enumerate(looks(study).values() if has_looks else ()):
         style: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "marker": look.marker}
-        samples.plot([0, 0.5, 1], [place] * 3, markevery=[1], **style)
+        samples.plot([0, 0.5, 1], [row] * 3, markevery=[1], **style)
     samples.set_ylim(weights.get_ylim())
     samples.set_axis_off()
     return figure
 
 
 class Line(NamedTuple):
-    """A line of the contents; a heading has no page."""
+    """A line of the contents. A heading has no page."""
 
     words: str
     page: int | None = None
@@ -87,14 +88,19 @@ class Line(NamedTuple):
 
 @rc_context(STYLE)
 def contents(lines: Sequence[Line]) -> tuple[Figure, list[tuple[float, float, float, float]]]:
-    """Draw the contents; return the page and each line's box: left, bottom, right, top, in points."""
+    """Draw the contents.
+
+    Returns
+    -------
+    The page, and the box of each line: left, bottom, right and top in points.
+    """
     height = ABOVE + LINE * (len(lines) + 0.5)
     figure = Figure(figsize=(WIDTH, height))
     title(figure, "Figures")
     left, right = MARGIN / WIDTH, 1 - MARGIN / WIDTH
     boxes = []
-    for place, line in enumerate(lines):
-        bottom = height - ABOVE - LINE * (place + 1)
+    for number, line in enumerate(lines, start=1):
+        bottom = height - ABOVE - LINE * number
         boxes.append((72 * MARGIN, 72 * bottom, 72 * (WIDTH - MARGIN), 72 * (bottom + LINE)))
         middle = (bottom + LINE / 2) / height
         if line.page is None:

@@ -1,1 +1,1 @@
-"""The summary: a study in one page of words and numbers."""
+"""The summary of a study in words and numbers, the main table for a paper, and the first page of the report."""

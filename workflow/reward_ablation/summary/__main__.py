@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     study = read_study(options.study)
     folder = options.tables
     with storage_errors(folder):
-        asked = {CLAIMS: study.claims, SIZES: study.arms_with_methods, SURFACE: arms_of_file(study)}
-        names = [*TABLES, *(name for name, is_there in asked.items() if is_there)]
+        optional = {CLAIMS: study.claims, SIZES: study.arms_with_methods, SURFACE: arms_of_file(study)}
+        names = [*TABLES, *(name for name, is_needed in optional.items() if is_needed)]
         tables = {name: read_table(folder / f"{name}.parquet") for name in names}
         for name, words in pages(study, tables, read_cost(folder / "cost.csv"), options.figure.read_bytes()).items():
             with atomic_path(folder / name) as temporary:
@@ -39,7 +39,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def pages(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame, picture: bytes) -> dict[str, str]:
-    """Content of each file, by its name; `picture` is the figure of the primary comparison as PNG."""
+    """Content of each file, by its name.
+
+    Parameters
+    ----------
+    tables : dict of DataFrame
+        The tables of `summary.text`, by name.
+    cost : DataFrame
+        The table `cost`.
+    picture : bytes
+        The figure of the primary comparison as PNG.
+    """
     words = summary(study, tables, cost)
     main = main_table(study, tables["evaluation_by_arm"], tables["paired_differences"])
     return {

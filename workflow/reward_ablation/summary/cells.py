@@ -1,4 +1,4 @@
-"""Cells, rows and tables of the summary, in Markdown."""
+"""Cells, rows and Markdown tables of the summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import number, p_value
 
-#: Length of an interval of a share that leaves all open.
+#: An interval that covers at least this share of the metric's range says nothing.
 NOTHING_KNOWN = 0.95
 
 
@@ -25,9 +25,20 @@ def compared(
     margin: float | None = None,
     more: Sequence[str] = (),
 ) -> str:
-    """Estimates with their tests as a table: labels, the estimate under the name `kind`, and more columns.
+    """Markdown table of estimates with their intervals and tests.
 
-    `margin` is that of equivalence, in whose test such a study is interested.
+    Parameters
+    ----------
+    rows : DataFrame
+        Numbered rows of a table of estimates.
+    labels : list of str
+        Columns that name a row.
+    kind : str
+        Heading of the estimate's column.
+    margin : float, optional
+        The study's margin of equivalence. With a margin, the table has the p-value of the test of equivalence.
+    more : sequence of str
+        Further columns.
     """
     cells, limits = [], metrics_of_study(study)
     for _, row in rows.iterrows():
@@ -42,41 +53,41 @@ def compared(
                 row["row"],
             ]
         )
-    beyond = [] if margin is None else [f"p of ±{margin:g} or more"]
+    equivalence = [] if margin is None else [f"p of ±{margin:g} or more"]
     return markdown(
         ["against" if label == "baseline" else label for label in labels]
-        + [kind, "interval", "Holm p", *beyond, *more, "row"],
+        + [kind, "interval", "Holm p", *equivalence, *more, "row"],
         cells,
     )
 
 
 def significant(rows: pd.DataFrame, label: str, confidence: float) -> str:
-    """Which rows are significant, in a sentence."""
+    """Say in a sentence which rows are significant after Holm's correction."""
     level = level_of(confidence)
     names = list(rows.loc[rows["p_holm"] < level, label])
     return f"{len(names)} of {len(rows)} with Holm p < {level:g}" + (f": {', '.join(names)}." if names else ".")
 
 
 def of_metric(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Rows of a metric, with their numbers."""
+    """Rows of a metric, with their numbers in the CSV file."""
     rows = numbered(table)
     return rows[rows["metric"] == metric]
 
 
 def numbered(table: pd.DataFrame) -> pd.DataFrame:
-    """A table with the number of each row in its CSV file, from 1."""
+    """Add the column `row`: the number of each row in the table's CSV file, from 1."""
     return table.assign(row=range(1, len(table) + 1))
 
 
 def estimate(row: pd.Series, limits: Limits) -> list[str]:
-    """A row's estimate and interval."""
+    """Cells of a row's estimate and interval."""
     low, high = number(row["low"], limits), number(row["high"], limits)
-    open_ = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (limits.high - limits.low)
-    return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if open_ else ''}"]
+    says_nothing = limits.finite and row["high"] - row["low"] >= NOTHING_KNOWN * (limits.high - limits.low)
+    return [number(row["estimate"], limits), f"[{low}, {high}]{' (says nothing)' if says_nothing else ''}"]
 
 
 def plain(words: str) -> str:
-    """Text that Markdown takes as it is, in one line."""
+    """Escape a text, so that Markdown shows it as it is, in one line."""
     return re.sub(r"([\\`*$|<\[\]])", r"\\\1", " ".join(words.split()))
 
 

@@ -1,6 +1,6 @@
-"""The main table of a paper: one row per arm, as Markdown and as LaTeX.
+"""The main table for a paper: one row per arm, as Markdown and as LaTeX.
 
-All numbers are those of the tables `evaluation_by_arm` and `paired_differences`, for the primary data set and mode.
+All numbers are from the tables `evaluation_by_arm` and `paired_differences`, for the primary data set and mode.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from reward_ablation.analysis.words import counted, number, p_value
 from reward_ablation.summary.cells import markdown, plain
 from reward_ablation.system.plain_values import printable
 
-#: Marks of a number with a flagged arm, and of a p-value outside the declared comparisons.
+#: Marks of a number of a flagged arm, and of a p-value outside the declared comparisons.
 FLAGGED, EXPLORATORY = "†", "‡"
 
-#: Characters that LaTeX takes as commands, or sets as others, and what stands for them in text.
+#: Characters that LaTeX takes as commands or sets as other characters, with their LaTeX code.
 LATEX = {
     "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -39,7 +39,7 @@ LATEX = {
 
 
 class MainTable(NamedTuple):
-    """A caption, the names of the columns, and the cells of each row, as plain text."""
+    """Caption, names of the columns, and cells of each row, as plain text."""
 
     caption: str
     columns: list[str]
@@ -47,7 +47,9 @@ class MainTable(NamedTuple):
 
 
 def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataFrame) -> MainTable:
-    """The base model and the arms: weights, seeds, metrics with intervals, difference to the baseline, Holm's p.
+    """Make the main table, with a row for the base model and a row for each arm.
+
+    Columns are weights, seeds, metrics with intervals, difference to the baseline, and Holm's p-value.
 
     Parameters
     ----------
@@ -65,7 +67,10 @@ def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataF
     rows = []
     for arm in [None, *study.arms]:
         name = arm.name if arm else "base"
-        weights = [f"{arm.weights[each]:g}" if arm and each in scored[name] else "–" for each in study.components]
+        weights = [
+            f"{arm.weights[component]:g}" if arm and component in scored[name] else "–"
+            for component in study.components
+        ]
         seeds = str(len(study.runs_of(name))) if arm else "–"
         values = [interval(study, of_arm.get((name, metric)), metric) for metric in metrics]
         rows.append([name, *weights, seeds, *values, *difference(study, against.get(name))])
@@ -75,13 +80,13 @@ def main_table(study: StudyFile, evaluation: pd.DataFrame, differences: pd.DataF
 
 def _primary_rows(study: StudyFile, table: pd.DataFrame) -> Iterator[pd.Series]:
     """Rows of the primary data set and mode."""
-    asked = study.primary
-    for _, row in table[(table["dataset"] == asked.dataset) & (table["mode"] == asked.mode)].iterrows():
+    primary = study.primary
+    for _, row in table[(table["dataset"] == primary.dataset) & (table["mode"] == primary.mode)].iterrows():
         yield row
 
 
 def interval(study: StudyFile, row: pd.Series | None, metric: str) -> str:
-    """An estimate with its interval, such as `0.250 [0.200, 0.300]`; a dagger where an arm is flagged."""
+    """An estimate with its interval, such as `0.250 [0.200, 0.300]`, and a dagger if an arm of the row is flagged."""
     if row is None:
         return "–"
     estimate, low, high = (
@@ -91,7 +96,7 @@ def interval(study: StudyFile, row: pd.Series | None, metric: str) -> str:
 
 
 def difference(study: StudyFile, row: pd.Series | None) -> list[str]:
-    """Difference of an arm to the baseline with its interval, and Holm's p-value."""
+    """Cells of an arm's difference to the baseline with its interval, and of Holm's p-value."""
     if row is None:
         return ["–", "–"]
     exploratory = EXPLORATORY if row["family"] != "primary" else ""
@@ -99,19 +104,19 @@ def difference(study: StudyFile, row: pd.Series | None) -> list[str]:
 
 
 def caption(study: StudyFile, of_arm: dict[tuple[str, str], pd.Series], against: dict[str, pd.Series]) -> str:
-    """What the table shows, and what its intervals are over."""
-    asked, most = study.primary, study.seed_counts[1]
+    """Caption of the table: what it shows, and what its intervals are over."""
+    primary, most = study.primary, study.seed_counts[1]
     shown = [*of_arm.values(), *against.values()]
     questions = counted(max((int(row["questions"]) for row in of_arm.values()), default=0), "question")
     over = "questions only: nothing is known of other seeds" if most == 1 else "seeds and questions"
     sequential = study.sequential is not None and study.sequential.in_force
-    others = [str(each) for each in asked.contrasts if each.against != study.baseline]
+    others = [str(contrast) for contrast in primary.contrasts if contrast.against != study.baseline]
     words = [
         f"Study {study.name}: {printable(study.model)}, trained with GRPO on {printable(study.training_data)}.",
         f"Columns {', '.join(study.components)}: weight in the reward; –: not scored. base: the model before training.",
-        f"Metrics are on {asked.dataset} ({asked.mode}, {questions}).",
+        f"Metrics are on {primary.dataset} ({primary.mode}, {questions}).",
         f"Brackets: {100 * study.confidence:g} % intervals over {over}, uncorrected; base model: over questions only.",
-        f"Differences in {name_of(asked.metric)} are paired by seed and question.",
+        f"Differences in {name_of(primary.metric)} are paired by seed and question.",
         "Holm p: corrected over the declared comparisons.",
         "Declared contrasts: repeated confidence intervals of each contrast's last look." * sequential,
         f"Declared comparisons with other arms are in the table paired_differences: {', '.join(others)}."
@@ -153,6 +158,8 @@ def as_latex(table: MainTable) -> str:
 
 
 def latex(words: str) -> str:
-    """Text that LaTeX sets as it is, in one line. A character that is not of ASCII becomes a question mark."""
-    shown = (LATEX.get(each, each if each.isascii() else "?") for each in printable(words))
-    return "".join(shown)
+    """Escape a text, so that LaTeX sets it as it is, in one line.
+
+    A character that is neither ASCII nor in `LATEX` becomes a question mark.
+    """
+    return "".join(LATEX.get(character, character if character.isascii() else "?") for character in printable(words))

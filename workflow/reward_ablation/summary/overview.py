@@ -1,7 +1,7 @@
 """The first page of the report: what the study found, its main figure, what was run, and what is missing.
 
-The page is a document of its own, and the report's landing page takes the same file in. So its styles name this page's
-own elements, and those of Snakemake's page that would cut it off.
+The page is a document of its own, and the report's landing page includes the same file. So each style is limited to
+the elements of this page, or to those elements of Snakemake's page that would cut this page off.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from reward_ablation.cost.table import sentence as cost_sentence
 from reward_ablation.summary.text import nothing_measured
 from reward_ablation.system.plain_values import printable
 
-#: Contrasts and lines of a list that are written out.
+#: Most contrasts, and most lines of a list, that are written out.
 MOST_LINES = 8
 
-#: Colours are set together with their background, so that the page stays legible in a browser's dark mode.
+#: Styles of the page. Text and background have a colour each, so that the page stays legible in a browser's dark mode.
 STYLE = """
 main.overview { box-sizing: border-box; max-width: 60rem; padding: 1em; font: 15px/1.5 sans-serif;
   color: #222; background: #fff; color-scheme: light; overflow-wrap: anywhere; text-align: left }
@@ -58,6 +58,8 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
     ----------
     tables : dict of DataFrame
         `evaluation_by_arm`, `evaluation_by_run`, `paired_differences` and `provenance`.
+    cost : DataFrame
+        The table `cost`.
     picture : bytes
         The figure of the primary contrasts as PNG.
     """
@@ -85,40 +87,40 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
 
 
 def escaped(words: str) -> str:
-    """Text for HTML, in one line."""
+    """Escape a text for HTML, in one line."""
     return html.escape(printable(words))
 
 
 def listed(lines: list[str]) -> str:
-    """A list of lines of text."""
+    """HTML list of lines of text, of which at most `MOST_LINES` are written out."""
     more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
     return "<ul>\n" + "\n".join(f"<li>{escaped(line)}</li>" for line in [*lines[:MOST_LINES], *more]) + "\n</ul>"
 
 
 def primary_result(study: StudyFile, differences: pd.DataFrame, evaluation: pd.DataFrame) -> tuple[str, list[str]]:
     """The answer to the primary question in one or two sentences, and a line for each contrast."""
-    asked = study.primary
-    where = f"{name_of(asked.metric)} on {asked.dataset} ({asked.mode})"
-    limits = metrics_of_study(study).limits(asked.metric)
+    primary = study.primary
+    where = f"{name_of(primary.metric)} on {primary.dataset} ({primary.mode})"
+    limits = metrics_of_study(study).limits(primary.metric)
     rows = differences[differences["family"] == "primary"]
     if rows.empty:
-        same = [evaluation[column] == getattr(asked, column) for column in ("dataset", "mode", "metric")]
+        same = [evaluation[column] == getattr(primary, column) for column in ("dataset", "mode", "metric")]
         values = evaluation[same[0] & same[1] & same[2]]
         lines = [f"{row.arm}: {number(row.estimate, limits)} ({ends(study, row)})" for row in values.itertuples()]
         return f"The study compares no two arms. Mean {where}: {'; '.join(lines)}.", []
     level = level_of(study.confidence)
     lines = [contrast_line(study, row) for row in rows.itertuples()]
-    clear = rows[rows["p_holm"] < level]
+    significant = rows[rows["p_holm"] < level]
     if len(rows) == 1:
-        verdict = "The difference is significant." if len(clear) else "The study cannot tell the two arms apart."
+        verdict = "The difference is significant." if len(significant) else "The study cannot tell the two arms apart."
         return f"Difference in {where}, {lines[0]}. {verdict}", lines
-    names = ", ".join(f"{row.arm} against {row.baseline}" for row in clear.head(MOST_LINES).itertuples())
-    found = f"{len(clear)} of {len(rows)} differences in {where} are significant after Holm's correction"
-    return f"{found}{': ' if names else ''}{names}{' and more' * (len(clear) > MOST_LINES)}.", lines
+    names = ", ".join(f"{row.arm} against {row.baseline}" for row in significant.head(MOST_LINES).itertuples())
+    result = f"{len(significant)} of {len(rows)} differences in {where} are significant after Holm's correction"
+    return f"{result}{': ' if names else ''}{names}{' and more' * (len(significant) > MOST_LINES)}.", lines
 
 
 def contrast_line(study: StudyFile, row: Any) -> str:
-    """The difference of one contrast with its interval and p-value, and the decision of a sequential study."""
+    """The difference of one contrast with its interval and p-value, and its decision in a sequential study."""
     estimate = number(row.estimate, metrics_of_study(study).limits(study.primary.metric))
     decision = f"; decision: {row.decision}" if isinstance(row.decision, str) else ""
     return f"{row.arm} minus {row.baseline}: {estimate} ({ends(study, row)}, Holm p {p_value(row.p_holm)}){decision}"
@@ -132,7 +134,7 @@ def ends(study: StudyFile, row: Any) -> str:
 
 
 def run_facts(study: StudyFile, cost: pd.DataFrame) -> dict[str, str]:
-    """What was run, by key."""
+    """Facts about what was run, by their keys."""
     runs = len({run.folder for run in study.runs})
     return {
         "Model": study.model,
@@ -148,7 +150,7 @@ def run_facts(study: StudyFile, cost: pd.DataFrame) -> dict[str, str]:
 
 
 def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
-    """What the reader of the result must know: unfinished runs, arms with one seed, flagged arms, mixed provenance."""
+    """Caveats of the result: unfinished runs, arms with one seed, flagged arms, mixed provenance."""
     preview, looks = study.preview, study.sequential
     single = [arm for arm in study.arm_names if len(study.runs_of(arm)) == 1]
     mixed = tables["provenance"].loc[tables["provenance"]["mixed"].astype(bool), "quantity"].unique()
@@ -158,17 +160,17 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
     if looks is not None and looks.in_force and looks.next_look is not None:
         lines.append("The sequential study is not finished: the next start runs the next look.")
     if single:
-        lines.append(f"One seed only, so that nothing is known of other seeds: {', '.join(single)}.")
+        lines.append(f"Arms with one seed, so that nothing is known of other seeds: {', '.join(single)}.")
     if flagged := flagged_arms(study, tables["evaluation_by_arm"]):
-        lines.append(f"Flagged, as their seeds differ more than those of the other arms: {', '.join(flagged)}.")
+        lines.append(f"Flagged arms, whose seeds differ more than those of the other arms: {', '.join(flagged)}.")
     if len(mixed):
         lines.append(f"Runs differ in {', '.join(mixed)} (see Provenance).")
     return lines or ["Nothing: all planned runs are finished, each arm has several seeds, and no arm is flagged."]
 
 
 def flagged_arms(study: StudyFile, evaluation: pd.DataFrame) -> list[str]:
-    """Arms that are flagged in the primary data set and mode, each with the metrics: `mixed (format adherence)`."""
-    asked = study.primary
-    rows = evaluation[(evaluation["dataset"] == asked.dataset) & (evaluation["mode"] == asked.mode)]
-    rows = rows[rows["flagged_arms"].notna() & rows["metric"].isin([asked.metric, *panels(study)])]
+    """Arms that are flagged in the primary data set and mode, with the metrics, such as `mixed (format adherence)`."""
+    primary = study.primary
+    rows = evaluation[(evaluation["dataset"] == primary.dataset) & (evaluation["mode"] == primary.mode)]
+    rows = rows[rows["flagged_arms"].notna() & rows["metric"].isin([primary.metric, *panels(study)])]
     return [f"{arm} ({', '.join(map(name_of, of_arm['metric']))})" for arm, of_arm in rows.groupby("arm", sort=False)]

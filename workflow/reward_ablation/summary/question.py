@@ -1,4 +1,4 @@
-"""What the study was declared to find out, and what it claims: the first sections of the summary."""
+"""The first sections of the summary: the primary question with its answer, and the claims with their verdicts."""
 
 from __future__ import annotations
 
@@ -24,51 +24,52 @@ from reward_ablation.system.plain_values import printable
 
 
 def primary_question(study: StudyFile, table: pd.DataFrame) -> list[str]:
-    """What the study was declared to find out, and the answer."""
+    """Section on the primary question: when it was declared, and the differences that answer it."""
     rows = numbered(table)
     rows = rows[rows["family"] == "primary"]
     if rows.empty:
         return ["## Primary question", "None: the study declares no comparison of two arms."]
     primary = study.primary
     name = name_of(primary.metric)
-    told = significant(rows, "arm", study.confidence)
+    result = significant(rows, "arm", study.confidence)
     runs = counted(primary.runs_then, "run")
     late = f"when {runs} had been trained: what these runs may have suggested, they cannot confirm"
     when = late if primary.runs_then else "before the first run"
-    # A sequential study has its decisions in place of the test of equivalence, which does not hold for several looks.
+    # The test of equivalence does not hold for several looks, so a sequential study shows its decisions instead.
     margin, more = (None, ["seeds", "decision"]) if is_sequential(study) else (study.equivalence_margin, [])
     return [
         "## Primary question",
         f"{'Changed' if primary.earlier else 'Declared'} {when}." if primary.declared else "Never declared.",
         *sequential(study),
-        f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {told}",
+        f"{primary.dataset}, {primary.mode}, {name} (table `paired_differences`): {result}",
         compared(study, rows, ["arm", "baseline"], "difference", margin, more),
     ]
 
 
 def is_sequential(study: StudyFile) -> bool:
-    """Whether the primary differences are those of looks."""
+    """Whether the primary differences are from the looks of a sequential study."""
     return study.sequential is not None and study.sequential.in_force
 
 
 def sequential(study: StudyFile) -> list[str]:
-    """Where a sequential study is, and what its intervals are; nothing in a study that was never sequential."""
+    """Progress of a sequential study and meaning of its intervals; empty for a study that was never sequential."""
     record = study.sequential
     if record is None:
         return []
     words = looks_text(record, study.primary.contrasts)
     if not record.in_force:
         return [f"**{words[0].upper()}{words[1:]}**, and this is a list of seeds: {', '.join(map(str, study.seeds))}."]
-    still = "" if record.next_look is None else " **Not finished:** the next start runs the next look."
+    unfinished = "" if record.next_look is None else " **Not finished:** the next start runs the next look."
     return [
-        f"Sequential seeds: {words}.{still}",
-        "Each row is of its contrast's last look. Its interval holds for all looks together (a repeated confidence "
-        "interval), and Holm p is corrected for looks and contrasts. All other numbers take the seeds as they are.",
+        f"Sequential seeds: {words}.{unfinished}",
+        "Each row is from its contrast's last look. The interval is a repeated confidence interval, which holds for "
+        "all looks together. Holm p is corrected for looks and contrasts. All other numbers on this page ignore that "
+        "the study has looks.",
     ]
 
 
 def claims(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
-    """A card for each claim: its text, source, difference, and verdict; nothing in a study that never made claims."""
+    """Section on the claims, with the verdict on each; empty for a study that never made claims."""
     taken_out = [f"- {plain(printable(line))}" for line in withdrawn(study)]
     parts = ["## Claims"] if taken_out or table is not None else []
     if table is not None:
@@ -78,7 +79,7 @@ def claims(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
 
 
 def claim_card(row: Any, study: StudyFile) -> str:
-    """One claim in Markdown."""
+    """Markdown list item of one claim: verdict, text, source, claimed and measured difference, cautions."""
     says, source = (plain(printable(known(text))) for text in (row.says, row.source))
     lines = [
         f"- **{row.claim}: {row.verdict}** (row {row.row}). {says}" + (f" (source: {source})" if source else ""),

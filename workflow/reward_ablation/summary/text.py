@@ -1,7 +1,7 @@
-"""A study in one page of words and numbers, each with the row of the table that the number stands in.
+"""The summary: a study on one page of words and numbers, as plain Markdown that can be pasted into a paper.
 
-Plain Markdown, to be pasted into a paper. Every row of numbers ends by its row in the CSV file of the table that is
-named above it, the line of the columns not counted.
+The last cell of each row of numbers is the row of the CSV file that the numbers are from, not counting the line of
+column names. The table is named above the rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reward_ablation.summary.cells import compared, estimate, markdown, numbered
 from reward_ablation.summary.question import claims, primary_question
 from reward_ablation.system.plain_values import printable
 
-#: Tables that it is made of, beside cost.csv.
+#: Tables that every summary is made from, beside cost.csv.
 TABLES = [
     "evaluation_by_arm",
     "evaluation_by_run",
@@ -30,20 +30,14 @@ TABLES = [
     "provenance",
 ]
 
-#: The table that is read, too, in a study that makes claims.
-CLAIMS = "claims"
+#: Additional tables of studies that make claims, that have methods of combination, and that have a weight surface.
+CLAIMS, SIZES, SURFACE = "claims", "advantage_size", "weight_surface_check"
 
-#: The table that is read, too, in a study with methods of combination.
-SIZES = "advantage_size"
-
-#: The table that is read, too, in a study with a surface over the weights.
-SURFACE = "weight_surface_check"
-
-#: Metrics of mathematics that are told of each arm.
+#: Metrics of mathematics that the summary gives for each arm.
 OF_MATHEMATICS = ("accuracy_strict", "accuracy_lenient", "format")
 
-#: Methods of effects, by their name in the summary; the first that a study's arms allow is told, but for designs that
-#: are made for another.
+#: Methods of effects, with their names in the summary. The summary uses the first method that the study's arms allow,
+#: after the methods for which the study's design is made.
 METHODS = {
     "main_effect": "main effects",
     "leave_one_out": "the arm with all components minus the one that lacks this one",
@@ -54,12 +48,20 @@ METHODS = {
 }
 METHODS_OF_DESIGNS = {"simplex": ["quadratic_regression", "regression"], "one_at_a_time": ["over_control"]}
 
-#: Seeds with fewer than which the summary warns.
+#: The summary warns of arms with fewer seeds than this.
 FEW_SEEDS = 5
 
 
 def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFrame) -> str:
-    """The summary as Markdown, from `cost` and the tables `TABLES` by name; `CLAIMS`, `SIZES`, `SURFACE` if any."""
+    """The summary as Markdown.
+
+    Parameters
+    ----------
+    tables : dict of DataFrame
+        `TABLES` by name, and `CLAIMS`, `SIZES` and `SURFACE` if the study has them.
+    cost : DataFrame
+        The table `cost`.
+    """
     parts = [
         f"# {study.name}",
         *of_preview(study),
@@ -67,11 +69,11 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         *nothing_measured(study, tables["evaluation_by_run"]),
         *primary_question(study, tables["paired_differences"]),
         *claims(study, tables.get(CLAIMS)),
-        "The last column of a table is the row of the CSV file of the table named, its head not counted. "
+        "The last column is the row in the CSV file of the named table, not counting the line of column names. "
         f"Brackets: {100 * study.confidence:g} % intervals over seeds and questions, not corrected for their number. "
         f"Holm p: corrected within one table. {meanings(study)}`base` is the model before training.",
         about_seeds(study),
-        "All that follows is exploratory: a p-value holds for the rows beside it, and not for the whole page.",
+        "All that follows is exploratory: a p-value is corrected for the rows of its table, not for the whole page.",
         "## Arms",
         weights(study),
         *advantage_sizes(study, tables.get(SIZES)),
@@ -88,7 +90,7 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
 
 
 def of_preview(study: StudyFile) -> list[str]:
-    """That this is a preview, how far it carries and what is missing; nothing for the whole study."""
+    """Caution that this is a preview, and what is missing; empty for a whole study."""
     preview = study.preview
     if preview is None:
         return []
@@ -98,7 +100,7 @@ def of_preview(study: StudyFile) -> list[str]:
 
 
 def setting(study: StudyFile) -> str:
-    """What was trained on what."""
+    """Sentences on the model, data, arms, components, seeds and evaluation of the study."""
     seeds = ("" if len(set(study.seed_counts)) == 1 else "of ") + ", ".join(map(str, study.seeds))
     components = ", ".join(study.components)
     return (
@@ -109,16 +111,19 @@ def setting(study: StudyFile) -> str:
     )
 
 
-def metrics_told(study: StudyFile) -> list[str]:
-    """Metrics that are told of each arm."""
+def summary_metrics(study: StudyFile) -> list[str]:
+    """Metrics that the summary gives for each arm."""
     return [*(OF_MATHEMATICS if study.mathematics else ()), *study.metrics, "tokens"]
 
 
 def meanings(study: StudyFile) -> str:
-    """What the metrics mean, as far as the study's kind says it."""
+    """Meanings of the metrics: of accuracy in a study of mathematics, and of the study's own metrics."""
     words = []
     if study.mathematics:
-        words.append("Strict accuracy: right, and where the asked format puts the answer. Lenient: right in any form.")
+        words.append(
+            "Strict accuracy counts a right answer only where the requested format puts it; lenient accuracy counts it "
+            "in any form."
+        )
     for name, metric in study.metrics.items():
         range_ = "without limits" if metric.range is None else f"from {metric.range[0]:g} to {metric.range[1]:g}"
         better = "" if metric.higher_is_better else ", lower is better"
@@ -127,17 +132,17 @@ def meanings(study: StudyFile) -> str:
 
 
 def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
-    """A warning where the primary metric has one value for all models, or where no answer was found in the format."""
+    """Warning if the primary metric has one value for all models, or if no answer was found in the format."""
     primary = study.primary
     rows = by_run[(by_run["dataset"] == primary.dataset) & (by_run["mode"] == primary.mode)]
     values = rows.loc[rows["metric"] == primary.metric, "value"]
-    form = rows.loc[rows["metric"] == "format", "value"]
+    format_shares = rows.loc[rows["metric"] == "format", "value"]
     name = name_of(primary.metric)
-    if len(form) and not form.any() and primary.metric not in study.metrics:
+    if len(format_shares) and not format_shares.any() and primary.metric not in study.metrics:
         return [
             f"**The primary metric means nothing here:** no answer of any model was found in the format that "
-            f"`evaluation.answer_format` asks for, so that {name} could not but be 0. Another `answer_format`, or "
-            "`evaluation.metrics` for a task that is not mathematics, would judge these answers."
+            f"`evaluation.answer_format` asks for, so {name} is 0 whatever the models answer. To judge these answers, "
+            "set another `answer_format`, or `evaluation.metrics` for a task that is not mathematics."
         ]
     if len(values) > 1 and values.nunique() == 1:
         return [
@@ -148,27 +153,27 @@ def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
 
 
 def about_seeds(study: StudyFile) -> str:
-    """How far the number of seeds carries."""
+    """Sentence on what the study's number of seeds allows to conclude."""
     (fewest, most), seeds = study.seed_counts, study.counted_seeds
     if most == 1:
         return "One seed: the intervals are over questions only, and nothing here is known of other seeds."
     if fewest == 1:
         return (
-            "Some arms have one seed: intervals of these arms, and of differences from them, are over questions only, "
-            "and nothing is known of other seeds of these arms."
+            "Some arms have one seed. Intervals of these arms and of their differences are over questions only, and "
+            "nothing is known of other seeds of these arms."
         )
     if fewest >= FEW_SEEDS:
-        return f"Intervals and tests take the {seeds} and the questions as drawn from all that there could be."
+        return f"Intervals and tests treat the {seeds} and the questions as random samples of all seeds and questions."
     borrowed = (
-        "intervals and tests also rest on how much seeds differ in the other arms, but for arms whose seeds clearly "
-        "differ more (table `evaluation_by_arm`, column `flagged_arms`)"
+        "So intervals and tests also use how much the seeds of the other arms differ, except for arms whose seeds "
+        "clearly differ more (table `evaluation_by_arm`, column `flagged_arms`)."
     )
-    own = "intervals and tests rest on that in part, and another set of seeds may say otherwise"
-    return f"{seeds} say little of how much seeds differ: {borrowed if study.seed_variance == 'moderated' else own}."
+    own = "Intervals and tests partly rest on this, and other seeds may give another result."
+    return f"{seeds} say little about how much seeds differ. {borrowed if study.seed_variance == 'moderated' else own}"
 
 
 def weights(study: StudyFile) -> str:
-    """Weights of the arms; they are in study.json. A component that does not score an arm's runs has a dash."""
+    """Table of the weights of the arms. A component that does not score an arm's runs has a dash."""
     scored = study.scored_by_arm
     rows = [
         [arm.name, *(f"{arm.weights[name]:g}" if name in scored[arm.name] else "–" for name in study.components)]
@@ -184,7 +189,7 @@ def weights(study: StudyFile) -> str:
 
 
 def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
-    """How large the advantages of the arms are; nothing in a study without methods of combination."""
+    """Section on the size of the advantages; empty for a study without methods of combination."""
     if table is None or table.empty:
         return []
     rows = numbered(table)
@@ -192,54 +197,54 @@ def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
         [row["arm"], *known_interval(row, "estimate", "low", "high"), *ratio(row, study.baseline), row["row"]]
         for _, row in rows.iterrows()
     ]
-    low, high = (rows.iloc[int(place)] for place in (rows["estimate"].argmin(), rows["estimate"].argmax()))
+    low, high = (rows.iloc[int(row)] for row in (rows["estimate"].argmin(), rows["estimate"].argmax()))
     factor = f", a factor of {high['estimate'] / low['estimate']:.1f}" if low["estimate"] > 0 else ""
     ends = (
         f"{number(low['estimate'], UNLIMITED)} ({low['arm']}) to {number(high['estimate'], UNLIMITED)} ({high['arm']})"
     )
     return [
         "## Size of the advantages",
-        f"Root mean square of all completions' advantages (table `advantage_size`): from {ends}{factor}. Arms whose "
-        "advantages differ in size differ in the size of their steps, as arms with other learning rates do: a gain of "
-        "one over the other may be that. Adam takes out a constant factor, but not its change over training, nor what "
-        "the factor does to clipped gradients, a KL term and weight decay.",
+        f"Root mean square of all completions' advantages (table `advantage_size`): from {ends}{factor}. Arms with "
+        "larger advantages take larger steps, as if they had a higher learning rate. A gain of one arm over another "
+        "may come from this alone. Adam removes a constant factor. It does not remove the factor's change over "
+        "training, nor the factor's effect on clipped gradients, a KL term and weight decay.",
         markdown(["arm", "size", "interval", f"over {study.baseline}", "interval", "row"], cells),
     ]
 
 
 def ratio(row: pd.Series, baseline: str) -> list[str]:
-    """The ratio of an arm's size to the baseline's, with its interval."""
+    """Cells of the ratio of an arm's size to the baseline's, and of its interval."""
     if row["arm"] == baseline:
         return ["1", "–"]
     return known_interval(row, "ratio", "ratio_low", "ratio_high")
 
 
 def known_interval(row: pd.Series, estimate: str, low: str, high: str) -> list[str]:
-    """An estimate and its interval, which one seed of few steps has not."""
+    """Cells of an estimate and its interval. An arm with one seed and few steps has no interval."""
     value, *ends = (number(row[name], UNLIMITED) for name in (estimate, low, high))
     return [value, "not known" if pd.isna(row[low]) else f"[{ends[0]}, {ends[1]}]"]
 
 
 def kinds(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """Rows of each data set and mode, in the study's order."""
-    places = [(dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled")]
-    of_kind = [(*place, table[(table["dataset"] == place[0]) & (table["mode"] == place[1])]) for place in places]
-    return [(dataset, mode, rows) for dataset, mode, rows in of_kind if len(rows)]
+    every = [(dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled")]
+    rows_of = {kind: table[(table["dataset"] == kind[0]) & (table["mode"] == kind[1])] for kind in every}
+    return [(*kind, rows) for kind, rows in rows_of.items() if len(rows)]
 
 
 def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> list[str]:
-    """The arms and the base model under evaluation, with the values of the single seeds."""
+    """Section on the evaluation of the base model and the arms, with the values of single seeds."""
     parts, limits = ["## Evaluation"], metrics_of_study(study)
     for dataset, mode, rows in kinds(study, numbered(table)):
         cells = [
             [arm, name_of(metric), *estimate(row, limits.limits(metric)), of_seeds(study, by_run, row), row["row"]]
             for arm in ["base", *study.arm_names]
-            for metric in metrics_told(study)
+            for metric in summary_metrics(study)
             for _, row in rows[(rows["arm"] == arm) & (rows["metric"] == metric)].iterrows()
         ]
         questions = counted(int(rows["questions"].max()), "question")
         left_out = by_run.loc[by_run["dataset"] == dataset, "unscored"].max()
-        questions += f"; left out, as a metric gave an answer to them no score: {left_out:,}" if left_out else ""
+        questions += f"; left out, because a metric gave no score to an answer: {left_out:,}" if left_out else ""
         parts += [
             f"{dataset}, {mode}, {questions} (table `evaluation_by_arm`):",
             markdown(["arm", "metric", "mean", "interval", "by seed", "row"], cells),
@@ -248,7 +253,7 @@ def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> l
 
 
 def of_seeds(study: StudyFile, by_run: pd.DataFrame, row: pd.Series) -> str:
-    """Values of an arm's seeds in their order, or the lowest and the highest of many; a dash for the base model."""
+    """Values of an arm's seeds in their order, or the range of many values; a dash for the base model."""
     same = [by_run[name] == row[name] for name in ("arm", "dataset", "mode", "metric")]
     limits = metrics_of_study(study).limits(row["metric"])
     values = by_run[np.logical_and.reduce(same)].dropna(subset="seed").sort_values("seed")["value"]
@@ -261,50 +266,54 @@ def of_seeds(study: StudyFile, by_run: pd.DataFrame, row: pd.Series) -> str:
 
 
 def differences(study: StudyFile, table: pd.DataFrame) -> list[str]:
-    """Differences in the main metric to the baseline, and to the control arm, that are not of the primary question."""
+    """Sections on the exploratory differences in the main metric to the baseline and to the control arm."""
     parts = []
     for against in dict.fromkeys(name for name in (study.baseline, study.control) if name):
         parts.append(f"## Differences to {against} in {name_of(study.main_metric)}")
-        found = kinds(
+        exploratory = kinds(
             study, of_metric(table, study.main_metric).query("baseline == @against and family == 'exploratory'")
         )
-        for dataset, mode, rows in found:
-            told = significant(rows, "arm", study.confidence)
+        for dataset, mode, rows in exploratory:
+            result = significant(rows, "arm", study.confidence)
             parts += [
-                f"{dataset}, {mode} (table `paired_differences`): {told}",
+                f"{dataset}, {mode} (table `paired_differences`): {result}",
                 compared(study, rows, ["arm"], "difference", study.equivalence_margin, ["provenance"]),
             ]
-        parts += (
-            [] if found else ["None beside the primary question." if len(table) else "None: the study has one arm."]
-        )
+        if not exploratory:
+            parts.append("None beside the primary question." if len(table) else "None: the study has one arm.")
     return parts
 
 
 def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
-    """Effects of the components on the main metric, by the one method that suits the design."""
+    """Section on the effects of the components on the main metric, by the one method that suits the design."""
     parts = [f"## Effects of the components on {name_of(study.main_metric)}"]
-    found = kinds(study, of_metric(table, study.main_metric))
-    for dataset, mode, rows in found:
+    of_kinds = kinds(study, of_metric(table, study.main_metric))
+    for dataset, mode, rows in of_kinds:
         method = main_method(study.design, rows)
         shown = rows[rows["method"] == method]
         known = shown[shown["estimate"].notna()]
-        told = f"{dataset}, {mode}, {METHODS.get(method, method)} (table `component_effects`):"
+        lead = f"{dataset}, {mode}, {METHODS.get(method, method)} (table `component_effects`):"
         if known.empty:
-            parts.append(f"{told} none, as {shown['note'].iloc[0]}.")
+            parts.append(f"{lead} none, as {shown['note'].iloc[0]}.")
         else:
-            parts += [told, compared(study, known, ["component"], "effect")]
-    return parts if found else [*parts, "None: the arms of this study allow no effect of a single component."]
+            parts += [lead, compared(study, known, ["component"], "effect")]
+    if not of_kinds:
+        parts.append("None: no effect of a single component can be estimated from the arms of this study.")
+    return parts
 
 
 def main_method(design: str, rows: pd.DataFrame) -> str:
-    """The method that a design is made for, or the first that its arms allow; one with an estimate if there is one."""
-    present = list(rows.loc[rows["estimate"].notna(), "method"].unique()) or list(rows["method"].unique())
-    order = [*METHODS_OF_DESIGNS.get(design, []), *METHODS, *present]
-    return next(method for method in order if method in present)
+    """The method for which the design is made, or else the first of `METHODS` among the rows.
+
+    A method with an estimate goes before methods without one.
+    """
+    methods = list(rows.loc[rows["estimate"].notna(), "method"].unique()) or list(rows["method"].unique())
+    order = [*METHODS_OF_DESIGNS.get(design, []), *METHODS, *methods]
+    return next(method for method in order if method in methods)
 
 
 def surface(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
-    """Whether a surface over the weights predicts arms; nothing in a study without it."""
+    """Section on how well a surface over the weights predicts arms; empty for a study without a surface."""
     if table is None or table.empty:
         return []
     limits = metrics_of_study(study).limits(study.primary.metric)
@@ -326,9 +335,9 @@ def surface(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
 
 
 def reward_hacking(table: pd.DataFrame) -> list[str]:
-    """Signs of reward hacking, a sentence each."""
+    """Section on the signs of reward hacking, with a sentence for each."""
     signs = numbered(table)
     signs = signs[signs["sign"].astype(bool)]
-    told = [f"- {plain(words)} (row {row})" for words, row in zip(signs["sentence"], signs["row"], strict=True)]
-    looked = f"{counted(len(signs), 'sign')} among {counted(len(table), 'comparison')}"
-    return ["## Signs of reward hacking", f"{looked} (table `reward_hacking`).", *(["\n".join(told)] if told else [])]
+    lines = [f"- {plain(words)} (row {row})" for words, row in zip(signs["sentence"], signs["row"], strict=True)]
+    count = f"{counted(len(signs), 'sign')} among {counted(len(table), 'comparison')}"
+    return ["## Signs of reward hacking", f"{count} (table `reward_hacking`).", *(["\n".join(lines)] if lines else [])]

@@ -1,1 +1,1 @@
-"""A surface over the weights: the primary metric between the arms, its check, and the next arm."""
+"""A surface of the primary metric over the weights: its fit, its check, and the next arm that it suggests."""

@@ -1,4 +1,4 @@
-"""Whether the surface predicts arms that it has not seen, beside three rules that need no model."""
+"""Check of the surface: how well it predicts arms from the other arms, compared with three simple rules."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import pandas as pd
 
 from reward_ablation.design.surface.model import MANY_ARMS, MeasuredArms, Surface
 
-#: The rules in the order of the table, the surface first.
+#: The rules in the order of the table. The surface is the first.
 SURFACE, NEAREST, ALONE, MEAN = RULES = ["surface", "nearest", "alone", "mean"]
 
-#: The surface is ahead where its error is at most this part of the error of each other rule.
+#: The surface is ahead of a rule if its error is at most this share of the rule's error.
 AHEAD = 0.9
 
-#: Fewest arms that a rule must predict to be compared with.
+#: A rule must predict at least this many arms to be compared with the surface.
 LEAST_PREDICTED = 3
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Each arm, predicted from the others: (arms,) arrays in units of the metric, NaN where a rule says nothing.
+    """Predictions of each arm from the other arms: (arms,) arrays in units of the metric.
 
     Attributes
     ----------
     predicted : dict of str to array
-        By rule.
+        Predictions of each rule; NaN where a rule cannot predict an arm.
     low, high : arrays
-        The surface's intervals for what the arm's seeds would show.
+        Ends of the surface's intervals for the measured metric of the arm.
     """
 
     predicted: dict[str, np.ndarray]
@@ -37,7 +37,7 @@ class LeftOut:
 
 
 def left_out(surface: Surface, confidence: float) -> LeftOut:
-    """Predict each arm of a fitted surface from the others, by the surface and by the three other rules."""
+    """Predict each arm of a fitted surface from the other arms, by each of `RULES`."""
     arms = surface.arms
     predicted = {rule: np.full(len(arms.names), np.nan) for rule in RULES}
     low, high = np.full((2, len(arms.names)), np.nan)
@@ -58,15 +58,16 @@ def left_out(surface: Surface, confidence: float) -> LeftOut:
 
 
 def nearest(arms: MeasuredArms, point: np.ndarray) -> float:
-    """The metric of the arm with the nearest shares; the mean of such arms where several are as near."""
+    """Metric of the arm with the nearest shares; the mean if several arms are equally near."""
     distances = np.square(arms.shares - point).sum(axis=1)
     return float(arms.means[np.isclose(distances, distances.min())].mean())
 
 
 def as_alone(arms: MeasuredArms, point: np.ndarray) -> float:
-    """Each component's effect as where it is rewarded alone, times its share; NaN without an arm of one of them.
+    """Sum of the effects of the components when rewarded alone, each times its share.
 
-    Shares have the sum 1. So the base model, from which effects are counted, drops out of the sum.
+    NaN if no arm rewards one of these components alone. Effects are relative to the base model, but since shares have
+    the sum 1, the base model cancels out of the sum.
     """
     total = 0.0
     for component in np.flatnonzero(point):
@@ -76,12 +77,18 @@ def as_alone(arms: MeasuredArms, point: np.ndarray) -> float:
 
 
 def check_table(arms: MeasuredArms, of: LeftOut, higher_is_better: bool) -> pd.DataFrame:
-    """A row for each of `RULES`.
+    """Make the table `weight_surface_check`, with a row for each of `RULES`.
 
-    `error` is the root mean square over the `arms` that the rule predicts, and `surface_error` that of the surface for
-    the same arms. `coverage` is the share of arms within the surface's intervals. `picked` is the arm that the rule
-    ranks first from all others, and `regret` how far that arm is behind the best one. The mean of the other arms ranks
-    nothing: its regret is that of an arm drawn at random. `ahead` says whether the surface is clearly better.
+    Columns
+    -------
+    rule : name of the rule
+    arms : number of arms that the rule predicts
+    error : root mean square error of the rule over these arms
+    surface_error : root mean square error of the surface over the same arms
+    coverage : share of arms within the surface's intervals; only in the row of the surface
+    picked : arm that the rule ranks first, predicting each arm from the others; missing for the mean, which ranks none
+    regret : how far the picked arm is behind the best arm; for the mean, the expected regret of a random arm
+    ahead : whether the surface is clearly better than the rule; missing if the rule predicts too few arms
     """
     towards = 1.0 if higher_is_better else -1.0
     behind = (towards * arms.means).max() - towards * arms.means
@@ -109,5 +116,5 @@ def check_table(arms: MeasuredArms, of: LeftOut, higher_is_better: bool) -> pd.D
 
 
 def root_mean_square(values: np.ndarray) -> float:
-    """Root mean square; NaN of no values."""
+    """Root mean square; NaN if there are no values."""
     return float(np.sqrt(np.square(values).mean())) if len(values) else np.nan

@@ -2,9 +2,9 @@
 
 The metric of an arm is a smooth function of the arm's shares, plus the noise of the arm's seeds. The function has an
 unknown mean and a squared exponential covariance (Rasmussen and Williams, "Gaussian Processes for Machine Learning",
-2006, chapter 2). Ten arms do not say how smooth the function is. So no length scale is chosen: predictions are averaged
-over a grid of length scales and amplitudes, weighted by their restricted likelihood. A metric with two limits is
-modelled by its logit, and no prediction leaves the limits.
+2006, chapter 2). Ten arms do not show how smooth the function is. So no length scale is chosen: predictions are
+averaged over a grid of length scales and amplitudes, weighted by their restricted likelihood. A metric with two limits
+is modelled by its logit, so that no prediction leaves the limits.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from reward_ablation.analysis.statistics.seed_variance import slope_at
 #: Length scales in units of shares; an edge of the simplex has length 1.4.
 LENGTHS = np.geomspace(0.15, 2.5, 10)
 
-#: Amplitudes in units of the arms' spread. The smallest is that of a metric that no weight changes.
+#: Amplitudes in units of the arms' spread. With the smallest, the weights hardly change the metric.
 AMPLITUDES = np.geomspace(0.05, 5, 12)
 
 #: Least standard error of an arm on the scale of the model: seeds that agree by chance must not fix the surface.
 LEAST_ERROR = 1e-3
 
-#: More arms than this have one fit, in place of one without each arm, and only models of the grid with at least this
-#: part of the likelihood of the likeliest.
+#: With more arms than this, the surface is fitted once, and not again without each arm. The fit then only uses models
+#: of the grid whose likelihood is at least this share of the largest likelihood.
 MANY_ARMS, LEAST_LIKELY = 100, 1e-4
 
-#: Normal quantiles over which an improvement is averaged.
+#: Normal quantiles over which the expected improvement is averaged.
 QUANTILES = ndtri((np.arange(200) + 0.5) / 200)
 
 
@@ -40,7 +40,7 @@ QUANTILES = ndtri((np.arange(200) + 0.5) / 200)
 class Scale:
     """The scale of the model: the logit of a metric with two limits, else the metric itself.
 
-    A mean over `questions` that is at a limit is taken half an answer inside, where its logit is finite.
+    A mean over `questions` questions that is at a limit is moved half an answer inside, so that its logit is finite.
     """
 
     limits: Limits
@@ -80,20 +80,24 @@ class Scale:
 
 @dataclass(frozen=True)
 class MeasuredArms:
-    """What the arms of a study showed.
+    """Measured metric of the arms of a study.
 
     Attributes
     ----------
     names : list of str
+        Names of the arms.
     shares : (arms, components) array
         Shares of the weights: at least 0, with sum 1.
     means : (arms,) array
         Means over seeds and questions, in units of the metric.
     seeds : (arms,) array
+        Number of seeds of each arm.
     spreads : (arms,) array
-        Standard deviation between seeds, on the scale on which seeds are compared.
+        Standard deviation between seeds of each arm, on the scale on which seeds are compared.
     spread : float
-        The same for an arm that is not trained yet.
+        Standard deviation between seeds of an arm that is not trained yet, on the same scale.
+    scale : Scale
+        Scale of the model.
     """
 
     names: list[str]
@@ -116,7 +120,7 @@ class MeasuredArms:
         return np.asarray(np.maximum(of_means, LEAST_ERROR**2))
 
     def without(self, arm: int) -> MeasuredArms:
-        """The arms but for one."""
+        """All arms except one."""
         kept = np.arange(len(self.names)) != arm
         arrays = {name: getattr(self, name)[kept] for name in ("shares", "means", "seeds", "spreads")}
         return replace(self, names=[name for name, keep in zip(self.names, kept, strict=True) if keep], **arrays)
@@ -124,7 +128,17 @@ class MeasuredArms:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The metric at P points, on the scale of the model: (P,) arrays, and degrees of freedom of the intervals."""
+    """Predicted metric at P points.
+
+    Attributes
+    ----------
+    mean, variance : (P,) arrays
+        On the scale of the model.
+    degrees : int
+        Degrees of freedom of the intervals.
+    scale : Scale
+        Scale of the model.
+    """
 
     mean: np.ndarray
     variance: np.ndarray
@@ -142,29 +156,29 @@ class Prediction:
         return self.scale.back(self.mean - margin), self.scale.back(self.mean + margin)
 
     def of_new_arms(self, spread: float, seeds: int | np.ndarray) -> Prediction:
-        """What arms with so many seeds would show: the noise of their seeds added."""
+        """Prediction of the measured metric of new arms with `seeds` seeds: adds the noise of their seeds."""
         return replace(self, variance=self.variance + self.scale.seed_variance(self.estimate, spread) / seeds)
 
     def improvement(self, best: float, higher_is_better: bool) -> np.ndarray:
-        """Expected improvement over the metric `best` (Jones, Schonlau and Welch 1998), in units of the metric."""
+        """Expected improvement over `best` (Jones, Schonlau and Welch 1998), in units of the metric."""
         values = self.scale.back(self.mean[:, None] + np.sqrt(self.variance)[:, None] * QUANTILES)
         gain = values - best if higher_is_better else best - values
         return np.asarray(np.maximum(gain, 0.0).mean(axis=1))
 
 
 def _shares(evidence: np.ndarray) -> np.ndarray:
-    """Share of each model in the sum of all likelihoods."""
+    """Likelihood of each model as a share of the sum, from -2 times the logarithms of the likelihoods."""
     likelihood = np.exp(-0.5 * (evidence - evidence.min(axis=0)))
     return np.asarray(likelihood / likelihood.sum(axis=0))
 
 
 class Surface:
-    """The model, fitted to arms. Of many arms, the models that are hardly likely are left out.
+    """The model, fitted to arms. With many arms, unlikely models of the grid are left out.
 
     Parameters
     ----------
     arms : MeasuredArms
-        Two or more.
+        Two or more arms.
     """
 
     def __init__(self, arms: MeasuredArms):
@@ -187,7 +201,7 @@ class Surface:
         self.weights = _shares(self.evidence)
 
     def _evidence(self, model: int) -> float:
-        """-2 times the logarithm of the restricted likelihood of one model, but for a constant."""
+        """-2 times the logarithm of the restricted likelihood of one model, without a constant."""
         of_model = slice(model, model + 1)
         covariance = self._covariance(self.arms.shares, of_model)[0] + np.diag(self.arms.variances)
         factor, lower = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
@@ -203,10 +217,10 @@ class Surface:
         return np.asarray(amplitudes**2 * np.exp(-squared / (2 * lengths**2)))
 
     def left_out(self) -> Prediction:
-        """Each arm as the other arms predict it, without another fit.
+        """Predict each arm from the other arms, without another fit.
 
-        The inverse covariance has it all (Dubrule, "Cross validation of kriging in a unique neighborhood", 1983). The
-        amplitudes are those of the grid of all arms.
+        The predictions follow from the inverse covariance of all arms (Dubrule, "Cross validation of kriging in a
+        unique neighborhood", 1983). The amplitudes of the grid are those for all arms.
         """
         diagonal = np.diagonal(self.inverse, axis1=1, axis2=2) - self.of_ones**2 / self.precision[:, None]
         means = self.arms.values - self.pulls / diagonal
@@ -217,7 +231,7 @@ class Surface:
         return Prediction(mean, variance, len(self.arms.names) - 2, self.arms.scale)
 
     def predict(self, points: np.ndarray) -> Prediction:
-        """The expected metric at (P, components) shares: mean and variance over all models of the grid."""
+        """Predict the expected metric at (P, components) shares: mean and variance over all models of the grid."""
         covariance = self._covariance(points)
         means = self.level[:, None] + np.einsum("gpa,ga->gp", covariance, self.pulls)
         known = ((covariance @ self.inverse) * covariance).sum(axis=2)

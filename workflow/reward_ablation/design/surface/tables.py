@@ -1,4 +1,4 @@
-"""Tables of the surface over the weights: the map with what each point promises, the arms, and the check."""
+"""Tables of the surface over the weights: the points of the map, the arms, and the check."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from reward_ablation.design.surface.model import MeasuredArms, Prediction, Scale
 from reward_ablation.study.weight_surface import SurfaceArms
 
 SCHEMAS = {
-    # Of a point of the map, or of an arm. low, high: of the expected metric; new_low, new_high: of what the seeds of an
-    # arm with these weights would show; improvement: expected, over the best arm, between the arms; left_out: predicted
-    # without the arm.
+    # A row is a point of the map or an arm. low, high: interval of the expected metric. new_low, new_high: interval of
+    # the measured metric of a new arm with these weights. improvement: expected improvement over the best arm, only for
+    # points between the arms. left_out: prediction of an arm from the other arms, with its interval.
     "weight_surface": columns(
         (COUNT, "point"),
         (TEXT, "arm"),
@@ -39,17 +39,17 @@ SCHEMAS = {
     ),
 }
 
-#: Intervals along an edge of the map, and the most points that a map has.
+#: Numbers of intervals along an edge of the map among which `map_points` chooses, and the most points of a map.
 EDGES, MOST_POINTS = (100, 20, 12, 8, 6, 5, 4, 3, 2), 1000
 
 
 def surface_tables(study: StudyFile, by_run: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Tables of `SCHEMAS`, of the study's primary metric; empty tables where the study has too few arms.
+    """Make the tables of `SCHEMAS` for the study's primary metric. They are empty if the study has too few arms.
 
     Parameters
     ----------
     by_run : DataFrame
-        The table evaluation_by_run.
+        The table `evaluation_by_run`.
     """
     chosen = arms_of_file(study)
     arms = None if chosen is None else measured_arms(study, by_run, chosen)
@@ -84,9 +84,9 @@ def surface_tables(study: StudyFile, by_run: pd.DataFrame) -> dict[str, pd.DataF
 
 
 def measured_arms(study: StudyFile, by_run: pd.DataFrame, chosen: SurfaceArms) -> MeasuredArms | None:
-    """What the chosen arms showed of the primary metric; None where seeds with a value are too few for a spread.
+    """Primary metric of the chosen arms; None if too few seeds have a value to estimate how much seeds differ.
 
-    The spread is that of all arms together, on the scale on which seeds are compared: two seeds of one arm say little.
+    The standard deviation between seeds is estimated from all arms together, because two seeds of one arm say little.
     An arm whose seeds clearly differ more has its own.
     """
     primary = study.primary
@@ -115,13 +115,13 @@ def measured_arms(study: StudyFile, by_run: pd.DataFrame, chosen: SurfaceArms) -
 
 
 def map_points(components: int) -> np.ndarray:
-    """(P, components) array: a grid of shares with at most `MOST_POINTS` points; the edges of the simplex are on it."""
-    fine = next((edge for edge in EDGES if comb(edge + components - 1, components - 1) <= MOST_POINTS), 1)
-    return compositions(fine, components) / fine
+    """(P, components) array: a grid of shares with at most `MOST_POINTS` points, also on the edges of the simplex."""
+    edge = next((edge for edge in EDGES if comb(edge + components - 1, components - 1) <= MOST_POINTS), 1)
+    return compositions(edge, components) / edge
 
 
 def compositions(total: int, parts: int) -> np.ndarray:
-    """Rows of all ways to write `total` as an ordered sum of `parts` integers from 0 up, largest first part first."""
+    """Rows of all ways to write `total` as an ordered sum of `parts` integers of at least 0, first part descending."""
     if parts == 1:
         return np.array([[total]])
     rest = [compositions(total - first, parts - 1) for first in range(total, -1, -1)]
@@ -129,9 +129,10 @@ def compositions(total: int, parts: int) -> np.ndarray:
 
 
 def map_rows(surface: Surface, grid: np.ndarray, confidence: float, better_high: bool) -> pd.DataFrame:
-    """Points of the map; those where an arm is, or that do not lie between the arms, have no expected improvement.
+    """Rows of the points of the map.
 
-    Beyond the arms nothing checks the surface: a component that every arm rewards may be one that no arm can spare.
+    A point has no expected improvement if an arm is at this point, or if the point is not between the arms. Beyond the
+    arms nothing checks the surface: if every arm rewards a component, no arm may be able to do without it.
     """
     arms = surface.arms
     of_arms, of_map = surface.predict(arms.shares).estimate, surface.predict(grid)
@@ -145,12 +146,12 @@ def map_rows(surface: Surface, grid: np.ndarray, confidence: float, better_high:
 
 
 def between(points: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """(P,) array of bool: points that are a mixture of the arms' shares, that is, lie in their convex hull."""
+    """(P,) array of bool: whether each point is in the convex hull of the arms' shares."""
     return np.array([nnls(shares.T, point)[1] < 1e-6 for point in points])
 
 
 def arm_rows(surface: Surface, of_others: LeftOut, confidence: float) -> pd.DataFrame:
-    """The arms: what they showed, the surface there, and what the surface of the other arms says."""
+    """Rows of the arms: measured metric, surface at their shares, and prediction from the other arms."""
     arms, expected = surface.arms, surface.predict(surface.arms.shares)
     values = predicted_columns(expected, expected.of_new_arms(arms.spread, int(arms.seeds.max())), confidence)
     others = {
@@ -162,7 +163,7 @@ def arm_rows(surface: Surface, of_others: LeftOut, confidence: float) -> pd.Data
 
 
 def predicted_columns(expected: Prediction, new: Prediction, confidence: float) -> dict[str, np.ndarray]:
-    """Estimates with the intervals of the expected metric, and of what a new arm would show."""
+    """Columns of estimates with intervals of the expected metric, and intervals of the measured metric of a new arm."""
     low, high = expected.interval(confidence)
     new_low, new_high = new.interval(confidence)
     return {"estimate": expected.estimate, "low": low, "high": high, "new_low": new_low, "new_high": new_high}

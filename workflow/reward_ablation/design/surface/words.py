@@ -1,4 +1,4 @@
-"""What the check of the surface says, in words: for the figure, the summary and the command."""
+"""Sentences on the check of the surface, for the figure, the summary and `snakemake suggest`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.words import number
 
-#: The rules of the check in words.
+#: Names of the rules of the check.
 NAMES = {
     "surface": "the surface",
     "nearest": "the nearest arm",
@@ -24,41 +24,43 @@ def limits_of_primary(study: StudyFile) -> Limits:
 
 
 def about_metric(study: StudyFile) -> str:
-    """The primary metric, its data set and mode."""
+    """The primary metric with its data set and mode, in words."""
     primary = study.primary
     return f"{name_of(primary.metric)} on {primary.dataset} ({primary.mode})"
 
 
 def errors(check: pd.DataFrame, study: StudyFile) -> str:
-    """The errors of all rules, and the coverage of the surface's intervals."""
+    """Say the errors of all rules, and how many arms are within the surface's intervals."""
     limits, rows = limits_of_primary(study), check.set_index("rule")
-    told = []
+    other_rules = []
     for rule, row in rows.iterrows():
         if row["arms"] and rule != "surface":
-            told.append(f"{NAMES[str(rule)]} {number(row['error'], limits)}")
+            words = f"{NAMES[str(rule)]} {number(row['error'], limits)}"
             if row["arms"] < rows.loc["surface", "arms"]:
-                same = number(row["surface_error"], limits)
-                told[-1] += f" on {row['arms']} arms, where the surface has {same}"
+                surface_error = number(row["surface_error"], limits)
+                words += f" on {row['arms']} arms, where the surface has {surface_error}"
+            other_rules.append(words)
     surface = rows.iloc[0]
     level = f"{100 * study.confidence:g}\u00a0%"
     return (
-        f"Error where each arm is predicted from the others (root mean square): the surface "
-        f"{number(surface['error'], limits)}; {'; '.join(told)}. Its {level} intervals held "
-        f"{round(surface['coverage'] * surface['arms'])} of {surface['arms']} arms."
+        f"Root mean square error if each arm is predicted from the others: the surface "
+        f"{number(surface['error'], limits)}; {'; '.join(other_rules)}. "
+        f"{round(surface['coverage'] * surface['arms'])} of {surface['arms']} arms are within the surface's {level} "
+        "intervals."
     )
 
 
 def verdict(check: pd.DataFrame) -> str:
-    """Whether the surface is worth using."""
+    """Say whether the surface is clearly better than the simple rules."""
     if is_ahead(check):
-        return "The surface is ahead of the rules without a model."
+        return "The surface is clearly better than the simple rules."
     behind = [NAMES[str(rule)] for rule in check.loc[check["ahead"].eq(False), "rule"]]
     if not behind:
-        return "The arms are too few for a check: no arm is suggested."
+        return "There are too few arms for a check: no arm is suggested."
     return f"The surface is not clearly better than {' or '.join(behind)}: no arm is suggested."
 
 
 def is_ahead(check: pd.DataFrame) -> bool:
-    """Whether the surface is ahead of every rule that it is compared with."""
+    """Whether the surface is clearly better than every rule with which it is compared; False if there is none."""
     compared = check["ahead"].dropna()
     return len(compared) > 0 and bool(compared.astype(bool).all())

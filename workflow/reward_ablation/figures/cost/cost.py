@@ -1,4 +1,4 @@
-"""Figure: what training cost."""
+"""Figure: the hours that training took."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from reward_ablation.figures.elements.few_arms import (
 )
 from reward_ablation.figures.elements.style import ONE_COLUMN, legend_below, looks, round_ticks
 
-#: Columns beside the runs' own clocks: the end of their names, how they are drawn, and what they are.
+#: Clocks beside the runs' own: the end of their columns' names, the marker, and the legend entry.
 OTHER_CLOCKS = {"_of_jobs": ("|", "clocks of the Slurm jobs"), "_accounted": ("d", "Slurm's accounting")}
 
-#: Look of hours that were lost.
+#: Style of lost hours.
 LOST: dict[str, Any] = {"facecolor": "#303030", "hatch": "////", "edgecolor": "white"}
 
-#: Hours by the start of their columns' names, with the name of the axis.
+#: Units of hours: the start of their columns' names, and the label of the axis.
 UNITS = {"gpu": "GPU hours", "cpu": "CPU thread hours", "wall": "wall hours"}
 
 
 def unit_of(cost: pd.DataFrame) -> str:
-    """Which hours are shown: those of GPUs where the study used any, else of CPU threads, where they are known."""
+    """Unit of `UNITS` to show: GPU hours if the study used a GPU, else CPU thread hours if all are known."""
     if (cost["gpu_hours"] > 0).any():
         return "gpu"
     return "cpu" if cost["cpu_hours"].notna().all() else "wall"
 
 
 def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
-    """Hours of each arm's runs: of GPUs, of CPU threads where there was no GPU, wall hours where neither is known."""
+    """Draw the hours of each arm's runs, in the unit of `unit_of`."""
     unit = unit_of(complete(cost, Path("cost.csv")))
     every = cost.set_index("arm").loc[study.arm_names].filter(like=f"{unit}_hours").astype(float)
     study = with_ends(study, every[f"{unit}_hours"])
@@ -58,7 +58,7 @@ def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
     lost = hours.get(f"{unit}_hours_lost")
     if lost is not None and (lost > 0).any():
         axes.barh(rows, lost, height=0.6, linewidth=0, **LOST)
-        handles.append(Patch(**LOST, label="of these lost"))
+        handles.append(Patch(**LOST, label="of these, lost"))
     for ending, (marker, label) in OTHER_CLOCKS.items():
         other = hours.get(f"{unit}_hours{ending}")
         if other is not None and other.notna().any():
@@ -77,6 +77,6 @@ def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
     axes.set_xlabel(UNITS[unit])
     runs = int(cost["runs"].iloc[-1])
     note = f"Sums over the runs of an arm, {runs} runs in all: measured, not estimated. Evaluations are not counted."
-    by = f"dearest and the {FROM_EACH_END} cheapest"
+    by = f"most expensive and the {FROM_EACH_END} cheapest"
     legend_below(figure, handles, note + others_note(study, by))
     return figure

@@ -1,1 +1,1 @@
-"""Figures of designs: what `snakemake power` draws; no part of all.pdf."""
+"""The figure of `snakemake power`, which is not part of all.pdf."""

@@ -1,1 +1,1 @@
-"""What figures are made of."""
+"""Parts that several figures share: styles, curves, points with intervals, forest plots, matrices of weights."""

@@ -1,4 +1,4 @@
-"""Curves over steps or layers: a line per arm, a band for its seeds."""
+"""Curves over steps or layers: a line per arm, with a band."""
 
 from __future__ import annotations
 
@@ -23,49 +23,49 @@ from reward_ablation.figures.elements.style import (
     wrapped,
 )
 
-#: Most points of a curve; beyond, neighbouring steps are averaged, or lines would run into each other.
+#: Most points of a curve. With more steps, neighbouring steps are averaged: otherwise, lines would run into each other.
 MOST_POINTS = 120
 
-#: Most arms that share a panel, and most panels that share the arms of a study.
+#: Most arms in a panel, and most groups into which the arms are split. With many arms the second limit wins.
 MOST_ARMS, MOST_GROUPS = 6, 3
 
-#: Characters of a title over the narrowest panels, a third of a figure's width.
+#: Most characters in a line of a panel's title, for the narrowest panels: a third of a figure's width.
 TITLE_WIDTH = 32
 
-#: The panels of a quantity, each with the arms that it shows.
+#: The panels of one quantity, each with the arms that it shows.
 Row = list[tuple[Axes, list[str]]]
 
 
 def arm_groups(study: StudyFile) -> list[list[str]]:
-    """Split the arms, in their order, into groups that can be told apart in one panel."""
+    """Split the arms, in their order, into groups that are small enough for one panel."""
     names = study.arm_names
     size = ceil(len(names) / min(MOST_GROUPS, ceil(len(names) / MOST_ARMS)))
     return [names[first : first + size] for first in range(0, len(names), size)]
 
 
 def numbers_of(arms: list[str], study: StudyFile) -> str:
-    """Numbers of neighbouring arms in the study, such as arms 1 to 6."""
+    """Numbers of neighbouring arms in the study, such as `arms 1 to 6`."""
     return f"arms {study.arm_names.index(arms[0]) + 1} to {study.arm_names.index(arms[-1]) + 1}"
 
 
 def curve_panels(
     study: StudyFile, titles: list[str], labels: str | list[str], height: float
 ) -> tuple[Figure, list[Row]]:
-    """Make a figure with panels for each quantity: one for each group of arms.
+    """Make a figure with panels for each quantity: one panel for each group of arms.
 
     Parameters
     ----------
     titles : list of str
         Name of each quantity.
     labels : str or list of str
-        Label of the y axis: one for all quantities, or one for each.
+        Label of the y axis: one label for all quantities, or one label each.
     height : float
-        Inches of a row.
+        Height of a row in inches.
 
     Returns
     -------
-    The figure, and the panels of each quantity, which share their y axis. Many groups have a row per quantity; one
-    group has at most three quantities in a row.
+    The figure, and the panels of each quantity. With several groups there is a row per quantity, whose panels share
+    their y axis. With one group there are at most three quantities in a row.
     """
     groups, quantities = arm_groups(study), len(titles)
     if len(groups) > 1:
@@ -86,15 +86,15 @@ def curve_panels(
 
 
 def panel_title(axes: Axes, name: str, study: StudyFile, arms: list[str]) -> None:
-    """Name a panel's quantity, and its arms where it does not show all."""
-    some = "" if len(arms) == len(study.arms) else f", {numbers_of(arms, study)}"
-    axes.set_title(wrapped((name + some).removeprefix(", "), TITLE_WIDTH), loc="left")
+    """Name a panel's quantity, and the numbers of its arms if it does not show all arms."""
+    shown_arms = "" if len(arms) == len(study.arms) else f", {numbers_of(arms, study)}"
+    axes.set_title(wrapped((name + shown_arms).removeprefix(", "), TITLE_WIDTH), loc="left")
 
 
 def finish(figure: Figure, study: StudyFile, note: str, dots: bool = False) -> None:
-    """Add the legend of the arms below the panels: a column per group where there are several.
+    """Add the legend of the arms below the panels, headed by `note`; several groups of arms have a column each.
 
-    `dots` says that other arms are drawn as dots.
+    `dots` says that the arms that are not shown are drawn as dots.
     """
     groups = len(arm_groups(study))
     if groups > 1:
@@ -105,7 +105,7 @@ def finish(figure: Figure, study: StudyFile, note: str, dots: bool = False) -> N
 
 
 def steps_per_point(steps: pd.Series, most_points: int) -> int:
-    """Number of neighbouring measured steps that one point of a curve stands for."""
+    """Number of neighbouring measured steps that are averaged in one point of a curve."""
     return max(1, ceil(steps.nunique() / most_points))
 
 
@@ -114,11 +114,11 @@ def thinned(table: pd.DataFrame, value: str, most_points: int = MOST_POINTS) -> 
 
     Returns
     -------
-    Columns arm, seed, step, and `value`; the step of a point is the mean of those that it stands for.
+    Columns arm, seed, step and `value`. The step of a point is the mean of its averaged steps.
     """
     steps = np.sort(table["step"].unique())
     width = steps_per_point(table["step"], most_points)
-    # A remainder joins the last point: fewer steps than elsewhere would make it the noisiest of all.
+    # The remaining steps join the last point: a point of its own, with fewer steps, would be the noisiest.
     point = np.minimum(np.searchsorted(steps, table["step"]) // width, len(steps) // width - 1)
     grouped = table.groupby(["arm", "seed", point], sort=True)
     return grouped[["step", value]].mean().reset_index(level=["arm", "seed"]).reset_index(drop=True)
@@ -136,10 +136,14 @@ def draw_steps(
 
     Parameters
     ----------
+    row : iterable of (Axes, list of str)
+        Panels, each with the arms that it shows.
     table : DataFrame
-        Columns arm, seed, step and `value`; a gap where `value` is null in every seed.
+        Columns arm, seed, step and `value`. The line has a gap where `value` is null in every seed.
+    value : str
+        Column to draw.
     steps : Series
-        What the axis shows: all steps of the study.
+        All steps of the study, which are the range of the x axis.
     """
     of_arms = thinned(table, value, most_points).groupby(["arm", "step"])[value].agg(["mean", "min", "max"])
     curves = of_arms.set_axis(["mean", "low", "high"], axis="columns").reset_index(names=["arm", "x"])
@@ -149,23 +153,23 @@ def draw_steps(
 
 
 def draw_curves(axes: Axes, curves: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
-    """Draw a line with some ten markers, shifted from arm to arm, and a band for each of `arms`.
+    """Draw a line and a band for each of `arms`. A line has about ten markers, which are shifted from arm to arm.
 
     Parameters
     ----------
     curves : DataFrame
-        Columns arm, x, mean, low and high; an arm without rows has no curve.
+        Columns arm, x, mean, low and high. An arm without rows has no curve.
     """
     look = looks(study)
     few = len(arms) <= 4
     draw_band_of_others(axes, rows_of_others(curves, study))
-    for place, arm in enumerate(arms):
+    for arm_number, arm in enumerate(arms):
         curve = curves[curves["arm"] == arm].sort_values("x")
         x, mean, colour = curve["x"], curve["mean"], look[arm].colour
         if curve.empty:
             continue
         every = max(1, len(curve) // 10)
-        alone = mean.notna() & mean.shift().isna() & mean.shift(-1).isna()
+        isolated = mean.notna() & mean.shift().isna() & mean.shift(-1).isna()  # no line reaches these points
         band: dict[str, Any] = {"alpha": 0.2 if few else 0.12, "linewidth": 0}
         axes.fill_between(x, curve["low"], curve["high"], color=colour, label=arm, **band)
         axes.plot(
@@ -174,14 +178,14 @@ def draw_curves(axes: Axes, curves: pd.DataFrame, study: StudyFile, arms: list[s
             color=colour,
             linestyle=look[arm].dashes,
             marker=look[arm].marker,
-            markevery=sorted({*range(place % every, len(curve), every), *np.flatnonzero(alone)}),
+            markevery=sorted({*range(arm_number % every, len(curve), every), *np.flatnonzero(isolated)}),
             linewidth=1.3 if few else 1.0,
             label=arm,
         )
 
 
 def step_axis(axes: Axes, steps: pd.Series) -> None:
-    """Give an axis the range of all steps, whichever of them have values, with ticks at whole numbers."""
+    """Give the x axis the range of all steps, whether they have values or not, with ticks at whole numbers."""
     margin = max(0.5, 0.02 * (steps.max() - steps.min()))
     axes.set_xlim(steps.min() - margin, steps.max() + margin)
     round_ticks(axes.xaxis, 6, integer=True, min_n_ticks=1)
@@ -189,14 +193,17 @@ def step_axis(axes: Axes, steps: pd.Series) -> None:
 
 
 def no_total(study: StudyFile) -> str:
-    """Say which arms are not trained on the weighted total, as a method combines their components."""
-    return f"No covariance with the total: {', '.join(study.arms_with_methods)}, whose components a method combines."
+    """Say which arms have no covariance with the total, because a method combines their components."""
+    return (
+        "Arms without a covariance with the total, because a method combines their components: "
+        f"{', '.join(study.arms_with_methods)}."
+    )
 
 
 def seeds_note(study: StudyFile, steps: pd.Series, most_points: int = MOST_POINTS) -> str:
-    """Say what lines and bands are."""
-    point = steps_per_point(steps, most_points)
+    """Say what the lines, bands and points show."""
+    averaged_steps = steps_per_point(steps, most_points)
     band = "Line: the one seed, so there is no band."
     if study.seed_counts[1] > 1:
         band = f"Line: mean over {study.counted_seeds}. Band: from the lowest seed to the highest."
-    return band if point == 1 else f"{band} Each point: mean over {point} neighbouring steps."
+    return band if averaged_steps == 1 else f"{band} Each point: mean over {averaged_steps} neighbouring steps."

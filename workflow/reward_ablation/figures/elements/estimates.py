@@ -1,4 +1,4 @@
-"""Points with intervals: arms from top to bottom, the base model as a line with a band."""
+"""Estimates with intervals: arms as points from top to bottom, the base model as a line with a band."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from reward_ablation.figures.elements.few_arms import (
 )
 from reward_ablation.figures.elements.style import BASE_COLOUR, draw_points, legend_below, looks, round_ticks, wrapped
 
-#: The metric that has lenient accuracy beside it.
+#: The main metric that is drawn with lenient accuracy beside it.
 STRICT = "accuracy_strict"
 
-#: Longest line of an arm's name beside its row.
+#: Most characters in a line of an arm's name beside its row.
 NAME_WIDTH = 30
 
-#: How the point of a row is drawn.
+#: Style of the point of a row.
 POINT: dict[str, Any] = {"markersize": 4.5, "capsize": 1.5, "elinewidth": 1.1}
 
-#: What the mark of `draw_flag` means.
+#: Meaning of the mark that `draw_flag` draws.
 FLAG_NOTE = " †: the seeds of an arm differ more than those of the other arms."
 
-#: Share of the room of a kind of estimate that the points of its arms take.
+#: Width of the points of all arms at one position of the x axis; positions are 1 apart.
 SPREAD = 0.7
 
 
@@ -55,41 +55,41 @@ def interval(rows: pd.DataFrame, arm: str) -> tuple[float, float, float]:
 def draw_rows(
     axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str], hollow: bool = False, shift: float = 0.0
 ) -> None:
-    """Draw estimates and intervals, one arm a row from top to bottom, and those of the base model behind them.
+    """Draw estimates with intervals, one arm per row from top to bottom, and behind them those of the base model.
 
-    A second metric in the same panel has hollow points, and its rows are lower by `shift`.
+    A second metric in the same panel has hollow points. `shift` moves the points down by this share of a row.
     """
     estimate, low, high = interval(rows, "base")
     axes.axvspan(low, high, color=BASE_COLOUR, alpha=0.1 if hollow else 0.2, linewidth=0, zorder=0.5)
     axes.axvline(estimate, color=BASE_COLOUR, linestyle="dotted" if hollow else "dashed", zorder=0.6)
     look, flagged = looks(study), set(rows.index[rows["flagged_arms"].notna()])
-    for place, arm in enumerate(arms):
+    for row_number, arm in enumerate(arms):
         if arm not in look:
             if not hollow:
-                draw_others_in_row(axes, rows_of_others(rows.reset_index(), study)["estimate"], place)
+                draw_others_in_row(axes, rows_of_others(rows.reset_index(), study)["estimate"], row_number)
             continue
         estimate, *ends = interval(rows, arm)
-        draw_points(axes, look[arm], estimate, place + shift, across=ends, hollow=hollow, label=arm, **POINT)
+        draw_points(axes, look[arm], estimate, row_number + shift, across=ends, hollow=hollow, label=arm, **POINT)
         if arm in flagged:
-            draw_flag(axes, estimate, place + shift)
+            draw_flag(axes, estimate, row_number + shift)
     axes.set_ylim(len(arms) - 0.5, -0.5)
     round_ticks(axes.xaxis, 4)
 
 
 def draw_flag(axes: Axes, x: float, y: float) -> None:
-    """Mark a point whose arm has seeds that differ more than those of the other arms."""
+    """Mark the point of a flagged arm: one whose seeds differ more than those of the other arms."""
     axes.annotate("†", (x, y), (4, 2), textcoords="offset points", fontsize=7)
 
 
 def flag_note(table: pd.DataFrame) -> str:
-    """Say what the mark of `draw_flag` means, where a row of the table has flagged arms; empty elsewhere."""
+    """Say what the mark of `draw_flag` means; empty if no row of the table has a flagged arm."""
     return FLAG_NOTE if table["flagged_arms"].notna().any() else ""
 
 
 def draw_main(
     axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, dataset: str, mode: str, arms: list[str]
 ) -> None:
-    """Draw the main metric filled; below strict accuracy also lenient accuracy, hollow."""
+    """Draw the main metric with filled points. Strict accuracy has lenient accuracy below, with hollow points."""
     if study.main_metric != STRICT:
         draw_rows(axes, select(evaluation_by_arm, dataset, mode, study.main_metric), study, arms)
         return
@@ -102,17 +102,20 @@ def draw_main(
 def draw_side_by_side(
     axes: Axes, table: pd.DataFrame, study: StudyFile, arms: list[str], by: str, kinds: list[str]
 ) -> None:
-    """Draw kinds of estimates, told by column `by`, from left to right: at each the points of the arms side by side."""
+    """Draw a position on the x axis for each of `kinds`, with the points of the arms side by side.
+
+    The column `by` of the table has the kind of each estimate.
+    """
     look = looks(study)
     size = 3.5 if len(arms) <= 4 else 2.8
     hidden = rows_of_others(table, study)
     if len(hidden):
-        at = [hidden.loc[hidden[by] == kind, "estimate"].to_numpy(dtype=float) for kind in kinds]
-        draw_others_at(axes, at, SPREAD + 0.15)
-    for place, arm in enumerate(arms):
+        of_kinds = [hidden.loc[hidden[by] == kind, "estimate"].to_numpy(dtype=float) for kind in kinds]
+        draw_others_at(axes, of_kinds, SPREAD + 0.15)
+    for arm_number, arm in enumerate(arms):
         rows = table[table["arm"] == arm].set_index(by).reindex(kinds)
         values, *ends = rows[["estimate", "low", "high"]].to_numpy(dtype=float).T
-        x = np.arange(len(kinds)) + SPREAD * ((place + 0.5) / len(arms) - 0.5)
+        x = np.arange(len(kinds)) + SPREAD * ((arm_number + 0.5) / len(arms) - 0.5)
         style: dict[str, Any] = {"markersize": size, "linestyle": "none", "elinewidth": 1.0}
         draw_points(axes, look[arm], x, values, along=ends, label=arm, **style)
     axes.tick_params(axis="x", length=0)
@@ -121,12 +124,15 @@ def draw_side_by_side(
 
 
 def main_label(study: StudyFile) -> str:
-    """Name of the axis of `draw_main`."""
+    """Label of the axis of `draw_main`."""
     return "accuracy" if study.main_metric == STRICT else name_of(study.main_metric)
 
 
 def share_axis(axes: Axes, study: StudyFile, metric: str) -> None:
-    """Give an axis of shares a width of at least a tenth, and no more room outside 0 to 1 than a point needs."""
+    """Give an x axis of shares a range of at least 0.1, and outside 0 to 1 only the room that a point needs.
+
+    The axis of a metric that is not a share stays as it is.
+    """
     if metrics_of_study(study).limits(metric) != SHARE:
         return
     low, high = axes.get_xlim()
@@ -143,13 +149,13 @@ def name_rows(axes: Axes, arms: list[str]) -> None:
 
 
 def row_height(arms: list[str]) -> float:
-    """Inches that a row needs for its name."""
+    """Height in inches of a row, such that the longest of these names fits."""
     lines = max(wrapped(arm, NAME_WIDTH).count("\n") + 1 for arm in arms)
     return max(0.22, 0.12 * lines + 0.06)
 
 
 def kinds(table: pd.DataFrame, study: StudyFile) -> list[tuple[str, str, int]]:
-    """Every data set and mode that has rows, with its number of questions, in the study's order."""
+    """Data sets and modes that have rows, each with its number of questions, in the study's order."""
     questions = table.groupby(["dataset", "mode"])["questions"].max()
     every = [(dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled")]
     return [(*kind, int(questions[kind])) for kind in every if kind in questions.index]
@@ -165,7 +171,7 @@ def dot_handles(filled: str, hollow: str) -> list[Artist]:
 
 
 def main_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFile, before: str = "") -> None:
-    """Put the legend of `draw_main` and the base model below the panels; the note begins with `before`."""
+    """Put the legend of `draw_main` below the panels. Its note begins with `before`."""
     handles: list[Artist] = [
         Line2D([], [], color=BASE_COLOUR, linestyle="dashed", label="base model"),
         Patch(facecolor=BASE_COLOUR, alpha=0.2, label="interval of the base model"),
@@ -179,16 +185,24 @@ def main_legend(figure: Figure, evaluation_by_arm: pd.DataFrame, study: StudyFil
 def interval_note(
     study: StudyFile, means: str = "Points", intervals: str = "Bars", of_all: str = "", detail: str = ""
 ) -> str:
-    """Say what shows means and what intervals; several seeds: more of means (`of_all`) and of intervals (`detail`)."""
+    """Say what the means and the intervals of a figure are over.
+
+    Parameters
+    ----------
+    means, intervals : str
+        Marks that show them, such as Points and Bars.
+    of_all, detail : str
+        Additions on means and on intervals, if the study has several seeds.
+    """
     fewest, most = study.seed_counts
     level = f"{100 * study.confidence:g} % intervals"
     if most == 1:
         return f"{means}: the one seed. {intervals}: {level} over questions only; nothing is known of other seeds."
-    alone = "; of an arm with one seed: over questions only" if fewest == 1 else ""
+    alone = "; for an arm with one seed: over questions only" if fewest == 1 else ""
     over = f"over seeds and questions{alone}{detail}"
     return f"{means}: mean over {study.counted_seeds}{of_all}. {intervals}: {level} {over}."
 
 
 def base_note(study: StudyFile) -> str:
-    """Say what points and intervals are where the base model is shown, too."""
+    """Say what points and bars are over, in a figure that also shows the base model."""
     return interval_note(study, detail="; base model: over questions")

@@ -1,4 +1,4 @@
-"""Which arms of a study with many a figure shows, and how it draws the others: as a distribution, in grey."""
+"""Figures of studies with many arms: which arms are shown, and how the distribution of the others is drawn in grey."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from matplotlib.axes import Axes
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import ALL_ARMS, StudyFile
 
-#: Most arms of which a figure shows each one. Of more, it shows this many from each end of their order.
+#: A figure shows each arm of a study with at most 36 arms. Of more arms, it shows 8 from each end of their order.
 MOST_ARMS, FROM_EACH_END = 36, 8
 
-#: Quantiles of the other arms: the light grey is from the first to the last, the dark grey the middle 80 %.
+#: Quantiles of the other arms. Light grey is from the first to the last, dark grey is the middle 80 %.
 QUANTILES = [0.0, 0.1, 0.5, 0.9, 1.0]
 
-#: Greys of the range of the other arms, of their middle, and of their median.
+#: Colours of the range of the other arms, of the middle 80 % of them, and of their median.
 LIGHT, DARK, MEDIAN = "#ececec", "#c9c9c9", "#7a7a7a"
 
 
 def few_arms(study: StudyFile, evaluation_by_arm: pd.DataFrame) -> StudyFile:
-    """The study with the arms that figures show: all, or the best and the worst by the primary question's metric.
+    """Reduce a study to the arms that figures show: all, or the best and the worst by the primary question's metric.
 
-    The baseline and the control are always shown. The runs of the study stay: they tell how many other arms there are.
+    The baseline and the control are always shown. The study keeps its runs, because `others` counts arms by them.
     """
     if len(study.arms) <= MOST_ARMS:
         return study
@@ -36,7 +36,10 @@ def few_arms(study: StudyFile, evaluation_by_arm: pd.DataFrame) -> StudyFile:
 
 
 def with_ends(study: StudyFile, values: pd.Series) -> StudyFile:
-    """The study with the arms of the highest and the lowest values, the baseline and the control; highest first."""
+    """Reduce a study to the arms with the highest and the lowest values, the baseline and the control; highest first.
+
+    `values` are indexed by arm. A study with at most `MOST_ARMS` arms stays as it is.
+    """
     if len(study.arms) <= MOST_ARMS:
         return study
     known = values.reindex(study.arm_names).dropna().sort_values(ascending=False, kind="stable").index
@@ -47,26 +50,31 @@ def with_ends(study: StudyFile, values: pd.Series) -> StudyFile:
 
 
 def others(study: StudyFile) -> int:
-    """How many arms with runs a study that was given few arms does not show."""
+    """Number of arms that have runs but are not shown, because `with_ends` removed them from the study."""
     return max(0, len({run.arm for run in study.runs}) - len(study.arms))
 
 
 def rows_of_others(table: pd.DataFrame, study: StudyFile, column: str = "arm") -> pd.DataFrame:
-    """Rows of a table of the arms that are not shown."""
+    """Rows of a table that belong to the arms that are not shown."""
     if not others(study):
         return table.iloc[:0]
     return table[~table[column].isin([*study.arm_names, "base", ALL_ARMS])]
 
 
 def with_others(study: StudyFile, arms: list[str]) -> list[str]:
-    """Names of rows: the arms, and below them the others, which no arm is named like."""
+    """Names of rows: the arms, then a row for the others if there are any. No arm has a name with a blank."""
     return [*arms, f"{others(study):,} other arms"] if others(study) else arms
 
 
 def others_note(study: StudyFile, by: str | None = None, dots: bool = False) -> str:
-    """Say which arms are shown and what the grey is; empty where all are shown.
+    """Say which arms are shown and what the grey means; empty if all arms are shown.
 
-    `by` is what the arms are ordered by, if not by the primary question; `dots` says that the others are dots.
+    Parameters
+    ----------
+    by : str, optional
+        Order of the arms, if it is not by the primary question, such as `most expensive and the 8 cheapest`.
+    dots : bool
+        Whether the figure draws the other arms as dots.
     """
     if not others(study):
         return ""
@@ -76,33 +84,33 @@ def others_note(study: StudyFile, by: str | None = None, dots: bool = False) -> 
     always = "the baseline and the control" if study.control else "the baseline"
     shown = f" Arms: the {FROM_EACH_END} {by}, and {always}, in this order. Grey"
     if dots:
-        return f"{shown} dots: the other {others(study):,}, which the tables have."
+        return f"{shown} dots: the other {others(study):,} arms; the tables have their values."
     return (
-        f"{shown}: the other {others(study):,}, light from the lowest to the highest, dark the middle 80\u00a0%, with "
-        "their median; the tables have each."
+        f"{shown}: the other {others(study):,} arms (light: from the lowest to the highest; dark: the middle "
+        "80\u00a0%; line: the median); the tables have their values."
     )
 
 
-def draw_others_in_row(axes: Axes, values: pd.Series, place: float) -> None:
-    """Draw the distribution of the other arms' estimates in a row."""
+def draw_others_in_row(axes: Axes, values: pd.Series, row: float) -> None:
+    """Draw the distribution of the other arms' estimates across the row at y = `row`."""
     known = values.dropna()
     if known.empty:
         return
     lowest, low, middle, high, highest = np.quantile(known.to_numpy(dtype=float), QUANTILES)
-    axes.barh(place, highest - lowest, 0.6, lowest, color=LIGHT, zorder=0.7)
-    axes.barh(place, high - low, 0.6, low, color=DARK, zorder=0.8)
-    axes.plot([middle, middle], [place - 0.3, place + 0.3], color=MEDIAN, linewidth=1.2, zorder=0.9)
+    axes.barh(row, highest - lowest, 0.6, lowest, color=LIGHT, zorder=0.7)
+    axes.barh(row, high - low, 0.6, low, color=DARK, zorder=0.8)
+    axes.plot([middle, middle], [row - 0.3, row + 0.3], color=MEDIAN, linewidth=1.2, zorder=0.9)
 
 
 def draw_others_at(axes: Axes, values: list[np.ndarray], width: float) -> None:
-    """Draw the distribution of the other arms' estimates at each whole number of the x axis."""
-    for place, at in enumerate(values):
-        known = at[~np.isnan(at)]
+    """Draw the distribution of the other arms' estimates: the n-th array of `values` at x = n."""
+    for x, estimates in enumerate(values):
+        known = estimates[~np.isnan(estimates)]
         if len(known):
             lowest, low, middle, high, highest = np.quantile(known, QUANTILES)
-            axes.bar(place, highest - lowest, width, lowest, color=LIGHT, zorder=0.4)
-            axes.bar(place, high - low, width, low, color=DARK, zorder=0.5)
-            axes.plot([place - width / 2, place + width / 2], [middle, middle], color=MEDIAN, linewidth=1, zorder=0.6)
+            axes.bar(x, highest - lowest, width, lowest, color=LIGHT, zorder=0.4)
+            axes.bar(x, high - low, width, low, color=DARK, zorder=0.5)
+            axes.plot([x - width / 2, x + width / 2], [middle, middle], color=MEDIAN, linewidth=1, zorder=0.6)
 
 
 def draw_band_of_others(axes: Axes, curves: pd.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""Forest plots: effects with their intervals from top to bottom, around a line at zero."""
+"""Forest plots: effects with intervals, one per row, beside a line at zero."""
 
 from __future__ import annotations
 
@@ -25,17 +25,22 @@ from reward_ablation.figures.elements.estimates import (
 from reward_ablation.figures.elements.few_arms import draw_others_in_row, others_note
 from reward_ablation.figures.elements.style import WIDTH, Look, draw_points, legend_below, round_ticks, zero_line
 
-#: What is drawn of an effect.
+#: Columns of an effect that are drawn.
 NUMBERS = ["estimate", "low", "high", "p_holm"]
 
 
 class Row(NamedTuple):
-    """A row of a forest plot; without a look it is a heading, or the distribution of several effects by their keys."""
+    """A row of a forest plot.
+
+    A row with a look is one effect. A row without a look is a heading, or the distribution of the effects in `others`.
+    """
 
     label: str
     look: Look | None = None
     key: str = ""
+    """Key of the row's effect."""
     others: tuple[str, ...] = ()
+    """Keys of the effects whose distribution the row shows."""
 
 
 def forest_panels(
@@ -47,18 +52,22 @@ def forest_panels(
     before: str = "",
     primary: tuple[str, str, str] | None = None,
 ) -> Figure:
-    """Make a figure with a row of panels per data set and mode, and in it a panel per metric.
+    """Make a figure with a row of panels per data set and mode, and a column of panels per metric.
 
     Parameters
     ----------
     table : DataFrame
-        dataset, mode, metric, key, questions, flagged_arms, and the `NUMBERS` of each effect.
+        Columns dataset, mode, metric, key, questions, flagged_arms, and the `NUMBERS` of each effect.
+    rows : sequence of Row
+        Rows of each panel, from top to bottom.
     label : str
-        What stands before a metric's name below its panel.
-    family, before : str
-        What Holm's correction is over, and what the legend says first.
+        Words before the metric's name in the label of an x axis, such as `effect on`.
+    family : str
+        Tests that Holm's correction is over, in words.
+    before : str
+        Beginning of the legend's note.
     primary : tuple of str, optional
-        Data set, mode and metric of the primary question, whose panel is named so.
+        Data set, mode and metric of the primary question. Their panel is named primary.
     """
     names = [row.label for row in rows]
     of_kinds = kinds(table, study)
@@ -87,7 +96,7 @@ def forest_panels(
 
 
 def limits(effects: pd.DataFrame) -> tuple[float, float]:
-    """Ends of an axis for all intervals and zero."""
+    """Ends of an axis that shows zero and all intervals."""
     ends = np.append(effects[["estimate", "low", "high"]].to_numpy(float), 0.0)
     low, high = np.nanmin(ends), np.nanmax(ends)
     room = 0.06 * (high - low) or 0.1
@@ -95,27 +104,27 @@ def limits(effects: pd.DataFrame) -> tuple[float, float]:
 
 
 def forest(axes: Axes, rows: Sequence[Row], effects: pd.DataFrame, level: float) -> None:
-    """Draw the effects, one a row: filled where significant after Holm's correction.
+    """Draw one effect per row, with a filled point if the effect is significant after Holm's correction.
 
-    Effects have the rows' keys; a row without an estimate stays empty and says so. A corrected p below `level` is
-    significant.
+    `effects` are indexed by the rows' keys. A row without an estimate says so. An effect is significant if its
+    corrected p-value is below `level`.
     """
     zero_line(axes, vertical=True)
     flagged = set(effects.index[effects["flagged_arms"].notna()])
     numbers = dict(zip(effects.index, effects[NUMBERS].to_numpy(float), strict=True))
-    for place, row in enumerate(rows):
+    for row_number, row in enumerate(rows):
         if row.others:
-            draw_others_in_row(axes, effects["estimate"].reindex(row.others), place)
+            draw_others_in_row(axes, effects["estimate"].reindex(row.others), row_number)
         if row.look is None:
             continue
         estimate, low, high, p = numbers.get(row.key, [np.nan] * len(NUMBERS))
         if np.isnan(estimate):
             beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 6, "color": "#808080"}
-            axes.annotate("no estimate", (0, place), (4, 0), **beside)
+            axes.annotate("no estimate", (0, row_number), (4, 0), **beside)
             continue
         ends = None if np.isnan([low, high]).any() else (low, high)
-        draw_points(axes, row.look, estimate, place, across=ends, hollow=not p < level, **POINT)
+        draw_points(axes, row.look, estimate, row_number, across=ends, hollow=not p < level, **POINT)
         if row.key in flagged:
-            draw_flag(axes, estimate, place)
+            draw_flag(axes, estimate, row_number)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     round_ticks(axes.xaxis, 5)

@@ -1,4 +1,4 @@
-"""What all figures share: fonts, widths, a look per arm that stays the same everywhere, legends, and their files."""
+"""Style that all figures share: fonts, widths, the look of each arm, legends, and how figures are saved."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from reward_ablation.system.files import atomic_path
 #: Width of a figure that spans both columns of a paper, in inches.
 WIDTH = 7.2
 
-#: Width of a figure of one panel, which fits one column, in inches.
+#: Width of a figure with one panel, which fits one column of a paper, in inches.
 ONE_COLUMN = 3.4
 
-#: Inches of a character of a wide name and of running text in a legend, and of the line sample beside a name.
+#: Widths in a legend, in inches: a character of a wide name, a character of running text, the line beside a name.
 NAME_CHARACTER, TEXT_CHARACTER, SAMPLE = 0.062, 0.053, 0.65
 
-#: Settings of every figure. Type 42 embeds fonts as TrueType, so that text stays text; the salt
-#: makes names inside the files the same each time.
+#: Settings of every figure. Font type 42 embeds fonts as TrueType, so that text stays text. The salt makes the names
+#: inside the files the same each time.
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -63,22 +63,22 @@ STYLE: Any = {
     "svg.hashsalt": "reward-ablation",
 }
 
-#: Okabe and Ito's colours without yellow and black, which are hard to see and hard to tell from
-#: text, and Tol's wine, in an order in which neighbours differ in grey. Colours, dashes and markers
-#: have periods without a common divisor: 280 arms differ in at least one, the first five in each.
+#: Okabe and Ito's colours, and Tol's wine. Yellow is left out because it is hard to see, and black because it looks
+#: like text. Neighbouring colours also differ in grey. The numbers of colours, dashes and markers have no common
+#: divisor, so that any two of 280 arms differ in at least one of them, and any two of the first five differ in all.
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#882255", "#56B4E9", "#D55E00", "#CC79A7"]
 DASHES = ["solid", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2, 3, 2))]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 
-#: Stands for a character that cannot be drawn.
+#: Replaces a character that cannot be drawn.
 NO_GLYPH = "\u25a1"
 
-#: The base model: a reference, not an arm.
+#: Colour of the base model, which no arm has.
 BASE_COLOUR = "#606060"
 
 
 class Look(NamedTuple):
-    """How an arm is drawn."""
+    """Colour, dashes and marker of an arm."""
 
     colour: str
     dashes: Any
@@ -86,7 +86,7 @@ class Look(NamedTuple):
 
 
 def looks(study: StudyFile) -> dict[str, Look]:
-    """A look per arm, given out in the study's order."""
+    """The look of each arm. Looks are assigned in the study's order, so each arm has the same look in all figures."""
     return {
         arm: Look(COLOURS[n % len(COLOURS)], DASHES[n % len(DASHES)], MARKERS[n % len(MARKERS)])
         for n, arm in enumerate(study.arm_names)
@@ -94,7 +94,7 @@ def looks(study: StudyFile) -> dict[str, Look]:
 
 
 def wrapped(name: str, width: int) -> str:
-    """Break a name over lines of at most `width` characters, after underscores and blanks where it has any."""
+    """Break a name into lines of at most `width` characters, after underscores and blanks if there are any."""
     lines = [""]
     for part in re.findall(r"[^_ ]*[_ ]|[^_ ]+", name):
         if lines[-1] and len(lines[-1]) + len(part.rstrip()) > width:
@@ -109,17 +109,22 @@ def _glyphs(family: str) -> frozenset[int]:
 
 
 def drawable(text: str, family: str = STYLE["font.family"]) -> str:
-    """The text with a box for each character that the font lacks, or that is drawn onto its neighbour."""
+    """Replace each character that the font lacks, or that would be drawn onto its neighbour, by a box."""
     return "".join(
-        each if ord(each) in _glyphs(family) and unicodedata.category(each) not in ("Mn", "Me") else NO_GLYPH
-        for each in unicodedata.normalize("NFC", text)
+        character
+        if ord(character) in _glyphs(family) and unicodedata.category(character) not in ("Mn", "Me")
+        else NO_GLYPH
+        for character in unicodedata.normalize("NFC", text)
     )
 
 
 def draw_points(
     axes: Axes, look: Look, x: Any, y: Any, *, across: Any = None, along: Any = None, hollow: bool = False, **style: Any
 ) -> None:
-    """Draw one or several points in a look, with the ends of their intervals `across` (of x) and `along` (of y)."""
+    """Draw one or several points in a look.
+
+    `across` and `along` are the ends of their intervals in x and in y.
+    """
 
     def lengths(value: Any, ends: Any) -> np.ndarray | None:
         # A mean may lie outside its percentile interval by a rounding error.
@@ -136,12 +141,12 @@ def zero_line(axes: Axes, vertical: bool = False) -> None:
 
 
 def round_ticks(axis: Axis, most: int, **settings: Any) -> None:
-    """Put at most so many intervals between the ticks of an axis, at round numbers."""
+    """Put ticks at round numbers, with at most `most` intervals between the ticks."""
     axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], **settings))
 
 
 def panel_grid(figure: Figure | SubFigure, panels: int, columns: int) -> list[Axes]:
-    """Make so many panels, row by row; the last row may have fewer than `columns`."""
+    """Make `panels` panels row by row. The last row may have fewer than `columns`."""
     grid = list(figure.subplots(ceil(panels / columns), columns, squeeze=False).flat)
     for spare in grid[panels:]:
         spare.remove()
@@ -149,12 +154,12 @@ def panel_grid(figure: Figure | SubFigure, panels: int, columns: int) -> list[Ax
 
 
 def title(figure: Figure, text: str, **style: Any) -> None:
-    """Put the title at the upper left, in the file before all other text."""
+    """Put the title at the upper left. It comes before all other text of the file."""
     figure.suptitle(text, x=0.012, ha="left", weight="bold", zorder=2.9, **style)
 
 
 def arm_handles(study: StudyFile, arms: list[str] | None = None) -> list[Artist]:
-    """Legend entries of the lines of some arms, or of all."""
+    """Legend entries for the lines of `arms`, or of all arms."""
     return [
         Line2D([], [], color=look.colour, linestyle=look.dashes, marker=look.marker, label=arm)
         for arm, look in looks(study).items()
@@ -163,7 +168,7 @@ def arm_handles(study: StudyFile, arms: list[str] | None = None) -> list[Artist]
 
 
 def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns: int = 6) -> None:
-    """Put a legend below the panels, headed by a note on what is drawn, and make room for it."""
+    """Put a legend below the panels, headed by a note on what is drawn, and enlarge the figure to make room."""
     width = figure.get_figwidth()
     longest = max((len(str(handle.get_label())) for handle in handles), default=1)
     columns = max(1, min(len(handles), most_columns, int((width - 0.2) / (SAMPLE + NAME_CHARACTER * longest))))
@@ -183,7 +188,7 @@ def legend_below(figure: Figure, handles: list[Artist], note: str, most_columns:
 
 
 def page_of_words(words: str) -> Figure:
-    """Stand in for a figure that has nothing to show, and say why."""
+    """A page that replaces a figure without anything to show, and says why."""
     figure = Figure(figsize=(WIDTH, 1.6))
     figure.text(0.5, 0.4, words, ha="center", va="center", color="#404040")
     return figure
@@ -191,7 +196,7 @@ def page_of_words(words: str) -> Figure:
 
 @rc_context(STYLE)
 def save_pdf(figure: Figure, path: Path, name: str) -> None:
-    """Write a figure as PDF with embedded fonts and without a date: the same bytes each time."""
+    """Write a figure as PDF with embedded fonts and without a date, so that equal figures have equal bytes."""
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format="pdf", metadata={"CreationDate": None, "Title": name})
 

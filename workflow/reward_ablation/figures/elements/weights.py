@@ -1,4 +1,4 @@
-"""The weights of arms: a matrix of them, and the simplex of three components as a triangle."""
+"""The weights of arms, drawn as a matrix, or as points in a triangle if there are three components."""
 
 from __future__ import annotations
 
@@ -13,29 +13,39 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import name_rows
 from reward_ablation.figures.elements.style import wrapped
 
-#: Inches of a component's column in the matrix: four digits fit.
+#: Width in inches of a component's column in the matrix: four digits fit.
 COLUMN_WIDTH = 0.42
 
 #: Height of the triangle, whose sides are 1.
 HEIGHT = 3**0.5 / 2
 
-#: Corners of the first, second and third component: top, lower left, lower right.
+#: Corners of the triangle for the first, second and third component: top, lower left, lower right.
 CORNERS = np.array([[0.5, HEIGHT], [0.0, 0.0], [1.0, 0.0]])
 
-#: Most arms whose accuracy is also written beside their point.
+#: With at most this many arms, the estimate is also written below the point of each arm.
 MOST_NUMBERS = 21
 
-#: More arms than this have small points.
+#: With more arms than this, points are small.
 MANY_POINTS = 100
 
 
 def positions(weights: np.ndarray) -> np.ndarray:
-    """Places in the triangle, (arms, 2), of weight vectors, (arms, 3): not negative, and only their shares matter."""
+    """Positions of arms in the triangle.
+
+    Parameters
+    ----------
+    weights : (arms, 3) array
+        Weights of at least 0. Only their shares matter.
+
+    Returns
+    -------
+    (arms, 2) array of x and y.
+    """
     return weights / weights.sum(axis=1, keepdims=True) @ CORNERS
 
 
 def draw_triangle(axes: Axes, components: list[str]) -> None:
-    """Draw the triangle, lines of equal weight at each quarter, and the components at their corners."""
+    """Draw the triangle, lines where a component has a quarter, half or three quarters, and the components' names."""
     outline = CORNERS[[0, 1, 2, 0]]
     axes.plot(*outline.T, color="black", linewidth=0.8, zorder=1)
     for quarter in (0.25, 0.5, 0.75):
@@ -51,18 +61,22 @@ def draw_triangle(axes: Axes, components: list[str]) -> None:
 
 
 def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollection:
-    """Draw each arm's estimate, one of `rows`, as a colour at its weights; return the points, for a colour bar.
+    """Draw the estimate of each arm, from its row of `rows`, as a colour at the arm's weights.
 
-    The control has no place on the simplex, nor has an arm with a method of combination.
+    The control and arms with a method of combination have no position in the triangle.
+
+    Returns
+    -------
+    The points, for a colour bar.
     """
     draw_triangle(axes, study.factors)
-    on_it = [arm for arm in study.arms if arm.name != study.control and arm.has_fixed_weights]
-    places = positions(np.array([[arm.weights[name] for name in study.factors] for arm in on_it]))
-    estimates = rows.loc[[arm.name for arm in on_it], "estimate"].to_numpy()
-    size = 60 if len(places) <= MOST_NUMBERS else 30 if len(places) <= MANY_POINTS else 8
+    arms = [arm for arm in study.arms if arm.name != study.control and arm.has_fixed_weights]
+    arm_positions = positions(np.array([[arm.weights[name] for name in study.factors] for arm in arms]))
+    estimates = rows.loc[[arm.name for arm in arms], "estimate"].to_numpy()
+    size = 60 if len(arms) <= MOST_NUMBERS else 30 if len(arms) <= MANY_POINTS else 8
     points = axes.scatter(
-        places[:, 0],
-        places[:, 1],
+        arm_positions[:, 0],
+        arm_positions[:, 1],
         size,
         estimates,
         cmap="viridis",
@@ -70,8 +84,8 @@ def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollect
         linewidth=0.5 if size > 8 else 0.2,
         zorder=3,
     )
-    if len(places) <= MOST_NUMBERS:
-        for place, estimate in zip(places, estimates, strict=True):
+    if len(arms) <= MOST_NUMBERS:
+        for position, estimate in zip(arm_positions, estimates, strict=True):
             below: dict[str, Any] = {
                 "textcoords": "offset points",
                 "ha": "center",
@@ -80,19 +94,19 @@ def simplex_map(axes: Axes, rows: pd.DataFrame, study: StudyFile) -> PathCollect
                 "zorder": 2,
             }
             box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
-            axes.annotate(f"{estimate:.2f}", place, (0, -6), bbox=box, **below)
+            axes.annotate(f"{estimate:.2f}", position, (0, -6), bbox=box, **below)
     return points
 
 
 def weight_matrix(axes: Axes, study: StudyFile, arms: list[str]) -> None:
-    """Draw the weights of `arms`, from top to bottom: the darker, the larger; zero is white, "–" is not scored at all.
+    """Draw the weights of `arms`, from top to bottom. Larger weights are darker, and a weight of 0 is white.
 
-    Shades are relative to the largest weight, since studies weigh in units of their own; the sign
-    of a weight is in its number only.
+    A dash stands for a component that does not score the arm. Shades are relative to the study's largest weight,
+    because each study has weights of its own size. Only the number shows the sign of a weight.
     """
     weights = {arm.name: arm.weights for arm in study.arms}
-    nothing = dict.fromkeys(study.components, 0.0)  # of a row that is no arm's
-    matrix = np.array([[weights.get(arm, nothing)[component] for component in study.components] for arm in arms])
+    no_weights = dict.fromkeys(study.components, 0.0)  # the row of the other arms
+    matrix = np.array([[weights.get(arm, no_weights)[component] for component in study.components] for arm in arms])
     scored = study.scored_by_arm
     shades = np.abs(matrix) / (np.abs(matrix).max() or 1.0)
     edges = [np.arange(size + 1) - 0.5 for size in matrix.shape]

@@ -1,4 +1,4 @@
-"""Figure: the main metric against the weights of the arms."""
+"""Figure: the main metric of each arm beside the arm's weights."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from reward_ablation.figures.elements.few_arms import few_arms, with_others
 from reward_ablation.figures.elements.style import WIDTH, panel_grid
 from reward_ablation.figures.elements.weights import COLUMN_WIDTH, simplex_map, weight_matrix
 
-#: Inches of a row of triangles.
+#: Height in inches of a row of triangles.
 TRIANGLE = 2.9
 
 
 def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> None:
-    """Draw a row per arm: its name, its weights, and its main metric in each data set and mode.
+    """Draw a row per arm: name, weights, and main metric in each data set and mode.
 
-    The best arm in the first data set and mode comes first; equal arms are in the study's order.
+    The best arm in the first data set and mode comes first. Equal arms stay in the study's order.
     """
     panels = kinds(evaluation_by_arm, study)
     first, mode, _ = panels[0]
@@ -59,7 +59,10 @@ def draw_maps(figure: SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFi
 
 
 def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """The main metric beside the weights, best arm first; above them the simplex, where three components span one."""
+    """Draw the main metric beside the weights, best arm first.
+
+    In a simplex design of three components, triangles with the metric at the weights come above.
+    """
     panels = len(kinds(evaluation_by_arm, study))
     few = few_arms(study, evaluation_by_arm)
     names = with_others(few, few.arm_names)

@@ -1,4 +1,4 @@
-"""Figure: each arm's difference to the baseline arm."""
+"""Figure: difference of each arm to the baseline, to the control, and to the arms that the study declared."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from reward_ablation.study.primary import Contrast
 
 
 def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """One row of panels per data set and mode: what each arm is above another in the metrics of `panels`.
+    """Draw the differences between arms: a row of panels per data set and mode, and a panel per metric of `panels`.
 
-    Arms stand under what they are compared with: the baseline, the control arm, or an arm that the study declared.
+    Arms are listed below the arm with which they are compared: the baseline, the control, or another arm that the
+    study declared.
     """
     table = paired_differences[paired_differences["metric"].isin(panels(study))]
     if table.empty:
@@ -34,14 +35,14 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
         rows += [Row(f"{len(hidden):,} other arms", others=hidden)] * bool(hidden)
     before = "Arms are paired by seed and question. "
     if study.sequential is not None and study.sequential.in_force:
-        before += "Primary panel: repeated intervals of each contrast's last look, with its number of seeds. "
+        before += "Primary panel: repeated confidence intervals at each contrast's last look, with its seeds. "
     family = "the declared comparisons where a panel is primary, else the arms of a panel with the same reference"
     primary = (study.primary.dataset, study.primary.mode, study.primary.metric)
     return forest_panels(table, study, rows, "difference in", family, before, primary)
 
 
 def at_look(study: StudyFile, arm: str, against: str) -> str:
-    """Seeds and decision of a primary contrast of a sequential study; empty for others."""
+    """Seeds and decision of a primary contrast in a sequential study; empty for other contrasts and studies."""
     record, contrast = study.sequential, Contrast(arm=arm, against=against)
-    found = record.decision(contrast) if record is not None and record.in_force else None
-    return "" if found is None else f"\n{found[0].seeds} seeds, {found[1].decision}"
+    decided = record.decision(contrast) if record is not None and record.in_force else None
+    return "" if decided is None else f"\n{decided[0].seeds} seeds, {decided[1].decision}"

@@ -1,4 +1,4 @@
-"""Figure: what each component does, by several methods."""
+"""Figure: effect of each component on the metrics, estimated by several methods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.forest import Row, forest_panels
 from reward_ablation.figures.elements.style import Look, page_of_words
 
-#: Methods from top to bottom, with their names in the figure.
+#: Methods in their order from top to bottom, with their names in the figure.
 METHODS = {
     "main_effect": "main effect",
     "interaction": "interaction",
@@ -22,28 +22,28 @@ METHODS = {
     "quadratic_regression": "quadratic regression",
 }
 
-#: Components have a look of their own, which is none of an arm's: all are black circles.
+#: Look of all components. No arm has this look.
 LOOK = Look("black", "solid", "o")
 
 
 def rows_of(table: pd.DataFrame, study: StudyFile) -> list[Row]:
-    """A heading per method, and below it its components in the study's order, then its interactions."""
+    """Rows of the figure: for each method a heading, its components in the study's order, and its interactions."""
     rows = []
     for method in [*METHODS, *sorted(set(table["method"]) - set(METHODS))]:
-        present = list(dict.fromkeys(table.loc[table["method"] == method, "component"]))
-        if present:
-            single = [component for component in study.components if component in present]
-            others = [component for component in present if component not in single]
+        names = list(dict.fromkeys(table.loc[table["method"] == method, "component"]))
+        if names:
+            single = [component for component in study.components if component in names]
+            interactions = [name for name in names if name not in single]
             rows.append(Row(METHODS.get(method, method)))
-            rows += [Row(name.replace(":", " × "), LOOK, f"{method} {name}") for name in [*single, *others]]
+            rows += [Row(name.replace(":", " × "), LOOK, f"{method} {name}") for name in [*single, *interactions]]
     return rows
 
 
 def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
-    """One row of panels per data set and mode: effect of each component on the metrics of `panels`, by method."""
+    """Draw the effects of the components: a row of panels per data set and mode, and a panel per metric of `panels`."""
     table = component_effects[component_effects["metric"].isin(panels(study))]
     if table.empty:
-        return page_of_words("none: no two arms differ in one component alone, and weights cannot be regressed on")
+        return page_of_words("no effects: no two arms differ in one component alone, and a regression is not possible")
     table = table.assign(key=table["method"] + " " + table["component"])
     family = "the components of a method in a panel"
     return forest_panels(table, study, rows_of(table, study), "effect on", family)

@@ -1,4 +1,4 @@
-"""Figure: the final models under evaluation."""
+"""Figure: evaluation of the final models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from reward_ablation.figures.elements.style import WIDTH
 
 
 def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """One row of panels per data set and mode: the main metric, others, and tokens last."""
+    """Draw a row of panels per data set and mode: the main metric, the other metrics, and tokens last."""
     study = few_arms(study, evaluation_by_arm)
     arms = with_others(study, study.arm_names)
     rows = kinds(evaluation_by_arm, study)

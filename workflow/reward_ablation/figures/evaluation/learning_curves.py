@@ -1,4 +1,4 @@
-"""Figure: evaluation over training."""
+"""Figure: evaluation of the models that were kept during training."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from reward_ablation.figures.elements.estimates import interval_note, kinds
 from reward_ablation.figures.elements.few_arms import few_arms, others_note
 from reward_ablation.figures.elements.style import WIDTH, arm_handles, legend_below, page_of_words, round_ticks, wrapped
 
-#: Characters of a title, which reaches over all panels of its row.
+#: Most characters in a line of a title, which spans all panels of its row.
 TITLE_WIDTH = 90
 
 
 def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """A row of panels per data set and mode, and in it a panel a metric, with a line and band an arm.
+    """Draw a row of panels per data set and mode, and a panel per metric, with a line and a band for each arm.
 
-    Where arms are many, a row per group of arms.
+    A study with many arms has a row for each group of arms.
     """
     if not study.keep_models:
         return page_of_words(
-            "No models were kept during training; keep_models in the config keeps them at every n-th step."
+            "No models were kept during training. Set keep_models in the config to keep one at every n-th step."
         )
     study = few_arms(study, evaluation_by_arm)
     groups = arm_groups(study)
@@ -38,8 +38,9 @@ def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
             draw_curves(panel, of_row[of_row["metric"] == metric], study, arms)
             panel.set_ylabel(label)
             round_ticks(panel.yaxis, 5)
-        some = f"; {numbers_of(arms, study)}" if len(groups) > 1 else ""
-        panels[0].set_title(wrapped(f"{dataset}, {mode}: {questions:,} questions{some}", TITLE_WIDTH), loc="left")
+        shown_arms = f"; {numbers_of(arms, study)}" if len(groups) > 1 else ""
+        heading = f"{dataset}, {mode}: {questions:,} questions{shown_arms}"
+        panels[0].set_title(wrapped(heading, TITLE_WIDTH), loc="left")
     for panel in grid.flat:
         step_axis(panel, table["step"])
     for panel in grid[:-1].flat:

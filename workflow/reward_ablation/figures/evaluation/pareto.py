@@ -31,20 +31,26 @@ from reward_ablation.figures.elements.style import (
 #: Look of the base model, which no arm has.
 BASE = Look(BASE_COLOUR, "dashed", "x")
 
-#: The front is a broad light line behind the points: their intervals hide a thin one.
+#: Style of the Pareto front: a broad light line behind the points, because their intervals would hide a thin line.
 FRONT: dict[str, Any] = {"color": "#d9d9d9", "linewidth": 4}
 
 
 def front(tokens: np.ndarray, accuracy: np.ndarray) -> np.ndarray:
-    """Points that no other point beats: none is at most as long and at least as accurate, and one of both strictly.
+    """Indices of the points on the Pareto front.
+
+    A point is on the front unless another point is at most as long and at least as accurate, and better in one of the
+    two.
 
     Parameters
     ----------
-    tokens, accuracy : (n,) arrays
+    tokens : (n,) array
+        Completion length of each point.
+    accuracy : (n,) array
+        Accuracy, or another metric of which more is better.
 
     Returns
     -------
-    Their places, from the shortest to the longest, and with that from the least to the most accurate.
+    Indices from the shortest to the longest point, which is also from the least to the most accurate.
     """
     as_good = (tokens[:, None] <= tokens) & (accuracy[:, None] >= accuracy)
     better = (tokens[:, None] < tokens) | (accuracy[:, None] > accuracy)
@@ -53,7 +59,7 @@ def front(tokens: np.ndarray, accuracy: np.ndarray) -> np.ndarray:
 
 
 def draw_panel(axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, dataset: str, mode: str) -> None:
-    """Draw each arm and the base model with both intervals, and the front through the estimates."""
+    """Draw each arm and the base model with intervals in x and y, and the Pareto front of the estimates."""
     arms = {"base": BASE, **looks(study)}
     tokens = select(evaluation_by_arm, dataset, mode, "tokens")
     hidden = [*rows_of_others(tokens.reset_index(), study)["arm"]]
@@ -75,7 +81,7 @@ def draw_panel(axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, da
 
 
 def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """One panel per data set and mode: the main metric against completion tokens, and the Pareto front."""
+    """Draw a panel per data set and mode: the main metric against completion tokens, and the Pareto front."""
     study = few_arms(study, evaluation_by_arm)
     panels = kinds(evaluation_by_arm, study)
     columns = min(2, len(panels))
@@ -92,10 +98,10 @@ def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     ]
     handles.append(Line2D([], [], **FRONT, label="Pareto front of the estimates"))
     better = "Up" if study.main_is_better_high else "Down"
-    front_is = "The front joins what no other model beats in both, by the estimates alone."
+    front_note = "The front joins the models that no other model beats in one without being worse in the other."
     legend_below(
         figure,
         handles,
-        f"{better} and to the left is better. {front_is} {base_note(study)}{others_note(study, dots=True)}",
+        f"{better} and to the left is better. {front_note} {base_note(study)}{others_note(study, dots=True)}",
     )
     return figure

@@ -22,13 +22,13 @@ from reward_ablation.figures.elements.forest import Row, forest, limits
 from reward_ablation.figures.elements.style import WIDTH, legend_below, looks
 from reward_ablation.figures.evaluation.differences import at_look
 
-#: Most contrasts that the figure shows.
+#: Most contrasts in the figure.
 MOST_CONTRASTS = 40
 
 
 def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """One panel: the difference of each primary contrast; in a study without contrasts, the primary metric itself."""
-    asked, look = study.primary, looks(study)
+    """Draw the difference of each primary contrast, or in a study without contrasts the primary metric itself."""
+    question, look = study.primary, looks(study)
     table = paired_differences[paired_differences["family"] == "primary"]
     labels = [f"{arm} − {against}" for arm, against in zip(table["arm"], table["baseline"], strict=True)]
     table = table.assign(key=labels).head(MOST_CONTRASTS)
@@ -39,22 +39,23 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
     names = [row.label for row in rows] or study.arm_names
     figure = Figure(figsize=(WIDTH, row_height(names) * len(names) + 1.1))
     panel = figure.subplots()
-    panel.set_title(f"{asked.dataset}, {asked.mode}: {questions_of(evaluation_by_arm, study):,} questions", loc="left")
+    count = questions_of(evaluation_by_arm, study)
+    panel.set_title(f"{question.dataset}, {question.mode}: {count:,} questions", loc="left")
     name_rows(panel, names)
     if table.empty:
-        metric = select(evaluation_by_arm, asked.dataset, asked.mode, asked.metric)
+        metric = select(evaluation_by_arm, question.dataset, question.mode, question.metric)
         draw_rows(panel, metric, study, names)
-        share_axis(panel, study, asked.metric)
-        panel.set_xlabel(name_of(asked.metric))
+        share_axis(panel, study, question.metric)
+        panel.set_xlabel(name_of(question.metric))
         legend_below(figure, [], f"{base_note(study)} Dashed line: base model.{flag_note(metric)}")
         return figure
     level = round(1 - study.confidence, 9)
     panel.set_xlim(limits(table))
     forest(panel, rows, table.set_index("key"), level)
-    panel.set_xlabel(f"difference in {name_of(asked.metric)}")
+    panel.set_xlabel(f"difference in {name_of(question.metric)}")
     note = interval_note(study, of_all=" and all questions", detail=", uncorrected")
     if len(labels) > len(rows):
-        note += f" The first {len(rows)} of {len(labels)} contrasts."
+        note += f" Shown: the first {len(rows)} of {len(labels)} contrasts."
     handles = dot_handles(f"Holm p < {level:g}", "not significant, or no test")
     legend_below(figure, handles, f"{note} Holm's correction: over the declared comparisons.{flag_note(table)}")
     return figure
@@ -62,8 +63,8 @@ def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, s
 
 def questions_of(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> int:
     """Number of questions of the primary data set and mode."""
-    asked = study.primary
+    primary = study.primary
     rows = evaluation_by_arm[
-        (evaluation_by_arm["dataset"] == asked.dataset) & (evaluation_by_arm["mode"] == asked.mode)
+        (evaluation_by_arm["dataset"] == primary.dataset) & (evaluation_by_arm["mode"] == primary.mode)
     ]
     return int(rows["questions"].max())

@@ -1,4 +1,4 @@
-"""Figure: the share of right answers to single problems, over steps."""
+"""Figure: share of correct answers to single problems over training steps."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from reward_ablation.figures.elements.style import (
     panel_grid,
 )
 
-#: Arms whose curves can be told apart in a small panel.
+#: Most arms in a panel: the curves of more arms could not be told apart.
 MOST_ARMS = 6
 
-#: Panels in a row, and the size of a panel's title in points, characters and lines.
+#: Panels in a row. Of a panel's title: font size, most characters in a line, and most lines.
 COLUMNS, TITLE_SIZE, TITLE_WIDTH, TITLE_LINES = 3, 7, 32, 3
 
 
 def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
-    """A panel a problem, with a line and band an arm: problems that training met again, then evaluated ones.
+    """Draw a panel per problem, with a line and a band for each arm.
 
-    Evaluated problems are those of the first data set, and shown where models were kept on the way: without, there are
-    only a beginning and an end.
+    First come training problems that the runs met more than once, then evaluation problems of the first data set.
+    Evaluation problems are shown only if models were kept during training: otherwise they would have two points, the
+    base model and the final model.
     """
     shown = table[table["source"] == "training"]
     if study.keep_models:
@@ -39,8 +40,8 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
         shown = pd.concat([shown, table[evaluated]])
     if shown.empty:
         return page_of_words(
-            "Training met no problem twice, or has no component that scores the answer alone,\n"
-            "and no models were kept during training (keep_models)."
+            "No training problem was met twice, or no component scores the answer alone.\n"
+            "No models were kept during training either (keep_models in the config)."
         )
     arms = study.arm_names[:MOST_ARMS]
     problems = shown.groupby(["source", "problem_id"], sort=False)
@@ -58,15 +59,15 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
 
 
 def heading(source: str, text: str) -> str:
-    """Where a problem is from, and the beginning of its question, in at most `TITLE_LINES` lines."""
+    """Source of a problem and the beginning of its question, in at most `TITLE_LINES` lines."""
     words = drawable(" ".join(printable(text).split()))
     return "\n".join(textwrap.wrap(f"{source}: {words}", TITLE_WIDTH, max_lines=TITLE_LINES, placeholder="…"))
 
 
 def note(study: StudyFile, sources: set[str]) -> str:
-    """Say how the problems were chosen, and what lines and bands are."""
+    """Say how the problems were chosen, and what the bands are."""
     rules = {
-        "training": "Training: the problems met at most steps, ties by id.",
+        "training": "Training: the problems that the runs met at the most steps, ties by id.",
         "evaluation": (
             f"Evaluation ({study.datasets[0]}): problems evenly spaced from the hardest to the easiest for the base "
             "model, ties by id; step 0 is the base model."
@@ -74,7 +75,7 @@ def note(study: StudyFile, sources: set[str]) -> str:
     }
     band = (
         f"Band: {100 * study.confidence:g} % Wilson intervals over the answers of all seeds together; they say nothing "
-        "of other seeds."
+        "about other seeds."
     )
-    some = f"Shown are the first {MOST_ARMS} of {len(study.arms)} arms." if len(study.arms) > MOST_ARMS else ""
-    return " ".join([*(rules[source] for source in rules if source in sources), band, some]).strip()
+    shown = f"Shown: the first {MOST_ARMS} of {len(study.arms)} arms." if len(study.arms) > MOST_ARMS else ""
+    return " ".join([*(rules[source] for source in rules if source in sources), band, shown]).strip()

@@ -1,4 +1,4 @@
-"""Figure: the primary metric over the shares of the weights, how well it is known, and the check of the surface."""
+"""Figure: the surface of the primary metric over the shares of the weights, its uncertainty and its check."""
 
 from __future__ import annotations
 
@@ -24,28 +24,31 @@ from reward_ablation.figures.elements.style import (
 )
 from reward_ablation.figures.elements.weights import MANY_POINTS, draw_triangle, positions
 
-#: Inches of the panels.
+#: Height of the panels in inches.
 HEIGHT = 2.6
 
 
 class Part(NamedTuple):
-    """Rows of the table of the surface, and their (rows, components) shares."""
+    """Rows of the table `weight_surface`, and their shares as a (rows, components) array."""
 
     rows: pd.DataFrame
     shares: np.ndarray
 
     @classmethod
     def of(cls, rows: pd.DataFrame, points: pd.DataFrame) -> Part:
-        """Rows with their shares from the table of the points."""
+        """Find the shares of rows in the table `weight_surface_points`."""
         by_point = points.pivot(index="point", columns="component", values="share")[list(points["component"].unique())]
         return cls(rows, by_point.loc[rows["point"]].to_numpy(dtype=float))
 
 
 def weight_surface(surface: pd.DataFrame, points: pd.DataFrame, check: pd.DataFrame, study: StudyFile) -> Figure:
-    """A map of two or three components and its check; the check alone of more, or where the surface is not ahead."""
+    """Draw the surface as a map, and its check.
+
+    Only the check is drawn for more than three components, or if the surface is not better than the simple rules.
+    """
     if surface.empty:
         return page_of_words("too few arms that differ in their weights alone")
-    arms, grid = (Part.of(surface[surface["arm"].notna() == known], points) for known in (True, False))
+    arms, grid = (Part.of(surface[surface["arm"].notna() == is_arm], points) for is_arm in (True, False))
     components = list(points["component"].unique())
     maps = {2: 1, 3: 2}.get(len(components), 0) if is_ahead(check) else 0
     figure = Figure(figsize=(WIDTH if maps else ONE_COLUMN * 1.5, HEIGHT))
@@ -56,13 +59,14 @@ def weight_surface(surface: pd.DataFrame, points: pd.DataFrame, check: pd.DataFr
         draw_line(panels[0], grid, arms, components, study)
     draw_check(last, arms.rows, study)
     level = f"{100 * study.confidence:g}\u00a0%"
-    drawn = [
+    map_notes = [
         "No map is drawn.",
         f"Line and band: the surface with its {level} interval; points: the arms.",
-        f"Points: the arms, by what they showed. Uncertainty: half the {level} interval of the expected metric.",
+        f"Points: the arms, coloured by their measured metric. Uncertainty: half the {level} interval of the expected "
+        "metric.",
     ]
-    why = ["More than three components have no map."] if len(components) > 3 else []
-    legend_below(figure, [], " ".join([drawn[maps], errors(check, study), verdict(check), *why]))
+    no_map = ["There is no map for more than three components."] if len(components) > 3 else []
+    legend_below(figure, [], " ".join([map_notes[maps], errors(check, study), verdict(check), *no_map]))
     return figure
 
 
@@ -74,7 +78,7 @@ def draw_maps(
     components: list[str],
     study: StudyFile,
 ) -> None:
-    """Draw the expected metric and half its interval as colours over the triangle, with the arms as points."""
+    """Draw the expected metric, and half the length of its interval, as colours over triangles, with the arms."""
     rows, shares = grid.rows, grid.shares
     half = (rows["high"] - rows["low"]).to_numpy() / 2
     of_metric = np.concatenate([rows["estimate"], arms.rows["observed"]])
@@ -83,15 +87,15 @@ def draw_maps(
         (half, "Greys", {"vmin": 0.0, "vmax": half.max() or 1.0}),
     ]
     titles = [name_of(study.primary.metric), "uncertainty"]
-    shapes, places = Triangulation(*positions(shares).T), positions(arms.shares)
-    sizes = (28, 28) if len(places) <= MANY_POINTS else (6, 0.5)  # many points would hide the uncertainty
+    triangles, arm_positions = Triangulation(*positions(shares).T), positions(arms.shares)
+    sizes = (28, 28) if len(arm_positions) <= MANY_POINTS else (6, 0.5)  # many points would hide the uncertainty
     for number, (panel, (values, colours, limits)) in enumerate(zip(panels, looks, strict=True)):
-        filled = panel.tripcolor(shapes, values, shading="gouraud", cmap=colours, zorder=0, **limits)
+        filled = panel.tripcolor(triangles, values, shading="gouraud", cmap=colours, zorder=0, **limits)
         draw_triangle(panel, components)
         face: dict[str, Any] = {"color": "white"} if number else {"c": arms.rows["observed"], "cmap": colours, **limits}
         panel.scatter(
-            places[:, 0],
-            places[:, 1],
+            arm_positions[:, 0],
+            arm_positions[:, 1],
             sizes[number],
             edgecolor="black",
             linewidth=sizes[number] / 40,
@@ -110,7 +114,7 @@ def draw_line(
     components: list[str],
     study: StudyFile,
 ) -> None:
-    """Draw the expected metric with its band along the share of the second component, and the arms."""
+    """Draw the expected metric and its interval against the share of the second component, with the arms as points."""
     rows, shares = grid.rows, grid.shares
     order = np.argsort(shares[:, 1])
     low, estimate, high = (rows[name].to_numpy()[order] for name in ("low", "estimate", "high"))
@@ -124,15 +128,15 @@ def draw_line(
 
 
 def draw_check(axes: Axes, arms: pd.DataFrame, study: StudyFile) -> None:
-    """Draw what each arm showed against what the surface of the other arms says, with its interval."""
-    x, low, high = (arms[f"left_out{end}"].to_numpy() for end in ("", "_low", "_high"))
+    """Draw the prediction of each arm from the other arms, with its interval, against the measured metric."""
+    predicted, low, high = (arms[f"left_out{end}"].to_numpy() for end in ("", "_low", "_high"))
     observed = arms["observed"].to_numpy()
     ends = [min(low.min(), observed.min()), max(high.max(), observed.max())]
     axes.plot(ends, ends, color="black", linewidth=0.8, zorder=1)
-    bars = np.maximum([x - low, high - x], 0)
+    bars = np.maximum([predicted - low, high - predicted], 0)
     many: dict[str, Any] = {"markersize": 1.2, "elinewidth": 0.3, "alpha": 0.5} if len(arms) > MANY_POINTS else {}
-    axes.errorbar(observed, x, yerr=bars, fmt="o", color=COLOURS[0], **{"elinewidth": 0.9, **many})
-    axes.set_xlabel(f"{name_of(study.primary.metric)} of an arm")
+    axes.errorbar(observed, predicted, yerr=bars, fmt="o", color=COLOURS[0], **{"elinewidth": 0.9, **many})
+    axes.set_xlabel(f"measured {name_of(study.primary.metric)}")
     axes.set_ylabel("predicted from the other arms")
     for axis in (axes.xaxis, axes.yaxis):
         round_ticks(axis, 5)

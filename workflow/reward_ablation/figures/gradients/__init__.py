@@ -1,1 +1,1 @@
-"""Figures of the components' gradients."""
+"""Figures of the gradients of the components."""

@@ -1,4 +1,4 @@
-"""Figure: share of the steps that hurt a component."""
+"""Figure: share of training steps that lower a component's expected score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reward_ablation.figures.gradients.what_if import why_no_map
 
 
 def harm(harm_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """For each component, the share of steps whose training direction lowers its expected score beyond noise."""
+    """Draw for each component the share of steps whose direction lowers its expected score beyond noise."""
     study = few_arms(study, evaluation_by_arm)
     if harm_by_arm["estimate"].notna().sum() == 0:
         return page_of_words(why_no_map(study))
@@ -26,13 +26,13 @@ def harm(harm_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Stud
         panel.set_xticks(range(len(names)), names, rotation=90 if len(names) > 5 else 0)
         panel.set_ylim(-0.02, max(0.1, 1.1 * harm_by_arm["high"].max()))
     level = f"{100 * study.confidence:g}\u00a0%"
-    equal = " (over all steps where seeds have equal shares)" if (harm_by_arm["interval"] == "steps").any() else ""
+    equal = " (over all steps if seeds have equal shares)" if (harm_by_arm["interval"] == "steps").any() else ""
     note = (
-        "A step hurts a component where the inner product of the step with the gradient of the component's expected "
-        "score, over completions of different prompts, is below 0 beyond noise: a test by step, with at most "
+        "A step counts if its inner product with the gradient of the component's expected score, over completions of "
+        "different prompts, is below 0 beyond noise. Each step has a test, with at most "
         f"{100 * FALSE_DISCOVERIES:g}\u00a0% false discoveries among the steps of a run (Benjamini and Hochberg). "
         f"Points: mean over seeds of up to {harm_by_arm['steps'].max()} steps. Bars: {level} intervals by Student's t "
-        f"over seeds{equal}. A share of 0 says that no single step shows harm, not that no step does harm."
+        f"over seeds{equal}. A share of 0 means that no single step shows harm, not that no step does harm."
     )
     finish(figure, study, note)
     return figure

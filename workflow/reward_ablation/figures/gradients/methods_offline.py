@@ -1,4 +1,4 @@
-"""Figure: what the arms' combinations would have done at the baseline's completions."""
+"""Figure: the steps that the arms' combinations would have taken on the baseline's completions."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ from reward_ablation.figures.elements.style import (
 from reward_ablation.figures.gradients.similarity_steps import switched_off
 from reward_ablation.figures.gradients.what_if import over_words
 
-#: Most arms of the figure, and most names in its note.
+#: Most arms in the figure, and most names in its note.
 MOST_ARMS, MOST_NAMES = 24, 12
 
-
-#: Characters of a line of an arm's name.
+#: Most characters in a line of an arm's name.
 NAME_WIDTH = 20
 
 
 def draw_methods(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
-    """Draw estimates with their intervals, an arm a row from top to bottom."""
+    """Draw estimates with their intervals, one arm per row from top to bottom."""
     by_arm, look = rows.set_index("method"), looks(study)
-    for place, arm in enumerate(arms):
+    for row_number, arm in enumerate(arms):
         if arm in by_arm.index:
             estimate, low, high = by_arm.loc[[arm], ["estimate", "low", "high"]].to_numpy(dtype=float)[0]
-            draw_points(axes, look[arm], estimate, place, across=(low, high), linestyle="none", capsize=1.5)
+            draw_points(axes, look[arm], estimate, row_number, across=(low, high), linestyle="none", capsize=1.5)
     axes.set_ylim(len(arms) - 0.5, -0.5)
     axes.set_yticks(range(len(arms)), [wrapped(arm, NAME_WIDTH) for arm in arms])
     round_ticks(axes.xaxis, 4)
@@ -47,10 +46,13 @@ def draw_methods(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[st
 def methods_offline(
     methods_offline: pd.DataFrame, methods_apart: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile
 ) -> Figure:
-    """Panels: cosine to the baseline's own step, length of the step, and effects on components beside its own."""
+    """Draw the step of each arm's combination beside the step that the baseline trained.
+
+    Panels are the cosine of the two steps, the relative length, and for each component the difference of the effects.
+    """
     if methods_offline["estimate"].notna().sum() == 0:
-        words = "the baseline's stored Gram matrices do not say what other combinations would have done"
-        return page_of_words(switched_off(study) or words)
+        not_stored = "the baseline's stored Gram matrices do not say which steps other combinations would have taken"
+        return page_of_words(switched_off(study) or not_stored)
     known = [name for name in study.arm_names if (methods_offline["method"] == name).any()]
     arms = [name for name in few_arms(study, evaluation_by_arm).arm_names if name in known][:MOST_ARMS]
     gains = [name for name in study.components if (methods_offline["component"] == name).any()]
@@ -63,44 +65,42 @@ def methods_offline(
     lines = max(wrapped(arm, NAME_WIDTH).count("\n") + 1 for arm in arms)
     height = 0.75 + (0.04 + 0.13 * lines) * len(arms)
     figure = Figure(figsize=(WIDTH, ceil(len(panels) / columns) * height + 0.4))
-    for place, (axes, (quantity, component, title, same)) in enumerate(
+    for number, (axes, (quantity, component, title, value_of_trained)) in enumerate(
         zip(panel_grid(figure, len(panels), columns), panels, strict=True)
     ):
         rows = methods_offline[methods_offline["quantity"] == quantity]
         rows = rows[rows["component"].isna() if component is None else rows["component"] == component]
-        axes.axvline(same, color="black", linewidth=0.8, zorder=1)
+        axes.axvline(value_of_trained, color="black", linewidth=0.8, zorder=1)
         draw_methods(axes, rows, study, arms)
         axes.set_title(wrapped(title, 30), loc="left")
-        if place % columns:
+        if number % columns:
             axes.set_yticklabels([])
     legend_below(figure, [], note(methods_offline, methods_apart, study, arms, len(known)))
     return figure
 
 
 def note(table: pd.DataFrame, pairs: pd.DataFrame, study: StudyFile, arms: list[str], known: int) -> str:
-    """What is drawn, and which arms cannot be told apart."""
+    """Say what is drawn, and which arms show no clear difference."""
     seeds, steps, level = int(table["seeds"].max()), int(table["steps"].max()), f"{100 * study.confidence:g}\u00a0%"
     words = [
         f"Completions and policy: {study.baseline}, {seeds} seed{'s' * (seeds > 1)}, up to {steps} measured steps of "
-        "each; another policy would have sampled others. Effects: to first order, per unit of a step's length, on "
-        f"other prompts. Bars: intervals ({level}, {over_words(table['interval'])}).",
+        "each seed; another policy would have sampled other completions. Effects: to first order, per unit of a step's "
+        f"length, on other prompts. Bars: intervals ({level}, {over_words(table['interval'])}).",
         *not_apart(pairs, study.baseline),
     ]
     if known > len(arms):
         chosen = "first" if len(study.arms) <= MOST_SHOWN else "best and worst"
-        words.append(f"The {chosen} {len(arms)} of {known} arms.")
+        words.append(f"Shown: the {chosen} {len(arms)} of {known} arms.")
     return " ".join(words)
 
 
 def not_apart(pairs: pd.DataFrame, baseline: str) -> list[str]:
-    """Which arms cannot be told from the baseline, and how many pairs cannot be told apart."""
-    told = pairs["apart"].fillna(False).astype(bool)
-    beside = pairs[~told & ((pairs["method"] == baseline) | (pairs["against"] == baseline))]
-    names = [*beside["method"].where(beside["method"] != baseline, beside["against"])]
-    some = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
-    words = [f"No clear difference from {baseline}: {some}."] if names else []
-    return (
-        [*words, f"{int((~told).sum())} of {len(pairs)} pairs of arms show no clear difference."]
-        if len(pairs)
-        else words
-    )
+    """Say which arms show no clear difference from the baseline, and how many pairs show none."""
+    different = pairs["apart"].fillna(False).astype(bool)
+    like_baseline = pairs[~different & ((pairs["method"] == baseline) | (pairs["against"] == baseline))]
+    names = [*like_baseline["method"].where(like_baseline["method"] != baseline, like_baseline["against"])]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    words = [f"No clear difference from {baseline}: {', '.join(names[:MOST_NAMES])}{more}."] if names else []
+    if len(pairs):
+        words.append(f"{int((~different).sum())} of {len(pairs)} pairs of arms show no clear difference.")
+    return words

@@ -1,4 +1,4 @@
-"""Figure: what the similarity of the components' gradients is made of."""
+"""Figure: gradient similarity of components, and the parts of the cosine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reward_ablation.figures.gradients.similarity_steps import (
 )
 from reward_ablation.gram.similarity import ALL_LAYERS
 
-#: Estimates with their names below a panel: first those without the noise of completions that meet themselves.
+#: Estimates with their names below a panel. The first two are unbiased: no completion is compared with itself.
 LABELS = {
     "split_halves": "split halves",
     "cross_prompt": "across prompts",
@@ -33,14 +33,14 @@ LABELS = {
 
 
 def shown_parts(estimates: pd.DataFrame) -> list[str]:
-    """The estimates to show: terms between micro-batches and processes only where there are some."""
+    """Estimates to show. Split halves and pairs between batches are left out if they are zero everywhere."""
     known = {part for part, of_part in estimates.groupby("part") if (of_part["estimate"].fillna(0) != 0).any()}
     return [part for part in LABELS if part in known or part not in ("across_blocks", "split_halves")]
 
 
 def part_axis(axes: Axes, parts: list[str]) -> None:
-    """Name the parts, and set those without noise apart."""
-    if len(parts) > 4:  # names side by side would run into each other
+    """Name the parts on the x axis, and put the unbiased estimates on grey."""
+    if len(parts) > 4:  # horizontal names would run into each other
         axes.set_xticks(range(len(parts)), [LABELS[part] for part in parts], rotation=90)
     else:
         axes.set_xticks(range(len(parts)), [LABELS[part].replace(" ", "\n") for part in parts])
@@ -48,7 +48,7 @@ def part_axis(axes: Axes, parts: list[str]) -> None:
 
 
 def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Panels for each pair of components: unbiased estimates over all parameters, then the cosine and its parts."""
+    """Draw for each pair of components the unbiased estimates over all parameters, then the cosine and its parts."""
     study = few_arms(study, evaluation_by_arm)
     estimates = alone(similarity_by_arm[similarity_by_arm["layer"] == ALL_LAYERS])
     if estimates.empty:
@@ -61,15 +61,14 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
             draw_side_by_side(panel, of_pair, study, arms, "part", parts)
             similarity_axis(panel, limit, of_pair, arms)
             part_axis(panel, parts)
-    between = ", and pairs between micro-batches or processes" if "across_blocks" in parts else ""
-    halves = "split halves are the cosine of the expected gradients, where its norms are resolved; " * (
-        "split_halves" in parts
-    )
+    between = ", between batches (micro-batches or processes)" if "across_blocks" in parts else ""
+    halves = "Split halves: cosine of the expected gradients, if their norms are resolved. " * ("split_halves" in parts)
     note = (
-        f"Grey, without bias by noise: {halves}across prompts is the part of the plain cosine from completions of "
-        "different prompts. The plain cosine is the sum of that part, each completion with itself (self: what the "
-        f"advantages alone give) and with others of its prompt{between}. Its sign alone says nothing. Bars may leave "
-        f"the panel. {estimates_note(study, estimates, 'Points', 'Bars')}"
+        f"On grey: estimates that noise does not bias. {halves}Across prompts: part of the plain cosine from "
+        "completions of different prompts. The plain cosine is the sum of these parts: across prompts, self (each "
+        f"completion with itself, which follows from the advantages alone), same prompt{between}. The sign of the "
+        f"plain cosine alone says nothing. Bars may leave the panel. "
+        f"{estimates_note(study, estimates, 'Points', 'Bars')}"
     )
     finish(figure, study, note)
     return figure

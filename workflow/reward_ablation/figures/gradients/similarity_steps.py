@@ -1,4 +1,4 @@
-"""Figure: similarity of the components' gradients over training, between completions of different prompts."""
+"""Figure: gradient similarity of components across prompts, over training."""
 
 from __future__ import annotations
 
@@ -15,36 +15,41 @@ from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import draw_points, looks, page_of_words, round_ticks, zero_line
 from reward_ablation.gram.similarity import ALL_LAYERS
 
-#: Points of a curve: one step's similarity is noise for the most part, and neighbours are averaged.
+#: Most points of a curve. The similarity at one step is mostly noise, so neighbouring steps are averaged.
 MOST_POINTS = 20
 
-#: What is drawn: the part of a cosine that comes from completions of different prompts. The cosine itself is mostly
-#: each completion with itself, which is the correlation of two advantages, whatever the model.
+#: Column and label of the part that is drawn: the part of a cosine from completions of different prompts. The cosine
+#: itself is mostly each completion with itself. This is the correlation of two advantages, whatever the model.
 PART, LABEL = "cross_prompt", "similarity across prompts"
 
 #: Smallest range of the y axis on either side of zero.
 LEAST_RANGE = 0.1
 
-#: In a panel of arms whose runs lack one of the two components, or any measured step.
+#: Words in a panel of arms whose runs lack one of the two components, or any measured step.
 NOT_MEASURED = "not measured in these arms"
 
 
 def alone(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the gradients that components give as the only reward: an arm has these for all that score it."""
+    """Rows of the definition `alone`: a component's gradient as if the component were the only reward.
+
+    An arm has such a gradient for each component that scores it, also at weight 0.
+    """
     return table[table["definition"] == "alone"]
 
 
 def of_pair(table: pd.DataFrame, pair: tuple[str, ...]) -> pd.DataFrame:
-    """Rows of one pair of components, in whichever order the table names them."""
+    """Rows of one pair of components, in either order."""
     return table[table["component_a"].isin(pair) & table["component_b"].isin(pair)]
 
 
 def pair_panels(
     study: StudyFile, table: pd.DataFrame, height: float, label: str = LABEL
 ) -> tuple[Figure, list[tuple[Row, pd.DataFrame]]]:
-    """Make a figure with panels for each pair of components; return the figure, and each pair's panels and rows.
+    """Make a figure with panels for each pair of components that some run has.
 
-    The pairs are those that some run has: not every arm scores each component.
+    Returns
+    -------
+    The figure, and for each pair its panels and its rows of the table.
     """
     pairs = study.pairs
     figure, rows = curve_panels(study, [" · ".join(pair) for pair in pairs], label, height)
@@ -52,9 +57,9 @@ def pair_panels(
 
 
 def similarity_axis(axes: Axes, limit: float, rows: pd.DataFrame, arms: list[str]) -> None:
-    """Give a panel the range from -limit to limit and a line at zero; say so where there is nothing to draw.
+    """Give a panel a y axis from -limit to limit and a line at zero. A panel without curves says why.
 
-    `rows` are those of the panel's pair of components, and `arms` those that the panel shows.
+    `rows` are the rows of the panel's pair of components, and `arms` are the arms of the panel.
     """
     if not any(np.isfinite(np.asarray(line.get_ydata(), dtype=float)).any() for line in axes.get_lines()):
         measured = rows["arm"].isin(arms).any()
@@ -66,12 +71,12 @@ def similarity_axis(axes: Axes, limit: float, rows: pd.DataFrame, arms: list[str
 
 
 def limit_of(values: pd.DataFrame) -> float:
-    """Range of an axis on either side of zero that shows all values."""
+    """Range of an axis on either side of zero that shows all values, at least `LEAST_RANGE`."""
     return float(1.05 * np.nanmax([LEAST_RANGE, values.astype(float).abs().max().max()]))
 
 
 def switched_off(study: StudyFile) -> str:
-    """Say by which setting no gradients of a study were measured; empty where some were to be."""
+    """Say which setting switched the measurement of gradients off; empty if some run was to measure them."""
     sections = [run.spec.gradients for run in study.runs]
     if any(section.backward == BY_TRL for section in sections):
         return "not measured: gradients.backward is trl"
@@ -79,12 +84,15 @@ def switched_off(study: StudyFile) -> str:
 
 
 def apart(table: pd.DataFrame) -> bool:
-    """Whether completions of different prompts are compared anywhere: not with one prompt in each micro-batch."""
+    """Whether any two completions of different prompts are compared.
+
+    They are not if each micro-batch has one prompt only.
+    """
     return bool((table[PART].fillna(0) != 0).any())
 
 
-#: What a figure says of a study without any such comparison.
-NOT_APART = "not known: no two prompts share a micro-batch, so that prompts are not told apart"
+#: Words in place of a figure if no two completions of different prompts are compared.
+NOT_APART = "not known: no two prompts share a micro-batch, so the similarity across prompts cannot be separated"
 
 
 def why_not_measured(study: StudyFile) -> str:
@@ -93,13 +101,13 @@ def why_not_measured(study: StudyFile) -> str:
         return "nothing to compare: the study has one component"
     if not study.pairs:
         return "nothing to compare: no run has two components"
-    return switched_off(study) or "not measured: no run reached a step that was to be measured"
+    return switched_off(study) or "not measured: no run reached the first step at which gradients are measured"
 
 
 def exactness_note(study: StudyFile, folding_error: pd.Series) -> str:
-    """Say in which precision gradients were computed, and how exact cosines are where large parameters are folded.
+    """Say in which precision gradients were computed, and how exact the cosines are if large parameters were folded.
 
-    TRL trains in bfloat16 on a GPU unless told otherwise.
+    TRL trains in bfloat16 on a GPU unless `training.bf16` says otherwise.
     """
     rough = {run.spec.training.get("bf16", run.spec.gpus > 0) for run in study.runs}
     names = ["float32"] * (False in rough) + ["bfloat16"] * (True in rough)
@@ -108,19 +116,19 @@ def exactness_note(study: StudyFile, folding_error: pd.Series) -> str:
     if not largest > 0:
         return precision
     return (
-        f"{precision} Products between micro-batches or processes are of folded sums: a cosine of one step has a "
-        f"standard error of at most {largest:.1g} from that."
+        f"{precision} Inner products between micro-batches or processes are of folded sums, from which the cosine of "
+        f"one step has a standard error of at most {largest:.1g}."
     )
 
 
 def leaves_out_zero(mean: np.ndarray, deviation: np.ndarray, count: np.ndarray, confidence: float) -> np.ndarray:
-    """Whether Student's t interval of a mean leaves out 0; False for one value, which has no deviation (NaN)."""
+    """Whether Student's t interval of a mean leaves out 0; False for a single value, whose deviation is NaN."""
     quantile = student.isf((1 - confidence) / 2, np.maximum(count - 1, 1))
     return np.abs(mean) > quantile * deviation / np.sqrt(count)
 
 
 def mark_points(row: Row, of_two: pd.DataFrame, study: StudyFile) -> None:
-    """Draw each point of the curves filled where the interval over seeds leaves out 0, and hollow elsewhere."""
+    """Draw the points of the curves: filled if their interval over seeds leaves out 0, otherwise hollow."""
     by_seed = thinned(of_two, PART, MOST_POINTS).groupby(["arm", "step"])[PART]
     values = by_seed.agg(["mean", "std", "count"]).dropna(subset="mean")
     mean, deviation, count = values.to_numpy(dtype=float).T
@@ -137,18 +145,18 @@ def mark_points(row: Row, of_two: pd.DataFrame, study: StudyFile) -> None:
 
 
 def marks_note(study: StudyFile) -> str:
-    """Say what filled and hollow points are, or that one seed has no interval."""
+    """Say what filled and hollow points mean, or that one seed has no interval."""
     if study.seed_counts[1] == 1:
-        return "One seed has no interval over seeds: the figure cannot tell which points differ from 0."
+        return "One seed has no interval over seeds, so the figure cannot show which points differ from 0."
     level = f"{100 * study.confidence:g}\u00a0%"
     return (
         f"Filled points: the {level} interval over seeds (Student's t) leaves out 0. Hollow points: the interval "
-        "includes 0, or one seed has a value."
+        "includes 0, or only one seed has a value."
     )
 
 
 def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """One panel per pair of components: similarity across prompts over all parameters, by arm."""
+    """Draw for each pair of components the similarity across prompts over all parameters, by arm."""
     study = few_arms(study, evaluation_by_arm)
     table = alone(similarity_by_step[similarity_by_step["layer"] == ALL_LAYERS])
     if table.empty or not apart(table):
@@ -162,8 +170,8 @@ def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.Dat
             similarity_axis(panel, limit, of_two, arms)
     note = (
         "Part of the cosine that comes from completions of different prompts: its noise has mean 0. "
-        f"{seeds_note(study, table['step'], MOST_POINTS)} {marks_note(study)} Gaps: a component's gradient is zero in "
-        f"every seed, so that it has no direction. {exactness_note(study, table['folding_error'])}"
+        f"{seeds_note(study, table['step'], MOST_POINTS)} {marks_note(study)} Gaps: one of the gradients is zero in "
+        f"every seed and has no direction. {exactness_note(study, table['folding_error'])}"
     )
     finish(figure, study, note)
     return figure

@@ -1,4 +1,4 @@
-"""Figure: the first-order effect of each arm's weights, and a rule without gradients, against what training did."""
+"""Figure: observed change of each component, against the first-order prediction and a rule without gradients."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from reward_ablation.figures.elements.few_arms import DARK, few_arms, rows_of_ot
 from reward_ablation.figures.elements.style import draw_points, looks, page_of_words, zero_line
 from reward_ablation.figures.gradients.what_if import why_no_map
 
-#: Opacity of changes that need no prediction, since the arm rewards the component.
+#: Opacity of the changes of components that the arm rewards: these need no prediction.
 FAINT = 0.25
 
 
 def what_if_check(
     what_if_check: pd.DataFrame, what_if_agreement: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile
 ) -> Figure:
-    """A panel for each component: what the map and the covariance of scores predict for each arm, and what happened."""
+    """Draw for each component the observed changes against the predictions of the map and of the score covariance."""
     study = few_arms(study, evaluation_by_arm)
     if what_if_check["predicted"].notna().sum() == 0:
-        few = len(study.arms) < 2 and "nothing to compare: predictions come from other arms' runs, and there is one arm"
-        return page_of_words(few or why_no_map(study))
+        one_arm = "nothing to compare: predictions come from other arms' runs, and the study has one arm"
+        return page_of_words(one_arm if len(study.arms) < 2 else why_no_map(study))
     predicted = set(what_if_check.loc[what_if_check["predicted"].notna(), "component"])
     names = [name for name in study.components if name in predicted]
     figure, rows = curve_panels(study, names, "observed change of the score", height=2.4)
@@ -52,28 +52,31 @@ def what_if_check(
             panel.set_xlabel("predicted change (largest = 1)")
     level = f"{100 * study.confidence:g}\u00a0%"
     note = (
-        "Filled: the map, first-order effect of the arm's weights at early steps of the other arms' runs. Hollow: the "
-        "covariance of scores at the same steps, which needs no gradient. Observed change: mean of the last tenth of "
-        f"the steps minus that of the first. Bars, which may leave the panel: {level} intervals by Student's t over "
-        "seeds. Faint: the arm rewards the component, and a rise needs no prediction. "
+        "Filled: prediction of the map, the first-order effect of the arm's weights at early steps of the other arms' "
+        "runs. Hollow: prediction of the covariance of scores at the same steps, which needs no gradient. Observed "
+        "change: mean of the last tenth of the steps minus mean of the first tenth. Bars, which may leave the panel: "
+        f"{level} intervals by Student's t over seeds. Faint: the arm rewards the component, so a rise needs no "
+        "prediction. "
         f"{agreement(what_if_agreement)}"
     )
     methods = study.arms_with_methods
     if methods:
-        note += f" Without a prediction, as a method combines their components: {', '.join(methods)}."
+        note += f" Without a prediction, because a method combines their components: {', '.join(methods)}."
     unpredicted = [
         arm
         for arm in study.arm_names
         if arm not in methods and what_if_check.loc[what_if_check["arm"] == arm, "predicted"].isna().all()
     ]
     if unpredicted:
-        note += f" Without a prediction: {', '.join(unpredicted)}; no other arm's runs say what these weights do."
+        note += (
+            f" Without a prediction, because no other arm's runs say what these weights do: {', '.join(unpredicted)}."
+        )
     finish(figure, study, note, dots=True)
     return figure
 
 
 def draw_arm(axes: Axes, row: pd.Series, arm: str, study: StudyFile, largest: dict[str, float]) -> None:
-    """Draw both predictions of one arm, as shares of the largest of their kind, at the observed change."""
+    """Draw both predictions of one arm at its observed change. `largest` is the largest prediction of each rule."""
     y, low, high = row[["observed", "observed_low", "observed_high"]].to_numpy(dtype=float)
     style: dict[str, Any] = {"elinewidth": 0.9, "alpha": 1.0 if row["rewarded"] == 0 else FAINT}
     for rule, most in largest.items():
@@ -84,18 +87,18 @@ def draw_arm(axes: Axes, row: pd.Series, arm: str, study: StudyFile, largest: di
 
 
 def agreement(what_if_agreement: pd.DataFrame) -> str:
-    """Tell in words how well the map ranks the changes of components that the arms do not reward.
+    """Say how well the map ranks the changes of components that the arms do not reward.
 
-    Its correlation is told only where the map is ahead of the rules that need no gradient, beyond the noise.
+    The rank correlation is given only if the map is better than the rules without gradients beyond noise.
     """
     rows = what_if_agreement[what_if_agreement["cells"] == "unrewarded"].set_index("rule")
     numbers = rows[["estimate", "low", "high", "ahead_low"]].astype(float)
     if rows.empty or np.isnan(numbers.loc["predicted"].iloc[0]):
         return "Too few changes of components that the arm does not reward to compare predictions."
-    free = float(numbers["estimate"]["covariance"])
-    of = f"the {rows['changes'].max():.0f} changes of components that the arm does not reward"
+    covariance = float(numbers["estimate"]["covariance"])
+    where = f"On the {rows['changes'].max():.0f} changes of components that the arm does not reward"
     estimate, low, high, ahead_low = numbers.loc["predicted"].to_numpy()
     if ahead_low > 0:
-        words = f"On {of}, the map has a rank correlation of {estimate:.2f} ({low:.2f} to {high:.2f})"
-        return f"{words}, the covariance {free:.2f}.".replace("-", "\u2212")
-    return f"On {of}, the map does no better than the covariance of scores beyond noise."
+        words = f"{where}, the map has a rank correlation of {estimate:.2f} ({low:.2f} to {high:.2f})"
+        return f"{words}, and the covariance of {covariance:.2f}.".replace("-", "\u2212")
+    return f"{where}, the map is not better than the covariance of scores beyond noise."

@@ -1,4 +1,4 @@
-"""Figure: length of completions over training."""
+"""Figure: completion length over training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reward_ablation.figures.elements.style import WIDTH
 
 
 def length(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Mean completion tokens, and below the share of completions that the length limit cut off."""
+    """Draw the mean completion tokens, and below them the share of completions that the length limit cut off."""
     study = few_arms(study, evaluation_by_arm)
     groups = arm_groups(study)
     figure = Figure(figsize=(WIDTH, 4.2))
@@ -25,7 +25,7 @@ def length(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study
     for top, arms in zip(rows[0], groups, strict=True):
         top.set_xlabel("")
         panel_title(top, "", study, arms)
-    # Shares start at zero; a study without truncation still gets an axis with a height.
+    # Without any truncation, the axis still needs a height.
     highest = rewards_by_step.loc[rewards_by_step["quantity"] == "truncated", "mean"].max()
     rows[1, 0].set_ylim(0, min(1.02, max(0.05, 1.1 * highest)))
     finish(figure, study, seeds_note(study, rewards_by_step["step"]))

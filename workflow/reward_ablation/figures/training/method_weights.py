@@ -1,4 +1,4 @@
-"""Figure: weights that methods of combination gave the components."""
+"""Figure: weights that methods of combination gave the components, and shares in conflict."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from reward_ablation.figures.elements.style import (
     wrapped,
 )
 
-#: Points of a curve, and panels of the figure.
+#: Most points of a curve, and most panels of the figure.
 MOST_POINTS, MOST_PANELS = 60, 24
 
 
-def component_look(place: int) -> dict[str, Any]:
-    """How a component is drawn, by its place among those of the study."""
-    look = {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
-    return {**look, "marker": MARKERS[place % len(MARKERS)]}
+def component_look(number: int) -> dict[str, Any]:
+    """Colour, dashes and marker of the study's component with this number."""
+    look = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+    return {**look, "marker": MARKERS[number % len(MARKERS)]}
 
 
 def panels_of(table: pd.DataFrame, study: StudyFile) -> list[tuple[str, str]]:
-    """Arm and quantity of each panel: weights of each arm, then the conflicts of those whose methods know some."""
+    """Arm and quantity of each panel: first the weights of each arm, then the conflicts of each arm that has values."""
     arms = [name for name in study.arm_names if (table["arm"] == name).any()]
     known = {
         (arm, quantity)
@@ -48,7 +48,7 @@ def panels_of(table: pd.DataFrame, study: StudyFile) -> list[tuple[str, str]]:
 
 
 def draw_curve(axes: Axes, rows: pd.DataFrame, quantity: str, steps: pd.Series, look: dict[str, Any]) -> None:
-    """Draw a line with its band; neighbouring steps are averaged beyond `MOST_POINTS`."""
+    """Draw a line with its band. With more than `MOST_POINTS` steps, neighbouring steps are averaged."""
     width = steps_per_point(steps, MOST_POINTS)
     ordered = rows.sort_values("step").reset_index(drop=True)
     names = [quantity, f"{quantity}_low", f"{quantity}_high"]
@@ -58,14 +58,14 @@ def draw_curve(axes: Axes, rows: pd.DataFrame, quantity: str, steps: pd.Series, 
 
 
 def method_weights(method_weights: pd.DataFrame, study: StudyFile) -> Figure:
-    """A panel for each arm with a method: the weight of each component over steps; then shares in conflict."""
+    """Draw for each arm with a method the weights of the components over steps, then the shares in conflict."""
     table = method_weights[method_weights["step"].notna()]
     panels = panels_of(table, study)
     if not panels:
         return page_of_words("no arm has a method of combination that reports weights")
     shown, columns = panels[:MOST_PANELS], min(len(panels), 3)
     figure = Figure(figsize=(WIDTH, ceil(len(shown) / columns) * 1.9 + 0.4))
-    looks = {name: component_look(place) for place, name in enumerate(study.components)}
+    looks = {name: component_look(number) for number, name in enumerate(study.components)}
     for axes, (arm, quantity) in zip(panel_grid(figure, len(shown), columns), shown, strict=True):
         of_arm = table[table["arm"] == arm]
         axes.set_title(wrapped(arm if quantity == "weight" else f"{arm}: conflicts", TITLE_WIDTH), loc="left")
@@ -87,17 +87,17 @@ def method_weights(method_weights: pd.DataFrame, study: StudyFile) -> Figure:
 
 
 def note(table: pd.DataFrame, study: StudyFile, panels: list[tuple[str, str]]) -> str:
-    """What is drawn, and what is not."""
+    """Say what is drawn, and which arms and panels are left out."""
     silent = [name for name in table["arm"].unique() if (name, "weight") not in panels]
     words = [
         seeds_note(study, table["step"], MOST_POINTS),
-        "Weights are as each method has them: multipliers of scores, of z-scores or of gradients. Their sizes compare "
+        "A weight is the factor that the method applies to scores, z-scores or gradients. So sizes can be compared "
         "within a panel only.",
     ]
     if any(quantity == "conflicts" for _, quantity in panels):
-        words.append("Conflicts: of completions, or of pairs of components, as the method counts them.")
+        words.append("Conflicts: share of completions, or of pairs of components, that the method counts.")
     if silent:
         words.append(f"Without weights: {', '.join(silent)}.")
     if len(panels) > MOST_PANELS:
-        words.append(f"The first {MOST_PANELS} of {len(panels)} panels.")
+        words.append(f"Shown: the first {MOST_PANELS} of {len(panels)} panels.")
     return " ".join(words)

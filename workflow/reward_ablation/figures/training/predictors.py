@@ -11,7 +11,7 @@ from reward_ablation.figures.elements.estimates import draw_side_by_side
 from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import page_of_words, zero_line
 
-#: Predictors in their order, with their names below a panel.
+#: Predictors in the order in which they are drawn, with their labels on the x axis.
 LABELS = {
     "covariance": "covariance with total reward",
     "covariance_with_advantage": "covariance with advantage",
@@ -23,7 +23,7 @@ LABELS = {
 
 
 def predictors(predictors: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Panels for each component: rank correlation of each predictor with the slope of the score afterwards, by arm."""
+    """Draw for each component the rank correlation of each predictor with the later slope of the score, by arm."""
     study = few_arms(study, evaluation_by_arm)
     if predictors.empty:
         return page_of_words("no correlations: too few steps, or nothing varies over them")
@@ -40,9 +40,9 @@ def predictors(predictors: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
     level, window = f"{100 * study.confidence:g}\u00a0%", predictors["window"].max()
     seeds = "of the one seed" if predictors["seeds"].max() == 1 else f"over {predictors['seeds'].max()} seeds"
     note = (
-        f"Points: rank correlation over steps, {seeds}, between the quantity below at a step and the slope of the "
-        f"component's mean score over the next {window} steps. Bars: {level} block bootstrap intervals over seeds and "
-        "steps. Both may drift during training: a correlation does not show a cause."
+        f"Points: rank correlation over steps, {seeds}, between the quantity on the x axis at a step and the slope of "
+        f"the component's mean score over the next {window} steps. Bars: {level} block bootstrap intervals over seeds "
+        "and steps. Quantity and slope may both drift during training: a correlation does not show a cause."
     )
     if study.arms_with_methods:
         note += f" {no_total(study)}"

@@ -1,4 +1,4 @@
-"""Figure: reward components over training."""
+"""Figure: raw scores of the components and their weighted total over training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reward_ablation.figures.elements.few_arms import few_arms
 
 
 def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Panels for each component and for the total: mean over the rollouts of a step, by arm."""
+    """Draw for each component and for the total the mean over the rollouts of a step, by arm."""
     study = few_arms(study, evaluation_by_arm)
     quantities = [*study.components, "total"]
     labels = [*["raw score"] * len(study.components), "weighted sum"]
@@ -20,10 +20,10 @@ def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
         table = rewards_by_step[rewards_by_step["quantity"] == quantity]
         draw_steps(row, table, "mean", study, rewards_by_step["step"])
     note = (
-        f"{seeds_note(study, rewards_by_step['step'])} Raw scores are before weighting; the total is "
-        "under each arm's own weights, so that its level cannot be compared between arms."
+        f"{seeds_note(study, rewards_by_step['step'])} Raw scores are before weighting. The total uses each arm's own "
+        "weights, so its level cannot be compared between arms."
     )
     if study.arms_with_methods:
-        note += f" It is not what a method trains on: {', '.join(study.arms_with_methods)}."
+        note += f" Arms that are not trained on the total: {', '.join(study.arms_with_methods)}."
     finish(figure, study, note)
     return figure

@@ -1,4 +1,4 @@
-"""Figure: the training signal that the rollouts of each step give."""
+"""Figure: the training signal in the rollouts of each step."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from reward_ablation.figures.elements.curves import curve_panels, draw_steps, fi
 from reward_ablation.figures.elements.few_arms import few_arms
 from reward_ablation.figures.elements.style import zero_line
 
-#: Points of a curve: a step has few groups, and neighbours are averaged.
+#: Most points of a curve. A step has few groups, so neighbouring steps are averaged.
 MOST_POINTS = 40
 
 
 def shown(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, str | None, str, str]]:
-    """Panels: quantity, component, title and label of the y axis; lengths by correctness where they are known."""
+    """Quantity, component, title and y label of each panel. Lengths are left out if correctness is not known."""
     panels: list[tuple[str, str | None, str, str]] = [
         ("no_signal", None, "groups with zero advantage", "share of groups")
     ]
@@ -31,15 +31,15 @@ def shown(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, st
 
 
 def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Panels over steps: groups with zero advantage, lengths by correctness, share and covariance of each component."""
+    """Draw over steps the groups with zero advantage, lengths by correctness, and each component's signals."""
     study = few_arms(study, evaluation_by_arm)
     panels = shown(signals_by_step, study)
     steps = signals_by_step["step"]
     figure, rows = curve_panels(study, [panel[2] for panel in panels], [panel[3] for panel in panels], height=1.9)
     of_all = signals_by_step["component"].isna()
     for row, (quantity, component, *_) in zip(rows, panels, strict=True):
-        wanted = of_all if component is None else signals_by_step["component"] == component
-        table = signals_by_step[(signals_by_step["quantity"] == quantity) & wanted]
+        of_panel = of_all if component is None else signals_by_step["component"] == component
+        table = signals_by_step[(signals_by_step["quantity"] == quantity) & of_panel]
         draw_steps(row, table, "value", study, steps, MOST_POINTS)
         for panel, _ in row:
             if quantity in ("no_signal", "advantage_share"):
@@ -47,9 +47,8 @@ def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
             if quantity == "covariance":
                 zero_line(panel)
     note = (
-        f"{seeds_note(study, steps, MOST_POINTS)} Covariance of a component's score "
-        "with the weighted total within groups: above 0, training raises the component to first order. Its scale is "
-        "that of each arm's own weights."
+        f"{seeds_note(study, steps, MOST_POINTS)} Covariance: of a component's score with the weighted total within "
+        "groups. Above 0, training raises the component to first order. Its scale depends on the arm's weights."
     )
     if study.arms_with_methods:
         note += f" {no_total(study)}"
