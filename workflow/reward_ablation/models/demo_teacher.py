@@ -12,8 +12,8 @@ from itertools import islice
 
 from reward_ablation.data.word_problems import OPERATORS, Problem, problems, work_out
 
-#: The misconception, to add when in doubt, and its probability in a solution: above one half, so that greedy answers are
-#: wrong at first, too.
+#: The misconception, to add when in doubt, and its probability in a solution: above one half, so that greedy answers
+#: are wrong at first, too.
 CONFUSIONS = {"*": "+", "-": "+"}
 CONFUSED = 0.55
 #: Probability that the last step of a problem with two steps is forgotten.
