@@ -127,13 +127,13 @@ def check_placeable(training: dict[str, Any], arm: str, component: str) -> None:
 
 def check_launchable(training: dict[str, Any], lora: Lora | None, launch: Launch, arm: str) -> None:
     """Refuse settings that TRL would refuse only when the arm's runs train, or that make results wrong."""
-    reason = _against_generation(training, launch) or (_against_vllm(training, lora) if launch.vllm else None)
-    reason = reason or _against_lora(training, lora, launch)
+    reason = _conflict_with_sampling(training, launch) or (_conflict_with_vllm(training, lora) if launch.vllm else None)
+    reason = reason or _conflict_with_adapters(training, lora, launch)
     if reason:
         raise ValueError(f"training (arm {arm}): {reason}")
 
 
-def _against_generation(training: dict[str, Any], launch: Launch) -> str | None:
+def _conflict_with_sampling(training: dict[str, Any], launch: Launch) -> str | None:
     """The first of `generation_kwargs` that does not fit how rollouts are drawn, with the reason; None if all fit."""
     kwargs = training.get("generation_kwargs")
     for name in kwargs if isinstance(kwargs, dict) else ():
@@ -149,7 +149,7 @@ def _against_generation(training: dict[str, Any], launch: Launch) -> str | None:
     return None
 
 
-def _against_vllm(training: dict[str, Any], lora: Lora | None) -> str | None:
+def _conflict_with_vllm(training: dict[str, Any], lora: Lora | None) -> str | None:
     if training.get("vllm_importance_sampling_correction") is False:
         return (
             "vllm_importance_sampling_correction: without it nobody sees how far vLLM's probabilities are from the "
@@ -166,15 +166,17 @@ def _against_vllm(training: dict[str, Any], lora: Lora | None) -> str | None:
             f"vllm_importance_sampling_mode: {mode}: loss_type: vespo with launch.vllm weighs tokens; "
             "set it to token_truncate or token_mask"
         )
-    longest, room = training.get("max_completion_length", COMPLETION_LENGTH), training.get("vllm_max_model_length")
-    if room is not None and room <= longest:
+    completion = training.get("max_completion_length", COMPLETION_LENGTH)
+    whole = training.get("vllm_max_model_length")
+    if whole is not None and whole <= completion:
         return (
-            f"vllm_max_model_length: {room} has no room for a prompt beside max_completion_length: {longest}; raise it"
+            f"vllm_max_model_length: {whole} has no room for a prompt beside max_completion_length: {completion}; "
+            "raise it"
         )
     return None
 
 
-def _against_lora(training: dict[str, Any], lora: Lora | None, launch: Launch) -> str | None:
+def _conflict_with_adapters(training: dict[str, Any], lora: Lora | None, launch: Launch) -> str | None:
     """A setting of checkpointing or of the reference model that fails with, or without, adapters; else None."""
     if lora and _is_reentrant(training) and launch.process_count > 1 and launch.strategy != "zero3":
         return (

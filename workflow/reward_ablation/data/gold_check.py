@@ -29,8 +29,8 @@ def check_golds(rows: Rows, name: str) -> None:
     count = "1 gold does not grade itself" if len(failing) == 1 else f"{len(failing)} golds do not grade themselves"
     more = ", …" if len(failing) > _NAMED else ""
     raise StudyError(
-        f"{name}: {count} as correct: {first}{more}; a gold is the answer alone: mend it in the data, "
-        "or empty it there to drop its problem"
+        f"{name}: {count} as correct: {first}{more}; a gold must be the answer alone: correct it in the data, "
+        "or leave it empty to drop its problem"
     )
 
 

@@ -116,7 +116,9 @@ def check_lengths(rows: list[dict[str, list[int]]], max_length: int | None) -> N
         return
     prompts = [row["completion_mask"].count(0) for row in rows]
     if min(prompts) >= max_length:
-        raise StudyError(f"sft.training.max_length: {max_length}, and the shortest prompt has {min(prompts)} tokens")
+        raise StudyError(
+            f"sft.training.max_length: {max_length}, and the shortest prompt has {min(prompts)} tokens; raise it"
+        )
     longer = sum(len(row["input_ids"]) > max_length for row in rows)
     if longer:
         print(
