@@ -135,7 +135,7 @@ def test_an_arm_at_fault_is_named(config, of_study, of_arm, message):
         (
             {"vllm": SERVER},
             {"generation_kwargs": {"echo": True}},
-            "generation_kwargs.echo: not to be set here: with launch",
+            "generation_kwargs.echo: not to be set here: allowed with launch",
         ),
         ({}, {"generation_kwargs": {"num_beams": 4}}, "generation_kwargs.num_beams: not to be set here: rollouts are"),
         (

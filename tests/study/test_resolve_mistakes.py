@@ -107,7 +107,7 @@ from reward_ablation.system.errors import StudyError
         (
             "arms/arms/b/training",
             {"gradient_checkpointing_kwargs": {"use_reentrant": True}, "beta": 0.1},
-            "training (arm b): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, and beta",
+            "training (arm b): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, and meas",
         ),
         ("training/torch_compile", True, "training (arm a): torch_compile: compiled layers cannot be watched"),
         ("training/fsdp", "full_shard", "training: fsdp: not to be set here; layers hold parts of their weights"),
