@@ -38,8 +38,8 @@ from reward_ablation.start.results_folder import ResultsFolder, check_working_fo
 
 min_version("9.27")
 logger.addFilter(shorten_failed_commands)
-# Planning makes millions of objects that stay. At Python's own threshold of 700 new ones, the garbage collector would
-# visit them all again and again.
+# Planning makes millions of objects that stay in memory. With Python's own threshold of 700 new objects, the garbage
+# collector would visit all of them again and again.
 gc.set_threshold(50_000)
 
 # A --configfile replaces the default study; Snakemake would merge the two.
@@ -56,7 +56,7 @@ with one_line_errors():
 results_folder = ResultsFolder(Path(study.config.root))
 for warning in study.warnings:
     logger.warning(f"warning: {warning}")
-# Runs of older code or inputs are trained again, also where Snakemake's own records of them are gone.
+# Runs of older code or inputs are trained again, even if Snakemake's own records of them are gone.
 reruns = Reruns(workflow, study)
 with one_line_errors():
     watch_failures(reruns.failed)
@@ -66,7 +66,8 @@ pages = ReportPages(config, study, Path(workflow.basedir))
 forks = Forks()
 
 
-# GPUs are this machine's where jobs run here (they are counted before the first job), the cluster's elsewhere.
+# If jobs run on this machine, they share its GPUs, which are counted before the first job. Otherwise the cluster has
+# the GPUs.
 resource_scopes:
     gpu="local",
     gpu_parts="local",
@@ -88,13 +89,13 @@ wildcard_constraints:
 
 # Jobs run in the Python environment of this Snakemake, activated or not.
 shell.prefix(shell_prefix(Path(sys.executable).parent))
-# A study for the CPU stays there, with a GPU at hand too.
+# A study for the CPU uses no GPU, even on a machine that has one.
 if study.config.launch.gpus == 0:
     os.environ.update(CUDA_VISIBLE_DEVICES="")
-# One thread per process unless a rule says more; idle threads of OpenMP sleep, machines are shared.
+# One thread per process unless a rule sets more. Idle OpenMP threads sleep, because machines are shared.
 os.environ.setdefault("OMP_NUM_THREADS", str(study.config.launch.threads))
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# What Apple's GPU cannot do, the CPU does.
+# The CPU does operations that Apple's GPU does not have.
 os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -103,7 +104,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 report: "workflow/report/workflow.rst"
 
 
-# Here, where Snakemake was started: what needs the hub, which compute nodes often cannot reach, and what takes seconds.
+# Jobs that run where Snakemake was started: they need the hub, which compute nodes often cannot reach, or take seconds.
 localrules:
     all,
     all_figures,
@@ -180,7 +181,8 @@ rule all:
 
 
 onstart:
-    # TRL itself checks the training settings before any job is submitted; where nothing is trained, nobody waits for it.
+    # TRL itself checks the training settings before any job is submitted. If nothing is trained, the check is skipped,
+    # so that nobody waits for it.
     with one_line_errors():
         settled.check(workflow)
         command_keys.check_start()

@@ -1,6 +1,6 @@
-"""The tables, figures and summary of the finished part of a study: `snakemake preview` starts this, and nobody else.
+"""The tables, figures and summary of the finished part of a study. Only `snakemake preview` starts this workflow.
 
-Works in the folder `.work` of the preview, where `rules.json` says what is finished.
+It works in the folder `.work` of the preview, where `rules.json` says what is finished.
 """
 
 import os

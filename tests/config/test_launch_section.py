@@ -50,7 +50,7 @@ def refused(config):
         ({"vllm": {"mode": "both"}}, "vllm.mode: 'both' is not allowed; input should be 'colocate' or 'server'"),
         (
             {"vllm": {**COLOCATE, "gpus": 1}},
-            "vllm.gpus: colocate is on the GPUs of the training; leave it out, or set m",
+            "vllm.gpus: colocate uses the GPUs of the training; leave it out, or set m",
         ),
         (
             {"gpus": 4, "vllm": {**COLOCATE, "tensor_parallel_size": 3}},
@@ -135,7 +135,7 @@ def test_an_arm_at_fault_is_named(config, of_study, of_arm, message):
         (
             {"vllm": SERVER},
             {"generation_kwargs": {"echo": True}},
-            "generation_kwargs.echo: not to be set here: with launch",
+            "generation_kwargs.echo: not to be set here: allowed with launch",
         ),
         ({}, {"generation_kwargs": {"num_beams": 4}}, "generation_kwargs.num_beams: not to be set here: rollouts are"),
         (
@@ -174,7 +174,7 @@ def test_settings_that_do_not_go_with_the_layout_are_one_line(config, launch, mo
             {"gpus": 2, "strategy": "zero3"},
             {"beta": 0.1},
             "training (arm a): gradient_checkpointing: with lora and launch.strategy: zero3 it allows one backward "
-            "pass, and beta takes more to be measured; set it to false, or gradients.every: off",
+            "pass, and measuring with beta takes more; set it to false, or gradients.every: off",
         ),
     ],
 )

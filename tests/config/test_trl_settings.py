@@ -25,7 +25,7 @@ BOTH = {
     "hub_model_id": ("me/model", "upload the model's folder yourself"),
     "hub_strategy": ("end", "upload the model's folder yourself"),
     "logging_first_step": (True, "every step is logged"),
-    "enable_jit_checkpoint": (True, "what is told to stop saves by itself"),
+    "enable_jit_checkpoint": (True, "training that is told to stop saves a checkpoint by itself"),
     "save_on_each_node": (True, "all nodes share the results folder"),
 }
 OF_GRPO = {
@@ -33,7 +33,7 @@ OF_GRPO = {
     "num_generations_eval": (4, "evaluation is a stage of its own: see evaluation"),
     "log_unique_prompts": (True, "rollouts.parquet has every completion"),
     "label_smoothing_factor": (0.1, "GRPO's loss has no labels"),
-    "train_sampling_strategy": ("group_by_length", "prompts come in the order of the seed; shuffle_dataset: false"),
+    "train_sampling_strategy": ("group_by_length", "the seed orders the prompts; shuffle_dataset: false"),
     "average_tokens_across_devices": (False, "loss_type says over what the loss is averaged"),
 }
 SFT_SECTION = {"data": {"source": "word_problems", "count": 5, "split": "train"}}

@@ -126,7 +126,7 @@ def test_golds_that_fail_are_named_once_in_one_line(tmp_path):
         "train: 4 golds do not grade themselves as correct: "
         rf"file/mine/1: '\frac{{1}}{{2' ({unreadable}); file/mine/2: '{'x' * 49}…' ({unreadable}); "
         rf"file/mine/3: 'a\x00b' ({unreadable}), …; "
-        "a gold is the answer alone: mend it in the data, or empty it there to drop its problem"
+        "a gold must be the answer alone: correct it in the data, or leave it empty to drop its problem"
     )
     assert not (tmp_path / "out.parquet").exists()
 

@@ -49,7 +49,7 @@ def test_a_claim_takes_baseline_data_set_and_mode_of_the_study(config):
         ({"direction": "same"}, "claims.c: direction same needs a margin above 0: set margin to the smallest"),
         ({"margin": -0.1}, "claims.c.margin: -0.1 is not allowed; input should be greater than or equal to 0"),
         ({"margin": float("inf")}, "claims.c.margin: inf is not allowed; give a finite number"),
-        ({"says": "one\ntwo"}, "claims.c.says: more than one line; write it in one"),
+        ({"says": "one\ntwo"}, "claims.c.says: more than one line; write the text in one line"),
         ({"says": ""}, "claims.c.says: '' is not allowed"),
         ({"says": "a\x1b[2J"}, r"claims.c.says: 'a\\x1b[2J' has a control character"),
         ({"says": REMOVE}, "claims.c.says: missing; it has no default"),

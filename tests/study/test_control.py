@@ -85,7 +85,7 @@ def test_a_simplex_is_over_what_is_scored_everywhere(config):
         (
             "arms",
             {"design": "leave_one_out", "weights": {"format": 1, "random": 1}, "extra": {"full": {"weights": {}}}},
-            "arms.extra.full: the design makes an arm of this name; give this one another",
+            "arms.extra.full: the design makes an arm of this name; give this arm another name",
         ),
         (
             "arms",

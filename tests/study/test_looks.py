@@ -138,9 +138,9 @@ def test_a_list_of_seeds_leaves_the_record_and_says_what_it_is_not(looking, tmp_
     [
         (
             {"seeds": {"looks": [1, 3]}},
-            "seeds.looks: the first look has one seed, which says nothing about other seeds",
+            "seeds.looks: the first look has one seed, which cannot show how seeds differ",
         ),
-        ({"seeds": {"looks": [3, 2]}}, "seeds.looks: not ascending; a look has more seeds than the one before"),
+        ({"seeds": {"looks": [3, 2]}}, "seeds.looks: not ascending; each look needs more seeds than the look before"),
         ({"seeds": {"looks": [2]}}, "seeds.looks: has 1 entry; at least 2 needed"),
         ({"seeds": {"looks": [2, 3], "stop": "haybittle"}}, "seeds.stop: 'haybittle' is not allowed; input should be"),
         ({"seeds": {"look": [2, 3]}}, "seeds: unknown key 'look'; did you mean looks? allowed: looks, stop"),

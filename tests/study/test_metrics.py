@@ -45,11 +45,14 @@ def test_a_component_is_a_metric_by_its_name(config):
     ("evaluation", "message"),
     [
         ({"answer_format": None}, "evaluation: nothing judges the answers; set answer_format"),
-        ({"metrics": {"tokens": {"function": "constant"}}}, "tokens is a metric that there is already"),
+        ({"metrics": {"tokens": {"function": "constant"}}}, "there is a metric tokens already"),
         ({"metrics": {"x": {}}}, "needs a function, or the name of a component, and not both"),
         ({"metrics": {"x": {"component": "fromat"}}}, "metrics.x.component: unknown component 'fromat'; components: "),
-        ({"metrics": {"x": {"component": "format", "parameters": {"a": 1}}}}, "parameters: those of the component"),
-        ({"metrics": {"x": {"function": "constant", "range": [1, 1]}}}, "the lowest score comes first"),
+        (
+            {"metrics": {"x": {"component": "format", "parameters": {"a": 1}}}},
+            "parameters: the component's own are used",
+        ),
+        ({"metrics": {"x": {"function": "constant", "range": [1, 1]}}}, "write the lowest score first"),
         ({"metrics": {"x": {"function": "constnat"}}}, "evaluation.metrics.x: unknown function 'constnat'"),
         (
             {"metrics": {"x": {"function": "token_length", "parameters": {"target": 1, "width": 1}}}},

@@ -107,7 +107,7 @@ from reward_ablation.system.errors import StudyError
         (
             "arms/arms/b/training",
             {"gradient_checkpointing_kwargs": {"use_reentrant": True}, "beta": 0.1},
-            "training (arm b): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, and beta",
+            "training (arm b): gradient_checkpointing_kwargs: use_reentrant: true allows one backward pass, and meas",
         ),
         ("training/torch_compile", True, "training (arm a): torch_compile: compiled layers cannot be watched"),
         ("training/fsdp", "full_shard", "training: fsdp: not to be set here; layers hold parts of their weights"),
@@ -133,7 +133,7 @@ from reward_ablation.system.errors import StudyError
         (
             "arms/arms/b/training",
             {"num_generations": 1, "scale_rewards": "batch"},
-            "training (arm b): scale_rewards: batch scales rewards, and with num_generations: 1 they are the adv",
+            "training (arm b): scale_rewards: batch scales rewards, and with num_generations: 1 the rewards are the ad",
         ),
         ("evaluation/greedy", False, "evaluation: nothing to evaluate: set greedy: true or samples above 0"),
         ("arms/arms/base", {"weights": {"format": 1}}, "arms: 'base' is taken by the workflow"),

@@ -11,42 +11,42 @@ rule status:
 
 
 rule preview:
-    """Make the tables, figures and summary of what is finished in a folder of their own; start no other job."""
+    """Make the tables, figures and summary of the finished runs in a separate folder; start no other job."""
     input:
         commands.preview,
 
 
 rule power:
-    """Print which effects a study of more seeds, questions or samples would show; start nothing."""
+    """Print which effects a study with more seeds, questions or samples could show; start nothing."""
     input:
         commands.power,
 
 
 rule budget:
-    """Print which seeds make the primary contrasts sharpest in so many hours; start nothing."""
+    """Print which further seeds make the primary contrasts most precise in a given number of hours; start nothing."""
     input:
         commands.budget,
 
 
 rule suggest:
-    """Print the arm to train next, from the surface over the weights; start nothing."""
+    """Print which arm to train next, by the surface over the weights; start nothing."""
     input:
         commands.suggest,
 
 
 rule verify:
-    """Read every file that is on record again, and print which are damaged; start nothing."""
+    """Read every recorded file again, and print which files are damaged; start nothing."""
     input:
         commands.verify,
 
 
 rule prune:
-    """Print what the study does not need of its results folder; `snakemake prune delete` deletes it."""
+    """Print what the study does not need in its results folder; `snakemake prune delete` deletes it."""
     input:
         commands.prune,
 
 
 rule delete:
-    """Beside the target prune: delete what it lists."""
+    """Together with the target prune: delete what prune lists."""
     input:
         commands.delete,

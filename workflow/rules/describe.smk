@@ -1,8 +1,8 @@
 rule describe:
-    """What the study consists of, for the stages that look at all runs, and since when it asks its primary question.
+    """Describe the study for the stages that read all runs, and record since when it asks its primary question.
 
-    The file that is there is updated: it has the time of that question. Of a sequential study it also has the looks:
-    the next one is taken here, once all answers are there.
+    An existing file is updated, because it has the time of that question. In a sequential study the file also has the
+    looks: this rule takes the next look when all answers are there.
     """
     input:
         reruns.inputs_of_description,

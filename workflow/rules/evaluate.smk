@@ -1,8 +1,8 @@
 rule evaluate_base:
     """The base model's answers to all evaluation sets.
 
-    Model and problems count by the digests that the record beside answers has of them, not by file times; those of the
-    rule below, too. Answers that are there already stay: a job makes those that are missing.
+    Here and in the rule below, file times of the model and the problems do not count. Their digests count, which are in
+    the record beside the answers. Existing answers stay: a job makes only missing answers.
     """
     input:
         unpack(per_job(reruns.inputs_of_answers)),
@@ -31,7 +31,7 @@ rule evaluate_base:
 
 
 rule evaluate:
-    """The answers of a run's final model, and of the models that it kept on the way, to all evaluation sets."""
+    """The answers of a run's final model, and of the models that the run kept, to all evaluation sets."""
     input:
         unpack(per_job(reruns.inputs_of_answers)),
     output:

@@ -13,7 +13,7 @@ rule export_rldynamics:
         metadata=study.export_metadata,
         code=study.code_of("exports"),
     message:
-        "export {wildcards.run} as rldynamics has it"
+        "export {wildcards.run} in rldynamics' layout"
     shell:
         'exec python -m reward_ablation.exports rldynamics --run-dir "$(dirname {input.run:q})"'
         ' --metadata {params.metadata:q} --output "$(dirname {output.rewards:q})" > {log:q} 2>&1'
@@ -53,7 +53,7 @@ rule export_simple_grpo:
         answer_format=study.config.evaluation.answer_format,
         code=study.code_of("exports"),
     message:
-        "export {wildcards.run} as simple_grpo has it"
+        "export {wildcards.run} in simple_grpo's layout"
     shell:
         'exec python -m reward_ablation.exports simple_grpo --run-dir "$(dirname {input.run:q})"'
         ' --model "$(dirname {input.model:q})" --problems {input.problems:q} --questions {input.questions:q}'

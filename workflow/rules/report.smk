@@ -20,7 +20,7 @@ SURFACE = (
 
 
 rule summary:
-    """The report's first page, the study in words and numbers, and the main table of a paper."""
+    """The report's first page, the summary in words and numbers, and the main table for a paper."""
     input:
         study="<results>/study.json",
         tables=expand("<results>/tables/{table}.parquet", table=SUMMARY_TABLES),

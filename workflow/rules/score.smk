@@ -1,7 +1,7 @@
 rule score:
     """Scores of one file of answers by the study's own metrics.
 
-    Answers are of the base model, of a run's final model, or (.steps) of the models that a run kept.
+    The answers are of the base model, of a run's final model, or (.steps) of the models that a run kept.
     """
     input:
         answers=per_job(reruns.answers_of_scores),

@@ -1,5 +1,5 @@
 rule prepare_sft:
-    """The demonstrations, held apart from the evaluation sets as the training set is."""
+    """The demonstrations, held apart from the evaluation sets like the training set."""
     input:
         evaluation=expand(
             "<results>/data/evaluation/{dataset}.parquet", dataset=study.datasets
@@ -22,9 +22,9 @@ rule prepare_sft:
 
 
 rule sft:
-    """The model that all runs start from: the fetched one after it has learnt the demonstrations.
+    """The model that all runs start from: the fetched model after it has learnt the demonstrations.
 
-    These count by what they hold, not by file times.
+    The contents of the model and the demonstrations count, not their file times.
     """
     input:
         unpack(reruns.inputs_of_start),

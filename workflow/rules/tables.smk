@@ -14,11 +14,12 @@ SCORES = expand("<results>/{file}", file=study.scores)
 
 
 rule tables_provenance:
-    """What trained the runs; runs that differ are refused where the config says so.
+    """The code, packages and hardware that trained the runs. If the config says so, runs that differ are refused.
 
-    The other rules of tables take `runs.sha256` for all runs: it changes with each record of a run. Edges to each run
-    would make planning slow. What the runs were trained on is an input here, since finished runs do not ask for it: a
-    new evaluation set has the training set held apart from it, though nothing is trained.
+    The other rules of tables have `runs.sha256` as input in place of all runs: the file changes with each run's record,
+    and edges to each run would make planning slow. The data that the runs were trained on are an input here, because
+    finished runs do not ask for them: a new evaluation set must be held apart from the training set even if nothing is
+    trained.
     """
     input:
         study="<results>/study.json",
@@ -42,7 +43,7 @@ rule tables_provenance:
         code=study.code_of("analysis.provenance"),
         mixed=study.config.mixed_provenance,
     message:
-        "make the table of provenance"
+        "make the table of code, packages and hardware"
     shell:
         "exec python -m reward_ablation.analysis.provenance --study {input.study:q}"
         ' --output "$(dirname {output.tables[0]:q})" --mixed-provenance {params.mixed} > {log:q} 2>&1'
@@ -70,7 +71,7 @@ rule tables_training:
 
 
 rule tables_gradients:
-    """Similarities of the components' gradients, maps over weights, and what predicts later change."""
+    """Similarities of the components' gradients, maps over weights, and predictors of later change."""
     input:
         study="<results>/study.json",
         runs="<results>/tables/runs.sha256",
@@ -125,7 +126,7 @@ rule tables_evaluation:
 
 
 rule tables_reward_hacking:
-    """Signs that training raised what is rewarded where what is not rewarded no longer follows."""
+    """Signs of reward hacking: training raised a reward, but what is not rewarded no longer followed it."""
     input:
         study="<results>/study.json",
         runs="<results>/tables/runs.sha256",
@@ -149,7 +150,7 @@ rule tables_reward_hacking:
 
 
 rule tables_combination:
-    """What methods of combination did; no file asks for this in a study without such a method."""
+    """What the methods of combination did. Only studies with such a method make this."""
     input:
         study="<results>/study.json",
         runs="<results>/tables/runs.sha256",
@@ -170,7 +171,7 @@ rule tables_combination:
 
 
 rule tables_claims:
-    """The study's claims, judged; no file asks for this in a study without claims."""
+    """Verdicts on the study's claims. Only studies with claims make this."""
     input:
         study="<results>/study.json",
         runs="<results>/tables/runs.sha256",
@@ -200,7 +201,7 @@ rule tables_claims:
 
 
 rule tables_weight_surface:
-    """The surface over the weights and its check; no file asks for this in a study with too few arms."""
+    """The surface over the weights and its check. Only studies with enough arms make this."""
     input:
         study="<results>/study.json",
         by_run="<results>/tables/evaluation_by_run.parquet",
@@ -221,7 +222,7 @@ rule tables_weight_surface:
 
 
 rule tables_cost:
-    """What the runs and their evaluations cost, by their own clocks and by Slurm's accounting, and requests to judges."""
+    """Cost of runs and evaluations, by their own clocks and by Slurm's accounting, and of requests to judges."""
     input:
         study="<results>/study.json",
         runs="<results>/tables/runs.sha256",

@@ -1,9 +1,9 @@
 rule train:
     """Train one run: one arm with one seed.
 
-    Model and data count by what the spec says of them, not by file times.
-    run.json is written last and has the digest of every other file. Snakemake removes the outputs of a job
-    that it did not see end: those of a run that has ended all the same must outlive that.
+    The spec says which model and data a run has. Their file times do not count.
+    run.json is written last and has the digest of every other file. Snakemake removes the outputs of a job whose end it
+    did not see. The other files of a finished run must survive this, so run.json is the only output.
     """
     input:
         unpack(per_job(reruns.inputs_of_run)),

@@ -1,16 +1,16 @@
-"""What a message says of a name that no arm has."""
+"""The end of a message about an unknown arm: the names that the user may have meant."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
 
-#: Up to this many arms are all named; of more, only those with the most similar names.
+#: Up to this many arms are all named. Of more arms, the message names those with the most similar names.
 NAMED = 12
 
 
 def arms_here(wrong: str, arms: Collection[str]) -> str:
-    """The names that may be meant, for the end of a message on a wrong one.
+    """Names that a user may have meant, for the end of a message about a wrong name.
 
     >>> arms_here("no_fromat", ["full", "no_format"])
     'arms here: full, no_format'

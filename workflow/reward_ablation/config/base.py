@@ -1,4 +1,4 @@
-"""What all config models share: the strict base class, and which texts are allowed where."""
+"""What all config models share: the strict base class, and the patterns of names, folders and hub addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_]*"
 NAME = rf"^{NAME_PATTERN}$"
 Name = Annotated[str, StringConstraints(pattern=NAME, max_length=80)]
 
-#: A folder below the project. Commands, patterns of Snakemake and Slurm's names of files take it as it is.
+#: A folder below the project. Its characters need no quotes in commands, Snakemake's patterns and Slurm's file names.
 FOLDER = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 Folder = Annotated[str, StringConstraints(pattern=FOLDER, max_length=200)]
 
@@ -25,7 +25,7 @@ COMMIT = r"^[0-9a-f]{40}$"
 REPOSITORY = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
 Repository = Annotated[str, StringConstraints(pattern=REPOSITORY, max_length=200)]
 
-#: What a pattern asks for, in words.
+#: What each pattern allows, in words, for messages.
 PATTERNS_IN_WORDS = {
     NAME: "letters, digits and _, with a letter first",
     FOLDER: "a folder below this one, such as results/mine: of letters, digits, _, - and ., without / at its ends",
@@ -37,24 +37,27 @@ PATTERNS_IN_WORDS = {
 
 def _one_line(text: str) -> str:
     if len(text.splitlines()) > 1 or text != text.strip("\n\r"):
-        raise ValueError("more than one line; write it in one")
+        raise ValueError("more than one line; write the text in one line")
     return text
 
 
-#: A path, the name of a column, or what Slurm is asked for.
+#: A text of one line, such as a path, the name of a column, or a resource for Slurm.
 Line = Annotated[str, Field(max_length=1000), AfterValidator(_one_line)]
 
 
 @cache
 def _unknown_key(key: str, allowed: tuple[str, ...]) -> str:
-    """What is wrong; kept, since a value that may be one of several sections is tried as each, in each of many runs."""
+    """The message about an unknown key.
+
+    It is cached, because pydantic tries a value of several possible sections as each of them, for each of many runs.
+    """
     near = difflib.get_close_matches(key, allowed, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"unknown key '{key}'; {hint}allowed: {', '.join(allowed)}"
 
 
 class Section(BaseModel):
-    """A part of the config: unknown keys are refused, values cannot be changed later."""
+    """A part of the config. Unknown keys are refused, and values cannot be changed later."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,6 +1,7 @@
-"""Training settings under which a study would be wrong, impossible to measure, or refused by TRL once it trains.
+"""Checks of training settings: would results be wrong, gradients impossible to measure, or would TRL refuse to train?
 
-Settings are those of the study with an arm's overrides. Each check raises a ValueError that names the arm.
+Each check takes the study's settings with an arm's overrides, and raises a ValueError that names the arm. `placements`
+are the placements of the arm's components on tokens.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from reward_ablation.config.grpo_settings import COMPLETION_LENGTH, IMPORTANCE_S
 from reward_ablation.config.sections.launch import Launch
 from reward_ablation.config.sections.training import Lora
 
-#: Settings under which the backward pass is not watched: training is TRL's as it is, and nothing can be measured.
+#: Settings under which the backward pass is not watched, with reasons. Nothing can be measured then: training is TRL's
+#: own, unchanged.
 UNWATCHED = {
     "fp16": "small component gradients would vanish; bf16 does not",
     **dict.fromkeys(
@@ -20,21 +22,21 @@ UNWATCHED = {
     "use_liger_kernel": "fused layers cannot be watched",
 }
 
-#: What TRL itself asks vLLM for, or each request has of its own.
+#: Sampling parameters of vLLM that TRL sets itself, or that each request has of its own: what to do instead.
 NOT_FOR_VLLM = {
-    "seed": "the completions of a prompt would all be the same; each has a seed of its own, from seeds",
+    "seed": "the completions of a prompt would all be the same; each has a seed of its own, made from seeds",
     "n": "num_generations says how many completions a prompt gets",
     "max_tokens": "set max_completion_length",
-    "logprobs": "the sampled tokens' are asked for, to compare them with the trainer's",
+    "logprobs": "TRL asks for those of the sampled tokens, to compare them with the trainer's",
 }
 
-#: Arguments of transformers' generate that say how tokens are drawn: here each rollout has random numbers of its own.
+#: Arguments of transformers' `generate` that cannot be set, because each rollout is drawn by its own random numbers.
 NOT_FOR_TRANSFORMERS = {
     **dict.fromkeys(
         ("do_sample", "num_beams", "num_return_sequences", "penalty_alpha"),
         "rollouts are sampled, each by its own seed",
     ),
-    "stop_strings": "TRL's call of generate has no tokenizer to find them by",
+    "stop_strings": "TRL calls generate without the tokenizer that finds them",
     **dict.fromkeys(
         (
             *("prompt_lookup_num_tokens", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff"),
@@ -44,7 +46,7 @@ NOT_FOR_TRANSFORMERS = {
     ),
 }
 
-#: What vLLM's SamplingParams take that TRL has no setting for.
+#: Arguments of vLLM's SamplingParams that TRL has no setting for: generation_kwargs may have them.
 FOR_VLLM = {"presence_penalty", "frequency_penalty", "bad_words", "ignore_eos", "min_tokens", "stop", "stop_token_ids"}
 FOR_VLLM |= {"logit_bias", "allowed_token_ids"}
 
@@ -61,9 +63,9 @@ def check_measurable(training: dict[str, Any], placements: set[str], arm: str) -
 def check_second_pass(
     training: dict[str, Any], placements: set[str], lora: Lora | None, launch: Launch, arm: str
 ) -> None:
-    """Refuse to measure by a second backward pass what TRL trains with reentrant gradient checkpointing.
+    """Refuse to measure gradients by a second backward pass if TRL uses reentrant gradient checkpointing.
 
-    TRL switches to that by itself where adapters are trained under ZeRO-3, and checkpoints on GPUs by default.
+    TRL chooses the reentrant kind by itself if adapters are trained under ZeRO-3. On GPUs it checkpoints by default.
     """
     checkpointing = training.get("gradient_checkpointing", launch.gpus > 0)
     if lora and launch.strategy == "zero3" and checkpointing:
@@ -79,13 +81,13 @@ def _is_reentrant(training: dict[str, Any]) -> bool:
 
 def _one_pass_only(what: str, reason: str, arm: str) -> ValueError:
     return ValueError(
-        f"training (arm {arm}): {what} allows one backward pass, and {reason} takes more to be measured; set it to "
+        f"training (arm {arm}): {what} allows one backward pass, and measuring with {reason} takes more; set it to "
         "false, or gradients.every: off"
     )
 
 
 def second_pass(training: dict[str, Any], placements: set[str]) -> str | None:
-    """What asks for more than the training step's own backward pass to measure gradients, if anything."""
+    """The setting with which gradients cannot be measured in the training step's own backward pass, or None."""
     if placements != {"all_tokens"}:
         return "a placement other than all_tokens"
     for name, ordinary in (("beta", 0), ("entropy_coef", 0), ("use_adaptive_entropy", False), ("num_iterations", 1)):
@@ -96,19 +98,19 @@ def second_pass(training: dict[str, Any], placements: set[str]) -> str | None:
 
 
 def check_single_rollouts(training: dict[str, Any], arm: str) -> None:
-    """Refuse to compare completions with each other where each prompt has one, whose reward is its advantage."""
+    """Refuse to scale rewards if each prompt has only one completion, whose reward is its advantage."""
     if training.get("num_generations") != 1:
         return
     for name, compares in (("scale_rewards", "batch"), ("multi_objective_aggregation", "normalize_then_sum")):
         if training.get(name) == compares:
             raise ValueError(
-                f"training (arm {arm}): {name}: {compares} scales rewards, and with num_generations: 1 they are the "
-                f"advantages as they are; leave it out, or set num_generations to 2 or more"
+                f"training (arm {arm}): {name}: {compares} scales rewards, and with num_generations: 1 the "
+                f"rewards are the advantages, unscaled; leave it out, or set num_generations to 2 or more"
             )
 
 
 def check_placeable(training: dict[str, Any], arm: str, component: str) -> None:
-    """Refuse settings under which TRL asks for one advantage per completion, so that none can be placed on tokens."""
+    """Refuse settings with which TRL needs one advantage per completion, so that none can be placed on tokens."""
     loss = training.get("loss_type")
     reason = None
     if training.get("off_policy_mask_threshold") is not None:
@@ -124,30 +126,30 @@ def check_placeable(training: dict[str, Any], arm: str, component: str) -> None:
 
 
 def check_launchable(training: dict[str, Any], lora: Lora | None, launch: Launch, arm: str) -> None:
-    """Refuse settings that TRL refuses only once the arm's runs train as launched, or that make results wrong."""
-    reason = _against_generation(training, launch) or (_against_vllm(training, lora) if launch.vllm else None)
-    reason = reason or _against_lora(training, lora, launch)
+    """Refuse settings that TRL would refuse only when the arm's runs train, or that make results wrong."""
+    reason = _conflict_with_sampling(training, launch) or (_conflict_with_vllm(training, lora) if launch.vllm else None)
+    reason = reason or _conflict_with_adapters(training, lora, launch)
     if reason:
         raise ValueError(f"training (arm {arm}): {reason}")
 
 
-def _against_generation(training: dict[str, Any], launch: Launch) -> str | None:
-    """What of generation_kwargs does not go with how rollouts are drawn."""
+def _conflict_with_sampling(training: dict[str, Any], launch: Launch) -> str | None:
+    """The first of `generation_kwargs` that does not fit how rollouts are drawn, with the reason; None if all fit."""
     kwargs = training.get("generation_kwargs")
     for name in kwargs if isinstance(kwargs, dict) else ():
         reason = (NOT_FOR_VLLM if launch.vllm else NOT_FOR_TRANSFORMERS).get(name)
         if name in ("max_new_tokens", "max_length"):
             reason = "set max_completion_length"
         elif name in SETTINGS.schema()["properties"]:
-            reason = f"set {name} in training itself, which TRL's log-probabilities go by"
+            reason = f"set {name} in training itself; TRL's log-probabilities follow that setting"
         elif launch.vllm and name not in FOR_VLLM:
-            reason = reason or f"with launch.vllm these are: {', '.join(sorted(FOR_VLLM))}"
+            reason = reason or f"allowed with launch.vllm: {', '.join(sorted(FOR_VLLM))}"
         if reason:
             return f"generation_kwargs.{name}: not to be set here: {reason}"
     return None
 
 
-def _against_vllm(training: dict[str, Any], lora: Lora | None) -> str | None:
+def _conflict_with_vllm(training: dict[str, Any], lora: Lora | None) -> str | None:
     if training.get("vllm_importance_sampling_correction") is False:
         return (
             "vllm_importance_sampling_correction: without it nobody sees how far vLLM's probabilities are from the "
@@ -164,22 +166,24 @@ def _against_vllm(training: dict[str, Any], lora: Lora | None) -> str | None:
             f"vllm_importance_sampling_mode: {mode}: loss_type: vespo with launch.vllm weighs tokens; "
             "set it to token_truncate or token_mask"
         )
-    longest, room = training.get("max_completion_length", COMPLETION_LENGTH), training.get("vllm_max_model_length")
-    if room is not None and room <= longest:
+    completion = training.get("max_completion_length", COMPLETION_LENGTH)
+    whole = training.get("vllm_max_model_length")
+    if whole is not None and whole <= completion:
         return (
-            f"vllm_max_model_length: {room} has no room for a prompt beside max_completion_length: {longest}; raise it"
+            f"vllm_max_model_length: {whole} has no room for a prompt beside max_completion_length: {completion}; "
+            "raise it"
         )
     return None
 
 
-def _against_lora(training: dict[str, Any], lora: Lora | None, launch: Launch) -> str | None:
-    """What does not go with training adapters, or with training the whole model."""
+def _conflict_with_adapters(training: dict[str, Any], lora: Lora | None, launch: Launch) -> str | None:
+    """A setting of checkpointing or of the reference model that fails with, or without, adapters; else None."""
     if lora and _is_reentrant(training) and launch.process_count > 1 and launch.strategy != "zero3":
         return (
             "gradient_checkpointing_kwargs: use_reentrant: true fails with lora in several processes; set it to false"
         )
     if training.get("sync_ref_model") and lora:
-        return "sync_ref_model: with lora the reference is the model without its adapters; set it to false"
+        return "sync_ref_model: with lora the reference model is the model without its adapters; set it to false"
     if training.get("sync_ref_model") and not training.get("beta"):
         return "sync_ref_model: with beta: 0 there is no reference model; set beta, or sync_ref_model: false"
     return None

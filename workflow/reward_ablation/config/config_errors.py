@@ -12,7 +12,7 @@ from reward_ablation.system.errors import StudyError
 
 
 def read_spec(text: str) -> Any:
-    """The JSON value of a stage's --spec; a StudyError where the text is no JSON."""
+    """The JSON value of a stage's --spec; a StudyError if the text is not JSON."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -20,12 +20,12 @@ def read_spec(text: str) -> Any:
 
 
 def validate_spec(kind: Any, written: Any, where: str = "--spec") -> Any:
-    """A spec as its model, or as one of a union of models.
+    """A spec as its pydantic model, or as one of a union of models.
 
     Raises
     ------
     StudyError
-        `where: key: what is wrong; what is allowed`.
+        The spec does not fit. The message is `where: key: what is wrong; what is allowed`.
     """
     try:
         return TypeAdapter(kind).validate_python(written)
@@ -36,7 +36,7 @@ def validate_spec(kind: Any, written: Any, where: str = "--spec") -> Any:
 def describe(error: ValidationError, config: Any) -> str:
     """The first error of a validation in one line, and how many more there are.
 
-    The config that was validated tells keys that the user wrote from pydantic's own marks.
+    `config` is what was validated: its keys are those that the user wrote, in contrast to pydantic's own marks.
     """
     first, *others = error.errors()
     more = f" (and {len(others)} more)" if others else ""
@@ -44,7 +44,7 @@ def describe(error: ValidationError, config: Any) -> str:
 
 
 def _written_keys(error: Any, config: Any) -> str:
-    """The place of an error as the dotted keys that the user wrote; union tags and the like are no keys."""
+    """The location of an error as the dotted keys that the user wrote, without pydantic's marks, such as union tags."""
     keys = []
     for part in error["loc"]:
         try:

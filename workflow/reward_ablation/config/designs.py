@@ -21,10 +21,10 @@ Weights = dict[Name, FiniteFloat]
 
 
 class Arm(Section):
-    """One weight per component that is trained on, and what differs from the study's settings and launch."""
+    """One weight per component that is trained on, and settings that differ from the study's."""
 
     weights: Weights
-    combine: Combine | None = Field(None, description="Method of combination; default the study's, as TRL has it.")
+    combine: Combine | None = Field(None, description="Method of combination; default: TRL's, as training sets it.")
     training: GrpoSettings = Field(default_factory=dict, description="GRPOConfig overrides of this arm.")
     launch: LaunchChanges = Field(LaunchChanges(), description="Layout of this arm's runs, where it differs.")
     resources: Resources = Field(
@@ -34,7 +34,7 @@ class Arm(Section):
 
 
 class AnyDesign(Section):
-    """What every design has beside its arms."""
+    """Keys that every design has besides its arms."""
 
     seeds: dict[Name, list[NonNegativeInt]] = Field(
         default_factory=dict,
@@ -61,9 +61,9 @@ class ListDesign(AnyDesign):
 
 
 class GeneratedDesign(AnyDesign):
-    """A design whose arms follow from its weights, and arms beside it, such as a control."""
+    """A design that makes its arms from weights. Further arms, such as a control, are written down."""
 
-    extra: dict[Name, Arm] = Field(default_factory=dict, description="Arms beside those that the design makes.")
+    extra: dict[Name, Arm] = Field(default_factory=dict, description="Arms besides those that the design makes.")
 
 
 class LeaveOneOut(GeneratedDesign):
@@ -91,7 +91,7 @@ class OneAtATime(GeneratedDesign):
 
 
 class Factorial(GeneratedDesign):
-    """Every subset of the components at their weights, but the empty one, which trains nothing.
+    """Every subset of the components at their weights, except the empty subset, which trains nothing.
 
     The empty subset's result is the base model's, which every study evaluates.
     """
@@ -132,20 +132,24 @@ def expand(design: Design, components: list[str], generated: list[str] | None = 
 
     Parameters
     ----------
+    design : Design
+        The config's `arms`.
+    components : list of str
+        All components of the study.
     generated : list of str, optional
-        The components that the design `simplex` is over where it names none; default all.
+        Components of the design `simplex` if the design names none; default all.
 
     Raises
     ------
     ValueError
-        A weight is of an unknown component, or an arm has no weight other than 0: its advantages would all be 0, and
-        nothing would be trained. Or an arm beside the design has the name of one that the design makes.
+        A weight names an unknown component. Or all weights of an arm are 0: its advantages would all be 0, and nothing
+        would be trained. Or an arm under `extra` has the name of an arm that the design makes.
     """
     by_design = design.generate(components if generated is None else generated)
     extra = {} if isinstance(design, ListDesign) else design.extra
     for name in extra:
         if name in by_design:
-            raise ValueError(f"arms.extra.{name}: the design makes an arm of this name; give this one another")
+            raise ValueError(f"arms.extra.{name}: the design makes an arm of this name; give this arm another name")
     arms = {}
     for name, arm in (by_design | extra).items():
         key = "arms.components" if isinstance(design, Simplex) else "arms.weights"
@@ -178,12 +182,12 @@ def without_left_out(design: Design, arms: dict[str, Arm]) -> dict[str, Arm]:
 
 
 def place_of(design: Design, arm: str) -> str:
-    """Where the config has an arm that a user has written down."""
+    """Dotted key of an arm that the user has written down."""
     return f"arms.{'arms' if isinstance(design, ListDesign) else 'extra'}.{arm}"
 
 
 def _in_order(weights: Weights, components: list[str]) -> list[str]:
-    """Weighted components in the study's order; unknown ones last, for `expand` to refuse."""
+    """Components with weights in the study's order. Unknown components come last; `expand` refuses them."""
     known = [name for name in components if name in weights]
     return known + [name for name in weights if name not in components]
 

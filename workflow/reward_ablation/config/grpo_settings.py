@@ -1,4 +1,4 @@
-"""The settings of training by TRL's GRPO: which of them a study may set, and how."""
+"""TRL's settings of GRPO training: which of them a study may set, and to which values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = TrlSettings(
         ),
         "num_generations_eval": RESERVED["eval_strategy"],
         "max_tool_calling_iterations": "completions call no tools",
-        "train_sampling_strategy": "prompts come in the order of the seed; shuffle_dataset: false takes the data's",
+        "train_sampling_strategy": "the seed orders the prompts; shuffle_dataset: false keeps the data's order",
         "label_smoothing_factor": "GRPO's loss has no labels",
         "include_num_input_tokens_seen": "tokens are counted anyway, as num_tokens",
         "average_tokens_across_devices": "loss_type says over what the loss is averaged",
@@ -59,7 +59,8 @@ SETTINGS = TrlSettings(
 
 #: TRL's own default of max_completion_length.
 COMPLETION_LENGTH = 512
-#: Not TRL's default: sequence_mask drops a completion by the product of its tokens' ratios, the longer the more often.
+#: Not TRL's default, sequence_mask, which drops a completion by the product of its tokens' ratios: the longer a
+#: completion is, the more often it would be dropped.
 IMPORTANCE_SAMPLING_MODE = "token_truncate"
 
 
@@ -68,7 +69,7 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
     SETTINGS.check(settings)
     generations = settings.get("num_generations")
     if generations is not None and generations < 1:
-        raise ValueError("num_generations: completions of one prompt, at least 1; with 1 its reward is its advantage")
+        raise ValueError("num_generations: completions of one prompt, at least 1; with 1, the reward is the advantage")
     if settings.get("max_steps") == 0:
         raise ValueError("max_steps: a run takes at least 1 step; leave it out to train by num_train_epochs")
     if settings.get("max_completion_length", COMPLETION_LENGTH) is None:

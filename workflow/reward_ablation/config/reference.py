@@ -17,39 +17,39 @@ from reward_ablation.config.schemas import config_schema
 PAGE = Path(__file__).parents[3] / "docs" / "config_keys.md"
 BEGIN, END = "<!-- keys -->\n", "<!-- /keys -->\n"
 
-#: Settings by TRL's names, which TRL documents.
+#: Sections of settings by TRL's names, which TRL documents.
 OF_TRL = {"GRPOSettings": "TRL's `GRPOConfig`", "SFTSettings": "TRL's `SFTConfig`"}
 
-#: Texts with a pattern, in words.
+#: Texts with a pattern: what the table calls them.
 PATTERNS = {NAME: "name", FOLDER: "folder", COMMIT: "commit", REPOSITORY: "repository"}
 
-_SEED = "Seed of what is drawn."
+_SEED = "Seed of the random draws."
 _WEIGHTS = "Weight of each component; a component that is left out has weight 0."
 _SOURCE = "Which kind of source this is."
 _DESIGN = "Which design this is."
 
-#: What a key means whose model does not say so. The models' code is part of the digests of finished evaluations, so
-#: that a description added there would make them again.
+#: Descriptions of keys whose models have none. A description in a model would count as code in the digests of tables
+#: and scores, which would all be made again.
 FURTHER = {
     "StudyConfig.name": "Name of the study, and of its folder of results.",
-    "StudyConfig.seeds": "Seeds, one run per arm each; or numbers of seeds after which contrasts may be decided.",
+    "StudyConfig.seeds": "Seeds, one run per arm and seed; or numbers of seeds after which contrasts may be decided.",
     "StudyConfig.model": "The base model.",
-    "StudyConfig.data": "What is trained on and what is evaluated on.",
+    "StudyConfig.data": "The training set and the evaluation sets.",
     "StudyConfig.prompt": "How a question becomes a prompt.",
     "StudyConfig.components": "Reward functions by name.",
-    "StudyConfig.arms": "The arms, by a design.",
+    "StudyConfig.arms": "The arms: a design, with its weights.",
     "StudyConfig.training": "Settings of the trainer, by TRL's names.",
     "StudyConfig.gradients": "Measurement of the components' gradients.",
     "StudyConfig.launch": "Processes and GPUs of one training run.",
     "StudyConfig.evaluation": "How the base model and the trained models are judged.",
     "StudyConfig.confidence": "Level of the intervals.",
-    "StudyConfig.statistics": "How the tables come by their intervals and tests.",
-    "Arm.training": "Settings of the trainer that this arm has in place of the study's.",
+    "StudyConfig.statistics": "How the tables compute intervals and tests.",
+    "Arm.training": "Settings of the trainer that replace the study's in this arm.",
     "Arm.weights": _WEIGHTS,
     **{f"{design}.weights": _WEIGHTS for design in ("Factorial", "LeaveOneOut", "OneAtATime")},
     **{f"{design}.design": _DESIGN for design in ("Factorial", "LeaveOneOut", "ListDesign", "OneAtATime", "Simplex")},
     "ListDesign.arms": "The arms by name.",
-    "ClaimOnArms.arm": "The arm that the claim is on.",
+    "ClaimOnArms.arm": "The arm that the claim is about.",
     "ContrastOfArms.arm": "The arm that is compared.",
     "Data.train": "The training set.",
     "Data.evaluation": "The evaluation sets by name.",
@@ -57,16 +57,16 @@ FURTHER = {
         f"{source}.source": _SOURCE
         for source in ("HubModel", "LocalModel", "DemoModel", "HubData", "FileData", "WordProblems")
     },
-    "HubData.split": "Part of the data set.",
+    "HubData.split": "Split of the data set.",
     "FileData.path": "The file, below the folder where Snakemake is started, or absolute.",
     "LocalModel.path": "The model's folder.",
     "DemoModel.seed": _SEED,
     "WordProblems.seed": _SEED,
     "WordProblems.count": "Number of problems.",
     "Evaluation.temperature": "Temperature of the sampled answers.",
-    "Evaluation.top_p": "Share of the probability that sampled tokens come from.",
-    "Evaluation.max_new_tokens": "Tokens of an answer, at most.",
-    "Evaluation.batch_size": "Prompts that are answered at a time.",
+    "Evaluation.top_p": "Tokens are sampled from the most probable ones that together have this probability.",
+    "Evaluation.max_new_tokens": "Most tokens of an answer.",
+    "Evaluation.batch_size": "Number of prompts that are answered together.",
     "Evaluation.seed": "Seed of the sampled answers; each question and sample has its own stream.",
     "Metric.higher_is_better": "Whether a higher score is better.",
     "Lora.r": "Rank of the adapters.",
@@ -100,7 +100,7 @@ def tables(schema: dict[str, Any]) -> str:
 
 
 def sections_in(rule: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """Sections that a value may be or hold, each with its path; `<name>` stands for names that users give."""
+    """Sections that a value may be or contain, each with its path. `<name>` stands for names that users give."""
     if "$ref" in rule:
         yield rule["$ref"].rpartition("/")[2], path
     for option in (*rule.get("anyOf", ()), *rule.get("oneOf", ())):
@@ -127,7 +127,7 @@ def section_text(name: str, definition: dict[str, Any], places: list[str]) -> st
 
 
 def variant_of(definition: dict[str, Any]) -> str:
-    """The source or the design whose keys a section has, for its heading."""
+    """The part of a section's heading that says for which source or design the keys are."""
     for key in ("source", "design"):
         rule = definition["properties"].get(key, {})
         if values := rule.get("enum") or ([rule["const"]] if "const" in rule else []):
@@ -136,7 +136,7 @@ def variant_of(definition: dict[str, Any]) -> str:
 
 
 def description_of(section: str, key: str, rule: dict[str, Any]) -> str:
-    """What a key means; KeyError where neither its model nor `FURTHER` says so."""
+    """What a key means; KeyError if neither its model nor `FURTHER` describes it."""
     written = rule.get("description") or FURTHER[f"{section}.{key}"]
     return written.replace("\n", " ").replace("<", "&lt;").replace("*", "\\*")
 
@@ -177,7 +177,7 @@ def kind_of(rule: dict[str, Any]) -> str:
 
 
 def page(text: str) -> str:
-    """Text of the page with the tables of today between its two marks."""
+    """Text of the page, with newly made tables between its two marks."""
     before, _, rest = text.partition(BEGIN)
     return before + BEGIN + "\n" + tables(config_schema()) + "\n" + END + rest.partition(END)[2]
 

@@ -24,7 +24,7 @@ _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", 
 
 
 def type_rule(annotation: Any) -> dict[str, Any]:
-    """JSON schema of a dataclass field's annotation; what JSON cannot hold is left out."""
+    """JSON schema of a dataclass field's annotation, without types that JSON does not have."""
     origin = typing.get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
         options = typing.get_args(annotation)
@@ -43,7 +43,7 @@ def type_rule(annotation: Any) -> dict[str, Any]:
 
 
 def settings_schema(settings: TrlSettings) -> dict[str, Any]:
-    """JSON schema of a config class of TRL, less the settings that the workflow decides."""
+    """JSON schema of a config class of TRL, without the settings that the workflow decides."""
     import trl
 
     choices = {name: {"enum": values} for name, values in settings.choices.items()}
@@ -62,7 +62,7 @@ def settings_schema(settings: TrlSettings) -> dict[str, Any]:
 
 
 def config_schema() -> dict[str, Any]:
-    """JSON schema of the study config, with the settings of TRL's trainers in their places."""
+    """JSON schema of the study config, including the settings of TRL's trainers."""
     schema = StudyConfig.model_json_schema()
     definitions = schema["$defs"]
     places = {

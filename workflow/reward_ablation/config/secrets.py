@@ -21,11 +21,11 @@ SECRET_KEY = re.compile(
     re.IGNORECASE,
 )
 
-#: Keys that may also have a word that a model writes, such as `</think>`. A secret there is long and has a digit.
+#: Keys whose value is a secret, or a word that a model writes, such as `</think>`. A secret is long and has a digit.
 TOKEN_KEY = re.compile(r"(^|[_-])token$", re.IGNORECASE)
 LONG_WORD = re.compile(r"(?=.*\d)[^\s<\[]{16,}")
 
-#: Texts that are, or hold, a secret, whatever their key is.
+#: Texts that are or contain a secret, under any key.
 SECRET_TEXT = re.compile(
     r"(?<![\w-])("
     r"(hf|gsk|r8|[rs]k_live|gh[pousr])_[A-Za-z0-9]{20,}"  # Hugging Face, Groq, Replicate, Stripe, GitHub
@@ -38,16 +38,16 @@ SECRET_TEXT = re.compile(
     r")"
     r"|(?i:authorization['\"]?:\s*['\"]?(basic|bearer|token)\s)\s*[\w.~+/-]{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
-    # A URL with a password. The look behind and the text without colons keep the time linear in the text's length.
+    # A URL with a password. The lookbehind and the user name without colons keep the time linear in the text's length.
     r"|(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]+://[^\s/@:]*:[^\s/@]+@"
-    r"|[?&](api[_-]?key|key|token|access_token|secret|password|sig|signature)=[^&\s]{8,}"  # and in its query
+    r"|[?&](api[_-]?key|key|token|access_token|secret|password|sig|signature)=[^&\s]{8,}"  # in a URL's query
 )
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def without_secrets(values: Any, key: str = "") -> Any:
-    """The same values, with what looks like a secret hidden; `key` is the key of the values."""
+    """The same values, with texts that look like secrets hidden. `key` is the key of the values."""
     if isinstance(values, dict):
         return {name: without_secrets(value, str(name)) for name, value in values.items()}
     if isinstance(values, list):
@@ -70,7 +70,7 @@ def refuse_secrets(config: Any) -> None:
     Raises
     ------
     StudyError
-        `key: looks like a secret in plain text; ...`.
+        A value looks like a secret. The message is `key: looks like a secret in plain text; ...`.
     """
     for path in _secrets_in(config, ()):
         instead = "take it out, and set the environment variable that its library reads, such as HF_TOKEN"
@@ -83,7 +83,7 @@ def refuse_secrets(config: Any) -> None:
 
 
 def _secrets_in(values: Any, path: tuple[str, ...], key: str = "") -> Iterator[tuple[str, ...]]:
-    """Place of each value that looks like a secret; a key that looks like one is not repeated."""
+    """Keys to each value that looks like a secret. A key that itself looks like a secret is not repeated."""
     if isinstance(values, dict):
         for name, value in values.items():
             if SECRET_TEXT.search(str(name)):
@@ -116,7 +116,7 @@ def variables_in(value: Any) -> list[str]:
 
 
 def missing_variables(value: Any, environment: Mapping[str, str]) -> list[str]:
-    """Names of the environment variables that a value reads and that are not set, or empty; each once."""
+    """Names of the environment variables that a value reads and that are unset or empty, each once."""
     return [name for name in dict.fromkeys(variables_in(value)) if not environment.get(name)]
 
 
@@ -140,6 +140,6 @@ def hidden(text: str, value: Any, environment: Mapping[str, str]) -> str:
     """A text in which the secrets that a value reads are replaced by the names of their variables."""
     for name in variables_in(value):
         if secret := environment.get(name):
-            for written in (secret, repr(secret)[1:-1]):  # the second stands in the text of lists and mappings
+            for written in (secret, repr(secret)[1:-1]):  # the text of a list or mapping has the second
                 text = text.replace(written, f"{{env: {name}}}")
     return text

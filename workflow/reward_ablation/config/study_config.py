@@ -1,4 +1,4 @@
-"""The study config: what a user may write, and nothing else. `config/README.md` explains each key to users."""
+"""The study config: all keys that a user may write. `config/README.md` explains each key to users."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class StudyConfig(Section):
     baseline: Name | None = Field(None, description="Arm that the others are compared with; default the first.")
     control: Name | None = Field(None, description="Arm that is rewarded at random; default none.")
     primary: PrimaryQuestion = Field(
-        PrimaryQuestion(), description="What the study was made to find out, said before the first run."
+        PrimaryQuestion(), description="What the study is to find out, stated before the first run."
     )
     claims: dict[Name, ClaimOnArms] = Field(
         default_factory=dict,
-        description="Claims by name, which the finished study supports, contradicts or leaves open.",
+        description="Claims by name; the finished study supports each, contradicts it or leaves it open.",
     )
     training: GrpoSettings = Field(default_factory=dict, description="TRL's GRPOConfig by its own names.")
     lora: Lora | None = Field(None, description="Train adapters; default: all weights.")
@@ -48,17 +48,19 @@ class StudyConfig(Section):
     gradients: Gradients = Gradients()
     launch: Launch = Launch()
     keep_models: NonNegativeInt = Field(
-        0, description="Keep each run's model after each n-th step, and evaluate it too; 0: the final one only."
+        0, description="Keep and evaluate each run's model after each n-th step too; 0: the final model only."
     )
     evaluation: Evaluation
     bootstrap: PositiveInt = Field(2000, description="Resamples behind each interval.")
     confidence: float = Field(0.95, gt=0, lt=1)
     statistics: Statistics = Statistics()
     mixed_provenance: Literal["tell", "refuse"] = Field(
-        "tell", description="Runs trained by different code, package versions or hardware: tell, or refuse to compare."
+        "tell",
+        description="Runs trained by different code, package versions or hardware: tell reports them, refuse makes no "
+        "tables of them.",
     )
     exports: list[Literal["rldynamics", "simple_grpo"]] = Field(
-        default_factory=list, description="Layouts of other systems in which each run's results are written, too."
+        default_factory=list, description="Other systems' layouts in which each run's results are written, too."
     )
 
     @field_validator("seeds")
@@ -70,16 +72,16 @@ class StudyConfig(Section):
 
     @property
     def sequential(self) -> SequentialSeeds | None:
-        """When a sequential study looks; None where each arm has the same seeds."""
+        """The looks of a sequential study; None if the seeds are a list."""
         return self.seeds if isinstance(self.seeds, SequentialSeeds) else None
 
     @property
     def listed_seeds(self) -> list[int]:
-        """The study's seeds; of a sequential study those of the last look."""
+        """The study's seeds; in a sequential study, the seeds of the last look."""
         return self.seeds if isinstance(self.seeds, list) else list(range(self.seeds.looks[-1]))
 
     def with_seeds(self, of_arms: Mapping[str, list[int]]) -> StudyConfig:
-        """This config with a list of seeds for each arm."""
+        """This config with these lists of seeds by arm, and without looks."""
         arms = self.arms.model_copy(update={"seeds": {**self.arms.seeds, **of_arms}})
         return self.model_copy(update={"seeds": self.listed_seeds, "arms": arms})
 
@@ -89,7 +91,7 @@ class StudyConfig(Section):
         return self.results or f"results/{self.name}"
 
     def expanded_arms(self) -> dict[str, Arm]:
-        """Arms by name, with one weight per component, in the design's order, without those that have no seeds."""
+        """Arms by name, with one weight per component, in the design's order. Arms without seeds are left out."""
         everywhere = [name for name, component in self.components.items() if component.scored == "everywhere"]
         return without_left_out(self.arms, expand(self.arms, list(self.components), everywhere))
 
@@ -98,22 +100,22 @@ class StudyConfig(Section):
         return self.arms.seeds.get(arm, self.listed_seeds)
 
     def seeds_in_order(self, arms: Iterable[str]) -> list[int]:
-        """Seeds that one of these arms has: the study's in their order, then the others in ascending order."""
+        """All seeds of these arms: first the study's seeds in their order, then the others, ascending."""
         own = {seed for arm in arms for seed in self.seeds_of(arm)}
         return [seed for seed in self.listed_seeds if seed in own] + sorted(own - set(self.listed_seeds))
 
     def refuse_left_out(self) -> None:
-        """Refuse an arm without seeds that other keys name; ValueError `key: ...`."""
+        """Refuse keys that name an arm without seeds, by a ValueError `key: ...`."""
         named = {"baseline": self.baseline, "control": self.control}
-        for place, contrast in enumerate(self.primary.contrasts or []):
-            named |= {f"primary.contrasts.{place}.arm": contrast.arm}
-            named |= {f"primary.contrasts.{place}.against": contrast.against}
+        for number, contrast in enumerate(self.primary.contrasts or []):
+            named |= {f"primary.contrasts.{number}.arm": contrast.arm}
+            named |= {f"primary.contrasts.{number}.against": contrast.against}
         for name, claim in self.claims.items():
             named |= {f"claims.{name}.arm": claim.arm, f"claims.{name}.against": claim.against}
-        for where, arm in named.items():
+        for key, arm in named.items():
             if arm is not None and self.arms.seeds.get(arm) == []:
                 raise ValueError(
-                    f"{where}: arm '{arm}' is left out of the study, as arms.seeds.{arm} is empty; give the arm seeds, "
+                    f"{key}: arm '{arm}' is left out of the study, as arms.seeds.{arm} is empty; give the arm seeds, "
                     "or name another arm"
                 )
 

@@ -1,7 +1,7 @@
 """Settings of one of TRL's trainers by TRL's own names, checked without importing TRL.
 
 Each config class of TRL that a study may set has a JSON schema here, generated from it (`make schemas`), so that a dry
-run of a thousand arms need not import torch. A test holds each of them against the installed TRL.
+run of a thousand arms need not import torch. A test compares each schema with the installed TRL.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pydantic import AfterValidator
 
 from reward_ablation.system.errors import StudyError
 
-#: The TRL whose private parts the trainers read. `pyproject.toml` and the locks in `envs/` have the same.
+#: The version of TRL whose private parts the trainers read. `pyproject.toml` and the locks in `envs/` have the same.
 TRL = "1.16.0"
 
 _REMOTE_CODE = "no code of a model's repository is run"
 
-#: Settings of all trainers that the workflow decides itself or does not carry out: why, or where a user says so.
+#: Settings of all trainers that a config cannot set: the reason, or the key to set instead.
 RESERVED = {
     "output_dir": "the folder is decided by the workflow",
     "use_cpu": "set launch.gpus: 0",
-    "ignore_data_skip": "what was interrupted goes on with the data that it has not seen",
+    "ignore_data_skip": "interrupted training continues with data that it has not seen",
     **dict.fromkeys(
-        ("resume_from_checkpoint", "restore_callback_states_from_checkpoint"), "what was interrupted resumes by itself"
+        ("resume_from_checkpoint", "restore_callback_states_from_checkpoint"), "interrupted training resumes by itself"
     ),
     **dict.fromkeys(("logging_steps", "logging_strategy", "logging_first_step"), "every step is logged"),
     **dict.fromkeys(
@@ -44,13 +44,13 @@ RESERVED = {
     ),
     "do_train": "each run is trained",
     "disable_tqdm": "the log has a line for each step",
-    "save_only_model": "without the optimiser's state what was interrupted cannot go on",
+    "save_only_model": "without the optimiser's state, interrupted training cannot continue",
     "auto_find_batch_size": "it would train steps twice; set per_device_train_batch_size",
     **dict.fromkeys(
         ("push_to_hub", "hub_always_push", "hub_model_id", "hub_revision", "hub_strategy"),
         "upload the model's folder yourself",
     ),
-    "enable_jit_checkpoint": "what is told to stop saves by itself",
+    "enable_jit_checkpoint": "training that is told to stop saves a checkpoint by itself",
     "save_on_each_node": "all nodes share the results folder",
     "skip_memory_metrics": "the trainer's memory metrics are not kept",
     "length_column_name": "the data have no column of lengths",
@@ -67,7 +67,7 @@ NOT_FOR_MODELS = {
 
 
 def check_version() -> None:
-    """Refuse another TRL: its loss may keep something new, or its private parts do something else, without an error."""
+    """Refuse another TRL: its loss may store something new, or its private parts may differ, without an error."""
     try:
         installed = version("trl")
     except PackageNotFoundError:
@@ -93,9 +93,9 @@ class TrlSettings:
     config: str
     #: The JSON schema generated from the class, beside this module.
     file: str
-    #: Settings that the workflow decides itself or does not carry out: the reason, or where a user says so.
+    #: Settings that a config cannot set: the reason, or the key to set instead.
     reserved: dict[str, str]
-    #: Values of settings that TRL declares as plain strings, and refuses only when it trains.
+    #: Allowed values of settings that TRL declares as plain strings. TRL refuses other values only when it trains.
     choices: dict[str, list[str]]
 
     def schema(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class TrlSettings:
         return {name: Draft202012Validator(rule) for name, rule in self.schema()["properties"].items()}
 
     def check(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """The same settings; a ValueError says what is allowed where TRL's class does not take a name or a value."""
+        """Return the settings unchanged; raise a ValueError, which says what is allowed, for a wrong name or value."""
         of_model = settings.get("model_init_kwargs")
         for name, reason in NOT_FOR_MODELS.items():
             if isinstance(of_model, dict) and name in of_model:

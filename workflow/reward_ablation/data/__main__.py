@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def parse_spec(text: str) -> PrepareSpec:
-    """Spec of the stage; anything else is a StudyError."""
+    """The spec of this stage; a StudyError if the text is anything else."""
     return validate_spec(PrepareSpec, read_spec(text))
 
 

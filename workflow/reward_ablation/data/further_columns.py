@@ -1,4 +1,4 @@
-"""Further columns of a prepared set: one type a column, decided over all rows; lists and objects as JSON texts."""
+"""Further columns of a prepared set: all rows decide the type of a column; lists and objects become JSON texts."""
 
 from __future__ import annotations
 
@@ -13,36 +13,41 @@ from reward_ablation.system.errors import StudyError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Lists and objects inside each other. Deeper ones could not be read again everywhere: JSON is read by recursion.
+#: Most levels of nested lists and objects. JSON is read by recursion, so deeper nesting could not be read everywhere.
 DEEPEST = 100
 
 _INT64 = range(-(2**63), 2**63)
 
 
 def typed_column(rows: Rows, name: str, where: str) -> pa.Field:
-    """The field of a further column, whose values in `rows` are replaced by those that the field holds.
+    """Decide the type of a further column, and convert the column's values in `rows` in place.
 
-    Texts alone are text. Whole numbers of 64 bits are whole numbers; numbers that 64-bit floats hold exactly are such
-    floats. Any other column holds JSON texts: lists, objects, true and false, larger numbers, and values of several
-    kinds. None and NaN are null in each of them.
+    A column of texts is text. A column of whole numbers of 64 bits is int64. A column of numbers that 64-bit floats can
+    hold exactly is float64. Any other column becomes JSON texts: lists, objects, true and false, larger numbers, and
+    values of several kinds. None and NaN are null in every column.
 
     Parameters
     ----------
     rows : list of dict
-        With their ids, for messages.
+        Rows with their ids, which messages name.
     name : str
         Name of the column.
     where : str
         Name of the set in error messages.
 
+    Returns
+    -------
+    Field
+        Name and type of the column.
+
     Raises
     ------
     StudyError
-        A value is neither text, a number, true, false, a list nor an object, or is nested too deep.
+        A value is neither text, a number, true, false, a list nor an object, or it is nested too deep.
     """
     import pyarrow as pa
 
-    from reward_ablation.rewards.columns import JSON_FIELD  # whose package imports the grader
+    from reward_ablation.rewards.columns import JSON_FIELD  # late: its package imports the grader
 
     values = [None if _is_nan(row.get(name)) else row.get(name) for row in rows]
     known = [value for value in values if value is not None]
@@ -83,12 +88,12 @@ def _as_json(value: Any, where: str) -> str | None:
             f"{where} holds a {type(part).__name__}; it must be text, a number, true, false, a list or an object"
         )
 
-    # Characters stay as they are, so that half of a surrogate pair is refused where the table is made.
+    # Without escapes, so that half of a surrogate pair is refused when the table is made.
     return json.dumps(value, ensure_ascii=False, default=refuse)
 
 
 def _deeper_than(value: Any, levels: int) -> bool:
-    """Whether lists and objects are nested deeper than a number of levels; without recursion."""
+    """Whether lists and objects are nested deeper than a number of levels, found without recursion."""
     layer = [value]
     for _ in range(levels + 1):
         layer = [part for part in layer if isinstance(part, list | dict | tuple)]
@@ -103,10 +108,10 @@ def _parts(value: Any) -> Sequence[Any]:
 
 
 def from_csv(rows: Rows, names: Sequence[str]) -> None:
-    """Read the texts of columns of a CSV file, which has no types, in place.
+    """Convert columns of a CSV file, whose values are all texts, in place.
 
-    A column is read as JSON where each of its cells that is not empty is a list, an object or a number in JSON, so that
-    007 stays text; an empty cell is then null. Any other column stays text.
+    A column is read as JSON if each cell that is not empty is a list, an object or a number in JSON. Its empty cells
+    become null. Any other column stays text, such as a column with 007.
     """
     for name in names:
         cells = [_json_or_none(row[name]) if row[name].strip() else None for row in rows]

@@ -1,4 +1,4 @@
-"""Whether any completion can be right by a gold: the gold is boxed as an answer, and graded against itself."""
+"""Check that a completion can be right by a gold: the gold is boxed as an answer, and graded against itself."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SHOWN = 50  # characters of a gold that it shows
 
 
 def check_golds(rows: Rows, name: str) -> None:
-    """Refuse golds that do not grade themselves as correct; `name` is what the message calls the set.
+    """Refuse golds that do not grade themselves as correct. `name` is what the message calls the set.
 
-    The StudyError names the first failing problems with their golds and reasons.
+    The StudyError names the first failing problems with their golds and the reasons.
     """
     failing = {row["id"]: (row["answer"], why) for row in rows if (why := why_ungradable(row["answer"]))}
     if not failing:
@@ -29,17 +29,17 @@ def check_golds(rows: Rows, name: str) -> None:
     count = "1 gold does not grade itself" if len(failing) == 1 else f"{len(failing)} golds do not grade themselves"
     more = ", …" if len(failing) > _NAMED else ""
     raise StudyError(
-        f"{name}: {count} as correct: {first}{more}; a gold is the answer alone: mend it in the data, "
-        "or empty it there to drop its problem"
+        f"{name}: {count} as correct: {first}{more}; a gold must be the answer alone: correct it in the data, "
+        "or leave it empty to drop its problem"
     )
 
 
 def why_ungradable(gold: str) -> str | None:
     r"""Reason why no completion could be right by this gold, or None.
 
-    In a box the gold must be extracted whole and graded as correct. This fails where braces do not balance, for
-    control characters, and for golds that are too long, too deep or empty after normalisation. A gold with a marker
-    in it is a whole solution. No parser is started for a gold that passes, since equal strings are equal.
+    A gold in a box must be extracted whole and graded as correct. This fails if braces do not balance, for control
+    characters, and for golds that are too long, nested too deep or empty after normalisation. A gold that contains a
+    marker is a whole solution. A gold that passes starts no parser, because equal strings are equal.
     """
     from reward_ablation.rewards.grading import grade_answer
     from reward_ablation.rewards.grading.extraction import extract, marker_spans
@@ -58,6 +58,6 @@ def why_ungradable(gold: str) -> str | None:
 
 
 def _shortened(gold: str) -> str:
-    """On one line, quoted; with escapes where a character cannot be seen."""
+    """The start of a gold in quotes, on one line, with escapes if a character cannot be seen."""
     short = gold if len(gold) <= _SHOWN else gold[: _SHOWN - 1] + "…"
     return f"'{short}'" if short.isprintable() else repr(short)

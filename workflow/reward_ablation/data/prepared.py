@@ -29,7 +29,7 @@ def read_prepared(path: Path) -> pd.DataFrame:
     Raises
     ------
     StudyError
-        The file is missing, or is no prepared set.
+        The file is missing or is not a prepared set.
     """
     import pandas as pd
 
@@ -37,12 +37,12 @@ def read_prepared(path: Path) -> pd.DataFrame:
     columns = {name: table[name].to_pylist() for name in table.column_names}
     for name in json_columns(table.schema):
         columns[name] = decoded(columns[name])
-    # As objects: pandas would make floats of whole numbers where one is missing.
+    # As objects, because pandas would turn whole numbers into floats if one is missing.
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
 
 
 def further_columns_of(path: Path) -> tuple[str, ...]:
-    """Columns of a prepared set beside those that every set has."""
+    """Columns of a prepared set besides those that every set has."""
     import pyarrow.parquet as pq
 
     return tuple(name for name in pq.read_schema(path).names if name not in OF_ALL)

@@ -1,4 +1,4 @@
-"""Prepare a set of problems: one schema, checked, without unusable problems, with counts of those left out."""
+"""Prepare a set of problems in one schema: problems are checked, and unusable ones are left out and counted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Switch = Literal["refuse", "drop"]
 
 
 class PrepareSpec(Section):
-    """What decides the result of prepare, as the workflow writes it."""
+    """All that decides what `prepare` writes, as the workflow passes it."""
 
     source: ProblemSource
     duplicates: Switch = "refuse"
@@ -36,7 +36,7 @@ class PrepareSpec(Section):
     @model_validator(mode="before")
     @classmethod
     def _lift_digest(cls, data: Any) -> Any:
-        # The workflow writes it inside the source, which as a part of the config has no such key.
+        # The workflow writes `content` inside the source, but the config's models of sources have no such key.
         if isinstance(data, dict) and isinstance(data.get("source"), dict) and "content" in data["source"]:
             source = dict(data["source"])
             return {**data, "content": source.pop("content"), "source": source}
@@ -58,6 +58,8 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
 
     Parameters
     ----------
+    spec : PrepareSpec
+        The source, and what to do with duplicates, overlaps and golds.
     name : str
         Name of the set in error messages.
     output : Path
@@ -68,8 +70,8 @@ def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Pat
     Raises
     ------
     StudyError
-        The source is unusable, the spec refuses duplicates or an overlap that it has, or the spec asks for golds and
-        one of the remaining golds does not grade itself as correct.
+        The source is unusable. Or it has duplicates or an overlap that the spec refuses. Or the spec asks for golds,
+        and one of the remaining golds does not grade itself as correct. Or no problem is left.
     """
     check_unchanged(spec)
     further = further_columns(spec.source)
@@ -107,18 +109,18 @@ def _refuse(found: dict[str, str], message: str, remedy: str) -> None:
 
 
 def check_unchanged(spec: PrepareSpec) -> None:
-    """Refuse a local file that changed after planning: the runs' keys would name other problems."""
+    """Refuse a local file that changed after planning, because the runs' keys would name other problems."""
     path = Path(getattr(spec.source, "path", None) or "")
     if spec.content is not None and path.is_file() and sha256(path) != spec.content:
         raise StudyError(f"{path}: has changed since the workflow was planned; start the workflow again")
 
 
 def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
-    """Rows with every column of the schema, text as text, and ids and questions that can be relied on.
+    """Rows with every column of the schema, texts as str, and a unique id and a question in each row.
 
-    The values of `further` columns stay as they are.
-
-    Question and gold lose white space at both ends; a gold that is absent, empty or not a number (NaN) is None.
+    The values of `further` columns stay as they are. Id, question and gold lose white space at both ends. A gold that
+    is absent, empty or not a number (NaN) becomes None. A StudyError names a row without an id or a question, or with
+    an id that another row has.
     """
     result: dict[str, dict[str, Any]] = {}
     for index, raw in enumerate(rows):
@@ -140,7 +142,7 @@ def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
 
 
 def as_text(value: Any, where: str) -> str | None:
-    """Text as it is, a number as its shortest digits (72.0 is "72"), None or NaN as None; nothing else."""
+    """Text as it is, a number as its shortest digits (72.0 is "72"), None or NaN as None; else a StudyError."""
     if value is None or value != value:
         return None
     if isinstance(value, str):
@@ -153,12 +155,12 @@ def as_text(value: Any, where: str) -> str | None:
 
 
 def question_key(question: str) -> str:
-    """Key that two spellings of one question share: letter case and white space do not count."""
+    """Key of a question, without regard to letter case and white space."""
     return " ".join(question.split()).casefold()
 
 
 def find_duplicates(rows: Rows) -> dict[str, str]:
-    """Ids of rows whose question came before, each with the id of the first."""
+    """Ids of rows whose question occurs in an earlier row, each with the id of the first such row."""
     first: dict[str, str] = {}
     repeated = {}
     for row in rows:
@@ -169,7 +171,7 @@ def find_duplicates(rows: Rows) -> dict[str, str]:
 
 
 def find_overlap(rows: Rows, prepared: Sequence[Path]) -> dict[str, str]:
-    """Ids of rows whose question is also in a prepared set, each with `set: id` there."""
+    """Ids of rows whose question is also in a prepared set, each with the `set: id` of that question."""
     import pyarrow.parquet as pq
 
     elsewhere: dict[str, str] = {}
@@ -189,12 +191,12 @@ def to_table(rows: Rows, name: str, golds: bool = True, further: Sequence[str] =
     fields = [*schema(golds), *(typed_column(rows, column, name) for column in further)]
     try:
         return pa.Table.from_pylist(rows, schema=pa.schema(fields))
-    except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell
+    except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can contain
         raise StudyError(f"{name}: a text has a character that is not Unicode ({error.reason})") from error
 
 
 def provenance(spec: PrepareSpec) -> dict[str, Any]:
-    """The source as the config has it, with the repository and commit of a known name and the digest of a file."""
+    """The source as in the config, with the repository and commit of a known data set, or the digest of a file."""
     source, origin = spec.source, spec.source.model_dump()
     if isinstance(source, HubData) and source.path is None:
         repository = REPOSITORIES[source.source]

@@ -1,4 +1,4 @@
-"""Read raw rows from a local file or the hub, as lists of dicts; every failure is one line."""
+"""Read raw rows from a local file or the hub, as lists of dicts. Every failure is an error of one line."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from reward_ablation.system.errors import StudyError
 
 Rows = list[dict[str, Any]]
 
-#: Characters of a cell of a CSV file. Python's own limit is 131,072, which tests of a program exceed.
+#: Most characters of a cell of a CSV file. A program's unit tests may exceed Python's own limit of 131,072.
 _LONGEST_CELL = 2**30
 
 
 def read_file(path: str | Path) -> Rows:
     """Rows of a JSON (a list of objects), JSON Lines, CSV or Parquet file, by the ending of its name.
 
-    Empty lines do not count. The first line of a CSV file names the columns; every value is text.
+    Empty lines do not count. The first line of a CSV file names the columns, and every value is text.
 
     Raises
     ------
     StudyError
-        The file is missing, empty, of another kind, or broken; with the line where the format has lines.
+        The file is missing, empty, of another kind, or broken. The message names the line if the format has lines.
     """
     path = Path(path)
     if path.suffix.lower() not in _READERS:
@@ -72,7 +72,7 @@ def _read_json_lines(path: Path) -> Rows:
     return rows
 
 
-#: What Python's reader of JSON refuses beside syntax: nesting by recursion, and whole numbers by their digits.
+#: Errors of Python's JSON reader besides syntax: nesting that is too deep, and whole numbers with too many digits.
 _UNREADABLE = (RecursionError, ValueError)
 
 
@@ -127,7 +127,7 @@ def read_hub(repository: str, config: str, split: str, revision: str) -> Rows:
     Raises
     ------
     StudyError
-        The data set, commit or split does not exist, or cannot be reached; or `datasets` offered another commit.
+        The data set, commit or split does not exist or cannot be reached, or `datasets` offered another commit.
     """
     from datasets import load_dataset
 
@@ -140,7 +140,7 @@ def read_hub(repository: str, config: str, split: str, revision: str) -> Rows:
             f"{where}: cannot be loaded: {reason.rstrip('.')}; check the revision, the network and HF_ENDPOINT, "
             "or give a local copy with path"
         ) from error
-    # Where the hub cannot be reached, datasets falls back on the newest cached commit, whichever was asked for.
+    # If the hub cannot be reached, datasets falls back on the newest cached commit, even if another was asked for.
     cached = {Path(file["filename"]).parent.name for file in dataset.cache_files}
     if cached - {revision}:
         raise StudyError(f"{where}: the hub cannot be reached and the cache holds another commit; check the network")

@@ -1,4 +1,4 @@
-"""One function for each source: raw rows to rows with the columns of a problem, in the source's own order."""
+"""One function for each source: it turns raw rows into rows with the columns of a problem, in the same order."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ REPOSITORIES = {
 
 
 def load(source: ProblemSource, golds: bool = True) -> Rows:
-    """Rows of a source with the columns of a problem; a missing gold is None. `limit` keeps the first rows.
+    """Rows of a source with the columns of a problem. A missing gold is None, and `limit` keeps the first rows.
 
-    With `golds` a file must have a column of answers.
+    With `golds`, a file must have a column of answers.
 
     Raises
     ------
@@ -60,12 +60,12 @@ def load(source: ProblemSource, golds: bool = True) -> Rows:
 
 
 def known_rows(source: HubData) -> Rows:
-    """Raw rows of a known data set, from the hub or a local copy, all of them."""
+    """All raw rows of a known data set, from the hub or a local copy."""
     repository = REPOSITORIES[source.source]
     if source.path is not None:
         rows, where = read_file(source.path), source.path
     else:
-        assert source.revision  # the config pins one where the user did not
+        assert source.revision  # the config pins a revision if the user does not
         rows, where = read_hub(repository.name, repository.config, source.split, source.revision), repository.name
     expected = repository.rows[source.split]
     if len(rows) != expected:
@@ -91,7 +91,7 @@ def known_problems(raw: Rows, source: str, split: str) -> Rows:
 
 
 def gsm8k(raw: Rows, split: str) -> Rows:
-    """GSM8K: the gold follows `####`, written without commas; the solution stays as it is, with its <<…>>."""
+    """GSM8K: the gold follows `####` and loses its commas. The solution stays as it is, with its <<…>>."""
     rows = []
     for index, row in enumerate(raw):
         solution = field(row, "answer", f"gsm8k row {index}")
@@ -153,7 +153,7 @@ def mbpp(raw: Rows, split: str) -> Rows:
 
 
 def humaneval(raw: Rows, split: str) -> Rows:
-    """HumanEval: the question is the head of a function, which the completion goes on from.
+    """HumanEval: the question is the head of a function, which the completion continues.
 
     `code_before` is that head again, and `unit_tests` a Python program that checks the whole function.
     """
@@ -178,7 +178,7 @@ def humaneval(raw: Rows, split: str) -> Rows:
 def ifeval(raw: Rows, split: str) -> Rows:
     """IFEval: `instructions` is a list of `{"id": ..., "kwargs": {...}}`, without the keywords that are null.
 
-    The hub has each keyword of any instruction for all instructions.
+    On the hub, each instruction has the keywords of all instructions.
     """
     rows = []
     for index, row in enumerate(raw):
@@ -196,9 +196,10 @@ def ifeval(raw: Rows, split: str) -> Rows:
 
 
 def user_file(source: FileData, golds: bool = True) -> Rows:
-    """A user's own file: columns by their map, others by their own names. `golds`: a column of answers must be there.
+    """Rows of a user's own file. The config maps our columns to the file's; other columns keep their names.
 
-    Without a column of ids, the id is the file's name and the row's number. The split is "all".
+    With `golds`, the file must have a column of answers. Without a column of ids, the id is the file's name and the
+    row's number. The split is "all".
     """
     raw = read_file(source.path)
     present = list(dict.fromkeys(name for row in raw for name in row))
@@ -250,7 +251,7 @@ def list_field(row: dict[str, Any], name: str, where: str) -> list[Any]:
 
 
 def level(value: Any, where: str) -> int | None:
-    """A difficulty as a number: 5, "5" or "Level 5"; None where there is none, such as MATH's "Level ?"."""
+    """A difficulty, such as 5, "5" or "Level 5", as a number. None for no value and for MATH's "Level ?"."""
     text = "" if value is None or value != value else str(value).strip()  # NaN is a missing number
     if text in ("", "Level ?"):
         return None

@@ -8,7 +8,7 @@ from reward_ablation.system.digests import check_files, read_object
 
 
 def verify_problems(path: Path) -> None:
-    """Refuse a prepared set that is truncated or changed; a set without a record is not the workflow's, and passes."""
+    """Refuse a prepared set that is truncated or changed. A set without a record is not the workflow's, and passes."""
     record = path.with_suffix(".json")
     if record.is_file():
         remedy = f"delete {path} and run the workflow again, which prepares it again"

@@ -1,4 +1,4 @@
-"""Word problems made here: arithmetic of one or two steps in the manner of GSM8K, for studies that need no download.
+"""Word problems made here: arithmetic of one or two steps like in GSM8K, for studies that need no download.
 
 A problem is a template, its operands, a name and a thing. A hash of what is asked decides the split of each problem,
 and a seed decides which problems of a split are taken. There is no random generator: the same arguments give the same
@@ -22,7 +22,7 @@ OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Felix")
 THINGS = ("apples", "books", "cards", "pens", "shells", "stamps")
 
-#: Fraction of all questions that the demo model's warm start may use, and of all calculations that go to `train`.
+#: Fraction of all questions that the demo model's warm start may use, and fraction of all calculations for `train`.
 WARM_START = 0.6
 TRAIN = 0.5
 
@@ -100,15 +100,15 @@ def work_out(problem: Problem) -> tuple[list[str], list[int]]:
 
 
 def problems(seed: int, split: Split) -> Iterator[Problem]:
-    """All problems of a split, in an order that the seed decides; the templates take turns while they last."""
+    """All problems of a split, in an order that the seed decides. Templates take turns while they last."""
     by_template = [sorted(_of_split(template, split), key=lambda item: _order(seed, item)) for template in TEMPLATES]
     return (item for item in chain.from_iterable(zip_longest(*by_template)) if item is not None)
 
 
 def generate(count: int, seed: int, split: Split) -> list[dict[str, Any]]:
-    """The first problems of a split, as the seed orders them; StudyError where the split has fewer problems.
+    """The first `count` problems of a split in the seed's order; a StudyError if the split has fewer problems.
 
-    No two splits have a question in common, whatever the seed.
+    No two splits have a question in common, for any seed.
 
     Returns
     -------
@@ -142,9 +142,9 @@ def _of_split(template: Template, split: Split) -> Iterator[Problem]:
 
 
 def _split_of(problem: Problem) -> Split:
-    """Split by two hashes: of the question for the warm start, of the calculation for train and test.
+    """The split by two hashes: of the question for the warm start, else of the calculation for train and test.
 
-    So a test question is never a training question with other names. The warm start has all numbers.
+    So a test question is never a training question with other names. The warm start has problems with all numbers.
     """
     if _fraction(problem.question) < WARM_START:
         return "warm_start"

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def makings(args: argparse.Namespace) -> dict[str, Making]:
-    """What the answers to each evaluation set are made of."""
+    """What the answers to each evaluation set depend on: the problems, and the run or the model."""
     run_record = args.run / RECORD if args.run else None
     model = {"run": run_record} if run_record else {"model": args.model / FETCHED}
     inputs = {name: sha256(path) for name, path in model.items() if path.is_file()}
@@ -71,12 +71,12 @@ def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], 
     if on_gpu:
         claim_gpus(1, "evaluate", share=share)
 
-    with large_imports():  # not before the arguments are known good
+    with large_imports():  # late, so that bad arguments are refused at once
         import torch
 
         from reward_ablation.evaluation.evaluate import Evaluator
 
-    if on_gpu and share < 1 and torch.cuda.is_available():  # what is taken beyond the share, the neighbour lacks
+    if on_gpu and share < 1 and torch.cuda.is_available():  # memory beyond the share belongs to another job
         torch.cuda.set_per_process_memory_fraction(share)
     asked = {name: sets[name] for name in dict.fromkeys(part.dataset for part in missing)}
     evaluator = Evaluator(answers.spec, base, asked, share)
@@ -86,7 +86,7 @@ def make(answers: Answers, base: Path | None, sets: Mapping[str, pd.DataFrame], 
 
 
 def model_of(part: Part) -> str:
-    """A model in words."""
+    """What the log calls a model."""
     return "final model" if part.step is None else f"model of step {part.step}"
 
 

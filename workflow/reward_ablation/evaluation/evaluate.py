@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 def kept_schema(answer_format: str | None) -> pa.Schema:
-    """Columns of the answers of models that a run kept: those of answers, with the step after which one was kept."""
+    """Columns of the answers of kept models: `step`, after which the run kept the model, and those of all answers."""
     return pa.schema([pa.field("step", pa.int64(), nullable=False), *schema_of(answer_format)])
 
 
 def of_all_steps(tables: Mapping[int, pa.Table], answer_format: str | None) -> pa.Table:
-    """Answers of the models that a run kept, by step, as one table of `kept_schema`, in the order of the steps."""
+    """Answers of the models that a run kept, given by step, as one table of `kept_schema` in order of the steps."""
     schema = kept_schema(answer_format)
     with_step = [schema.empty_table()]
     for step, answers in sorted(tables.items()):
@@ -54,9 +54,10 @@ class Evaluator:
     Parameters
     ----------
     spec : EvaluateSpec
+        How prompts are made, and how answers are generated and graded.
     base : Path or None
-        Folder of the model under adapters. An adapter stays beside its base and is not merged: what is judged is what
-        was trained, and merging in bfloat16 rounds small updates away.
+        Folder of the model under adapters. An adapter is not merged into its base, because the model that was trained
+        is judged, and merging in bfloat16 would round small updates away.
     sets : mapping of str to DataFrame
         Every set of problems that will be asked for, by name, with the columns id, question and answer.
     gpu_share : float
@@ -71,7 +72,7 @@ class Evaluator:
         self.requests: dict[str, list[Request]] = {}
 
     def answers(self, folder: Path, name: str) -> pa.Table:
-        """Answers of one model to the set of this name: `score.schema_of`, in the problems' order.
+        """Answers of one model to the set of this name: a table of `score.schema_of`, in the problems' order.
 
         `folder` holds a whole model, or a LoRA adapter over the base.
         """
@@ -91,11 +92,11 @@ class Evaluator:
         return table
 
     def _read_prompts(self, whole: Path) -> None:
-        """Tokenize all prompts by the tokenizer of a whole model, once for the models over one base."""
+        """Tokenize all prompts by the tokenizer of a whole model, once for all adapters over one base."""
         if whole == self.whole:
             return
         self.whole, self.tokenizer, self.generator = whole, load_tokenizer(whole), None
-        gc.collect()  # vLLM's engine gives its memory back when it is collected
+        gc.collect()  # vLLM's engine releases its memory when it is garbage-collected
         for name, problems in self.sets.items():
             rendered = [render_prompt(question, self.spec.prompt) for question in problems["question"]]
             prompts = tokenize_prompts(rendered, self.tokenizer, self.spec.chat_template_kwargs)
@@ -103,14 +104,21 @@ class Evaluator:
 
 
 def generator(spec: EvaluateSpec, base: Path | None, longest: int, gpu_share: float = 1.0) -> Generator:
-    """The backend that the evaluation asks for; bfloat16 on NVIDIA's GPUs, float32 elsewhere.
+    """The backend that the evaluation asks for, in bfloat16 on NVIDIA's GPUs and in float32 elsewhere.
 
-    The device `cuda` of a spec is the GPU that is here.
+    The device `cuda` of a spec means any GPU of this machine, also Apple's.
 
     Parameters
     ----------
+    spec : EvaluateSpec
+        As of `Evaluator`, and so are `base` and `gpu_share`.
     longest : int
-        Tokens of the longest prompt that will be asked for.
+        Number of tokens of the longest prompt.
+
+    Raises
+    ------
+    StudyError
+        The spec asks for a GPU, and this machine has none; or the backend cannot run here.
     """
     kind = gpu_kind() if spec.device == "cuda" else "cpu"
     if kind is None:

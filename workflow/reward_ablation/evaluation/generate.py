@@ -27,7 +27,7 @@ Backend = Literal["transformers", "vllm"]
 
 #: Seconds between two lines of progress.
 REPORT_EVERY = 10.0
-#: Part of a GPU's memory that vLLM takes where it has the GPU to itself: vLLM's own default.
+#: Part of a GPU's memory that vLLM takes if no other process shares the GPU: vLLM's own default.
 VLLM_MEMORY = 0.9
 
 
@@ -40,7 +40,7 @@ class Generator(Protocol):
 
 
 def choose_backend(wanted: Literal["auto", "transformers", "vllm"], device: str) -> Backend:
-    """Backend to generate with: vLLM where it is installed and the device is a GPU, unless told otherwise.
+    """Backend to generate with. `auto` is vLLM if it is installed and the device is a GPU, else transformers.
 
     Raises
     ------
@@ -60,6 +60,13 @@ def find_end_tokens(folder: str | Path, tokenizer: PreTrainedTokenizerBase) -> l
     ----------
     folder : path
         Folder of the whole model; its generation_config.json, or else its config.json, is read.
+    tokenizer : PreTrainedTokenizerBase
+        The model's tokenizer.
+
+    Raises
+    ------
+    StudyError
+        Neither the model nor the tokenizer names an end token.
     """
     try:
         config = GenerationConfig.from_pretrained(folder, local_files_only=True)
@@ -78,8 +85,8 @@ def find_end_tokens(folder: str | Path, tokenizer: PreTrainedTokenizerBase) -> l
 def batches_by_length(requests: Sequence[Request], batch_size: int) -> list[list[int]]:
     """Positions of the requests in batches, longest prompt first.
 
-    Like lengths share a batch, so that little is padded; the longest go first, so that a batch
-    which does not fit the memory fails at once.
+    Prompts of similar length share a batch, so that little is padded. The longest go first, so that a batch that does
+    not fit the memory fails at once.
     """
     order = sorted(range(len(requests)), key=lambda index: -len(requests[index].prompt))
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
@@ -103,7 +110,7 @@ def random_numbers(requests: Sequence[Request], evaluation: Evaluation) -> torch
 
 
 def generate_batch(model: Any, requests: Sequence[Request], evaluation: Evaluation, pad_token: int) -> list[list[int]]:
-    """New token ids of each request of one batch, with whatever follows the end token."""
+    """New token ids of each request of one batch, including tokens after the end token."""
     ids, mask = pad_left([request.prompt for request in requests], pad_token)
     processors = LogitsProcessorList()
     if any(request.mode == "sampled" for request in requests):
@@ -124,16 +131,15 @@ def generate_transformers(
 ) -> list[Completion]:
     """Completions by transformers' `generate`, in the order of the requests.
 
-    A request's random numbers do not depend on its batch. Its logits do, in the last bits, through
-    padding and the shape of matrix products: another batch size changes an answer only where two
-    tokens are tied that closely (fp32 on a CPU: rarely; bf16: now and then). The same batch size on
-    the same machine repeats exactly on a CPU.
+    A request's random numbers do not depend on its batch. The last bits of its logits do, because of padding and the
+    shape of matrix products. Another batch size therefore changes an answer only if two tokens are tied that closely
+    (fp32 on a CPU: rarely; bf16: now and then). On a CPU, the same batch size on the same machine repeats exactly.
 
     Parameters
     ----------
     model : PreTrainedModel or PeftModel
-        On its device. Its own generation settings (sampling fields, repetition penalty) are replaced,
-        since models ship them and arms must be judged alike.
+        The model on its device. Its own generation settings (sampling fields, repetition penalty) are replaced, because
+        all arms must be judged alike.
     """
     model.generation_config = GenerationConfig(
         max_new_tokens=evaluation.max_new_tokens,
@@ -174,14 +180,14 @@ class TransformersGenerator:
         self, requests: Sequence[Request], folder: Path, end_tokens: Sequence[int], pad_token: int
     ) -> list[Completion]:
         if folder != self.folder:
-            self.folder, self.model = folder, None  # the memory of the last model is free before the next is loaded
+            self.folder, self.model = folder, None  # free the last model's memory before the next is loaded
             self.model = load_model(folder, self.dtype, self.base)
             self.model.to(self.device)
         return generate_transformers(requests, self.model, end_tokens, pad_token, self.evaluation)
 
 
 class Progress:
-    """Prints done/total and tokens per second: after the first batch, then every few seconds, and at the end."""
+    """Prints done/total and tokens per second after the first batch, then every few seconds, and at the end."""
 
     def __init__(self, total: int):
         self.total, self.done, self.tokens = total, 0, 0
@@ -201,9 +207,9 @@ class Progress:
 
 
 class VllmGenerator:
-    """A `Generator` by vLLM: one engine for all adapters over a base, one for each whole model.
+    """A `Generator` by vLLM, with one engine for all adapters over a base, and one engine for each whole model.
 
-    A sampled request has a seed of its own, and an adapter stays unmerged. vLLM shows its own progress.
+    Each sampled request has its own seed, and an adapter is not merged. vLLM shows its own progress.
 
     Parameters
     ----------
@@ -212,7 +218,7 @@ class VllmGenerator:
     dtype : str
         Torch name of the weights' type.
     longest : int
-        Tokens of the longest prompt that will be asked for.
+        Number of tokens of the longest prompt.
     gpu_share : float
         Part of a GPU that belongs to this process.
     """
@@ -268,12 +274,12 @@ class VllmGenerator:
         options: dict[str, Any] = {}
         if is_adapter:
             rank = json.loads((folder / "adapter_config.json").read_text())["r"]
-            # vLLM takes powers of two from 8 on as the largest rank.
+            # vLLM accepts only powers of two from 8 on as the largest rank.
             options = {"enable_lora": True, "max_lora_rank": max(8, 1 << (rank - 1).bit_length())}
         if self.gpu_share < 1:
             options["gpu_memory_utilization"] = VLLM_MEMORY * self.gpu_share
         self.loaded, self.engine = whole, None
-        gc.collect()  # vLLM's engine gives its memory back when it is collected
+        gc.collect()  # vLLM's engine releases its memory when it is garbage-collected
         self.engine = LLM(
             model=str(whole),
             dtype=self.dtype,

@@ -1,4 +1,4 @@
-"""The models that a run kept on the way."""
+"""The models that a run kept during training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reward_ablation.system.errors import StudyError
 
 
 def kept_models(run: Path) -> dict[int, Path]:
-    """Folders of the models that a run kept, by step, in order; as its record lists them, be they there or not.
+    """Folders of the models that a run kept, by step, ascending. Its record lists them; some may be gone.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def kept_models(run: Path) -> dict[int, Path]:
     Raises
     ------
     StudyError
-        The run has no record.
+        The run has no record, or the record lists no files.
     """
     remedy = f"delete {run} and run the workflow again, which trains it again"
     files = read_object(run / RECORD, remedy).get("files")

@@ -1,4 +1,4 @@
-"""The record beside the answers: by what they were made, and in which time. No table of results is made of it."""
+"""The record beside the answers: what made them, and in which time. It decides no result of a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKAGES = ("torch", "transformers", "peft", "tokenizers", "numpy", "math-verify
 
 
 class Clock:
-    """Splits the time of a process among the answers that it makes, from when this is made."""
+    """Splits the time of a process among the answers that it makes. The clock starts when it is created."""
 
     def __init__(self) -> None:
         self.last = time.perf_counter()
@@ -42,27 +42,30 @@ def record_of(
     seconds: float,
     gpu_share: float = 1.0,
 ) -> dict[str, Any]:
-    """What is to be known of answers that are written.
+    """The record of answers that are written.
 
     Parameters
     ----------
+    spec : EvaluateSpec
+        By which the answers were made.
     inputs : dict of str to str
         SHA-256 of the problems, and of the record of the run or base model that was evaluated.
     models : sequence of Path
         Folders of the models that were evaluated.
     answers : Table
-        Of `score.SCHEMA`.
+        The answers, with the columns of `score.schema_of`.
     output : Path
-        The file that has the answers.
+        The file of these answers.
     seconds : float
-        Wall time that the answers took.
+        Wall time in which the answers were made.
     gpu_share : float
-        Part of a GPU that they took.
+        Part of a GPU that made them.
 
     Returns
     -------
     dict
-        tokens: generated ones; gpu_hours, cpu_hours: of `seconds`; size, sha256: of the file of answers.
+        `tokens` counts generated tokens. `gpu_hours` and `cpu_hours` follow from `seconds`. `size` and `sha256` are of
+        the file of answers. Other keys say what made the answers: spec, code, inputs, backend, packages and hardware.
     """
     import torch
 
@@ -94,7 +97,7 @@ def record_of(
 
 
 def installed() -> dict[str, str]:
-    """Versions of those of `PACKAGES` that are installed."""
+    """Versions of the installed packages among `PACKAGES`."""
     versions = {}
     for name in PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""What is to be generated, and what comes back: the same for every backend."""
+"""Requests for completions, and the completions, in the same form for every backend."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """Token ids up to and with the end token; truncated where none came in time.
+    """Token ids up to and including the end token. `truncated`: no end token came before the length limit.
 
     The number of ids is TRL's completion length: the end token counts, padding does not.
     """
@@ -44,8 +44,8 @@ def list_requests(problem_ids: Iterable[str], prompts: Iterable[list[int]], eval
 def request_seed(request: Request, seed: int) -> int:
     """Seed in [0, 2^63) of one request, from the evaluation's seed, the problem's id and the sample.
 
-    Each request has a random stream of its own, so that other questions, more samples or another
-    batch size draw nothing from it; every model is sampled with the same streams.
+    Each request has its own random stream. Other questions, more samples or another batch size do not change it. Every
+    model is sampled with the same streams.
     """
     return stream_seed(seed, request.problem_id, request.sample)
 

@@ -1,4 +1,4 @@
-"""Grade completions: one row per question and sample, strict and lenient, whatever an arm was trained on."""
+"""Grade completions, strictly and leniently: one row per question and sample, in the same way for every arm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reward_ablation.rewards.grading.extraction import bare_gold
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-#: Columns of answers that the metrics of mathematics judge.
+#: Columns of answers in a study with the metrics of mathematics.
 SCHEMA = pa.schema(
     [
         pa.field("problem_id", pa.string(), nullable=False),
@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
     ]
 )
 
-#: Columns that the metrics of mathematics add; without them answers have the others.
+#: Columns that the metrics of mathematics add. Answers in other studies have only the other columns.
 VERDICTS = {"answer", "status", "correct_strict", "correct_lenient", "correct_math_paper", "format"}
 
 
@@ -49,15 +49,21 @@ def score(
     answer_format: str | None,
     tokenizer: PreTrainedTokenizerBase,
 ) -> pa.Table:
-    """Table of `schema_of` the answer format with one row per request, in their order.
+    """Table of `schema_of` the answer format, with one row per request, in the order of the requests.
 
     Parameters
     ----------
+    requests : sequence of Request
+        The requests.
+    completions : sequence of Completion
+        Their completions, in the same order.
     golds : dict
         Right answer by problem id.
     answer_format : str or None
-        Where the strict grade looks for the answer; the lenient one takes any format, else the last number. Without it
+        Where the strict grade looks for the answer. The lenient grade takes any format, else the last number. With None
         nothing is graded.
+    tokenizer : PreTrainedTokenizerBase
+        Turns token ids into texts, without special tokens.
     """
     texts = tokenizer.batch_decode([completion.ids for completion in completions], skip_special_tokens=True)
     verdicts: list[dict[str, Any]] = [{} for _ in texts]
@@ -79,10 +85,10 @@ def score(
 
 
 def score_texts(texts: Sequence[str], golds: Sequence[str], answer_format: str) -> list[dict[str, Any]]:
-    """Columns of each completion that its text and its gold decide.
+    """The columns in `VERDICTS` of each completion, which its text and its gold decide.
 
-    The second grader judges the answer of the strict extraction: what it checks is how answers are compared, not
-    where they are found. Without an answer both graders say no.
+    The second grader judges the answer that the strict extraction found. It checks how answers are compared, not where
+    they are found. Without an answer, both graders say no.
     """
     strict = grade_batch(texts, golds, answer_format)
     lenient = grade_answers([extract_lenient(text) for text in texts], golds)

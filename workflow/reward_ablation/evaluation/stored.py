@@ -1,8 +1,8 @@
-"""Which answers of a model, or of a run, are there, and which are still to be made.
+"""Which answers of a model, or of a run, exist, and which are still to be made.
 
-One job makes the answers to all evaluation sets, those of the models that a run kept as well. Each model's answers to a
-set are stored as soon as they are made, in a hidden folder, so that an interrupted job goes on where it was. They are
-moved into place once all are there: Snakemake removes the outputs of a job that fails.
+One job makes the answers to all evaluation sets, also those of the models that a run kept. Each model's answers to a
+set are stored in a hidden folder as soon as they are made, so that an interrupted job continues where it stopped. The
+files get their place when all answers exist, because Snakemake removes the outputs of a job that fails.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Part:
     Attributes
     ----------
     name : str
-        Of the file in the hidden folder, without its ending.
+        Name of the file in the hidden folder, without its ending.
     dataset : str
         Name and key of the evaluation set.
     model : Path
@@ -50,17 +50,18 @@ class Answers:
     Parameters
     ----------
     spec : EvaluateSpec
+        By which answers are made.
     folder : Path
-        Gets a file of answers and its record for each evaluation set, and another such pair for the models that the
-        run kept.
+        Folder for the answers. Each evaluation set gets a file of answers and its record, and a second such pair for
+        the models that the run kept.
     final : Path
         Folder of the final model, of its adapter, or of the base model.
     kept : mapping of int to Path, or None
         Folder of each model that the run kept, by step; None where the study keeps none.
     making : mapping of str to Making
-        What answers are made of, by evaluation set.
+        What the answers to each evaluation set depend on.
     gpu_share : float
-        Part of a GPU that makes them, for their record.
+        Part of a GPU that makes the answers, for their records.
     """
 
     def __init__(
@@ -87,9 +88,9 @@ class Answers:
         return all(self._is_there(self.folder, file) for file in self.files)
 
     def to_make(self) -> list[Part]:
-        """The parts that are still to be made, one model after the other: the final one first.
+        """The parts that are still to be made, one model after the other, with the final model first.
 
-        Finished files get a second name in the hidden folder, so that they outlive a failure of this job.
+        Finished files are also linked in the hidden folder, so that they survive if this job fails.
         """
         missing = []
         for file, parts in self.files.items():
@@ -100,7 +101,7 @@ class Answers:
         return sorted(missing, key=lambda part: -1 if part.step is None else part.step)
 
     def store(self, part: Part, answers: pa.Table, seconds: float) -> None:
-        """Store the answers of a part, which took so many seconds to make."""
+        """Store the answers of a part, and in their record the seconds that making them took."""
         self._write(part.name, part.dataset, [part.model], answers, seconds)
 
     def put_in_place(self) -> None:
@@ -125,7 +126,7 @@ class Answers:
         self._write(file, file.removesuffix(".steps"), [part.model for part in parts], answers, seconds)
 
     def _write(self, name: str, dataset: str, models: Sequence[Path], answers: pa.Table, seconds: float) -> None:
-        """Write answers, and then their record: an old record must not stand beside new answers."""
+        """Write answers, then their record. The old record goes first: it must not stand beside new answers."""
         path = self._path(name)
         record_beside(path).unlink(missing_ok=True)
         write_parquet(answers, path)
@@ -140,7 +141,7 @@ class Answers:
 
 
 def _link(file: str, source: Path, target: Path) -> None:
-    """Give answers and their record a second name in another folder; the record, which says what they are, first."""
+    """Link or copy answers into another folder. Their record, which says what they are, comes first."""
     for name in (f"{file}.json", f"{file}.parquet"):
         if (source / name).is_file():
             link_or_copy(source / name, target / name)

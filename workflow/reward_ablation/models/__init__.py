@@ -1,1 +1,1 @@
-"""The base model and the reward models: fetched, checked and loaded; and the demo model, which is built here."""
+"""The base model and the reward models, which are fetched, checked and loaded; the demo model, which is built here."""

@@ -25,15 +25,15 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def parse_spec(text: str) -> HubModel | LocalModel | DemoModel:
-    """Model of a spec.
+    """The model of a spec.
 
-    The workflow adds a digest of the content. Where a local folder has changed since the workflow was planned, the
-    runs' keys would name another model than the one they train.
+    The workflow adds a digest of a local folder's content to the spec. If the folder has changed since the workflow was
+    planned, the runs' keys would name another model than the model that the runs train.
 
     Raises
     ------
     StudyError
-        Not a model, or a local folder that has changed.
+        The spec is not a model, or the local folder has changed.
     """
     written = read_spec(text)
     planned = written.pop("content", None) if isinstance(written, dict) else None

@@ -1,4 +1,4 @@
-"""Is a folder a model that the workflow can train: whole, safetensors only, no code of its own?"""
+"""Check that a folder is a model that the workflow can train: whole, in safetensors, without code of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from reward_ablation.system.files import sha256
 
 #: What is taken from a repository or folder: weights, configs, tokenizer and chat template.
 WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja", "*.model"]
-#: Other folders hold other formats; consolidated* are the same weights again; model.json is the record made here.
+#: What is left out: other folders hold other formats, consolidated* are the same weights again, and model.json is the
+#: record that the workflow writes.
 UNWANTED = ["*/*", "consolidated*", "model.json"]
 
 INDEX = "model.safetensors.index.json"
@@ -27,7 +28,7 @@ def wanted(names: list[str]) -> list[str]:
 
 
 def check_names(names: list[str], where: str) -> None:
-    """Refuse what cannot be a model with safetensors, going by file names alone: before anything is copied.
+    """Refuse by file names alone, before anything is copied, what cannot be a model in safetensors.
 
     Raises
     ------
@@ -56,17 +57,18 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
     Parameters
     ----------
     folder : Path
+        Folder of the model.
     where : str
         What an error message calls the model.
 
     Returns
     -------
-    Number of parameters stored (tied ones once) and the class that transformers will use.
+    Number of stored parameters (tied ones once), and the class that transformers will use.
 
     Raises
     ------
     StudyError
-        A file is missing or broken, or the architecture is no causal language model of transformers itself.
+        A file is missing or broken, or the architecture is not a causal language model of transformers itself.
     """
     check_names([path.name for path in folder.iterdir()], where)
     model_type = str(_read_json(folder, "config.json", where).get("model_type"))
@@ -84,7 +86,7 @@ def check_model(folder: Path, where: str) -> tuple[int, str]:
 
 
 def check_sequence_classifier(folder: Path, where: str) -> tuple[int, str]:
-    """Open every part of a reward model without loading its weights; parameters, returns and errors of `check_model`.
+    """Open every part of a reward model without loading its weights. The interface is that of `check_model`.
 
     A causal language model is refused: transformers would give it a head with random weights.
     """
@@ -115,18 +117,18 @@ def _check_tokenizer(folder: Path, where: str) -> None:
 
 
 def stored_parameters(folder: Path, where: str) -> int:
-    """Number of parameters that the safetensors files of a model's folder hold; StudyError where a file is broken."""
+    """Number of parameters in the safetensors files of a model's folder; a StudyError if a file is broken."""
     return sum(math.prod(shape) for shape in _shapes(folder, where).values())
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its name where it has none."""
+    """The first line of an error's message, or the error's name if there is no message."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
 def _shapes(folder: Path, where: str) -> dict[str, list[int]]:
-    """Shape of each tensor by name; every file of the index must be here and hold its tensors."""
+    """Shape of each tensor by name. Every file of the index must exist and have its tensors."""
     if not (folder / INDEX).is_file():
         return _shapes_of(folder / "model.safetensors", where)
     weight_map = _read_json(folder, INDEX, where).get("weight_map") or {}
@@ -145,7 +147,7 @@ def _shapes_of(path: Path, where: str) -> dict[str, list[int]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        # Opening compares the header with the file's size; "np" spares the import of torch.
+        # Opening compares the header with the file's size. "np" avoids the import of torch.
         with safe_open(path, "np") as file:
             return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
-#: What the warm start puts before a completion; the study's prompt template must say the same.
+#: What the warm start puts before a completion. The study's prompt template must be the same.
 PROMPT = "{question}\n"
 END, PAD, UNKNOWN = "<|end|>", "<|pad|>", "<|unknown|>"
 
 CONTEXT = 256
 BATCH_SIZE = 32
-#: Batches that are sorted by length together.
+#: Number of batches that are sorted by length together.
 POOL = 16
-#: With half the rate, or with torch's beta2 of 0.999, a third more of the second steps are miscalculated in the end.
+#: With half this rate, or with torch's beta2 of 0.999, the trained model miscalculates a third more second steps.
 LEARNING_RATE = 1e-2
 BETAS = (0.9, 0.98)
-#: Examples that the tokenizer sees: all words many times over.
+#: Number of examples that train the tokenizer: they have all words many times.
 TOKENIZER_EXAMPLES = 2000
 
 
@@ -42,7 +42,7 @@ def build(spec: DemoModel, folder: Path) -> None:
     spec : DemoModel
         Seed, number of the teacher's examples, optimiser steps.
     folder : Path
-        Where config, safetensors, generation config and tokenizer go; made where missing.
+        Folder for config, safetensors, generation config and tokenizer; it is made if it is missing.
     """
     import torch
 
@@ -59,10 +59,10 @@ def build(spec: DemoModel, folder: Path) -> None:
 def build_tokenizer() -> PreTrainedTokenizerFast:
     """Train a byte-level BPE tokenizer: each of the teacher's words, and each number up to 99, is one token.
 
-    The numbers are meant as the teacher writes them, after a blank. Printable ASCII survives the round trip; any other
+    Numbers are tokens as the teacher writes them, after a blank. Printable ASCII survives the round trip. Any other
     byte becomes the unknown token. The tokenizer is the same for every spec. It is a generic fast tokenizer and must be
-    loaded as one (`reward_ablation.models.load`): AutoTokenizer would see a qwen2 config and put Qwen's pre-tokenizer
-    in, which takes numbers apart.
+    loaded as such (`sampling.tokenizer`): AutoTokenizer would see a qwen2 config and use Qwen's pre-tokenizer, which
+    splits numbers.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -70,10 +70,10 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    # All 256 bytes would make the vocabulary half as large again, and so the part of each step that it rules.
+    # All 256 bytes would make the vocabulary half as large again, and with it the part of each step that depends on it.
     alphabet = list("".join(part for part, _ in tokenizer.pre_tokenizer.pre_tokenize_str(string.printable)))
     trainer = trainers.BpeTrainer(
-        vocab_size=2000,  # more than there are words: training ends when nothing is left to merge
+        vocab_size=2000,  # more than the number of words: training ends when nothing is left to merge
         special_tokens=[PAD, END, UNKNOWN],
         initial_alphabet=alphabet,
         show_progress=False,
@@ -106,7 +106,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
         num_key_value_heads=4,
         max_position_embeddings=CONTEXT,
         tie_word_embeddings=True,
-        initializer_range=0.1,  # the usual 0.02 is made for wide models; here it costs hundreds of steps
+        initializer_range=0.1,  # the usual 0.02 is for wide models; here it would cost hundreds of steps
         **tokens,
     )
     model = Qwen2ForCausalLM(config)
@@ -117,14 +117,14 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
 def warm_start(
     model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, pairs: list[tuple[str, str]], steps: int
 ) -> None:
-    """Supervised learning of the completions, in place; prompts are read and not learnt.
+    """Supervised learning of the completions, in place. The model reads prompts and does not learn them.
 
     Parameters
     ----------
     pairs : list of (prompt, completion)
         Each completion is followed by the end token, so that the model learns to stop.
     steps : int
-        Batches of 32; the learning rate rises for the first twentieth and then falls to zero.
+        Number of batches of 32. The learning rate rises during the first twentieth and then falls to zero.
     """
     import torch
 
@@ -147,7 +147,7 @@ def warm_start(
 def _batches(
     tokenizer: PreTrainedTokenizerFast, pairs: list[tuple[str, str]]
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield, without end, (batch, length) token ids and labels, padded on the right; -100 marks what is not learnt."""
+    """Yield (batch, length) token ids and labels without end, padded on the right; -100 marks what is not learnt."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
@@ -156,12 +156,12 @@ def _batches(
     rows = [torch.tensor(prompt + completion) for prompt, completion in zip(prompts, completions, strict=True)]
     lengths = torch.tensor([len(row) for row in rows])
     while True:
-        # Neighbours in length share a batch: padding would otherwise be a third of the work.
+        # Rows of similar length share a batch: otherwise padding would be a third of the work.
         pool = torch.randint(len(rows), (POOL * BATCH_SIZE,))
         by_length = pool[lengths[pool].argsort(stable=True)].split(BATCH_SIZE)
         for place in torch.randperm(POOL):
             chosen = by_length[place].tolist()
-            # A causal model never looks right, so padding there needs no mask.
+            # A causal model does not see what is to the right, so this padding needs no mask.
             tokens = pad_sequence([rows[index] for index in chosen], True, tokenizer.pad_token_id)
             labels = pad_sequence([rows[index] for index in chosen], True, -100)
             for label, index in zip(labels, chosen, strict=True):
@@ -171,7 +171,7 @@ def _batches(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Sums in another order give other bytes, and threads cost more than they bring at this size."""
+    """Use one thread: another order of sums gives other bytes, and at this size threads cost more than they save."""
     import torch
 
     threads = torch.get_num_threads()

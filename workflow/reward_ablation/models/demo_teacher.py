@@ -1,8 +1,8 @@
 """The demo model's teacher: worked solutions that are deliberately sloppy, so that rewards have something to teach.
 
-It adds where it should multiply or take away more often than not, sometimes stops a step early, marks its answer in
-one of three ways or not at all, and is now terse and now chatty. It never miscalculates: reinforcement learning can
-choose between what a model knows to do, but teaches it no arithmetic in forty steps.
+The teacher adds more often than not where it should multiply or subtract. Sometimes it stops a step early. It marks
+its answer in one of three ways or not at all, and is sometimes terse and sometimes chatty. It never miscalculates:
+reinforcement learning can choose between what a model can do already, but teaches no arithmetic in forty steps.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from itertools import islice
 
 from reward_ablation.data.word_problems import OPERATORS, Problem, problems, work_out
 
-#: The misconception: when in doubt, add. Above one half, so that greedy answers are wrong at first, too.
+#: The misconception, to add when in doubt, and its probability in a solution: above one half, so that greedy answers
+#: are wrong at first, too.
 CONFUSIONS = {"*": "+", "-": "+"}
 CONFUSED = 0.55
-#: Of the problems that have two steps.
+#: Probability that the last step of a problem with two steps is forgotten.
 LAST_STEP_FORGOTTEN = 0.20
-#: The marker that the study's format component asks for, and the others; no marker in what remains.
+#: Probabilities of the marker that the study's format component asks for, and of the others; else there is no marker.
 HASH_MARKER = 0.30
 OTHER_MARKER = 0.45
-#: Bare calculations, and full sentences with an opening and a closing; plain sentences in what remains.
+#: Probabilities of bare calculations, and of full sentences with an opening and a closing; else plain sentences.
 TERSE = 0.35
 CHATTY = 0.20
 
@@ -31,9 +32,9 @@ def examples(count: int, seed: int) -> list[tuple[str, str]]:
     Parameters
     ----------
     count : int
-        How many; beyond the size of the warm-start split questions come again, with solutions of their own.
+        Number of examples. Beyond the size of the warm-start split, questions occur again with other solutions.
     seed : int
-        Which questions, and what goes wrong in which.
+        Decides the questions, and the mistakes in each solution.
 
     Returns
     -------
@@ -59,7 +60,7 @@ def solve(problem: Problem, source: random.Random) -> str:
 
 
 def _with_mistakes(problem: Problem, source: random.Random) -> Problem:
-    """Confuse the operations, forget the last step, both, or neither."""
+    """The problem with confused operations, without its last step, with both mistakes, or with neither."""
     steps = problem.template.steps
     if source.random() < CONFUSED:
         steps = tuple(step._replace(operator=CONFUSIONS.get(step.operator, step.operator)) for step in steps)
@@ -73,7 +74,7 @@ def _calculation(line: str) -> str:
 
 
 def _marked(answer: int, source: random.Random) -> list[str]:
-    """Draw the line that states the answer, if any."""
+    """The line that states the answer; empty if the solution has no marker."""
     manner = source.random()
     if manner < HASH_MARKER:
         return [f"#### {answer}"]

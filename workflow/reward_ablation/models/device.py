@@ -6,12 +6,12 @@ import torch
 
 
 def gpu_kind() -> str | None:
-    """`cuda`, or `mps` for Apple's; None where torch sees no GPU."""
+    """`cuda`, or `mps` for Apple's GPU; None if torch sees no GPU."""
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else None
 
 
 def gpu_name() -> str:
-    """What the GPU that this process uses is called."""
+    """Name of the GPU that this process uses."""
     return torch.cuda.get_device_name() if gpu_kind() == "cuda" else "Apple GPU (MPS)"

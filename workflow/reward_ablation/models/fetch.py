@@ -1,4 +1,4 @@
-"""Put a model into a folder of its own: whole and checked, or not at all."""
+"""Put a model into its own folder: whole and checked, or not at all."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from reward_ablation.models.verify import FETCHED
 from reward_ablation.system.errors import StudyError, refused_by_storage
 from reward_ablation.system.files import write_json
 
-#: Checks a model's folder, called by the second argument in messages; returns its parameters and its architecture.
+#: A check of a model's folder. The second argument is the model's name in messages. Returns the number of parameters
+#: and the architecture.
 Check = Callable[[Path, str], tuple[int, str]]
 
 
 def fetch(model: HubModel | LocalModel | DemoModel, output: Path, check: Check = check_model) -> None:
     """Download, copy or build a model, check it, and move its folder into place.
 
-    Everything happens in a hidden folder beside the target. A failure removes it, and what a killed process left
-    there goes at the next try, so that the target is either absent, or as it was, or whole.
+    Everything happens in a hidden folder beside the target. A failure removes the hidden folder, and the next attempt
+    removes what a killed process left there. So the target is absent, or as it was, or whole.
 
     Parameters
     ----------
     model : HubModel, LocalModel or DemoModel
+        Where the model comes from.
     output : Path
         Path of model.json in the model's folder.
     check : callable
@@ -37,7 +39,7 @@ def fetch(model: HubModel | LocalModel | DemoModel, output: Path, check: Check =
     Raises
     ------
     StudyError
-        The model cannot be had or is broken, or the folder holds something that is not a model.
+        The model cannot be fetched or is broken, or the folder holds something that is not a model.
     """
     with new_folder(output) as folder:
         _fill(model, folder, check)
@@ -45,7 +47,7 @@ def fetch(model: HubModel | LocalModel | DemoModel, output: Path, check: Check =
 
 @contextmanager
 def new_folder(output: Path) -> Iterator[Path]:
-    """Yield a hidden folder beside a model's, to be filled; move it into place on success, remove it on failure.
+    """Yield a hidden folder beside a model's, to be filled. It is moved into place on success and removed on failure.
 
     Parameters
     ----------
@@ -92,16 +94,18 @@ def _fill(model: HubModel | LocalModel | DemoModel, folder: Path, check: Check) 
 def record_model(
     folder: Path, files: dict[str, dict[str, Any]], origin: dict[str, Any], check: Check = check_model
 ) -> None:
-    """Check a model's files and write its record, last.
+    """Check a model's files, then write its record.
 
     Parameters
     ----------
+    folder : Path
+        Folder of the model.
     files : dict
-        Of the folder, as `file_table` has them.
+        Size and SHA-256 of the folder's files, from `file_table`.
     origin : dict
         Where the model comes from: `source`, `id` and `revision` at least.
     check : callable
-        As of `fetch`.
+        As in `fetch`.
     """
     parameters, architecture = check(folder, str(origin["id"]))
     record = {**origin, "files": files, "parameters": parameters, "architecture": architecture}
@@ -122,14 +126,14 @@ def _describe(model: HubModel | LocalModel | DemoModel) -> str:
 def copy(source: Path, folder: Path) -> None:
     """Copy a model's files from a local folder.
 
-    A copy, not a link or a note of the path: training again into the user's folder would change linked weights
-    under runs that were made from the old ones, and links fail between a home and a scratch file system. The
-    bytes are read for their checksums anyway; 3 GB more to write are seconds, once a study.
+    The files are copied, not linked or named by their path. If the user trains into the folder again, linked weights
+    would change under runs that were made from the old weights. Links also fail between a home and a scratch file
+    system. The bytes are read for their checksums anyway, and writing 3 GB takes seconds, once a study.
 
     Raises
     ------
     StudyError
-        There is no such folder, it is no model, or it cannot be read.
+        The folder does not exist, is not a model, or cannot be read.
     """
     if not source.is_dir():
         raise StudyError(f"{source}: no such folder; source: local needs a folder with config.json and safetensors")
@@ -145,7 +149,7 @@ def copy(source: Path, folder: Path) -> None:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Refuse a folder with anything but an older model in it: it is about to be replaced whole."""
+    """Refuse a folder that holds anything but an older model, because the whole folder will be replaced."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     foreign = sorted(set(names) - set(wanted(names)) - {FETCHED})
     if foreign or (names and "config.json" not in names and names != [FETCHED]):
@@ -153,7 +157,7 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _replace(temporary: Path, folder: Path) -> None:
-    """Move a folder into place, where an older one may be."""
+    """Move a folder into place, and remove an older folder there."""
     old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():

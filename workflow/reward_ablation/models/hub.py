@@ -1,4 +1,4 @@
-"""Download a model snapshot from the Hugging Face hub and hold it against the hub's own checksums."""
+"""Download a model snapshot from the Hugging Face hub and compare it with the hub's own checksums."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def download(model: HubModel, folder: Path) -> list[RepoSibling]:
     """Download the wanted files of a pinned revision into a folder.
 
     The folder is filled directly, not through the hub's cache, which would keep a second copy of the weights.
-    huggingface_hub resumes a broken connection by itself; what it cannot mend is an error here.
+    huggingface_hub resumes a broken connection by itself. Other failures are errors here.
 
     Returns
     -------
-    What the hub publishes of these files: size and checksum, for `check_download`.
+    What the hub publishes about these files: size and checksum, for `check_download`.
 
     Raises
     ------
@@ -51,15 +51,16 @@ def download(model: HubModel, folder: Path) -> list[RepoSibling]:
 
 
 def check_download(published: list[RepoSibling], files: dict[str, dict[str, Any]], folder: Path, where: str) -> None:
-    """Hold a folder's files against the sizes and checksums that the hub publishes.
+    """Compare a folder's files with the sizes and checksums that the hub publishes.
 
     Parameters
     ----------
     published : list of RepoSibling
-        A file in Git LFS has a SHA-256; any other has Git's own hash of its content.
+        A file in Git LFS has a SHA-256. Any other file has Git's own hash of its content.
     files : dict
-        Size and SHA-256 of what was downloaded, by name.
+        Size and SHA-256 of each downloaded file, by name.
     folder : Path
+        Folder of the files.
     where : str
         What an error message calls the model.
 

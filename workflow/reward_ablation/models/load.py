@@ -1,4 +1,4 @@
-"""Load a model folder, or a LoRA adapter over one: never from the network, never foreign code."""
+"""Load a model folder, or a LoRA adapter over a model folder, without the network and without a model's own code."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def whole_model(folder: Path, base: Path | None) -> Path:
-    """Folder of the whole model, whose tokenizer and end tokens count: the base under an adapter, else the model's.
+    """Folder of the whole model, whose tokenizer and end tokens count: `base` for an adapter, else `folder`.
 
     Raises
     ------
     StudyError
-        An adapter without its base.
+        The folder is an adapter, and `base` is None.
     """
     if not (folder / "adapter_config.json").is_file():
         return folder
@@ -30,26 +30,26 @@ def whole_model(folder: Path, base: Path | None) -> Path:
 def load_model(
     folder: str | Path, dtype: str = "float32", base: str | Path | None = None
 ) -> PreTrainedModel | PeftModel:
-    """Causal language model of a folder, in evaluation mode, on the CPU.
+    """The causal language model of a folder, in evaluation mode, on the CPU.
 
     Parameters
     ----------
     folder : path
         Folder with config.json and safetensors, or with a LoRA adapter (adapter_config.json).
     dtype : str
-        Torch name of the weights' type, or "auto" for the one that they were saved in.
+        Torch name of the weights' type, or "auto" for the type in which they were saved.
     base : path, optional
-        Folder of the model under an adapter; the path recorded inside the adapter is not used,
-        since folders move. Not read where `folder` holds a whole model.
+        Folder of the model under an adapter. The path that is recorded in the adapter is not used, because folders
+        move. `base` is not read if `folder` holds a whole model.
 
     Returns
     -------
-    The model; a PeftModel where `folder` holds an adapter.
+    The model; a PeftModel if `folder` holds an adapter.
 
     Raises
     ------
     StudyError
-        Not a model folder, or an adapter without its base.
+        The folder is not a model folder, or is an adapter without its base.
     """
     from transformers import AutoModelForCausalLM
 

@@ -1,4 +1,4 @@
-"""Sequence-classification models as rewards: loaded once in a process, without a trace in training."""
+"""Sequence-classification models as rewards: loaded once per process, without an effect on the rest of training."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def host_reward_models(device: str = "cpu", folders: Mapping[str, str | Path] | 
     device : str
         Torch's name of the device: "cpu", "cuda" or "cuda:1".
     folders : mapping of str to path, optional
-        Folder of each fetched model by `RewardModelSettings.reference`. A model that has none here is read from the
+        Folder of each fetched model by `RewardModelSettings.reference`. A model without a folder here is read from the
         folder that its parameter names.
     """
     places = {reference: Path(folder) for reference, folder in (folders or {}).items()}
@@ -37,9 +37,9 @@ def host_reward_models(device: str = "cpu", folders: Mapping[str, str | Path] | 
 
 
 def open_reward_model(parameters: Mapping[str, Any]) -> None:
-    """Load the model of a component with these parameters now, instead of when it first scores; errors of `open_model`.
+    """Load the model of a component with these parameters now, not when it first scores; errors as in `open_model`.
 
-    `host_reward_models` has been called before.
+    Call `host_reward_models` before.
     """
     opened(RewardModelSettings(**parameters))
 
@@ -47,10 +47,17 @@ def open_reward_model(parameters: Mapping[str, Any]) -> None:
 def open_model(settings: RewardModelSettings, device: str, folders: Mapping[str, Path]) -> Scorer:
     """Load a reward model.
 
+    Parameters
+    ----------
+    settings : RewardModelSettings
+        The parameters of a component.
+    device, folders : str, mapping of str to Path
+        As in `host_reward_models`.
+
     Raises
     ------
     StudyError
-        The model was not fetched, is no sequence classifier, or does not go with the settings.
+        The model was not fetched, is not a sequence classifier, or does not fit the settings.
     """
     folder = folders.get(settings.reference, Path(settings.model) if settings.revision is None else None)
     if folder is None or not (folder / "config.json").is_file():
@@ -69,7 +76,7 @@ class RewardModel:
         self.tokenizer.truncation_side = "left"  # the end of the completion stays
         self.model = _load(folder, settings, device)
         config = self.model.config.get_text_config()
-        config.pad_token_id = self.tokenizer.pad_token_id  # as TRL: the score is read before the padding
+        config.pad_token_id = self.tokenizer.pad_token_id  # as in TRL: the score is read before the padding
         _check_length(config, settings)
         _check_vocabulary(self.model, self.tokenizer, settings)
         self.column, self.activation = _output(self.model.config, settings)
@@ -77,7 +84,7 @@ class RewardModel:
     def __call__(self, questions: Sequence[str], completions: Sequence[str]) -> ModelScores:
         """Scores of completions to questions, and how many inputs were cut."""
         inputs, cut = self._tokens([self._text(*pair) for pair in zip(questions, completions, strict=True)])
-        # Inputs of like length share a batch, which saves padding.
+        # Inputs of similar length share a batch, which saves padding.
         order = sorted(range(len(inputs)), key=lambda place: len(inputs[place]))
         scores = [0.0] * len(inputs)
         size = self.settings.batch_size
@@ -97,8 +104,8 @@ class RewardModel:
     def _tokens(self, texts: list[str]) -> tuple[list[list[int]], int]:
         """Token ids of texts, and the number of texts that were cut.
 
-        A chat template writes the special tokens itself. Plain text gets those of the tokenizer, such as the first
-        token that an encoder reads its score at; these are never cut off.
+        A chat template writes the special tokens itself. Plain text gets the tokenizer's, such as the first token,
+        where an encoder's score is read. Special tokens of plain text are never cut off.
         """
         plain = self.tokenizer.chat_template is None
         ids = self.tokenizer(texts, add_special_tokens=plain, verbose=False)["input_ids"]
@@ -112,7 +119,7 @@ class RewardModel:
     def _scores(self, ids: list[list[int]]) -> list[float]:
         """Scores of one batch."""
         batch = self.tokenizer.pad({"input_ids": ids}, padding_side="right", return_tensors="pt").to(self.device)
-        # Neither the gradients nor the autocast of a training around this reach the model.
+        # The gradients and the autocast of the surrounding training do not reach the model.
         with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
             logits = self.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits.float()
             scores: list[float] = self.activation(logits)[:, self.column].tolist()
@@ -120,7 +127,7 @@ class RewardModel:
 
 
 def _load(folder: Path, settings: RewardModelSettings, device: torch.device) -> Any:
-    """The model in evaluation mode; torch's random states stay as they were."""
+    """The model in evaluation mode. Torch's random states stay as they were."""
     default = "bfloat16" if device.type == "cuda" else "float32"
     devices = [device] if device.type == "cuda" else []
     try:
@@ -157,7 +164,7 @@ def _check_length(config: Any, settings: RewardModelSettings) -> None:
 
 
 def _check_vocabulary(model: Any, tokenizer: Any, settings: RewardModelSettings) -> None:
-    """Refuse a tokenizer with tokens that the model has no embedding of: on a GPU they would end the process."""
+    """Refuse a tokenizer with tokens for which the model has no embedding: on a GPU they would end the process."""
     words, largest = model.get_input_embeddings().weight.shape[0], max(tokenizer.get_vocab().values())
     if largest >= words:
         raise StudyError(
@@ -167,10 +174,11 @@ def _check_vocabulary(model: Any, tokenizer: Any, settings: RewardModelSettings)
 
 
 def _output(config: Any, settings: RewardModelSettings) -> tuple[int, Any]:
-    """Column of the logits that is scored, and what makes a score of a logit.
+    """Column of the logits that is scored, and the function that turns the logits into scores.
 
-    One label: the logit itself. Several: the probability of one, by softmax, or by a sigmoid where the model's config
-    says that several labels may apply at once; the logit where the config says that the model is a regression.
+    With one label, the score is the logit. With several labels, it is the probability of the chosen label: by softmax,
+    or by a sigmoid if the model's config says that several labels may apply at once. It is the logit if the config says
+    that the model is a regression.
     """
     names = {int(index): str(name) for index, name in config.id2label.items()}
     listing = ", ".join(f"{index} ({name})" for index, name in sorted(names.items())[:20])

@@ -1,4 +1,4 @@
-"""The reward models of a process: those of a run, loaded before its trainer, or those of metrics."""
+"""The reward models of a process: of a run, where they are loaded before its trainer, or of metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from reward_ablation.study.reward_models import FUNCTION
 from reward_ablation.study.spec_parts import ComponentSpec, MetricSpec
 from reward_ablation.system.errors import StudyError
 
-#: Imported by its name: digests of runs and scores without a reward model are not over it, and torch is not loaded.
+#: Imported by its name, so that digests of runs and scores without a reward model do not cover it, and torch is not
+#: loaded.
 _MODULE = "reward_ablation.models.reward_model"
 
 
@@ -22,8 +23,14 @@ _MODULE = "reward_ablation.models.reward_model"
 class RewardModels:
     """Where the reward models of a process are, and the device that they run on.
 
-    `folders` are those of fetched models, by what the components call a model. `section` of the config has the names of
-    what is loaded.
+    Attributes
+    ----------
+    folders : mapping of str to Path
+        Folder of each fetched model, by the reference that components use for it.
+    device : str
+        Torch's name of the device.
+    section : str
+        The config's section of the components or metrics, for messages.
     """
 
     folders: Mapping[str, Path]
@@ -33,17 +40,22 @@ class RewardModels:
     def load(
         self, components: Mapping[str, ComponentSpec | MetricSpec], others: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Load the models of those components or metrics that are models, each once.
+        """Load the models of the components or metrics that are reward models, each once.
 
-        `others` are parameters by name that are no part of the spec.
+        They are loaded first, so that an unusable model ends the run before anything is sampled. If a model were loaded
+        after the trainer's config is made, DeepSpeed would divide it among the processes.
 
-        A model that cannot be used ends the run before anything is sampled. DeepSpeed would divide a model among the
-        processes that is loaded after the trainer's config is made.
+        Parameters
+        ----------
+        components : mapping
+            Components or metrics of the spec by name.
+        others : mapping
+            Parameters, by the same names, that are not part of the spec.
 
         Raises
         ------
         StudyError
-            `SECTION.NAME: parameter: what is wrong; what to do`.
+            A model cannot be used. The message is `SECTION.NAME: parameter: what is wrong; what to do`.
         """
         models = {
             name: {**part.parameters, **others.get(name, {})}

@@ -1,4 +1,4 @@
-"""Is a model what it was when it was fetched, or trained? Its bytes against the digests in its record."""
+"""Check that a model is as it was fetched or trained: its bytes must have the digests in its record."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from pathlib import Path
 
 from reward_ablation.system.digests import check_files, read_object
 
-#: The record of what was fetched, in the base model's folder; and of a run, beside the folder of its model.
+#: The record of a base model, in the model's folder, and of a run, beside the folder of the run's model.
 FETCHED, TRAINED = "model.json", "run.json"
 
 
 def verify_model(folder: Path) -> None:
-    """Refuse a model with a file that is truncated or changed: before hours of training on it, or a wrong figure.
+    """Refuse a model with a truncated or changed file, before it costs hours of training or makes a wrong figure.
 
-    Reads all of it, which is to be read anyway. A folder without a record, which the workflow did not make, is passed.
+    The check reads all files, which must be read anyway. A folder without a record was not made by the workflow, and
+    passes.
 
     Parameters
     ----------
     folder : Path
-        Of a base model, or `model` in a run's folder.
+        Folder of a base model, or `model` in a run's folder.
 
     Raises
     ------
     StudyError
+        A file is missing, truncated or changed.
     """
     folder = Path(folder)
     if (folder / FETCHED).is_file():

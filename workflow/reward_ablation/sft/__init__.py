@@ -1,1 +1,1 @@
-"""The supervised start: the base model learns demonstrations before all runs."""
+"""The supervised start: the base model learns demonstrations before any run starts."""

@@ -24,7 +24,7 @@ from reward_ablation.system.locks import wait_for
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line and train; the exit status."""
+    """Parse the command line and train; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m reward_ablation.sft", description=__doc__.splitlines()[0])
     parser.add_argument("--spec", required=True, help="JSON of all that decides the start but the model")
     parser.add_argument("--model", required=True, type=Path, help="folder of the model to start from")
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         if spec.device == "cuda":
             claim_gpus(1, "sft")
 
-        with large_imports():  # not before the demonstrations are known good
+        with large_imports():  # late, so that bad demonstrations are refused at once
             from reward_ablation.sft.fine_tune import fine_tune
             from reward_ablation.training.around.interruption import Stopped
 

@@ -1,4 +1,4 @@
-"""Demonstrations: prompts as GRPO gives them, and what is to be learnt after each."""
+"""Demonstrations: prompts as in GRPO training, and the completion to learn after each prompt."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def read_demonstrations(problems: Path, spec: SftSpec) -> tuple[list[str | Messa
     problems : Path
         Parquet of the problem schema.
     spec : SftSpec
+        Has the prompt and the templates of completions.
     """
     import pyarrow.parquet as pq
 
@@ -33,20 +34,20 @@ def read_demonstrations(problems: Path, spec: SftSpec) -> tuple[list[str | Messa
 
 
 def completions_of(rows: Sequence[Problem], templates: Sequence[str]) -> list[str]:
-    r"""The completion of each row: row i takes template i modulo their number.
+    r"""The completion of each row: row i takes template i modulo the number of templates.
 
     Other braces of a template (\boxed{}) stay as they are.
 
     Raises
     ------
     StudyError
-        A row has no solution, and its template needs one.
+        A row has no solution, but its template needs one.
     """
     return [_filled(templates[index % len(templates)], row) for index, row in enumerate(rows)]
 
 
 def working(solution: str) -> str:
-    """A worked solution as GSM8K writes it, without its notes for a calculator and its last line, `#### 72`.
+    """A worked solution in GSM8K's form, without its notes for a calculator and without its last line, `#### 72`.
 
     >>> working("She has 9 * 8 = <<9*8=72>>72 eggs.\n#### 72")
     'She has 9 * 8 = 72 eggs.'
@@ -60,7 +61,7 @@ def _filled(template: str, row: Problem) -> str:
             f"sft.data: {row['id']} has no solution, and the template {template!r} needs one; name its column with "
             "columns: {solution: ...}, take such rows out, or use {answer}"
         )
-    # In one pass: a solution may hold the text {answer}.
+    # In one pass, because a solution may contain the text {answer}.
     values = {**row, "working": working(row["solution"] or "")}
     return re.sub(r"\{(solution|working|answer)\}", lambda found: values[found[1]], template)
 
@@ -71,21 +72,32 @@ def tokenized(
     tokenizer: PreTrainedTokenizerBase,
     chat_template_kwargs: dict[str, Any] | None = None,
 ) -> list[dict[str, list[int]]]:
-    """Token ids of demonstrations, as TRL's SFTTrainer takes them where it need not tokenise.
+    """Token ids of demonstrations, in the form that TRL's SFTTrainer takes without tokenising.
 
-    The prompt's tokens are those that a rollout is sampled after. TRL itself would tokenise prompt and completion as
-    one text, in which tokens may merge across the boundary, and end a chat as its template does, which may be by
-    another token, or some more, than rollouts end by.
+    The prompt's tokens are the same as before a rollout. TRL itself would tokenise prompt and completion as one text,
+    in which tokens may merge across the boundary. It would also end a chat by the template's end, which may be another
+    token, or more tokens, than the end of rollouts.
+
+    Parameters
+    ----------
+    prompts : sequence of str or Messages
+        Rendered prompts.
+    completions : sequence of str
+        The completion of each prompt. An end token at its end is not doubled.
+    tokenizer : PreTrainedTokenizerBase
+        The model's tokenizer.
+    chat_template_kwargs : dict, optional
+        Arguments of the chat template.
 
     Returns
     -------
     list of dict
-        `input_ids`, the prompt's, the completion's and one end token; `completion_mask`, 1 where it is to be learnt.
+        `input_ids`: the prompt's tokens, the completion's and one end token. `completion_mask`: 1 at tokens to learn.
 
     Raises
     ------
     StudyError
-        The tokenizer has no end token, or the prompts do not go with it.
+        The tokenizer has no end token, or cannot turn the prompts into tokens.
     """
     end = tokenizer.eos_token
     if end is None:

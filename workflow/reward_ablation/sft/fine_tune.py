@@ -1,4 +1,4 @@
-"""The supervised start, from demonstrations to a model folder: whole and recorded, or not at all."""
+"""The supervised start: from demonstrations to a model folder, which appears whole with its record, or not at all."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def fine_tune(
     output: Path,
     callbacks: tuple[TrainerCallback, ...] = (),
 ) -> None:
-    """Train a model on demonstrations and put the result in place, or go on where an attempt was interrupted.
+    """Train a model on demonstrations, from the start or from an interrupted attempt, and put the result in place.
 
     Parameters
     ----------
     spec : SftSpec
-        All that decides the result but the model.
+        All that decides the result, except the model.
     model : Path
         Folder of the model to start from.
     problems : Path
         Prepared demonstrations, for the record.
-    demonstrations : prompts and completions
-        Of these problems.
+    demonstrations : Demonstrations
+        Prompts and completions of these problems.
     work : Path
         Folder for checkpoints.
     output : Path
@@ -62,8 +62,9 @@ def fine_tune(
     Raises
     ------
     Stopped
-        A signal, or the end of the Slurm job, stopped it; it has saved a checkpoint.
+        A signal, or the end of the Slurm job, stopped the training, which has saved a checkpoint.
     StudyError
+        The demonstrations do not fit the model or the settings, TRL refuses a setting, or a GPU ran out of memory.
     """
     inputs = {"model": sha256(model / FETCHED), "problems": sha256(problems)}
     code = deciding_digest("sft")
@@ -104,18 +105,20 @@ def build_trainer(spec: SftSpec, model: Path, demonstrations: Demonstrations, wo
 
 
 def check_lengths(rows: list[dict[str, list[int]]], max_length: int | None) -> None:
-    """Tell how many demonstrations TRL cuts, which then do not show how to end.
+    """Warn about demonstrations that TRL cuts, because they do not show the model how to end.
 
     Raises
     ------
     StudyError
-        None is left: all prompts are too long.
+        All prompts are too long, so that no completion is left.
     """
     if max_length is None:
         return
     prompts = [row["completion_mask"].count(0) for row in rows]
     if min(prompts) >= max_length:
-        raise StudyError(f"sft.training.max_length: {max_length}, and the shortest prompt has {min(prompts)} tokens")
+        raise StudyError(
+            f"sft.training.max_length: {max_length}, and the shortest prompt has {min(prompts)} tokens; raise it"
+        )
     longer = sum(len(row["input_ids"]) > max_length for row in rows)
     if longer:
         print(
@@ -146,7 +149,7 @@ def learn(trainer: StartTrainer, checkpoint: Path | None, callbacks: tuple[Train
 
 
 def save(trainer: StartTrainer, model: Path, folder: Path) -> None:
-    """Write the trained model, adapters merged, and all else of the model that it started from, as it was."""
+    """Write the trained model with adapters merged, and copy the other files of the model that it started from."""
     trained = trainer.accelerator.unwrap_model(trainer.model)
     if isinstance(trained, PeftModel):
         trained = trained.merge_and_unload()

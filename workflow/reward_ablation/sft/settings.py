@@ -23,13 +23,14 @@ def sft_config(training: dict[str, Any], output_dir: Path, seed: int, on_cpu: bo
     seed : int
         Decides data order, adapters and dropout.
     on_cpu : bool
+        Whether to train on the CPU.
 
     Raises
     ------
     StudyError
         TRL refuses a value, or a combination of values.
     """
-    # Tokens come with their mask, so that TRL does not see by itself that there are prompts.
+    # TRL gets tokens with a mask, so that it cannot see by itself that there are prompts.
     own = {"save_total_limit": KEPT_CHECKPOINTS, "completion_only_loss": True}
     settings = {**defaults(on_cpu), **own, **training}
     return trl_config(SFTConfig, "sft.training", settings, output_dir, seed, on_cpu)

@@ -1,4 +1,4 @@
-"""TRL's SFTTrainer with checkpoints that are sealed, and a line a step in the log."""
+"""TRL's SFTTrainer with sealed checkpoints, and a line per step in the log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from reward_ablation.training.around.checkpoints import drop_old, seal
 
 
 class StartTrainer(SFTTrainer):
-    """Saves checkpoints from which a supervised start goes on in the same result, whatever ended it, and whenever."""
+    """Saves checkpoints from which an interrupted start continues to the same result, however and whenever it ended."""
 
     _saved_at: int | None = None
 
     def _save_checkpoint(self, model, trial):
-        if self._saved_at == self.state.global_step:  # as transformers would at the end of an epoch: over a sealed one
+        if self._saved_at == self.state.global_step:  # transformers would save again at the end of an epoch
             return
         self._saved_at = self.state.global_step
         limit, self.args.save_total_limit = self.args.save_total_limit, None
@@ -28,7 +28,7 @@ class StartTrainer(SFTTrainer):
         drop_old(work, limit)
 
     def create_model_card(self, *arguments, **keywords):
-        """No card with each checkpoint."""
+        """Write no model card into checkpoints."""
 
 
 class Progress(TrainerCallback):

@@ -1,1 +1,1 @@
-"""The config's sections, one file each: a stage imports those that it reads, and no other."""
+"""The config's sections, one file each, so that a stage imports only the sections that it reads."""

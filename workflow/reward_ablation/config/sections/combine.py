@@ -9,11 +9,11 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from reward_ablation.config.base import Line, Section
 
-#: TRL's two aggregations, by the names that methods have here. Training takes TRL's own path for them.
+#: TRL's two aggregations by our names of methods. Training uses TRL's own code for them.
 OF_TRL = {"weighted_sum": "sum_then_normalize", "gdpo": "normalize_then_sum"}
-#: Which Gram matrix a gradient method goes by where nothing says so.
+#: The Gram matrix that a gradient method uses by default.
 DEFAULT_GRAM = "averaged"
-#: TRL's setting of its aggregation.
+#: TRL's setting that chooses the aggregation.
 AGGREGATION = "multi_objective_aggregation"
 
 
@@ -22,13 +22,13 @@ def _as_section(value: Any) -> Any:
 
 
 class CombineMethod(Section):
-    """A method of combination with its parameters: keys that are not here are the method's own."""
+    """A method of combination with its parameters. All keys that are not listed here are parameters of the method."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     method: Line = Field(description="A function of reward_ablation.combination.methods, or path/to/file.py:function.")
     gram: Literal["same_step", "previous", "averaged", "unbiased"] | None = Field(
-        None, description="Gram matrix that a gradient method goes by; default averaged."
+        None, description="Gram matrix that a gradient method uses; default averaged."
     )
 
     @model_validator(mode="before")
@@ -37,9 +37,9 @@ class CombineMethod(Section):
         return {str(key): value for key, value in data.items()} if isinstance(data, dict) else data
 
     def named(self, components: Collection[str]) -> list[str]:
-        """The components that parameters name, by a key or a text at any depth."""
-        found = {*_texts(self.parameters)}
-        return [name for name in components if name in found]
+        """The components that the parameters name, as a key or a text at any depth."""
+        texts = {*_texts(self.parameters)}
+        return [name for name in components if name in texts]
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Data sets, which are trained on and evaluated on, and how their questions become prompts."""
+"""Data sets for training and evaluation, and how their questions become prompts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_
 
 from reward_ablation.config.base import COMMIT, NAME_PATTERN, Line, Name, Section
 
-#: Commits on the hub that are used where a config names none: part of each run's spec.
+#: Commits on the hub that are used if a config names none. They are part of each run's spec.
 REVISIONS = {
     "gsm8k": "cc7b047b6e5bb11b4f1af84efc572db110a51b3c",  # openai/gsm8k
     "math": "0530c78699ea5e8eb5530600900e1f328b48acad",  # DigitalLearningGmbH/MATH-lighteval
@@ -32,17 +32,17 @@ SPLITS: dict[str, tuple[str, ...]] = {
     "ifeval": ("train",),
 }
 
-#: Columns of known data sets beside those that all problems have. These data sets have no answers to compare with.
+#: Columns of known data sets besides those that all problems have. These data sets have no answers to compare with.
 FURTHER_COLUMNS: dict[str, tuple[str, ...]] = {
     "mbpp": ("unit_tests",),
     "humaneval": ("code_before", "unit_tests"),
     "ifeval": ("instructions",),
 }
 
-#: Columns that a file may have for every problem; the rest of a problem's columns the workflow writes.
+#: Columns of all problems that a user's file may have. The workflow writes the other two, `source` and `split`.
 OF_FILES = ("id", "question", "answer", "solution", "level", "subject")
 
-#: Names that a further column cannot have: columns that the workflow and TRL's trainer write or read a meaning into.
+#: Names that a further column cannot have: the workflow or TRL's trainer writes these columns, or gives them a meaning.
 TAKEN_COLUMNS = (
     *("problem_id", "source", "split"),
     *("prompt", "prompts", "completion", "completions", "completion_ids"),
@@ -125,21 +125,21 @@ ProblemSource = Annotated[HubData | FileData | WordProblems, Field(discriminator
 
 
 def further_columns(source: ProblemSource) -> tuple[str, ...]:
-    """Columns of a prepared set beside those of every problem, sorted; known before the data are read."""
+    """Columns of a prepared set besides those of every problem, sorted. They are known before the data are read."""
     if isinstance(source, FileData):
         return tuple(sorted({*source.columns} - {*OF_FILES}))
     return FURTHER_COLUMNS.get(source.source, ())
 
 
 def has_answers(source: ProblemSource) -> bool:
-    """Whether a source may have answers; of a file, whether the config does not say that the file has none."""
+    """Whether a source may have answers. A file may, unless the config says `answer: null`."""
     if isinstance(source, FileData):
         return source.columns.get("answer", "answer") is not None
     return source.source not in FURTHER_COLUMNS
 
 
 class Data(Section):
-    """What is trained on and what is evaluated on."""
+    """The training set and the evaluation sets."""
 
     train: ProblemSource
     evaluation: dict[Name, ProblemSource] = Field(min_length=1)

@@ -10,18 +10,18 @@ from reward_ablation.config.base import Line, Name, Section
 
 AnswerFormat = Literal["boxed", "hash", "final", "tag", "last_number"]
 
-#: Metrics of mathematics, which `answer_format` asks for.
+#: Metrics of mathematics, of studies that set `answer_format`.
 OF_MATHEMATICS = (
     *("accuracy_strict", "accuracy_lenient", "accuracy_math_paper"),
     *("graders_differ", "correct_only_strict", "correct_only_math_paper"),
     "format",
 )
-#: Metrics that answers to any task have.
+#: Metrics of the answers to any task.
 OF_ALL_TASKS = ("tokens", "truncated")
 
 
 class Metric(Section):
-    """A function with a reward's signature that judges the answers, or a component that does."""
+    """A function that judges the answers, with the signature of a reward; or a component that judges them."""
 
     function: Line | None = Field(None, description="As of a component; or name a component.")
     parameters: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the function.")
@@ -35,7 +35,7 @@ class Metric(Section):
     @classmethod
     def _ascending(cls, ends: tuple[float, float] | None) -> tuple[float, float] | None:
         if ends is not None and ends[0] >= ends[1]:
-            raise ValueError("the lowest score comes first, and the highest is above it")
+            raise ValueError("write the lowest score first, then a higher score")
         return ends
 
     @model_validator(mode="after")
@@ -43,7 +43,7 @@ class Metric(Section):
         if (self.function is None) == (self.component is None):
             raise ValueError("needs a function, or the name of a component, and not both")
         if self.component is not None and self.parameters:
-            raise ValueError("parameters: those of the component count; take them out, or name a function")
+            raise ValueError("parameters: the component's own are used; take these out, or name a function")
         return self
 
 
@@ -69,7 +69,7 @@ class Evaluation(Section):
     @classmethod
     def _names_are_free(cls, metrics: dict[str, Metric]) -> dict[str, Metric]:
         if taken := [name for name in metrics if name in OF_MATHEMATICS or name in OF_ALL_TASKS]:
-            raise ValueError(f"{taken[0]} is a metric that there is already; choose another name")
+            raise ValueError(f"there is a metric {taken[0]} already; choose another name")
         return metrics
 
     @model_validator(mode="after")

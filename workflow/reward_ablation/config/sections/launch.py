@@ -1,4 +1,4 @@
-"""How runs are laid out: their processes, what these share, vLLM beside them, and what their jobs ask for."""
+"""How runs are laid out: their processes, what the processes share, vLLM, and the resources of their jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from reward_ablation.config.sections.gpu_number import (
     share_text,
 )
 
-#: No resources: what the workflow decides itself, and words of the site file for which Snakemake has others.
+#: Names that `resources` cannot have: the workflow decides them, or Snakemake has other names for them.
 NO_RESOURCES = {
     **dict.fromkeys(("gpu", "gpus", "gres", PARTS, SHARE), "set launch.gpus"),
     "nodes": "set launch.nodes",
@@ -54,7 +54,7 @@ def _no_other_names(resources: dict[str, int | str]) -> dict[str, int | str]:
 
 Resources = Annotated[dict[Name, StrictInt | Annotated[Line, Strict()]], AfterValidator(_no_other_names)]
 
-#: Why not FSDP: in the place where it would be set here, and in that where it would be in TRL's settings.
+#: Why FSDP is refused, as `launch.strategy` and in TRL's settings.
 NO_FSDP = "layers hold parts of their weights, of which gradients are not measured"
 
 
@@ -86,17 +86,17 @@ class Vllm(Section):
 
     @property
     def server_gpus(self) -> int:
-        """GPUs that a run takes beside those of its training."""
+        """GPUs of the server, which a run takes besides those of its training; 0 without a server."""
         return (self.gpus or 1) if self.mode == "server" else 0
 
     @property
     def memory_percent(self) -> int:
-        """Share of a GPU's memory."""
+        """Share of a GPU's memory, in percent."""
         return round(100 * (self.gpu_memory_utilization or (0.9 if self.mode == "server" else 0.3)))
 
 
 class Launch(Section):
-    """Processes of one training run."""
+    """Processes and GPUs of one training run."""
 
     asked_gpus: Annotated[GpuNumber, WithJsonSchema(COUNT_OR_AUTO)] = Field(
         1,
@@ -120,7 +120,7 @@ class Launch(Section):
 
     @property
     def gpus(self) -> int:
-        """GPUs that one run trains on, alone or beside other runs."""
+        """Number of GPUs that one run trains on, alone or shared with other runs."""
         return math.ceil(self.asked_gpus)
 
     @property
@@ -140,16 +140,16 @@ class Launch(Section):
 
     @property
     def gpus_in_use(self) -> float:
-        """GPUs of one run by what it costs: half a GPU counts half."""
+        """GPUs of one run for its cost: half a GPU counts as 0.5."""
         return self.all_gpus * self.share
 
     @property
     def vllm_memory_percent(self) -> int:
-        """Share of a GPU's memory that vLLM takes; of a GPU that runs share, of this run's part."""
+        """Percent of a GPU's memory that vLLM takes, multiplied by the run's share of the GPU; 0 without vLLM."""
         return max(1, round(self.share * self.vllm.memory_percent)) if self.vllm else 0
 
     def changed(self, changes: LaunchChanges, resources: dict[str, int | str]) -> Launch:
-        """This, with an arm's own values in place of some; a ValueError where the values do not fit together."""
+        """This launch with an arm's changes and further resources; a ValueError if the values do not fit together."""
         own = {name: getattr(changes, name) for name in changes.model_fields_set}
         own = {name: value for name, value in own.items() if value is not None or name == "vllm"}
         if "asked_gpus" in own and (own["asked_gpus"] > 0) != (self.gpus > 0):
@@ -165,7 +165,7 @@ class Launch(Section):
 
 
 class LaunchChanges(Section):
-    """What an arm's runs have in place of the study's."""
+    """Settings of launch that replace the study's in an arm."""
 
     asked_gpus: GpuNumber | None = Field(
         None, alias="gpus", description="GPUs that one run trains on, one process each; 0.5: two runs share a GPU."
@@ -214,7 +214,7 @@ def _check_vllm(launch: Launch) -> None:
     if vllm.mode == "colocate":
         each = launch.gpus // launch.nodes
         if vllm.gpus is not None:
-            raise ValueError("vllm.gpus: colocate is on the GPUs of the training; leave it out, or set mode: server")
+            raise ValueError("vllm.gpus: colocate uses the GPUs of the training; leave it out, or set mode: server")
         if each % size:
             where = f"gpus: {each}" if launch.nodes == 1 else f"the {each} GPUs of a run on each of its nodes"
             raise ValueError(
@@ -232,6 +232,6 @@ def _check_vllm(launch: Launch) -> None:
         )
     if vllm.enable_sleep_mode:
         raise ValueError(
-            "vllm.enable_sleep_mode: a server has GPUs of its own, whose memory nobody waits for; "
+            "vllm.enable_sleep_mode: a server has GPUs of its own, whose memory nothing else needs; "
             "leave it out, or set mode: colocate"
         )

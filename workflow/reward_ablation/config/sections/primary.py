@@ -1,4 +1,4 @@
-"""The primary question: what the study was made to find out, said before the first run."""
+"""The primary question: what the study is to find out, stated before the first run."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class PrimaryQuestion(Section):
     mode: Mode | None = Field(None, description="Default greedy, or sampled where evaluation.greedy is false.")
     metric: Line | None = Field(
         None,
-        description="A metric of the evaluated models; default accuracy_strict, or else the study's first own one.",
+        description="A metric of the evaluated models; default accuracy_strict, or else the first own metric.",
     )
     contrasts: list[ContrastOfArms] | None = Field(
-        None, min_length=1, description="Comparisons; default each other arm against the baseline."
+        None, min_length=1, description="Comparisons; default: each other arm with the baseline."
     )
 
 
@@ -39,9 +39,9 @@ def sizes(samples: int) -> list[int]:
 
 
 def metrics_of_mode(evaluation: Evaluation, mode: Mode) -> list[str]:
-    """Metrics that a mode has; of sampled answers also pass@k of the first metric, and of mathematics maj@n.
+    """Metrics of a mode. Sampled answers also have pass@k of the first metric, and maj@n in mathematics.
 
-    An own metric without limits has no pass@k: no score of it counts as passed.
+    A metric of the study's own without a range has no pass@k, because none of its scores counts as passed.
     """
     own, mathematics = [*evaluation.metrics], evaluation.answer_format is not None
     metrics = [*(OF_MATHEMATICS if mathematics else ()), *own, *OF_ALL_TASKS]

@@ -1,4 +1,4 @@
-"""The seeds of a study: a list, or looks after each of which contrasts may be decided."""
+"""The seeds of a study: a list, or the looks of a sequential study, which may decide contrasts at each look."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag, fie
 
 from reward_ablation.config.base import Section
 
-#: Functions that hand out the error over the looks.
+#: Alpha-spending functions, which divide the error among the looks.
 Spending = Literal["pocock", "obrien_fleming"]
 
 
 class SequentialSeeds(Section):
-    """Numbers of seeds after which a study is judged; a contrast that is decided gets no further seeds."""
+    """Numbers of seeds after which contrasts may be decided. A decided contrast gets no further seeds."""
 
     looks: list[PositiveInt] = Field(min_length=2, description="Numbers of seeds, ascending; the seeds are 0, 1, ...")
-    stop: Spending = Field("pocock", description="Lan and DeMets' function that hands out the error over the looks.")
+    stop: Spending = Field("pocock", description="Lan and DeMets' function that divides the error among the looks.")
 
     @field_validator("looks")
     @classmethod
     def _ascending(cls, looks: list[int]) -> list[int]:
         if looks != sorted(set(looks)):
-            raise ValueError("not ascending; a look has more seeds than the one before, as in [2, 3, 5, 8]")
+            raise ValueError("not ascending; each look needs more seeds than the look before, as in [2, 3, 5, 8]")
         if looks[0] < 2:
-            raise ValueError("the first look has one seed, which says nothing about other seeds; begin with 2 or more")
+            raise ValueError("the first look has one seed, which cannot show how seeds differ; begin with 2 or more")
         return looks
 
 

@@ -9,7 +9,7 @@ from reward_ablation.config.sections.data import ProblemSource
 from reward_ablation.config.sections.training import Lora
 from reward_ablation.config.trl_settings import SftSettings
 
-#: What a template may hold of a demonstration; the working is its solution without the line that names the answer.
+#: Parts of a demonstration in a template. The working is the solution without the line that states the answer.
 PLACEHOLDERS = ("{solution}", "{working}", "{answer}")
 
 
@@ -19,7 +19,7 @@ class Sft(Section):
     data: ProblemSource
     completion: str | list[str] = Field(
         "{solution}",
-        description="What follows the prompt, from {solution}, {working} and {answer}; of several, rows take turns.",
+        description="Text after the prompt, of {solution}, {working} and {answer}; several texts take turns by row.",
     )
     training: SftSettings = Field(default_factory=dict, description="TRL's SFTConfig by its own names.")
     lora: Lora | None = Field(None, description="Train adapters and merge them; default: all weights.")
@@ -30,7 +30,7 @@ class Sft(Section):
     def _have_placeholders(cls, completion: str | list[str]) -> str | list[str]:
         templates = [completion] if isinstance(completion, str) else completion
         if not templates:
-            raise ValueError("no template; give one, or leave the key out: {solution}")
+            raise ValueError("no template; give one, or leave the key out for {solution}")
         for template in templates:
             if not any(placeholder in template for placeholder in PLACEHOLDERS):
                 raise ValueError(f"{template!r} holds none of {', '.join(PLACEHOLDERS)}; give it one")
@@ -38,5 +38,5 @@ class Sft(Section):
 
     @property
     def templates(self) -> list[str]:
-        """The templates that rows take in turn."""
+        """The templates, which take turns by row."""
         return [self.completion] if isinstance(self.completion, str) else self.completion

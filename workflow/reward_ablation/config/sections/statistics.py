@@ -1,4 +1,4 @@
-"""How the tables come by their intervals and tests."""
+"""How the tables compute intervals and tests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from reward_ablation.config.base import Section
 
 
 class Statistics(Section):
-    """How the tables come by their intervals and tests; no run depends on it."""
+    """How the tables compute intervals and tests. No run depends on it."""
 
     seed_variance: Literal["moderated", "per_arm"] = Field(
-        "moderated", description="Borrow from the other arms how much seeds differ, or take each arm alone."
+        "moderated", description="Estimate how much seeds differ with help of the other arms, or from each arm alone."
     )
     equivalence_margin: float | None = Field(
-        None, gt=0, lt=1, description="Smallest difference of shares that matters; unset: equivalence is not tested."
+        None, gt=0, lt=1, description="Smallest difference of shares that matters; default: no test of equivalence."
     )

@@ -48,11 +48,11 @@ class Lora(Section):
 
 
 def _steps_between(every: Any) -> Any:
-    """`off` is 0; YAML reads a bare `off` as false."""
+    """Read `off` as 0. YAML reads a bare `off` as false."""
     return 0 if every in ("off", False) else every
 
 
-#: Backward passes that training can take: one that tells completions apart, or TRL's own.
+#: Backward passes of training: ours, which tells completions apart, or TRL's own.
 BY_COMPLETION, BY_TRL = "by_completion", "trl"
 
 
@@ -73,7 +73,7 @@ class Gradients(Section):
     @model_validator(mode="before")
     @classmethod
     def _measure_nothing_of_trls_pass(cls, values: Any) -> Any:
-        """TRL's own pass tells no completions apart: `every` is off unless a user says otherwise, which is refused."""
+        """TRL's own pass does not tell completions apart: `every` is off by default, and other values are refused."""
         return {"every": 0, **values} if isinstance(values, dict) and values.get("backward") == BY_TRL else values
 
     @model_validator(mode="after")
