@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.study.code_digest import code_digest
-from reward_ablation.study.core_digest import scoring_modules
+from reward_ablation.study.core_digest import AROUND, scoring_modules
 from reward_ablation.study.options import other_parameters, parameter_options, reward_model_options
 from reward_ablation.study.reward_models import UsedModel, used_models
 from reward_ablation.study.run_folder import ANSWERS_OF_JUDGES
@@ -31,9 +31,9 @@ class Scoring:
 
     @cached_property
     def code(self) -> str:
-        """Digest of the code that scores answers: of the stage, and of the package's functions in use."""
+        """Digest of the code that decides scores: of the stage, and of the package's functions in use."""
         functions = (metric.function for metric in self.spec.metrics.values())
-        return code_digest("reward_ablation.scores", *scoring_modules(functions))
+        return code_digest("reward_ablation.scores", *scoring_modules(functions), without=AROUND)
 
     @cached_property
     def models(self) -> dict[str, UsedModel]:
