@@ -26,8 +26,8 @@ from reward_ablation.start.forks import Forks
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
 from reward_ablation.start.internals import per_job, watch_failures
-from reward_ablation.start.looks import describe
-from reward_ablation.start.overrides import settle
+from reward_ablation.start.looks import describe_study
+from reward_ablation.start.overrides import apply_overrides
 from reward_ablation.start.primary_question import record_question
 from reward_ablation.start.report_pages import ReportPages
 from reward_ablation.start.reruns import Reruns
@@ -50,7 +50,7 @@ if not workflow.configfiles:
 
 with one_line_errors():
     check_working_folder(Path.cwd())
-    settled = settle(config, workflow, os.environ, logger.info)
+    settled = apply_overrides(config, workflow, os.environ, logger.info)
     command_keys = take_command_keys(config, workflow)
     study = resolve(config, settled.source, Path.cwd())
 results_folder = ResultsFolder(Path(study.config.root))

@@ -43,7 +43,7 @@ from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.models.fetch import fetch
 from reward_ablation.start.memory import phases
-from reward_ablation.start.memory_terms import Run, Shape
+from reward_ablation.start.memory_terms import MemorySettings, Shape
 from reward_ablation.study.core_digest import training_digest
 from reward_ablation.study.run_spec import RunSpec
 from reward_ablation.training.around.launch.launcher import accelerate_options
@@ -303,7 +303,7 @@ def timed(layout: Layout, shape: Shape, device: str, model: Path, problems: Path
     metrics = pd.read_parquet(run / "metrics.parquet")
     for column in metrics.filter(like="sampling_logp_difference"):
         measured[column.rpartition("/")[2]] = float(metrics[column].mean())
-    estimate = Run(
+    estimate = MemorySettings(
         micro_batch=batch // layout.processes,
         prompt=64,
         completion=completion,

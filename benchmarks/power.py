@@ -54,7 +54,7 @@ def pilot(values: np.ndarray, samples: int) -> Components:
         arm: float((of_arm * (1 - of_arm)).mean() * samples / (samples - 1))
         for arm, of_arm in zip(ARMS, values, strict=True)
     }
-    return variances.estimated(by_arm, samples, sample, SHARE, PAIRS, "pilot")
+    return variances.estimate_components(by_arm, samples, sample, SHARE, PAIRS, "pilot")
 
 
 def mean_components(scenario: Scenario) -> Components:

@@ -23,7 +23,7 @@ from scipy.stats import t as student
 from reward_ablation.analysis.statistics.contrasts import with_products
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
-from reward_ablation.design.surface.check import RULES, check_table, left_out
+from reward_ablation.design.surface.check import RULES, check_table, predict_left_out
 from reward_ablation.design.surface.model import AMPLITUDES, MeasuredArms, Scale, Surface
 from reward_ablation.design.surface.tables import compositions
 from reward_ablation.design.surface.words import is_ahead
@@ -88,7 +88,7 @@ def of_study(truth: Truth, shares: np.ndarray, rng: np.random.Generator) -> dict
     arms = simulated(truth(shares), shares, rng)
     expected, of_grid = expit(truth(shares)), expit(truth(GRID))
     surface = Surface(arms)
-    check = check_table(arms, left_out(surface, CONFIDENCE), higher_is_better=True).set_index("rule")
+    check = check_table(arms, predict_left_out(surface, CONFIDENCE), higher_is_better=True).set_index("rule")
     map_ = surface.predict(GRID)
     low, high = map_.interval(CONFIDENCE)
     best = float(surface.predict(shares).estimate.max())

@@ -16,9 +16,9 @@ from reward_ablation.figures.catalogue import (
 )
 from reward_ablation.start.forks import Forks
 from reward_ablation.start.job_commands import shell_prefix
-from reward_ablation.start.preview import RULES, RulesKnow
+from reward_ablation.start.preview import RULES, PreviewStudy
 
-study = RulesKnow.read(Path(RULES))
+study = PreviewStudy.read(Path(RULES))
 forks = Forks()
 
 

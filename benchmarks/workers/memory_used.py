@@ -27,7 +27,7 @@ from trl.trainer.utils import split_tensor_dict
 
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.models.demo import build_tokenizer
-from reward_ablation.start.memory_terms import Run, Shape
+from reward_ablation.start.memory_terms import MemorySettings, Shape
 from reward_ablation.training.around.parts import PartWriter
 from reward_ablation.training.core.build import training_dataset
 from reward_ablation.training.core.settings import grpo_config
@@ -73,7 +73,7 @@ def noise(seed: int) -> Callable[..., list[float]]:
     return component
 
 
-def build_trainer(shape: Shape, run: Run, folder: Path, steps: int = 1) -> AblationTrainer:
+def build_trainer(shape: Shape, run: MemorySettings, folder: Path, steps: int = 1) -> AblationTrainer:
     """This workflow's trainer on a model of a shape. It gets random tokens of full length as completions."""
     source = {"source": "word_problems", "count": 32, "split": "train"}
     prepare(
@@ -156,7 +156,7 @@ def after_the_step(trainer: Any, strategy: str) -> dict[str, int]:
     return {"weights": held(parameters), "master weights": held(masters), "optimiser": held(states(inner))}
 
 
-def train_and_measure(shape: Shape, run: Run, folder: Path) -> dict[str, int]:
+def train_and_measure(shape: Shape, run: MemorySettings, folder: Path) -> dict[str, int]:
     """Bytes held after two real steps, and bytes of the gradients just before the optimiser's step."""
     from transformers import TrainerCallback
 
@@ -194,7 +194,7 @@ def allocated(call: Callable[[], Any]) -> tuple[int, int]:
     return most, now
 
 
-def one_pass(shape: Shape, run: Run, folder: Path) -> dict[str, int]:
+def one_pass(shape: Shape, run: MemorySettings, folder: Path) -> dict[str, int]:
     """Bytes that a forward pass leaves for the backward pass, and peak bytes of the step's last micro-batch."""
     trainer = build_trainer(shape, run, folder)
     trainer.current_gradient_accumulation_steps = run.micro_batches
@@ -227,14 +227,14 @@ def one_pass(shape: Shape, run: Run, folder: Path) -> dict[str, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shape", type=json.loads, required=True, help="fields of a `Shape`")
-    parser.add_argument("--layout", type=json.loads, required=True, help="fields of a `Run`")
+    parser.add_argument("--layout", type=json.loads, required=True, help="fields of `MemorySettings`")
     parser.add_argument(
         "--json", type=Path, required=True, metavar="FILE", help="the first process writes the result here"
     )
     arguments = parser.parse_args()
     logging.set_verbosity_error()
     torch.set_num_threads(1)
-    shape, run = Shape(**arguments.shape), Run(**arguments.layout)
+    shape, run = Shape(**arguments.shape), MemorySettings(**arguments.layout)
     if run.strategy.startswith("zero"):
         import deepspeed
 

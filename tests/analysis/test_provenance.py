@@ -14,7 +14,7 @@ from analysis.all_tables import all_tables, command, write_tables
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.provenance.words import sentence
 from reward_ablation.analysis.study_file import read_study
-from reward_ablation.study.provenance import lasting_attempts
+from reward_ablation.study.provenance import attempts_of_final_state
 from reward_ablation.system.errors import StudyError
 
 ARMS = {"first": {"a": 1.0}, "second": {"a": 2.0}, "third": {"a": 3.0}}
@@ -128,11 +128,11 @@ def test_an_attempt_of_which_no_step_is_left_does_not_count():
     """Checkpoints at steps 10 and 20, kills at 7, 15 and 25, and a last start with only the end of the run to do."""
     steps = [(0, 7), (0, 15), (10, 25), (20, 30), (30, 30)]
     attempts = [{"from_step": start, "to_step": end} for start, end in steps]
-    assert [(a["from_step"], a["to_step"]) for a in lasting_attempts(attempts)] == [(0, 15), (10, 25), (20, 30)]
+    assert [(a["from_step"], a["to_step"]) for a in attempts_of_final_state(attempts)] == [(0, 15), (10, 25), (20, 30)]
     back = [{"from_step": 0, "to_step": 12}, {"from_step": 10, "to_step": 15}, {"from_step": 5, "to_step": 30}]
-    assert lasting_attempts(back) == [back[0], back[2]]  # the checkpoint at 10 was damaged
+    assert attempts_of_final_state(back) == [back[0], back[2]]  # the checkpoint at 10 was damaged
     killed = [{"from_step": 0, "to_step": 0}, {"from_step": 8, "to_step": 30}]  # before it wrote how far it was
-    assert lasting_attempts(killed) == killed
+    assert attempts_of_final_state(killed) == killed
 
 
 def write_provenance(root: Path, mixed: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.all_tables import all_tables
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation.effects import alike, effects_of
+from reward_ablation.analysis.evaluation.effects import arms_with_equal_settings, effects_of
 from reward_ablation.analysis.gradients.measured_tables import on_all_components
 from reward_ablation.analysis.study_file import StudyFile, correctness_component, read_study
 
@@ -115,7 +115,7 @@ def test_a_run_says_nothing_of_what_it_does_not_score():
 def test_effects_of_components_are_those_of_the_design_alone(study, without):
     made, tables = study
     specs = {run.arm: run.spec for run in made.runs if run.arm != made.control}
-    assert alike(specs) == ["full", "no_format", "no_length", "no_correctness"]
+    assert arms_with_equal_settings(specs) == ["full", "no_format", "no_length", "no_correctness"]
     assert {(effect.method, effect.component) for effect in effects_of(made)} == {
         ("leave_one_out", name) for name in NAMES[:3]
     }

@@ -1,6 +1,6 @@
 import pytest
 
-from reward_ablation.cluster.command import SlurmError, ask
+from reward_ablation.cluster.command import SlurmError, run_slurm_command
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 
@@ -8,7 +8,11 @@ POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/
 def test_what_a_user_has_set_for_other_submissions_and_listings_is_not_handed_on(monkeypatch):
     for name in ("SBATCH_ARRAY_INX", "SBATCH_EXPORT", "SBATCH_JOB_NAME", "SLURM_CLUSTERS", "SQUEUE_FORMAT"):
         monkeypatch.setenv(name, "x")
-    assert not [name for name in ask("env").splitlines() if name.startswith(("SBATCH_", "SLURM_CLUSTERS", "SQUEUE_"))]
+    assert not [
+        name
+        for name in run_slurm_command("env").splitlines()
+        if name.startswith(("SBATCH_", "SLURM_CLUSTERS", "SQUEUE_"))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,5 +46,5 @@ def test_why_a_command_failed_is_one_line(tmp_path, monkeypatch, lines, told):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SlurmError) as error:
-        ask("sbatch")
+        run_slurm_command("sbatch")
     assert str(error.value) == told

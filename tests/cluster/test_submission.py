@@ -4,11 +4,11 @@ import pytest
 
 from reward_ablation.cluster.submission import (
     Reminder,
+    limit_text,
     may_come_later,
     number_in,
     output_pattern,
     submission_limit,
-    told_of_limit,
 )
 from reward_ablation.system.errors import StudyError
 
@@ -73,7 +73,7 @@ def test_the_limit_on_the_number_of_jobs(named, limit):
 )
 def test_what_is_told_at_a_limit(limit, hint):
     counts = "100 of 1,500 jobs are in, 37 done, 1,363 to go; they are submitted as others end"
-    assert told_of_limit(limit, 100, 37, 1363) == f"Slurm takes no more jobs now ({limit}): {counts}{hint}"
+    assert limit_text(limit, 100, 37, 1363) == f"Slurm takes no more jobs now ({limit}): {counts}{hint}"
 
 
 def test_another_failure_is_no_limit():

@@ -10,7 +10,10 @@ from reward_ablation.config.schemas import config_schema
 
 README = Path(__file__).parents[2] / "config" / "README.md"
 SCHEMA = config_schema()
-SECTIONS = {"StudyConfig": SCHEMA, **{name: of for name, of in SCHEMA["$defs"].items() if name not in reference.OF_TRL}}
+SECTIONS = {
+    "StudyConfig": SCHEMA,
+    **{name: of for name, of in SCHEMA["$defs"].items() if name not in reference.TRL_CONFIG_OF},
+}
 
 
 def test_the_page_of_keys_is_that_of_the_models():

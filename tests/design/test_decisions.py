@@ -6,7 +6,7 @@ from scipy.special import ndtr
 
 from reward_ablation.design.decisions import Plan, corrected, error_left
 from reward_ablation.design.group_sequential import boundaries
-from reward_ablation.design.judging import Measured, judged
+from reward_ablation.design.judging import Measured, next_look
 from reward_ablation.study.looks import Sequential
 from reward_ablation.study.primary import Contrast
 
@@ -60,7 +60,7 @@ def corrected_rows(p, look, stop):
 
 
 def test_a_look_closes_what_is_different_or_equivalent_and_leaves_the_rest_open():
-    found = judged([A, B, C], [measured(1e-6), measured(0.5, -0.1, 0.2), measured(0.5)], plan(), record(0.3), True)
+    found = next_look([A, B, C], [measured(1e-6), measured(0.5, -0.1, 0.2), measured(0.5)], plan(), record(0.3), True)
     assert [each.decision for each in found.contrasts] == ["different", "equivalent", "open"]
     assert [each.arm for each in found.contrasts] == ["a", "b", "c"]
     assert found.seeds == 2
@@ -69,19 +69,19 @@ def test_a_look_closes_what_is_different_or_equivalent_and_leaves_the_rest_open(
 
     later = record(0.3, taken=[found])
     assert [later.is_open(contrast) for contrast in (A, B, C)] == [False, False, True]
-    second = judged([C], [measured(0.5)], plan(), later, True)
+    second = next_look([C], [measured(0.5)], plan(), later, True)
     assert second.contrasts[0].boundary == pytest.approx(plan().boundary(1, 2))  # b is not different
 
 
 def test_the_interval_of_what_is_not_a_share_is_not_compared_with_the_margin():
-    found = judged([A], [measured(0.5, -0.1, 0.2)], plan(), record(0.3), False)
+    found = next_look([A], [measured(0.5, -0.1, 0.2)], plan(), record(0.3), False)
     assert found.contrasts[0].decision == "open"
 
 
 def test_after_the_last_look_nothing_is_open():
-    looks = [judged([A], [measured(0.5)], plan(), record(), False)]
+    looks = [next_look([A], [measured(0.5)], plan(), record(), False)]
     for _ in LOOKS[1:]:
-        looks.append(judged([A], [measured(0.5)], plan(), record(taken=looks), False))
+        looks.append(next_look([A], [measured(0.5)], plan(), record(taken=looks), False))
     assert [look.contrasts[0].decision for look in looks] == ["open", "open", "open", "undecided"]
     assert [look.seeds for look in looks] == [*LOOKS]
     assert looks[-1].error_left == pytest.approx(0.0, abs=1e-12)

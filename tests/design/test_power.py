@@ -9,7 +9,7 @@ import pytest
 from reward_ablation.analysis.statistics.estimates import Distribution, holm, intervals, p_values
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.design.power import SEEDS, TARGET, Analysis, Design, Plan, Variance, shifts
-from reward_ablation.design.variances import Stated, stated
+from reward_ablation.design.variances import Stated, components_from_stated
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ARMS = ["a", "b", "c", "d"]
@@ -20,7 +20,7 @@ DESIGN = Design(3, 200, 4)
 @pytest.fixture(scope="module")
 def plan():
     values = Stated(seed_sd=0.03, question_sd=0.1)
-    return Plan(stated(values, SHARE, 200, 4, False, ARMS, PAIRS), Analysis(PAIRS, 0.95, True))
+    return Plan(components_from_stated(values, SHARE, 200, 4, False, ARMS, PAIRS), Analysis(PAIRS, 0.95, True))
 
 
 @pytest.fixture(scope="module")

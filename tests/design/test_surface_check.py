@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reward_ablation.design.surface.check import LeftOut, as_alone, check_table, left_out, nearest
+from reward_ablation.design.surface.check import LeftOut, check_table, nearest, predict_left_out, sum_of_single_effects
 from reward_ablation.design.surface.model import Surface
 from reward_ablation.design.surface.words import is_ahead, verdict
 
@@ -22,10 +22,10 @@ def test_the_nearest_arms_are_averaged():
 
 def test_a_component_counts_as_where_it_is_rewarded_alone():
     arms = measured(np.array([0.2, 0.4, 0.9]), CORNERS)
-    assert as_alone(arms, np.array([0.5, 0.25, 0.25])) == pytest.approx(0.425)
+    assert sum_of_single_effects(arms, np.array([0.5, 0.25, 0.25])) == pytest.approx(0.425)
     without_the_third = arms.without(2)
-    assert as_alone(without_the_third, np.array([0.5, 0.5, 0.0])) == pytest.approx(0.3)
-    assert np.isnan(as_alone(without_the_third, np.array([0.5, 0.25, 0.25])))
+    assert sum_of_single_effects(without_the_third, np.array([0.5, 0.5, 0.0])) == pytest.approx(0.3)
+    assert np.isnan(sum_of_single_effects(without_the_third, np.array([0.5, 0.25, 0.25])))
 
 
 @pytest.mark.parametrize(("higher", "picked", "regret"), [(True, "arm_2", 0.4), (False, "arm_1", 0.1)])
@@ -55,7 +55,7 @@ def test_errors_coverage_and_regret_by_hand(higher, picked, regret):
 
 def test_a_hill_is_predicted_better_than_by_any_rule_without_a_model():
     arms = measured(hill(FIFTEEN), FIFTEEN)
-    check = check_table(arms, left_out(Surface(arms), 0.95), higher_is_better=True)
+    check = check_table(arms, predict_left_out(Surface(arms), 0.95), higher_is_better=True)
     assert is_ahead(check)
     assert verdict(check) == "The surface is clearly better than the simple rules."
     assert check.set_index("rule").loc["alone", "arms"] == 12  # all but the corners
@@ -64,7 +64,7 @@ def test_a_hill_is_predicted_better_than_by_any_rule_without_a_model():
 def test_noise_is_not_predicted_and_no_arm_is_suggested():
     rng = np.random.default_rng(3)
     arms = measured(0.5 + 0.02 * rng.normal(size=15), FIFTEEN)
-    check = check_table(arms, left_out(Surface(arms), 0.95), higher_is_better=True)
+    check = check_table(arms, predict_left_out(Surface(arms), 0.95), higher_is_better=True)
     assert not is_ahead(check)
     assert "no arm is suggested" in verdict(check)
 

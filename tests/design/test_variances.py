@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from reward_ablation.analysis.statistics.limits import COUNT, SHARE, UNLIMITED
-from reward_ablation.design.variances import SeedPart, Stated, estimated, overridden, stated
+from reward_ablation.design.variances import (
+    SeedPart,
+    Stated,
+    components_from_stated,
+    estimate_components,
+    override_components,
+)
 from reward_ablation.system.errors import StudyError
 
 ARMS = ["a", "b", "c", "d"]
@@ -25,7 +31,7 @@ def answers(seeds=2, questions=400, seed_sd=0.0, common_sd=0.0, question_sd=0.0,
 
 
 def components(values, samples=1, sample=0.0, limits=SHARE, pairs=PAIRS):
-    return estimated(values, samples, dict.fromkeys(values, sample), limits, pairs, "pilot")
+    return estimate_components(values, samples, dict.fromkeys(values, sample), limits, pairs, "pilot")
 
 
 def test_known_components_are_found_again():
@@ -94,30 +100,32 @@ def test_one_seed_says_nothing_of_seeds():
 
 
 def test_stated_values_are_those_of_the_components():
-    of = stated(Stated(seed_sd=0.03, mean=0.8), SHARE, 300, 4, False, ARMS, PAIRS)
+    of = components_from_stated(Stated(seed_sd=0.03, mean=0.8), SHARE, 300, 4, False, ARMS, PAIRS)
     assert of.seed_deviation("a") == pytest.approx(0.03, rel=0.01)
     assert of.sample["a"] == pytest.approx(0.7 * 0.8 * 0.2)
     assert of.interaction["a"] == 0
     assert of.source == "stated (seed_sd 0.03), usual values of answer_sd, question_sd"
-    greedy = stated(Stated(seed_sd=0.03, answer_sd=0.4), SHARE, 300, 1, True, ARMS, PAIRS)
+    greedy = components_from_stated(Stated(seed_sd=0.03, answer_sd=0.4), SHARE, 300, 1, True, ARMS, PAIRS)
     assert (greedy.interaction["a"], greedy.sample["a"]) == (pytest.approx(0.16), 0)
 
 
 def test_a_count_needs_more_stated_values():
     with pytest.raises(StudyError, match="seed_sd"):
-        stated(Stated(), SHARE, 300, 1, True, ARMS, PAIRS)
+        components_from_stated(Stated(), SHARE, 300, 1, True, ARMS, PAIRS)
     with pytest.raises(StudyError, match="mean: state a mean"):
-        stated(Stated(seed_sd=1.0), COUNT, 300, 1, True, ARMS, PAIRS)
+        components_from_stated(Stated(seed_sd=1.0), COUNT, 300, 1, True, ARMS, PAIRS)
     with pytest.raises(StudyError, match="answer_sd"):
-        stated(Stated(seed_sd=1.0, mean=20.0), COUNT, 300, 1, True, ARMS, PAIRS)
+        components_from_stated(Stated(seed_sd=1.0, mean=20.0), COUNT, 300, 1, True, ARMS, PAIRS)
     with pytest.raises(StudyError, match="question_sd"):
-        stated(Stated(seed_sd=1.0, mean=20.0, answer_sd=3.0), UNLIMITED, 300, 1, True, ARMS, PAIRS)
-    of = stated(Stated(seed_sd=1.0, mean=20.0, answer_sd=3.0, question_sd=2.0), COUNT, 300, 1, True, ARMS, PAIRS)
+        components_from_stated(Stated(seed_sd=1.0, mean=20.0, answer_sd=3.0), UNLIMITED, 300, 1, True, ARMS, PAIRS)
+    of = components_from_stated(
+        Stated(seed_sd=1.0, mean=20.0, answer_sd=3.0, question_sd=2.0), COUNT, 300, 1, True, ARMS, PAIRS
+    )
     assert of.seed_deviation("a") == pytest.approx(1.0)
 
 
 def test_stated_values_count_before_those_of_a_pilot():
-    found = overridden(components(answers(seed_sd=0.05)), Stated(seed_sd=0.01))
+    found = override_components(components(answers(seed_sd=0.05)), Stated(seed_sd=0.01))
     assert found.seed_deviation("a") == pytest.approx(0.01, rel=0.05)
     assert found.seed.ends() == (found.seed.variance,) * 2
     assert found.source == "pilot; stated: seed_sd 0.01"

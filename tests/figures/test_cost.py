@@ -4,7 +4,7 @@ from matplotlib.colors import to_hex
 from reward_ablation.analysis.tables import write_csv
 from reward_ablation.cost.table import read_cost
 from reward_ablation.figures.cost.cost import cost, unit_of
-from reward_ablation.figures.elements.style import looks
+from reward_ablation.figures.elements.style import arm_looks
 from reward_ablation.system.errors import StudyError
 
 
@@ -21,7 +21,7 @@ def test_bars_are_the_hours_of_each_arm_in_its_colour(made_up, table):
     panel = cost(table, study).axes[0]
     assert [bar.get_width() for bar in panel.patches] == [1, 2, 3, 4]
     assert [label.get_text() for label in panel.get_yticklabels()] == study.arm_names
-    expected = [look.colour for look in looks(study).values()]
+    expected = [look.colour for look in arm_looks(study).values()]
     assert [to_hex(bar.get_facecolor()).upper() for bar in panel.patches] == expected
     assert panel.get_xlabel() == "GPU hours"
 

@@ -16,11 +16,11 @@ from matplotlib.transforms import Bbox
 from reward_ablation.figures.__main__ import draw as draw_from
 from reward_ablation.figures.catalogue import FIGURES, module_of
 from reward_ablation.figures.elements.curves import MOST_POINTS, thinned
-from reward_ablation.figures.elements.style import COLOURS, STYLE, looks, wrapped
+from reward_ablation.figures.elements.style import COLOURS, STYLE, arm_looks, wrapped
 from reward_ablation.figures.evaluation.arms import arms
 from reward_ablation.figures.evaluation.evaluation import evaluation
 from reward_ablation.figures.front import title_page
-from reward_ablation.figures.gradients.similarity_layers import layer_places, layers_in_order, similarity_layers
+from reward_ablation.figures.gradients.similarity_layers import layer_positions, layers_in_order, similarity_layers
 from reward_ablation.figures.gradients.similarity_parts import similarity_parts
 from reward_ablation.figures.gradients.similarity_steps import similarity_steps
 
@@ -127,7 +127,7 @@ def test_every_arm_has_one_look_in_all_figures(made_up):
     study = made_up("four arms").study
     for figure in ("rewards", "length", "similarity_steps", "similarity_layers"):
         for axes in draw(made_up, "four arms", figure).axes:
-            for arm, look in looks(study).items():
+            for arm, look in arm_looks(study).items():
                 drawn = line(axes, arm)
                 # The points of this figure are filled or hollow, and drawn apart from their line.
                 marker = "none" if figure == "similarity_steps" else look.marker
@@ -135,7 +135,7 @@ def test_every_arm_has_one_look_in_all_figures(made_up):
 
 
 def test_first_arms_differ_in_colour_dashes_and_marker(made_up):
-    given = list(looks(made_up("twelve arms").study).values())
+    given = list(arm_looks(made_up("twelve arms").study).values())
     for part in ("colour", "dashes", "marker"):
         assert len({str(getattr(look, part)) for look in given[:5]}) == 5
     assert len(set(given)) == 12
@@ -292,8 +292,8 @@ def test_similarity_steps_fills_points_whose_interval_over_seeds_leaves_out_0(ma
     ]
     study = made_up("four arms").study
     panel = similarity_steps(pd.concat(rows), pd.DataFrame(), study).axes[0]
-    colour = looks(study)["format_only"].colour
-    marked = [drawn for drawn in panel.get_lines() if drawn.get_marker() == looks(study)["format_only"].marker]
+    colour = arm_looks(study)["format_only"].colour
+    marked = [drawn for drawn in panel.get_lines() if drawn.get_marker() == arm_looks(study)["format_only"].marker]
     filled = {x for drawn in marked if drawn.get_markerfacecolor() == colour for x in drawn.get_xdata()}
     hollow = {x for drawn in marked if drawn.get_markerfacecolor() == "white" for x in drawn.get_xdata()}
     assert (filled, hollow) == ({1}, {2, 3})
@@ -387,7 +387,7 @@ def test_layers_are_in_model_order():
     names = ["all", "layers.10", "layers.2", "embed_tokens", "norm", "lm_head"]
     layers = layers_in_order(names)
     assert layers == ["embed_tokens", "layers.2", "layers.10", "norm", "lm_head"]
-    assert sorted(layer_places(layers).values()) == list(layer_places(layers).values())
+    assert sorted(layer_positions(layers).values()) == list(layer_positions(layers).values())
 
 
 OF_GRADIENTS = ["signals", "predictors", *(name for name, entry in FIGURES.items() if entry.category == "Gradients")]

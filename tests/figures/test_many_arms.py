@@ -6,7 +6,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from reward_ablation.figures.catalogue import FIGURES
-from reward_ablation.figures.elements.few_arms import FROM_EACH_END, MOST_ARMS, few_arms, others, with_ends
+from reward_ablation.figures.elements.few_arms import (
+    FROM_EACH_END,
+    MOST_ARMS,
+    count_of_others,
+    reduced_to_ends,
+    reduced_to_shown_arms,
+)
 
 from .test_figures import check_texts, draw
 
@@ -40,27 +46,27 @@ def texts_of(figure: Figure) -> list[str]:
 
 def test_the_best_and_the_worst_arms_are_shown_with_the_baseline_and_the_control(made_up):
     given = made_up(NAME)
-    few = few_arms(given.study, given.tables["evaluation_by_arm"])
+    few = reduced_to_shown_arms(given.study, given.tables["evaluation_by_arm"])
     table = given.tables["evaluation_by_arm"]
     of_question = (table["mode"] == "greedy") & (table["metric"] == "accuracy_strict") & (table["arm"] != "base")
     ordered = table[of_question].sort_values("estimate", ascending=False, kind="stable")["arm"].tolist()
     expected = {*ordered[:FROM_EACH_END], *ordered[-FROM_EACH_END:], given.study.baseline}
     assert set(few.arm_names) == expected
     assert few.arm_names == [arm for arm in ordered if arm in expected]
-    assert others(few) == len(given.study.arms) - len(expected)
+    assert count_of_others(few) == len(given.study.arms) - len(expected)
 
 
 def test_a_study_with_few_arms_stays_as_it_is(made_up):
     study = made_up("twelve arms").study
-    assert few_arms(study, pd.DataFrame()) is study
-    assert with_ends(study, pd.Series(dtype=float)) is study
-    assert others(study) == 0
+    assert reduced_to_shown_arms(study, pd.DataFrame()) is study
+    assert reduced_to_ends(study, pd.Series(dtype=float)) is study
+    assert count_of_others(study) == 0
     assert len(made_up(NAME).study.arms) > MOST_ARMS
 
 
 def test_the_band_of_the_others_holds_each_of_their_means(made_up):
     given = made_up(NAME)
-    few = few_arms(given.study, given.tables["evaluation_by_arm"])
+    few = reduced_to_shown_arms(given.study, given.tables["evaluation_by_arm"])
     rows = given.tables["rewards_by_step"].query("quantity == 'correctness'")
     hidden = rows[~rows["arm"].isin(few.arm_names)].groupby(["arm", "step"])["mean"].mean()
     panel = draw(made_up, NAME, "rewards").axes[0]

@@ -6,7 +6,7 @@ import yaml
 from configs import changed
 from reward_ablation.start.budget import HEADER
 from reward_ablation.start.budget_text import budget
-from reward_ablation.start.stale import Present
+from reward_ablation.start.stale import PresentInputs
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -23,7 +23,7 @@ def three_arms(config):
 
 def asked(config, root, **keys):
     study = resolve(config, "study.yaml", root)
-    return budget(study, Present(study), {**STATED, **keys})
+    return budget(study, PresentInputs(study), {**STATED, **keys})
 
 
 def test_before_any_run_stated_values_count(three_arms, tmp_path):
@@ -70,7 +70,7 @@ def test_arms_of_one_spec_share_their_runs(three_arms, tmp_path):
 
 def test_without_a_word_on_seeds_a_default_is_named(three_arms, tmp_path):
     study = resolve(three_arms, "study.yaml", tmp_path)
-    text = budget(study, Present(study), {"hours": 20, "run_hours": 1, "questions": 200})
+    text = budget(study, PresentInputs(study), {"hours": 20, "run_hours": 1, "questions": 200})
     assert "seed_sd is a default, since nothing says how much seeds differ" in text.replace("\n  ", " ")
 
 
@@ -100,4 +100,4 @@ def test_bad_values_are_refused_in_a_line(three_arms, tmp_path, keys, says):
 def test_what_must_be_stated(three_arms, tmp_path, missing):
     study = resolve(three_arms, "study.yaml", tmp_path)
     with pytest.raises(StudyError, match=f"{missing}"):
-        budget(study, Present(study), {key: value for key, value in STATED.items() if key != missing})
+        budget(study, PresentInputs(study), {key: value for key, value in STATED.items() if key != missing})

@@ -10,7 +10,7 @@ from reward_ablation.start.damage import Damage
 from reward_ablation.start.history import read_history
 from reward_ablation.start.plan import DAMAGED, PUT_BACK, plan_of
 from reward_ablation.start.plan_text import DAMAGED_RESULTS, plan_text, summary
-from reward_ablation.start.stale import Present
+from reward_ablation.start.stale import PresentInputs
 from reward_ablation.start.status import State, read_status
 from reward_ablation.start.status_text import status_text
 from reward_ablation.study.resolve import resolve
@@ -43,7 +43,7 @@ def run(left):
 
 def plan_for(left, **kept):
     history = read_history(left.root / "runs", left.study.runs)
-    return plan_of(left.study, history, Present(left.study), **kept)
+    return plan_of(left.study, history, PresentInputs(left.study), **kept)
 
 
 def of_run(left, run):
@@ -180,7 +180,7 @@ def test_plan_and_status_say_what_is_damaged_in_a_line_each(left, run):
     assert line in plan_text(plan).splitlines()
     assert summary(plan).startswith("study study: 1 run to train (its files are damaged); about ")
 
-    status = read_status(left.study, Present(left.study), [], now=NOW)
+    status = read_status(left.study, PresentInputs(left.study), [], now=NOW)
     assert status.runs[0].state is State.DAMAGED
     text = status_text(status).splitlines()
     assert text[0] == "study study, 4 runs: 3 done, 1 damaged"

@@ -15,7 +15,7 @@ import pytest
 from reward_ablation.cluster.site import Site
 from reward_ablation.start import memory, memory_terms
 from reward_ablation.start.memory import GIB
-from reward_ablation.start.memory_terms import Run, Shape
+from reward_ablation.start.memory_terms import MemorySettings, Shape
 from reward_ablation.study.resolve import resolve
 from reward_ablation.training.core.gradients import recorder
 
@@ -49,7 +49,7 @@ def test_zero_shares_what_the_paper_says():
     numbers = shape.parameters
 
     def held(**changes) -> float:
-        run = Run(**changes)
+        run = MemorySettings(**changes)
         return sum(
             part(shape, run) for part in (memory_terms.weights, memory_terms.master_weights, memory_terms.optimiser)
         ) + (memory_terms.gradients(shape, run))
@@ -65,7 +65,7 @@ def test_the_recorders_blocks_are_those_of_the_estimate():
 
 def test_sleeping_vllm_leaves_its_memory_to_the_training():
     """Awake, vLLM's share comes on top of the larger phase; asleep, of generation alone."""
-    run, card = Run(vllm="colocate", completion=256), 80 * GIB
+    run, card = MemorySettings(vllm="colocate", completion=256), 80 * GIB
     generation, training = memory.phases(QWEN["1.5B"], run)
     assert training > generation
     assert memory.peak(QWEN["1.5B"], run, card) == pytest.approx(1.1 * training + 0.3 * card + 1.5 * GIB)
@@ -74,7 +74,7 @@ def test_sleeping_vllm_leaves_its_memory_to_the_training():
 
 
 def test_vllm_takes_no_less_than_its_weights():
-    run = Run(lora=16, strategy="zero3", processes=8, vllm="colocate")
+    run = MemorySettings(lora=16, strategy="zero3", processes=8, vllm="colocate")
     more = memory.peak(QWEN["7B"], run, 24 * GIB) - memory.peak(QWEN["7B"], replace(run, vllm="server"), 24 * GIB)
     assert more == pytest.approx(2 * QWEN["7B"].parameters + 1.5 * GIB)
 
@@ -149,14 +149,14 @@ def study(config, tmp_path):
 
 def test_the_layout_is_that_of_the_runs_spec(study):
     run = next(run for run in study.runs.values() if run.arm == "a")
-    layout = memory.layout_of(run)
+    layout = memory.memory_settings(run)
     assert (layout.micro_batch, layout.micro_batches, layout.completion, layout.processes) == (8, 2, 512, 2)
     assert (layout.lora, layout.reference, layout.measured, layout.checkpointing) == (0, False, True, True)
 
 
 def test_the_plan_has_a_line_for_each_amount_and_warns(study):
     runs = list(study.runs.values())
-    needed = {run.arm: f"{memory.peak(QWEN['0.5B'], memory.layout_of(run)) / GIB:.1f}" for run in runs}
+    needed = {run.arm: f"{memory.peak(QWEN['0.5B'], memory.memory_settings(run)) / GIB:.1f}" for run in runs}
     assert float(needed["a"]) < 15 < float(needed["b"])
     assert memory.memory_lines(study, runs, here=False, site=None) == [
         f"GPU memory, arm a: about {needed['a']} GiB on each GPU, which has 15 GiB, for prompts of 256 tokens",
@@ -170,10 +170,10 @@ def test_runs_that_share_a_gpu_have_their_share_of_its_memory(config, study, tmp
     config["arms"]["arms"]["b"]["training"] = {}
     shared = resolve(config, "study.yaml", tmp_path)
     runs = {run.arm: run for run in shared.runs.values()}
-    assert memory.layout_of(runs["a"]).vllm_memory == 0.1
-    assert memory.layout_of(runs["b"]).vllm_memory == 0.3
+    assert memory.memory_settings(runs["a"]).vllm_memory == 0.1
+    assert memory.memory_settings(runs["b"]).vllm_memory == 0.3
     shape = QWEN["0.5B"]
-    a, b = (memory.peak(shape, memory.layout_of(runs[arm]), 40 * GIB) / GIB for arm in ("a", "b"))
+    a, b = (memory.peak(shape, memory.memory_settings(runs[arm]), 40 * GIB) / GIB for arm in ("a", "b"))
     assert 40 / 3 < a < 20 < b < 40
     assert memory.memory_lines(shared, list(runs.values()), here=False, site=None) == [
         f"warning: GPU memory, arm a: about {a:.1f} GiB on each GPU, which has 40 GiB, of which a run has 0.333, "
@@ -217,14 +217,14 @@ def test_the_docs_have_the_estimates_of_qwens_models():
     for model, what, layout, gib in rows:
         strategy, processes = layout.split(" × ")
         lora = 16 if what == "LoRA 16" else 0
-        run = Run(lora=lora, strategy=strategy, processes=int(processes))
+        run = MemorySettings(lora=lora, strategy=strategy, processes=int(processes))
         assert f"{memory.peak(QWEN[model], run) / GIB:.1f}" == gib
 
 
 # ---------------------------------------------------------------------- against measurements
 
 
-def measured_step(run: Run, folder: Path, *launcher: str, **environment: str) -> dict[str, int]:
+def measured_step(run: MemorySettings, folder: Path, *launcher: str, **environment: str) -> dict[str, int]:
     """What the processes of a real training hold."""
     result = folder / "measured.json"
     command = [sys.executable, *launcher, str(WORKER), "--shape", json.dumps(asdict(SMALL))]
@@ -240,7 +240,7 @@ def measured_step(run: Run, folder: Path, *launcher: str, **environment: str) ->
     return json.loads(result.read_text())["measured"]
 
 
-def assert_as_estimated(run: Run, found: dict[str, int]) -> None:
+def assert_as_estimated(run: MemorySettings, found: dict[str, int]) -> None:
     """Equal to the byte, except for the padding of slices to an even length."""
     terms = {
         "weights": memory_terms.weights,
@@ -263,7 +263,7 @@ def assert_as_estimated(run: Run, found: dict[str, int]) -> None:
     ],
 )
 def test_weights_gradients_and_optimiser(tmp_path, changes):
-    run = Run(micro_batch=4, prompt=16, completion=16, checkpointing=False, **changes)
+    run = MemorySettings(micro_batch=4, prompt=16, completion=16, checkpointing=False, **changes)
     several = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"] if run.processes > 1 else []
     assert_as_estimated(run, measured_step(run, tmp_path, *several, ACCELERATE_USE_CPU="true"))
 
@@ -278,7 +278,9 @@ def test_weights_gradients_and_optimiser(tmp_path, changes):
     [("zero2", {"bf16": False}), ("zero2", {}), ("zero3", {"bf16": False}), ("zero3", {"lora": 8})],
 )
 def test_slices_of_zero(tmp_path, strategy, changes):
-    run = Run(micro_batch=4, prompt=16, completion=16, checkpointing=False, strategy=strategy, processes=2, **changes)
+    run = MemorySettings(
+        micro_batch=4, prompt=16, completion=16, checkpointing=False, strategy=strategy, processes=2, **changes
+    )
     launcher = ["-m", "accelerate.commands.launch", "--use_deepspeed", "--zero_stage", strategy[-1]]
     launcher += ["--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
     launcher += ["--main_process_port", "0", *(["--zero3_save_16bit_model", "true"] if strategy == "zero3" else [])]
@@ -301,7 +303,7 @@ def test_activations_and_the_peak_of_a_step(tmp_path, monkeypatch, changes, marg
     monkeypatch.syspath_prepend(str(WORKER.parents[1]))
     from workers.memory_used import one_pass
 
-    run = Run(micro_batch=4, prompt=96, completion=96, **changes)
+    run = MemorySettings(micro_batch=4, prompt=96, completion=96, **changes)
     found = one_pass(FEW_WORDS, run, tmp_path)
     kept = memory_terms.activations(FEW_WORDS, run)
     if run.checkpointing:  # one layer is computed anew later

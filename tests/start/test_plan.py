@@ -9,7 +9,7 @@ import pytest
 from reward_ablation.start.history import read_history
 from reward_ablation.start.plan import plan_of
 from reward_ablation.start.plan_text import plan_text, seeds, summary
-from reward_ablation.start.stale import Present
+from reward_ablation.start.stale import PresentInputs
 from reward_ablation.study.core_digest import training_modules
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.locks import take
@@ -19,7 +19,7 @@ QUESTION = "primary question: accuracy_strict on test (greedy): b against a"
 
 def plan_for(config, root, **kept):
     study = resolve(config, "study.yaml", root)
-    return plan_of(study, read_history(root / study.config.root / "runs", study.runs), Present(study), **kept)
+    return plan_of(study, read_history(root / study.config.root / "runs", study.runs), PresentInputs(study), **kept)
 
 
 def finish(config, root, *names, seconds=20.0, name="run.json", **changes):
@@ -216,7 +216,7 @@ def test_an_interrupted_run_goes_on_from_its_last_whole_checkpoint_under_the_sam
         (work / f"checkpoint-{step}").mkdir(parents=True)
         if step < 10:  # that one was being written
             (work / f"checkpoint-{step}" / "checksums.json").write_text("{}")
-    modules = Present(study).checkpoint_modules(run)
+    modules = PresentInputs(study).checkpoint_modules(run)
     owner = {"spec": json.loads(run.spec), "code": run.code, "inputs": {}, "modules": modules}
     (work / "owner.json").write_text(json.dumps(owner))
     [first, second] = plan_for(config, tmp_path).training

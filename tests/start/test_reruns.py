@@ -14,7 +14,7 @@ from snakemake.rules import Rule
 from reward_ablation.config.sections.evaluation import Metric
 from reward_ablation.start.internals import per_job
 from reward_ablation.start.reruns import Reruns
-from reward_ablation.start.stale import Present, are_stale
+from reward_ablation.start.stale import PresentInputs, are_stale
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import sha256
@@ -87,23 +87,23 @@ def evaluated(config, tmp_path):
 def test_answers_of_what_is_there_are_not_stale(evaluated):
     study, dataset, _, record = evaluated
     for of_base in (True, False):
-        assert not are_stale(record, of_base, dataset, Present(study))
-        assert not are_stale({}, of_base, dataset, Present(study))  # of an older version
+        assert not are_stale(record, of_base, dataset, PresentInputs(study))
+        assert not are_stale({}, of_base, dataset, PresentInputs(study))  # of an older version
 
 
 @pytest.mark.parametrize(("changed", "of_run"), [("problems", True), ("model", False)])
 def test_answers_to_other_problems_or_of_another_base_model_are_stale(evaluated, changed, of_run):
     study, dataset, files, record = evaluated
     files[changed].write_text("other")
-    assert are_stale(record, True, dataset, Present(study))
-    assert are_stale(record, False, dataset, Present(study)) == of_run
+    assert are_stale(record, True, dataset, PresentInputs(study))
+    assert are_stale(record, False, dataset, PresentInputs(study)) == of_run
     files[changed].unlink()  # nothing to compare with
-    assert not are_stale(record, True, dataset, Present(study))
+    assert not are_stale(record, True, dataset, PresentInputs(study))
 
 
 def test_answers_of_other_code_are_stale(evaluated):
     study, dataset, _, record = evaluated
-    assert are_stale({**record, "code": "other"}, False, dataset, Present(study))
+    assert are_stale({**record, "code": "other"}, False, dataset, PresentInputs(study))
 
 
 class Wildcards(SimpleNamespace):

@@ -40,7 +40,7 @@ def test_the_plan_names_each_reward_model_and_counts_it(study):
     parameters = 258 * 64 + 2 * (4 * 64 * 64 + 3 * 64 * 128 + 2 * 64) + 64 + 64
     # Tokens of a batch, by four hidden sizes, a row of the mask, and eight times the queries.
     own = 4 * parameters + 4 * 100_000 * 4 * (4 * 64 + 100_000 + 8 * 64)
-    total = (memory.peak(QWEN["0.5B"], memory.layout_of(runs["b"])) + 1.1 * own) / GIB
+    total = (memory.peak(QWEN["0.5B"], memory.memory_settings(runs["b"])) + 1.1 * own) / GIB
     assert [line for line in lines if "arm b" in line] == [
         f"GPU memory, arm b: about {total:.0f} GiB on each GPU, for prompts of 256 tokens"
     ]
@@ -49,8 +49,10 @@ def test_the_plan_names_each_reward_model_and_counts_it(study):
         "GPU memory, reward model style: in addition to the above, known once the model is fetched",
     ]
     [alone] = memory.memory_lines(study, [runs["a"]], here=False, site=None)
-    assert alone == f"GPU memory: about {memory.peak(QWEN['0.5B'], memory.layout_of(runs['a'])) / GIB:.1f} GiB on " + (
-        "each GPU, for prompts of 256 tokens"
+    assert (
+        alone
+        == f"GPU memory: about {memory.peak(QWEN['0.5B'], memory.memory_settings(runs['a'])) / GIB:.1f} GiB on "
+        + ("each GPU, for prompts of 256 tokens")
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reward_ablation.start.stale import Present
+from reward_ablation.start.stale import PresentInputs
 from reward_ablation.start.status import State, ask_slurm, read_status
 from reward_ablation.start.status_text import status_text
 from reward_ablation.study.resolve import resolve
@@ -33,7 +33,7 @@ def left(config, tmp_path):
 
 
 def status_of(left):
-    return read_status(left.study, Present(left.study), [], now=NOW)
+    return read_status(left.study, PresentInputs(left.study), [], now=NOW)
 
 
 def test_answers_are_counted_and_those_of_runs_that_are_to_be_trained_are_not(left):

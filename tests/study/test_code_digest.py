@@ -22,7 +22,7 @@ from reward_ablation.study.core_digest import (
     present_digest,
     training_modules,
 )
-from reward_ablation.study.kept_digests import kept, package_key, read, write
+from reward_ablation.study.kept_digests import kept_or_made, package_key, read, write
 from reward_ablation.study.syntax_text import content
 
 FILES = {
@@ -201,7 +201,7 @@ def test_digests_on_disk_are_of_the_same_texts_and_whole(tmp_path):
         for cached in (content, package_key, read):
             cached.cache_clear()
         files = {"module": module}
-        kept("one", lambda: answer, files, file)
+        kept_or_made("one", lambda: answer, files, file)
         key = package_key(tuple(files.items()))
         write(file, key, read(file, key))
         return read(file, key)["one"]

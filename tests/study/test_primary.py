@@ -15,7 +15,7 @@ from reward_ablation.analysis.study_file import read_study
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.config.sections.primary import metrics_of_mode
 from reward_ablation.start.primary_question import primary_line, record_question
-from reward_ablation.study.primary import read_recorded, told
+from reward_ablation.study.primary import declaration_text, read_recorded
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -171,7 +171,7 @@ def test_the_question_is_on_record_before_the_first_run_and_keeps_its_time(start
     assert (tmp_path / "results" / "study" / "study.json").read_bytes() == text
     later, lines = start(bootstrap=10, seeds=[0, 1, 2], trains=False)  # whatever else changes
     assert (later, lines) == (first, [])
-    assert told(first) == "declared 2026-01-31T01:00:00Z, before the first run"
+    assert declaration_text(first) == "declared 2026-01-31T01:00:00Z, before the first run"
 
 
 def test_a_change_before_any_run_replaces_the_question(start, clock):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from configs import changed
-from reward_ablation.config.checks import second_pass
+from reward_ablation.config.checks import second_pass_setting
 from reward_ablation.study.description import described_runs
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
@@ -278,8 +278,8 @@ def test_gradients_are_switched_off_in_any_spelling(config, off):
     ],
 )
 def test_what_takes_a_second_backward_pass(training, reason):
-    assert second_pass(training, {"all_tokens"}) == reason
-    assert second_pass(training, {"all_tokens", "last_token"}) == "a placement other than all_tokens"
+    assert second_pass_setting(training, {"all_tokens"}) == reason
+    assert second_pass_setting(training, {"all_tokens", "last_token"}) == "a placement other than all_tokens"
 
 
 def test_models_that_are_kept_are_part_of_the_spec_only_where_there_are_some(config):

@@ -180,7 +180,7 @@ def test_a_job_asks_for_a_gpu_where_a_metric_is_a_model(judging, tmp_path, gpus,
 
 def test_the_code_that_runs_the_model_counts_for_scores_where_a_metric_is_one(judging, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(scoring, "code_digest", lambda *modules: seen.append(modules) or "0")
+    monkeypatch.setattr(scoring, "code_digest", lambda *modules, without: seen.append(modules) or "0")
     for function, parameters in (("reward_model", {"model": "models/rm"}), ("constant", {})):
         judged_by(judging, {"function": function, "parameters": parameters})
         resolved(judging, tmp_path).scoring.code  # noqa: B018

@@ -13,7 +13,7 @@ import pytest
 from locks import gets_free, is_free
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import GOES_ON
-from reward_ablation.system.gpus import claim_gpus, is_apple, what_is_here
+from reward_ablation.system.gpus import claim_gpus, count_gpus, is_apple
 from stand_in_gpus import Machine
 
 CLAIM = """
@@ -249,7 +249,7 @@ def test_a_mac_with_apple_silicon_has_a_gpu(system, machine, apple):
 
 def test_the_gpu_of_a_mac_is_one_and_takes_no_lock(monkeypatch):
     monkeypatch.setattr("reward_ablation.system.gpus.is_apple", lambda: True)
-    assert what_is_here() == (1, "Apple's GPU")
+    assert count_gpus() == (1, "Apple's GPU")
     assert claim_gpus(1, "train") == []
     with pytest.raises(StudyError, match="a run takes 2 GPUs and this machine shows 1 GPU"):
         claim_gpus(2, "train")
@@ -259,6 +259,6 @@ def test_auto_is_one_gpu_of_several_or_the_cpu(machine, monkeypatch):
     for name, value in machine(3).environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert what_is_here() == (1, "an NVIDIA GPU")
+    assert count_gpus() == (1, "an NVIDIA GPU")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert what_is_here() == (0, "the CPU")
+    assert count_gpus() == (0, "the CPU")

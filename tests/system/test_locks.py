@@ -16,7 +16,7 @@ import pytest
 
 from locks import gets_free, is_free
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.locks import held, wait_for
+from reward_ablation.system.locks import hold_lock, wait_for
 
 HOLD = "from reward_ablation.system.locks import take; lock = take(Path({path!r})); "
 SAY_AND_SLEEP = "print('held', flush=True); time.sleep(60)"
@@ -38,7 +38,7 @@ def process(code: str):
 def test_a_second_holder_is_refused_and_told_who_the_first_one_is(tmp_path):
     path = tmp_path / "results" / ".lock"
     with process((HOLD + SAY_AND_SLEEP).format(path=str(path))) as holder, pytest.raises(StudyError) as refusal:
-        held(path, "results: {holder} works there")
+        hold_lock(path, "results: {holder} works there")
     assert re.fullmatch(rf"results: process {holder.pid} on .+ \(since 20.+\) works there", str(refusal.value))
 
 
@@ -48,7 +48,7 @@ def test_the_lock_of_a_process_that_is_killed_is_free(tmp_path, how):
     with process((HOLD + SAY_AND_SLEEP).format(path=str(path))) as holder:
         holder.send_signal(how)
         holder.wait()
-        with held(path, "{holder}"):
+        with hold_lock(path, "{holder}"):
             assert not is_free(path)
     assert is_free(path)
 
@@ -131,7 +131,7 @@ def test_without_file_locks_it_goes_on_with_a_warning(tmp_path, monkeypatch, cap
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with held(tmp_path / ".lock", "{holder}"), wait_for(tmp_path / ".lock", "run"):
+    with hold_lock(tmp_path / ".lock", "{holder}"), wait_for(tmp_path / ".lock", "run"):
         pass
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 2

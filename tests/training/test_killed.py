@@ -10,7 +10,7 @@ from reward_ablation.study.canonical import canonical
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around import run as run_module
-from reward_ablation.training.around.finish import finish, finished
+from reward_ablation.training.around.finish import finish_run, finished
 
 from .conftest import spec_with
 from .interrupting import digests, killed_at
@@ -51,14 +51,14 @@ def test_between_any_two_operations_at_the_end_of_a_run(trained, whole, demo_mod
     for operation in itertools.count(1):
         shutil.rmtree(run, ignore_errors=True)
         shutil.copytree(trained, run)
-        if not killed_at(operation, run, lambda: finish(run)):
+        if not killed_at(operation, run, lambda: finish_run(run)):
             break
         if (run / ".run.json").exists():  # the result is whole, whatever was deleted of the work
             assert finished(run, owner)
         else:
             assert (run / WORK).exists()
             assert not (run / "run.json").exists()
-            finish(run)
+            finish_run(run)
         assert digests(run) == whole, f"killed before file operation {operation}"
         assert not (run / WORK).exists()
     assert operation > 30

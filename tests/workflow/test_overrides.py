@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reward_ablation.start.overrides import Settled
+from reward_ablation.start.overrides import ConfigSource
 from reward_ablation.system.errors import StudyError
 from stand_in_gpus import Machine
 
@@ -91,9 +91,9 @@ def test_an_unknown_key_names_its_variable(study: Study, monkeypatch):
 def test_auto_is_refused_where_jobs_are_submitted():
     elsewhere, here = SimpleNamespace(local_exec=False), SimpleNamespace(local_exec=True)
     with pytest.raises(StudyError, match=r"launch.gpus: auto means this machine's GPUs, .* write how many"):
-        Settled("config.yaml", auto=True).check(elsewhere)
-    Settled("config.yaml", auto=False).check(elsewhere)
-    Settled("config.yaml", auto=True).check(here)
+        ConfigSource("config.yaml", auto=True).check(elsewhere)
+    ConfigSource("config.yaml", auto=False).check(elsewhere)
+    ConfigSource("config.yaml", auto=True).check(here)
 
 
 def test_auto_is_the_cpu_where_there_is_no_gpu(study: Study, monkeypatch):

@@ -15,4 +15,4 @@ rule describe:
     message:
         "describe the study"
     run:
-        describe(study, output.study, log[0])
+        describe_study(study, output.study, log[0])

@@ -27,7 +27,7 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 
 from reward_ablation.cluster.bundle import bundles, request_of_parts
-from reward_ablation.cluster.command import SlurmError, ask
+from reward_ablation.cluster.command import SlurmError, run_slurm_command
 from reward_ablation.cluster.job_names import comment, digest_of, job_name, prefix
 from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
@@ -51,7 +51,7 @@ from reward_ablation.start.internals import (
     last_attempt,
     latency_wait,
     shell_command,
-    variable,
+    snakefile_global,
     waits_only_for,
 )
 from reward_ablation.start.job_commands import check_config_files
@@ -61,7 +61,7 @@ from reward_ablation.system.exit_status import is_permanent
 from .feeder import Feeder, NoRoom
 from .room import Room
 from .settings import ExecutorSettings as ExecutorSettings
-from .slots import TELL_EVERY, Progress, Slot, slot_of, taken_over, words_of
+from .slots import PROGRESS_EVERY, Progress, Slot, slot_of, taken_over, words_of
 
 # Checked here because Snakemake imports its plugins before it reads config files. The workflow's code comes later.
 with one_line_errors():
@@ -102,7 +102,7 @@ class Executor(slurm_plugin.Executor):
     def _check(self) -> None:
         """Prepare all attributes, and raise a StudyError for everything that is known to fail before a submission."""
         keep_updated(self.workflow)
-        self.study = variable(self.workflow, "study")
+        self.study = snakefile_global(self.workflow, "study")
         self.of_study = prefix(self.study.config.name, self.study.root / self.study.config.root)
         if self.executor_settings.logdir is None:
             self.slurm_logdir = (self.study.root / self.study.config.root / "logs" / "slurm").resolve()
@@ -112,7 +112,7 @@ class Executor(slurm_plugin.Executor):
         self.ending = threading.Event()
         self.cancelled: set[str] = set()
         self.memory_factors: dict[str, int] = {}
-        self.unreachable = Reminder(TELL_EVERY)
+        self.unreachable = Reminder(PROGRESS_EVERY)
         self.feeder = Feeder(TRY_EVERY)
         #: By a job's name: the number of an earlier start's Slurm job that is still ending.
         self.leaving: dict[str, str] = {}
@@ -273,7 +273,7 @@ class Executor(slurm_plugin.Executor):
         command += ["--requeue" if self.executor_settings.requeue else "--no-requeue"]
         command += [f"--job-name={name}", f"--comment={job_comment}"]
         self.logger.debug(f"sbatch call: {shlex.join(command)}\n{script}")
-        return ask(*command, given=script, timeout=SUBMISSION)
+        return run_slurm_command(*command, given=script, timeout=SUBMISSION)
 
     def _part(self, job: JobExecutorInterface) -> Part:
         """The part of a Slurm job that does a job."""
@@ -308,7 +308,7 @@ class Executor(slurm_plugin.Executor):
     def _cancel(self, number: str) -> None:
         self.cancelled.add(number)
         with contextlib.suppress(SlurmError):
-            ask("scancel", number)
+            run_slurm_command("scancel", number)
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
         """Report the jobs that have ended, and yield the jobs that have not."""

@@ -9,11 +9,11 @@ from typing import Any
 
 from reward_ablation.cluster.job_names import digest_of, params_in, then_in
 from reward_ablation.cluster.slurm import SlurmJob
-from reward_ablation.cluster.submission import Reminder, told_of_limit
+from reward_ablation.cluster.submission import Reminder, limit_text
 from reward_ablation.system.errors import StudyError
 
 #: Seconds between two messages on a lasting condition: a controller that does not answer, a limit that is reached.
-TELL_EVERY = 300.0
+PROGRESS_EVERY = 300.0
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class Progress:
     inside: dict[str, Slot] = field(default_factory=dict)  # submitted jobs that have not ended, by number
     done: int = 0
     given_up: int = 0  # failed jobs that get no further attempt
-    reminder: Reminder = field(default_factory=lambda: Reminder(TELL_EVERY))
+    reminder: Reminder = field(default_factory=lambda: Reminder(PROGRESS_EVERY))
 
     def tell(self, limit: str | None, logger: Logger) -> None:
         """Report that Slurm takes no more jobs because of a limit, and later, once, that Slurm has taken all."""
         to_go = self.total - len(self.inside) - self.done - self.given_up
         if limit and to_go > 0 and self.reminder.due():
-            logger.warning(f"warning: {told_of_limit(limit, len(self.inside), self.done, to_go)}")
+            logger.warning(f"warning: {limit_text(limit, len(self.inside), self.done, to_go)}")
         elif to_go <= 0 and self.reminder.last is not None:
             logger.info("Slurm has taken all jobs of this start")
             self.reminder.forget()

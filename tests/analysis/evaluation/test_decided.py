@@ -6,7 +6,7 @@ import pytest
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.evaluation.decided import with_decisions
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.evaluation.differences import at_look
+from reward_ablation.figures.evaluation.differences import seeds_and_decision
 from reward_ablation.study.primary import Contrast
 from reward_ablation.summary.question import sequential
 
@@ -79,7 +79,7 @@ def test_the_summary_says_which_look_is_next_and_what_these_answers_are_not(give
 
 def test_the_figure_names_seeds_and_decision(given):
     study, baseline, one, other = given
-    assert at_look(study, one, baseline) == "\n2 seeds, different"
-    assert at_look(study, other, baseline) == "\n3 seeds, open"
-    assert at_look(study, baseline, one) == ""
+    assert seeds_and_decision(study, one, baseline) == "\n2 seeds, different"
+    assert seeds_and_decision(study, other, baseline) == "\n3 seeds, open"
+    assert seeds_and_decision(study, baseline, one) == ""
     assert study.sequential.decision(Contrast(arm=baseline, against=one)) is None

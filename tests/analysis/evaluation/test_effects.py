@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation.effects import alike, effects_of
+from reward_ablation.analysis.evaluation.effects import arms_with_equal_settings, effects_of
 from reward_ablation.analysis.evaluation.tables import final_model_tables
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile, read_study
@@ -102,7 +102,7 @@ def test_an_arm_with_settings_of_its_own_has_no_part_in_effects(tmp_path, capsys
                 run["spec"]["training"]["learning_rate"] = 1.0
 
     study = plan(tmp_path, change)
-    assert alike({run.arm: run.spec for run in study.runs}) == ["correctness", "format"]
+    assert arms_with_equal_settings({run.arm: run.spec for run in study.runs}) == ["correctness", "format"]
     assert {effect.method for effect in effects_of(study)} == {"one_at_a_time"}
     assert "without correctness_format, whose settings differ in more than weights" in capsys.readouterr().out
 

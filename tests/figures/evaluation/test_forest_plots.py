@@ -7,7 +7,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.text import Text
 
 from reward_ablation.figures.elements.forest import limits
-from reward_ablation.figures.elements.style import looks
+from reward_ablation.figures.elements.style import arm_looks
 from reward_ablation.figures.evaluation.differences import differences
 from reward_ablation.figures.evaluation.effects import effects, rows_of
 
@@ -61,7 +61,7 @@ def test_arms_keep_their_looks_and_are_filled_where_significant(made_up):
     panel = differences(table, NONE, study).axes[0]
     points = [container[0] for container in panel.containers if not hasattr(container, "patches")]
     for arm, point, filled in zip(study.arm_names[1:], points, [True, False, False], strict=True):
-        look = looks(study)[arm]
+        look = arm_looks(study)[arm]
         assert (point.get_color(), point.get_marker()) == (look.colour, look.marker)
         assert to_rgba(point.get_markerfacecolor()) == to_rgba(look.colour if filled else "white")
 

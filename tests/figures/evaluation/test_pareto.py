@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from reward_ablation.figures.elements.style import looks
+from reward_ablation.figures.elements.style import arm_looks
 from reward_ablation.figures.evaluation.pareto import front, pareto
 
 
@@ -29,7 +29,7 @@ def test_arms_and_base_have_both_intervals(made_up):
     assert points.get_ydata()[0] == pytest.approx(rows.loc["accuracy_strict", "estimate"])
     np.testing.assert_allclose(across.get_segments()[0][:, 0], rows.loc["tokens", ["low", "high"]].astype(float))
     np.testing.assert_allclose(up.get_segments()[0][:, 1], rows.loc["accuracy_strict", ["low", "high"]].astype(float))
-    assert points.get_color() == looks(study)["format_only"].colour
+    assert points.get_color() == arm_looks(study)["format_only"].colour
     assert [bar.get_label() for bar in panel.containers] == ["base", *study.arm_names]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from reward_ablation.config.sections.combine import OF_TRL
+from reward_ablation.config.sections.combine import TRL_AGGREGATIONS
 from reward_ablation.study.claims import DeclaredClaim
 from reward_ablation.study.looks import Sequential
 from reward_ablation.study.primary import Contrast, Primary, Question
@@ -46,7 +46,7 @@ class StudyArm(Section):
     @property
     def has_fixed_weights(self) -> bool:
         """Whether TRL combines the components, by the weights as they are."""
-        return self.combine in (None, *OF_TRL)
+        return self.combine in (None, *TRL_AGGREGATIONS)
 
 
 class StudyRun(Section):

@@ -15,7 +15,7 @@ class SlurmError(Exception):
     """A command of Slurm is not installed, fails, or gets no answer from the controller; the message is one line."""
 
 
-def ask(*command: str, given: str = "", timeout: float = 20.0) -> str:
+def run_slurm_command(*command: str, given: str = "", timeout: float = 20.0) -> str:
     """Run a Slurm command and return its output. Times in the output are seconds since 1970.
 
     Parameters

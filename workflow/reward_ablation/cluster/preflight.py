@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.cluster.bundle import BUNDLED, request_of_parts
-from reward_ablation.cluster.command import SlurmError, ask
+from reward_ablation.cluster.command import SlurmError, run_slurm_command
 from reward_ablation.cluster.request import Request, arguments
 from reward_ablation.cluster.site import Site
 from reward_ablation.cluster.slurm import Node, Partition, partitions
@@ -127,7 +127,7 @@ def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) ->
         return f"{request.kind}: asks for {hours}; {offer(request, cluster)}{lower}"
     options = arguments(request, gpus_by)
     try:
-        ask("sbatch", "--test-only", *options, "--wrap=true")
+        run_slurm_command("sbatch", "--test-only", *options, "--wrap=true")
     except SlurmError as error:
         if may_come_later(str(error)):
             raise

@@ -24,7 +24,7 @@ from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_values
 
 
-class Ask(Section):
+class JobDefaults(Section):
     """What one kind of job asks for. A key that is empty here and at the top of the file has Slurm's default."""
 
     partition: Line | None = None
@@ -61,8 +61,8 @@ class Site(Section):
         (), description="Long names of options that plugins add to this cluster's sbatch, such as container-image."
     )
     sbatch: str | None = Field(None, description="More options for sbatch, as on its command line.")
-    train: Ask
-    evaluate: Ask
+    train: JobDefaults
+    evaluate: JobDefaults
 
     @field_validator("site_options")
     @classmethod

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from reward_ablation.cluster.command import SlurmError, ask
+from reward_ablation.cluster.command import SlurmError, run_slurm_command
 from reward_ablation.cluster.job_names import job_name
 
 #: Fields of `squeue`: job id, state, reason, nodes, start, end, name, comment. No name contains the separator.
@@ -45,7 +45,9 @@ class SlurmJob:
 
 def my_jobs(timeout: float = 20.0) -> list[SlurmJob]:
     """This user's jobs that Slurm still knows: jobs that wait or run, and jobs that ended some minutes ago."""
-    text = ask("squeue", "--me", "--all", "--states=all", "--noheader", f"--format={_FIELDS}", timeout=timeout)
+    text = run_slurm_command(
+        "squeue", "--me", "--all", "--states=all", "--noheader", f"--format={_FIELDS}", timeout=timeout
+    )
     return [_job(line) for line in text.splitlines() if line.count("\x1f") == _FIELDS.count("\x1f")]
 
 
@@ -57,7 +59,7 @@ def is_live(number: str) -> bool:
     SlurmError
         If Slurm does not know the job, or does not answer.
     """
-    told = re.search(r"JobState=(\w+)", ask("scontrol", "show", "job", number))
+    told = re.search(r"JobState=(\w+)", run_slurm_command("scontrol", "show", "job", number))
     return told is not None and told[1] in LIVE
 
 
@@ -109,14 +111,14 @@ class Partition:
 def partitions() -> dict[str, Partition]:
     """All partitions by name."""
     nodes: dict[str, list[Node]] = {}
-    for line in ask("sinfo", "--Node", "--all", "--noheader", "--format=%R|%N|%c|%m|%T|%G").splitlines():
+    for line in run_slurm_command("sinfo", "--Node", "--all", "--noheader", "--format=%R|%N|%c|%m|%T|%G").splitlines():
         partition, name, cpus, memory, state, gres = line.split("|", 5)
         up = not re.match("down|drain|fail|error|unknown|power", state)
         nodes.setdefault(partition, []).append(
             Node(name, _count(cpus), _count(memory), gpus_of(gres), up, shards_of(gres))
         )
     found = {}
-    for line in ask("scontrol", "--all", "--oneliner", "show", "partition").splitlines():
+    for line in run_slurm_command("scontrol", "--all", "--oneliner", "show", "partition").splitlines():
         told = dict(re.findall(r"(\w+)=(\S+)", line))
         name = told["PartitionName"]
         found[name] = Partition(
@@ -172,7 +174,9 @@ def _time(environment: Mapping[str, str], variable: str, field: str, unknown: st
     told = environment.get(variable, "")
     if not told and "SLURM_JOB_ID" in environment:
         try:
-            told = ask("squeue", "--noheader", f"--jobs={environment['SLURM_JOB_ID']}", f"--format={field}").strip()
+            told = run_slurm_command(
+                "squeue", "--noheader", f"--jobs={environment['SLURM_JOB_ID']}", f"--format={field}"
+            ).strip()
         except SlurmError as error:
             print(f"warning: {error}: {unknown}", flush=True)
     return int(told) if told.isdecimal() else None

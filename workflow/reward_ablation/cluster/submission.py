@@ -51,7 +51,7 @@ def submission_limit(error: str) -> str | None:
     return next((limit for limit in limits if "submit" in limit.lower()), None)
 
 
-def told_of_limit(limit: str, inside: int, done: int, to_go: int) -> str:
+def limit_text(limit: str, inside: int, done: int, to_go: int) -> str:
     """The message at a limit, with the numbers of Slurm jobs that are submitted, are done, and wait here."""
     message = (
         f"Slurm takes no more jobs now ({limit}): {inside:,} of {inside + done + to_go:,} jobs are in, {done:,} done, "

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection
 
 #: Up to this many arms are all named. Of more arms, the message names those with the most similar names.
-NAMED = 12
+MOST_NAMED = 12
 
 
 def arms_here(wrong: str, arms: Collection[str]) -> str:
@@ -15,7 +15,7 @@ def arms_here(wrong: str, arms: Collection[str]) -> str:
     >>> arms_here("no_fromat", ["full", "no_format"])
     'arms here: full, no_format'
     """
-    if len(arms) <= NAMED:
+    if len(arms) <= MOST_NAMED:
         return f"arms here: {', '.join(arms)}"
     near = difflib.get_close_matches(wrong, arms, n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(near)}? " if near else ""

@@ -53,7 +53,7 @@ FOR_VLLM |= {"logit_bias", "allowed_token_ids"}
 
 def check_measurable(training: dict[str, Any], placements: set[str], arm: str) -> None:
     """Refuse settings under which component gradients would be wrong or impossible."""
-    if _is_reentrant(training) and (reason := second_pass(training, placements)):
+    if _is_reentrant(training) and (reason := second_pass_setting(training, placements)):
         raise _one_pass_only("gradient_checkpointing_kwargs: use_reentrant: true", reason, arm)
     for name, reason in UNWATCHED.items():
         if training.get(name):
@@ -69,7 +69,7 @@ def check_second_pass(
     """
     checkpointing = training.get("gradient_checkpointing", launch.gpus > 0)
     if lora and launch.strategy == "zero3" and checkpointing:
-        reason = "launch.vllm" if launch.vllm else second_pass(training, placements)
+        reason = "launch.vllm" if launch.vllm else second_pass_setting(training, placements)
         if reason:
             raise _one_pass_only("gradient_checkpointing: with lora and launch.strategy: zero3 it", reason, arm)
 
@@ -86,7 +86,7 @@ def _one_pass_only(what: str, reason: str, arm: str) -> ValueError:
     )
 
 
-def second_pass(training: dict[str, Any], placements: set[str]) -> str | None:
+def second_pass_setting(training: dict[str, Any], placements: set[str]) -> str | None:
     """The setting with which gradients cannot be measured in the training step's own backward pass, or None."""
     if placements != {"all_tokens"}:
         return "a placement other than all_tokens"

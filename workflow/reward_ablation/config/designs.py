@@ -153,7 +153,7 @@ def expand(design: Design, components: list[str], generated: list[str] | None = 
     arms = {}
     for name, arm in (by_design | extra).items():
         key = "arms.components" if isinstance(design, Simplex) else "arms.weights"
-        key = f"{place_of(design, name)}.weights" if isinstance(design, ListDesign) or name in extra else key
+        key = f"{key_of_arm(design, name)}.weights" if isinstance(design, ListDesign) or name in extra else key
         unknown = [component for component in arm.weights if component not in components]
         if unknown:
             raise ValueError(f"{key}: unknown component '{unknown[0]}'; components here: {', '.join(components)}")
@@ -181,7 +181,7 @@ def without_left_out(design: Design, arms: dict[str, Arm]) -> dict[str, Arm]:
     return kept
 
 
-def place_of(design: Design, arm: str) -> str:
+def key_of_arm(design: Design, arm: str) -> str:
     """Dotted key of an arm that the user has written down."""
     return f"arms.{'arms' if isinstance(design, ListDesign) else 'extra'}.{arm}"
 

@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "config_keys.md"
 BEGIN, END = "<!-- keys -->\n", "<!-- /keys -->\n"
 
 #: Sections of settings by TRL's names, which TRL documents.
-OF_TRL = {"GRPOSettings": "TRL's `GRPOConfig`", "SFTSettings": "TRL's `SFTConfig`"}
+TRL_CONFIG_OF = {"GRPOSettings": "TRL's `GRPOConfig`", "SFTSettings": "TRL's `SFTConfig`"}
 
 #: Texts with a pattern: what the table calls them.
 PATTERNS = {NAME: "name", FOLDER: "folder", COMMIT: "commit", REPOSITORY: "repository"}
@@ -87,7 +87,7 @@ def tables(schema: dict[str, Any]) -> str:
     for name in waiting:  # grows
         for key, rule in definitions[name].get("properties", {}).items():
             for section, path in sections_in(rule, key):
-                if section in OF_TRL:
+                if section in TRL_CONFIG_OF:
                     continue
                 if section not in places:
                     waiting.append(section)
@@ -157,7 +157,7 @@ def kind_of(rule: dict[str, Any]) -> str:
     if options:
         return " or ".join(dict.fromkeys(map(kind_of, options)))
     if "$ref" in rule:
-        return OF_TRL.get(rule["$ref"].rpartition("/")[2], "section")
+        return TRL_CONFIG_OF.get(rule["$ref"].rpartition("/")[2], "section")
     if "const" in rule or "enum" in rule:
         return ", ".join(f"`{value}`" for value in rule.get("enum", [rule.get("const")]))
     if names := rule.get("patternProperties"):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from reward_ablation.analysis.runs import Attempt, RunRecord, SlurmJob
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.cluster.command import SlurmError, ask
+from reward_ablation.cluster.command import SlurmError, run_slurm_command
 from reward_ablation.cost.clocks import UNKNOWN, Hours, own_jobs
 
 #: Most jobs in one query: the length of a command line is limited, and a large query may time out.
@@ -63,7 +63,9 @@ def allocations(jobs: Iterable[str], cluster: str | None = None, timeout: float 
     for first in range(0, len(ids), AT_ONCE):
         command = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2", *of_cluster]
         of_jobs = f"--jobs={','.join(ids[first : first + AT_ONCE])}"
-        text = ask(*command, "--format=JobIDRaw,State,ElapsedRaw,AllocTRES,Start,JobName", of_jobs, timeout=timeout)
+        text = run_slurm_command(
+            *command, "--format=JobIDRaw,State,ElapsedRaw,AllocTRES,Start,JobName", of_jobs, timeout=timeout
+        )
         results += [_allocation(line) for line in text.splitlines() if line.count("|") >= 5]
     return results
 

@@ -17,7 +17,7 @@ class _Record(Section):
     requests: dict[str, Requests] = Field(default_factory=dict)
 
 
-def sums(whose: str, asked: Iterable[Requests]) -> dict[str, int]:
+def request_sums(whose: str, asked: Iterable[Requests]) -> dict[str, int]:
     """Sum requests over all models that were asked.
 
     Returns
@@ -34,7 +34,7 @@ def requests_of_metrics(study: StudyFile, run: StudyRun, root: Path) -> dict[str
     A metric that asks no endpoint has no record.
     """
     files = (of(dataset, run.name) for dataset in study.datasets for of in (study.scores_file, study.kept_scores_file))
-    return sums("metric", [requests for file in files if file for requests in _recorded(root / file)])
+    return request_sums("metric", [requests for file in files if file for requests in _recorded(root / file)])
 
 
 def _recorded(scores: Path) -> Iterator[Requests]:

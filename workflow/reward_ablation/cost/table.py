@@ -49,10 +49,10 @@ def read_cost(path: Path) -> pd.DataFrame:
     StudyError
         The file is missing or damaged.
     """
-    return complete(read_table(path), path)
+    return check_complete(read_table(path), path)
 
 
-def complete(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+def check_complete(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Return the table if it has all columns and ends with the row of all arms.
 
     Raises

@@ -21,7 +21,7 @@ from reward_ablation.cost.clocks import (
     own_jobs,
     scoring_hours,
 )
-from reward_ablation.cost.requests import requests_of_metrics, sums
+from reward_ablation.cost.requests import request_sums, requests_of_metrics
 from reward_ablation.cost.table import COUNTS, JUDGE, METRIC, SCHEMAS, TIMES, hours_text, sentence
 
 
@@ -59,7 +59,7 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
         "attempts": len(attempts),
         "interrupted": sum(attempt.ended != "done" for attempt in attempts),
         "steps_lost": sum(lost_steps(attempts)),
-        **sums("judge", record.requests.values()),
+        **request_sums("judge", record.requests.values()),
         "wall_seconds": record.wall_seconds,
         "seconds_lost": round(sum(seconds_lost), 1),
         "gpu_hours": record.gpu_hours,

@@ -64,7 +64,7 @@ def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequenti
     plan = Plan(tuple(record.looks), record.stop, record.level)
     contrasts = [contrast for contrast in study.primary.contrasts if record.is_open(contrast)]
     measured = measured_contrasts(study, root, contrasts, plan.confidence(number))
-    look = judged(contrasts, measured, plan, record, is_share(study))
+    look = next_look(contrasts, measured, plan, record, is_share(study))
     return record.model_copy(update={"taken": [*record.taken, look]})
 
 
@@ -95,7 +95,7 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
     return results
 
 
-def judged(
+def next_look(
     contrasts: list[Contrast], measured: list[Measured], plan: Plan, record: Sequential, has_margin: bool
 ) -> Look:
     """Make the next look of a record, with a decision on each open contrast.

@@ -13,7 +13,7 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.run_means import is_of_samples
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
 from reward_ablation.analysis.study_file import StudyFile, StudyRun, read_study
-from reward_ablation.design.variances import Components, Pair, estimated
+from reward_ablation.design.variances import Components, Pair, estimate_components
 from reward_ablation.study.primary import Question
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.errors import StudyError
@@ -64,7 +64,7 @@ def pilot_of(study: StudyFile, root: Path, question: Question, source: str) -> C
         samples = answers.samples
     sample = {arm: float(np.mean(of_arm)) for arm, of_arm in noise.items()}
     limits = metrics_of_study(study).limits(question.metric)
-    return estimated(values, samples, sample, limits, _pairs(study, question, values), source)
+    return estimate_components(values, samples, sample, limits, _pairs(study, question, values), source)
 
 
 def read_pilot(folder: Path, question: Question, source: str) -> Components:

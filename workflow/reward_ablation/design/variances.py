@@ -158,7 +158,7 @@ class Components:
         )
 
 
-def estimated(
+def estimate_components(
     values: Mapping[str, Mapping[int, np.ndarray]],
     samples: int,
     sample: Mapping[str, float],
@@ -217,7 +217,7 @@ def estimated(
 
 
 def seed_means(values: Mapping[str, Mapping[int, np.ndarray]], limits: Limits) -> SeedMeans:
-    """Means of arms by seed, in the form in which the tables compare them. `values` are as in `estimated`."""
+    """Means of arms by seed, in the form in which the tables compare them. `values` are as in `estimate_components`."""
     arms, seeds = [*values], sorted({seed for of_seeds in values.values() for seed in of_seeds})
     means = [[np.mean(values[arm][seed]) if seed in values[arm] else np.nan for seed in seeds] for arm in arms]
     questions = len(next(iter(next(iter(values.values())).values())))
@@ -304,7 +304,7 @@ class Stated(NamedTuple):
     mean: float | None = None
 
 
-def stated(
+def components_from_stated(
     values: Stated, limits: Limits, questions: int, samples: int, greedy: bool, arms: list[str], pairs: list[Pair]
 ) -> Components:
     """Variance components from stated values, and usual values for the rest. Their `source` says which are usual.
@@ -349,10 +349,10 @@ def stated(
         seeds=0,
         source=source,
     )
-    return overridden(components, Stated(seed_sd=values.seed_sd))
+    return override_components(components, Stated(seed_sd=values.seed_sd))
 
 
-def overridden(components: Components, values: Stated) -> Components:
+def override_components(components: Components, values: Stated) -> Components:
     """Replace the components of a pilot by the stated values, which count as certain."""
     changes: dict[str, Any] = {}
     arms, pairs = list(components.means), list(components.question)

@@ -27,14 +27,14 @@ class Entry(NamedTuple):
 
 
 #: The table by which figures choose which arms they show if a study has many arms.
-SHOWN = "evaluation_by_arm"
+ARMS_TABLE = "evaluation_by_arm"
 
 #: The figures by name, in the order of the pages.
 FIGURES = {
-    "rewards": Entry("Training", ("rewards_by_step", SHOWN), "Rewards over training"),
-    "length": Entry("Training", ("rewards_by_step", SHOWN), "Completion length over training"),
-    "signals": Entry("Training", ("signals_by_step", SHOWN), "Training signal by step"),
-    "predictors": Entry("Training", ("predictors", SHOWN), "Predictors of later change in each component"),
+    "rewards": Entry("Training", ("rewards_by_step", ARMS_TABLE), "Rewards over training"),
+    "length": Entry("Training", ("rewards_by_step", ARMS_TABLE), "Completion length over training"),
+    "signals": Entry("Training", ("signals_by_step", ARMS_TABLE), "Training signal by step"),
+    "predictors": Entry("Training", ("predictors", ARMS_TABLE), "Predictors of later change in each component"),
     "method_weights": Entry("Training", ("method_weights",), "Weights and conflicts of combination methods"),
     "primary": Entry("Evaluation", ("paired_differences", "evaluation_by_arm"), "Primary comparison"),
     "evaluation": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation of the final models"),
@@ -44,36 +44,38 @@ FIGURES = {
         ("weight_surface", "weight_surface_points", "weight_surface_check"),
         "Primary metric over the weights",
     ),
-    "differences": Entry("Evaluation", ("paired_differences", SHOWN), "Differences to the baseline"),
+    "differences": Entry("Evaluation", ("paired_differences", ARMS_TABLE), "Differences to the baseline"),
     "effects": Entry("Evaluation", ("component_effects",), "Effect of each component on the metrics"),
     "pareto": Entry("Evaluation", ("evaluation_by_arm",), "Evaluation against completion length"),
-    "learning_curves": Entry("Evaluation", ("learning_curves", SHOWN), "Evaluation over training"),
+    "learning_curves": Entry("Evaluation", ("learning_curves", ARMS_TABLE), "Evaluation over training"),
     "problem_curves": Entry("Evaluation", ("problem_curves",), "Single problems over training"),
     "examples": Entry("Evaluation", ("examples",), "Examples of answers"),
     "similarity_parts": Entry(
-        "Gradients", ("similarity_by_arm", SHOWN), "Gradient similarity of components and its parts"
+        "Gradients", ("similarity_by_arm", ARMS_TABLE), "Gradient similarity of components and its parts"
     ),
     "similarity_steps": Entry(
-        "Gradients", ("similarity_by_step", SHOWN), "Gradient similarity across prompts over training"
+        "Gradients", ("similarity_by_step", ARMS_TABLE), "Gradient similarity across prompts over training"
     ),
     "similarity_layers": Entry(
-        "Gradients", ("similarity_by_arm", SHOWN), "Gradient similarity across prompts by layer"
+        "Gradients", ("similarity_by_arm", ARMS_TABLE), "Gradient similarity across prompts by layer"
     ),
     "similarity_heatmap": Entry(
         "Gradients", ("similarity_by_step",), "Gradient similarity across prompts by layer and step"
     ),
-    "harm": Entry("Gradients", ("harm_by_arm", SHOWN), "Training steps that lower a component's score"),
+    "harm": Entry("Gradients", ("harm_by_arm", ARMS_TABLE), "Training steps that lower a component's score"),
     "what_if": Entry(
         "Gradients",
         ("what_if", "what_if_points", "what_if_check"),
         "Predicted early effect of the weights on each component",
     ),
     "what_if_check": Entry(
-        "Gradients", ("what_if_check", "what_if_agreement", SHOWN), "Predicted and observed change of each component"
+        "Gradients",
+        ("what_if_check", "what_if_agreement", ARMS_TABLE),
+        "Predicted and observed change of each component",
     ),
     "methods_offline": Entry(
         "Gradients",
-        ("methods_offline", "methods_apart", SHOWN),
+        ("methods_offline", "methods_apart", ARMS_TABLE),
         "Steps that each combination would take on the baseline's completions",
     ),
     "cost": Entry("Cost", ("cost",), "Cost of training by arm"),

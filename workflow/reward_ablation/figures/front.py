@@ -15,7 +15,7 @@ from reward_ablation.analysis.provenance.words import sentence
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import row_height
 from reward_ablation.figures.elements.few_arms import MOST_ARMS
-from reward_ablation.figures.elements.style import STYLE, WIDTH, looks, title
+from reward_ablation.figures.elements.style import STYLE, WIDTH, arm_looks, title
 from reward_ablation.figures.elements.weights import COLUMN_WIDTH, weight_matrix
 
 #: Title page: most characters in a line beside its key, and the height of a line in inches.
@@ -71,7 +71,7 @@ def title_page(study: StudyFile, provenance: pd.DataFrame) -> Figure:
     samples, weights, rest = grid.subplots(1, 3, width_ratios=widths)
     rest.set_axis_off()
     weight_matrix(weights, study, study.arm_names)
-    for row, look in enumerate(looks(study).values() if has_looks else ()):
+    for row, look in enumerate(arm_looks(study).values() if has_looks else ()):
         style: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "marker": look.marker}
         samples.plot([0, 0.5, 1], [row] * 3, markevery=[1], **style)
     samples.set_ylim(weights.get_ylim())

@@ -33,7 +33,7 @@ from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.gpu_fractions import RUNS_ON_A_GPU
-from reward_ablation.system.gpus import gpus_here, too_few
+from reward_ablation.system.gpus import gpus_here, too_few_gpus_text
 
 #: File in the results folder: a digest of the settings that TRL accepted, of the packages, and of the checking code.
 PASSED = ".settings_passed"
@@ -123,7 +123,7 @@ def share_gpus(workflow: Any, tell: Callable[[str], None]) -> None:
     given = limit(workflow, "gpu")
     if needed > available:
         of_server = RunSpec.parse(largest.params.spec).server_gpus if largest.rule.name == "train" else 0
-        raise StudyError(f"launch.gpus: {too_few(needed, available, of_server)}")
+        raise StudyError(f"launch.gpus: {too_few_gpus_text(needed, available, of_server)}")
     if given is not None and given > available:
         raise StudyError(
             f"--resources gpu={given}: this machine has {available}; leave the option out to use all of them"

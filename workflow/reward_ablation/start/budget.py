@@ -17,10 +17,10 @@ from reward_ablation.design.budget import Precision, Problem, TooFewHours, choos
 from reward_ablation.design.pilot import finished_runs
 from reward_ablation.design.variances import Components, Pair
 from reward_ablation.start.estimates import Pace
-from reward_ablation.start.evaluations import BASE, FINAL, KEPT, Evaluation, estimated
+from reward_ablation.start.evaluations import BASE, FINAL, KEPT, Evaluation, estimate_evaluations
 from reward_ablation.start.history import read_history
 from reward_ablation.start.power import components_of, described, positive, questions_of
-from reward_ablation.start.stale import Present, stale_because
+from reward_ablation.start.stale import PresentInputs, stale_because
 from reward_ablation.study.run import Run
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
@@ -109,7 +109,7 @@ class Budget:
         If a key has an invalid value, if costs or variances are not known, or if there is no contrast of two arms.
     """
 
-    def __init__(self, study: Study, present: Present, keys: Mapping[str, Any]) -> None:
+    def __init__(self, study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> None:
         self.study, self.keys, self.file = study, keys, described(study)
         self.first = {
             arm: next(first for first in study.arms if study.keys[first] == study.keys[arm]) for arm in study.arms
@@ -250,7 +250,7 @@ def components_or_usual(study: Study, file: StudyFile, keys: Mapping[str, Any], 
     return replace(components, source=f"{components.source}: {why}")
 
 
-def finished_seeds(study: Study, present: Present, arms: list[str]) -> dict[str, list[int]]:
+def finished_seeds(study: Study, present: PresentInputs, arms: list[str]) -> dict[str, list[int]]:
     """Seeds of each arm whose runs are finished and not stale, also seeds that are not in the config."""
     history = read_history(study.root / study.config.root / "runs", ())
     finished: dict[str, list[int]] = {}
@@ -315,7 +315,7 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
     def hours_of(dataset: str, *kinds: str) -> float:
         jobs = [Evaluation(kind, "" if kind == BASE else name, dataset, "") for kind in kinds]
         devices = 1 if study.config.launch.gpus else study.config.launch.threads
-        return estimated(study, jobs, pace).device_hours / devices
+        return estimate_evaluations(study, jobs, pace).device_hours / devices
 
     names = dict(zip(study.dataset_names, study.datasets, strict=True))
     primary = names.pop(study.question.dataset)

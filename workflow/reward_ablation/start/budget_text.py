@@ -8,14 +8,14 @@ from typing import Any
 from reward_ablation.start.budget import Budget, Choice, overlay_text, write_overlay
 from reward_ablation.start.plan_text import seeds as seeds_in_words
 from reward_ablation.start.power_text import number, variance_lines, wrapped
-from reward_ablation.start.stale import Present
+from reward_ablation.start.stale import PresentInputs
 from reward_ablation.study.study import Study
 
 #: The text says what this many more hours would gain.
 NEXT = 10.0
 
 
-def budget(study: Study, present: Present, keys: Mapping[str, Any]) -> str:
+def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str:
     """Choose seeds and sizes within the stated hours, write them to the file of `write`, and return the text."""
     problem = Budget(study, present, keys)
     choice = problem.best(problem.limit)
@@ -29,7 +29,7 @@ def budget(study: Study, present: Present, keys: Mapping[str, Any]) -> str:
         *table_of_contrasts(problem, choice),
         "",
         *wrapped(next_hours(problem, choice, unit)),
-        *(line for arm, why in left_out(problem, choice).items() for line in wrapped(f"left out: {arm}: {why}")),
+        *(line for arm, why in left_out_texts(problem, choice).items() for line in wrapped(f"left out: {arm}: {why}")),
         "",
         overlay.rstrip(),
     ]
@@ -70,18 +70,18 @@ def table_of_arms(problem: Budget, choice: Choice, unit: str) -> list[str]:
     for arm, numbers in seeds.items():
         first = problem.first[arm]
         if numbers and arm != first:
-            lines.append(f"{arm:<{width}}  {shown(numbers):<20}the runs of {first}")
+            lines.append(f"{arm:<{width}}  {seeds_text(numbers):<20}the runs of {first}")
         elif numbers:
             finished = len(problem.finished[arm])
             more = len(numbers) - finished
             hours = more * choice.problem.hours[arm]
-            lines.append(f"{arm:<{width}}  {shown(numbers):<20}{finished:>8}{more:>10}{hours:>12.2f}")
+            lines.append(f"{arm:<{width}}  {seeds_text(numbers):<20}{finished:>8}{more:>10}{hours:>12.2f}")
     if choice.problem.fixed:
         lines.append(f"{'':<{width}}  {'finished runs, evaluated at the new size':<38}{choice.problem.fixed:>12.2f}")
     return [*lines, f"{'all':<{width}}  {'':<38}{choice.problem.cost(choice.seeds):>12.2f}"]
 
 
-def shown(numbers: list[int]) -> str:
+def seeds_text(numbers: list[int]) -> str:
     """Seeds without the word `seeds`: `0-4, 7`."""
     return seeds_in_words(numbers).partition(" ")[2]
 
@@ -122,7 +122,7 @@ def widest(choice: Choice) -> float:
     return max(choice.problem.precision.margin(pair, choice.present) for pair in choice.problem.kept(choice.seeds))
 
 
-def left_out(problem: Budget, choice: Choice) -> dict[str, str]:
+def left_out_texts(problem: Budget, choice: Choice) -> dict[str, str]:
     """The arms that get no seeds, each with the reason."""
     return {
         arm: "the hours do not pay for two seeds of all arms"

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from reward_ablation.cluster.site import read_site
 from reward_ablation.start.command_keys import CommandKeys
 from reward_ablation.start.finished import finished_part
-from reward_ablation.start.internals import inputs_of, once_planned, runs_here, site_file, targets
+from reward_ablation.start.internals import once_planned, rule_inputs, runs_here, site_file, targets
 from reward_ablation.start.memory import memory_lines
 from reward_ablation.start.plan_text import damage_lines, plan_text, summary
 from reward_ablation.start.preview import Preview
@@ -46,7 +46,7 @@ class Commands:
         """The inputs of the target `all`. The plan is printed once Snakemake knows which of them a start would make."""
         self._refuse_other_targets("plan")
         once_planned(self.workflow, self._print_plan)
-        return inputs_of(self.workflow, "all")
+        return rule_inputs(self.workflow, "all")
 
     @one_line_errors()
     def _print_plan(self) -> NoReturn:

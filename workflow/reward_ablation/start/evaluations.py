@@ -61,7 +61,7 @@ def evaluation_of(answers: str, model: str) -> Evaluation:
     return Evaluation(FINAL if name == dataset else KEPT, model, dataset, answers)
 
 
-def estimated(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Evaluations:
+def estimate_evaluations(study: Study, evaluations: Iterable[Evaluation], pace: Pace) -> Evaluations:
     """Count evaluations and estimate their hours.
 
     The estimate is the median time that one model took in earlier evaluations of the same evaluation set, scaled to

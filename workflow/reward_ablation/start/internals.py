@@ -93,7 +93,7 @@ def compare_no_input_sets(workflow: Any, rules: Collection[str]) -> None:
     persistence.input_changed = input_changed
 
 
-def inputs_of(workflow: Any, rule: str) -> list[str]:
+def rule_inputs(workflow: Any, rule: str) -> list[str]:
     """Input files of a rule without wildcards."""
     return list(_part(workflow, "get_rule")(rule).input)
 
@@ -248,7 +248,7 @@ def last_attempt(job: Any) -> None:
     job.attempt = job.restart_times + 1
 
 
-def variable(workflow: Any, name: str) -> Any:
+def snakefile_global(workflow: Any, name: str) -> Any:
     """The value of a global name of the Snakefile."""
     return _part(workflow, "globals")[name]
 

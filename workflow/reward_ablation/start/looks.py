@@ -10,7 +10,7 @@ from reward_ablation.study.study import Study
 from reward_ablation.system.files import write_json
 
 
-def describe(study: Study, path: str | Path, log: str | Path) -> None:
+def describe_study(study: Study, path: str | Path, log: str | Path) -> None:
     """Write `study.json`, and in a sequential study the next look into it. All answers of the look exist by now.
 
     Recorded looks stay as they are. If the rule runs again, none of them is judged anew.

@@ -14,7 +14,7 @@ from reward_ablation.cluster.site import Site
 from reward_ablation.config.grpo_settings import COMPLETION_LENGTH
 from reward_ablation.config.sections.gpu_number import share_text
 from reward_ablation.start import memory_terms as terms
-from reward_ablation.start.memory_terms import Run, Shape
+from reward_ablation.start.memory_terms import MemorySettings, Shape
 from reward_ablation.start.reward_model_memory import reward_model_bytes, reward_model_lines
 from reward_ablation.study.study import Run as StudyRun
 from reward_ablation.study.study import Study
@@ -29,7 +29,7 @@ CARDS = {"t4": 15, "l4": 22, "a10": 22, "a10g": 22, "a40": 44, "l40": 44, "l40s"
 ARMS = 5
 
 
-def peak(shape: Shape, run: Run, card: float = 0) -> float:
+def peak(shape: Shape, run: MemorySettings, card: float = 0) -> float:
     """Most bytes that a training process takes of a GPU, including those of CUDA and those lost to the allocator.
 
     `card` is the GPU's memory in bytes, 0 where not known. A colocated vLLM takes its share of the GPU, and at least
@@ -44,7 +44,7 @@ def peak(shape: Shape, run: Run, card: float = 0) -> float:
     return max(awake * (1 + SLACK) + engine, asleep * (1 + SLACK)) + CUDA_BYTES
 
 
-def phases(shape: Shape, run: Run) -> tuple[float, float]:
+def phases(shape: Shape, run: MemorySettings) -> tuple[float, float]:
     """Bytes that tensors take during generation, and during training (the larger of backward pass and update)."""
     held = terms.weights(shape, run) + terms.master_weights(shape, run) + terms.optimiser(shape, run)
     if run.reference and not run.lora:  # a copy of the initial model; with LoRA the adapters are switched off instead
@@ -89,7 +89,7 @@ def shape_of(study: Study) -> Shape | None:
     return shape
 
 
-def layout_of(run: StudyRun) -> Run:
+def memory_settings(run: StudyRun) -> MemorySettings:
     """The settings that decide a run's memory, with TRL's defaults. Prompts are assumed to have 256 tokens."""
     spec, launch, vllm = run.arm_spec, run.launch, run.launch.vllm
     training = spec.training
@@ -98,7 +98,7 @@ def layout_of(run: StudyRun) -> Run:
     generated = training.get("steps_per_generation") or accumulation
     if batch := training.get("generation_batch_size"):
         generated = math.ceil(batch / (micro_batch * launch.process_count))
-    return Run(
+    return MemorySettings(
         micro_batch=micro_batch,
         micro_batches=max(accumulation, generated),
         completion=training.get("max_completion_length", COMPLETION_LENGTH),
@@ -162,7 +162,7 @@ def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site 
         card = card_by_name(str(gpu_type or "")) if on_cluster else here_gib
         reward_models[arm] = reward_model_bytes(study, run, read_shape)
         of_rewards = sum(size or 0 for size in reward_models[arm].values()) * (1 + SLACK)
-        needed = (peak(shape, layout_of(run), (card or 0) * GIB) + of_rewards) / GIB
+        needed = (peak(shape, memory_settings(run), (card or 0) * GIB) + of_rewards) / GIB
         needed_text = f"{needed:.1f}" if needed < 99.95 else f"{needed:.0f}"
         arms_by_amount.setdefault((needed_text, card, run.launch.share), []).append(arm)
     lines = []
@@ -171,6 +171,7 @@ def memory_lines(study: Study, runs: Iterable[StudyRun], here: bool, site: Site 
         of_arms = f", arm{'s' if len(names) > 1 else ''} {listed}" if len(arms_by_amount) > 1 else ""
         of_share = f", of which a run has {share_text(share)}" if share < 1 else ""
         of_card = (f", which has {card:.0f} GiB" if card else "") + of_share
-        line = f"GPU memory{of_arms}: about {needed_text} GiB on each GPU{of_card}, for prompts of {Run.prompt} tokens"
+        prompts = f"for prompts of {MemorySettings.prompt} tokens"
+        line = f"GPU memory{of_arms}: about {needed_text} GiB on each GPU{of_card}, {prompts}"
         lines.append(f"warning: {line}" if card and float(needed_text) > card * share else line)
     return lines + reward_model_lines(reward_models.values())

@@ -72,7 +72,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Run:
+class MemorySettings:
     """The settings that decide a training process's memory. The names are the study's where it has the setting."""
 
     micro_batch: int = 8  # per_device_train_batch_size
@@ -112,39 +112,39 @@ class Run:
         return 2 if self.bf16 else 4
 
 
-def trained(shape: Shape, run: Run) -> int:
+def trained(shape: Shape, run: MemorySettings) -> int:
     """Number of trained parameters: all, or with LoRA two factors of rank r for each of a layer's matrices."""
     return shape.layers * sum(run.lora * sum(matrix) for matrix in shape.matrices) if run.lora else shape.parameters
 
 
-def weights(shape: Shape, run: Run) -> float:
+def weights(shape: Shape, run: MemorySettings) -> float:
     """Bytes of the weights, with the adapters. Under ZeRO-3 a process holds a slice of them."""
     numbers = shape.parameters + (trained(shape, run) if run.lora else 0)
     return numbers * run.weight_bytes / (run.processes if run.strategy == "zero3" else 1)
 
 
-def master_weights(shape: Shape, run: Run) -> float:
+def master_weights(shape: Shape, run: MemorySettings) -> float:
     """Bytes of a process's slice of ZeRO's float32 weights, which the optimiser changes; kept also beside float32."""
     return 4 * trained(shape, run) / run.processes if run.zero else 0
 
 
-def optimiser(shape: Shape, run: Run) -> float:
+def optimiser(shape: Shape, run: MemorySettings) -> float:
     """Bytes of Adam's two moving averages in float32."""
     return 8 * trained(shape, run) / (run.processes if run.zero else 1)
 
 
-def gradients(shape: Shape, run: Run) -> float:
+def gradients(shape: Shape, run: MemorySettings) -> float:
     """Bytes of the gradients of trained parameters, in the weights' format. Under ZeRO a process holds a slice."""
     return trained(shape, run) * run.weight_bytes / (run.processes if run.zero else 1)
 
 
-def communication(shape: Shape, run: Run) -> float:
+def communication(shape: Shape, run: MemorySettings) -> float:
     """Bytes of buffers for communication: DDP's buckets are a second copy of all gradients, ZeRO has one bucket."""
     numbers = REDUCE_BUCKET if run.zero else trained(shape, run)
     return numbers * run.weight_bytes if run.processes > 1 else 0
 
 
-def layer_activations(shape: Shape, run: Run) -> float:
+def layer_activations(shape: Shape, run: MemorySettings) -> float:
     """Bytes that a layer keeps of a micro-batch for its backward pass.
 
     For each token these are, in the format between layers:
@@ -172,7 +172,7 @@ def layer_activations(shape: Shape, run: Run) -> float:
     return of_token * run.tokens + copies
 
 
-def activations(shape: Shape, run: Run) -> float:
+def activations(shape: Shape, run: MemorySettings) -> float:
     """Bytes that all layers keep. With checkpointing each layer keeps its input, and one layer is computed anew."""
     ends = (run.weight_bytes * shape.hidden * (2 if run.lora else 3) + 60) * run.tokens  # final norm, head, tokens
     layer = layer_activations(shape, run)
@@ -181,7 +181,7 @@ def activations(shape: Shape, run: Run) -> float:
     return ends + shape.layers * run.weight_bytes * shape.hidden * run.tokens + layer
 
 
-def head(shape: Shape, run: Run) -> float:
+def head(shape: Shape, run: MemorySettings) -> float:
     """Bytes of the log-probabilities and their gradient, in tiles: TRL 1.16 never holds all logits.
 
     The gradient of the head's weight is summed in float32.
@@ -197,7 +197,7 @@ def head(shape: Shape, run: Run) -> float:
     return 4 * shape.embedding + max(tile, by_completion)
 
 
-def second_embedding(shape: Shape, run: Run) -> float:
+def second_embedding(shape: Shape, run: MemorySettings) -> float:
     """Bytes of the second gradient of an embedding that is also the head's weight; both gradients are then summed.
 
     Where components are measured, the gradients of the logits of the batch's own words are held, too.
@@ -208,7 +208,7 @@ def second_embedding(shape: Shape, run: Run) -> float:
     return shape.embedding * run.weight_bytes + (words if run.measured else 0)
 
 
-def measurement(shape: Shape, run: Run) -> float:
+def measurement(shape: Shape, run: MemorySettings) -> float:
     """Bytes of the components' gradients: blocks of rows; and sums, if a step has several micro-batches or processes.
 
     The sums are up to 65,521 numbers of each parameter, for the micro-batch and for the step. They are kept for each
@@ -227,7 +227,7 @@ def measurement(shape: Shape, run: Run) -> float:
     return total
 
 
-def generation(shape: Shape, run: Run) -> float:
+def generation(shape: Shape, run: MemorySettings) -> float:
     """Bytes that transformers holds besides weights while it generates a step's completions; 0 where vLLM generates.
 
     These are the keys, in the weights' format, and the values, in the format of computations; the logits of one token

@@ -26,14 +26,14 @@ from reward_ablation.config.secrets import without_secrets
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.start.internals import given_config, hand_to_jobs, is_main, submits_jobs
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.gpus import what_is_here
+from reward_ablation.system.gpus import count_gpus
 from reward_ablation.system.plain_values import printable
 
 #: Start of the variables' names. The parts of a key's path follow, joined by two underscores.
 PREFIX = "REWARD_ABLATION__"
 
 #: The key of --config by which a start passes its overrides on to its jobs.
-HANDED = "reward_ablation_overrides"
+JOB_OVERRIDES = "reward_ablation_overrides"
 
 #: Path of the key that may be `auto`.
 GPUS = ("launch", "gpus")
@@ -43,7 +43,7 @@ _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 
 @dataclass(frozen=True)
-class Settled:
+class ConfigSource:
     """Facts on the config after all overrides."""
 
     #: The files and variables that the config is from, for messages.
@@ -68,9 +68,9 @@ class Setting(NamedTuple):
     value: Any
 
 
-def settle(
+def apply_overrides(
     config: dict[str, Any], workflow: Any, environment: Mapping[str, str], tell: Callable[[str], None]
-) -> Settled:
+) -> ConfigSource:
     """Apply the overrides of the environment and of --config to a config, in place, and count the GPUs for `auto`.
 
     Parameters
@@ -89,26 +89,26 @@ def settle(
     StudyError
         If a variable cannot be applied, or if the GPUs cannot be counted.
     """
-    handed = config.pop(HANDED, None)
+    handed = config.pop(JOB_OVERRIDES, None)
     given = dict(given_config(workflow))
     start = _decoded(handed) if handed else {"variables": variables_in(environment), "given": given}
     settings = override(config, start["variables"])
     update_config(config, start["given"])
     auto = value_at(config, GPUS) == "auto"
     if auto and not handed:
-        start["gpus"], device = what_is_here()
+        start["gpus"], device = count_gpus()
         tell(f"launch.gpus: auto is {start['gpus']} here: {device}")
     if auto:
         config["launch"]["gpus"] = start["gpus"]
     if is_main(workflow):
-        hand_to_jobs(workflow, f"{HANDED}={_encoded(start)}")
+        hand_to_jobs(workflow, f"{JOB_OVERRIDES}={_encoded(start)}")
         for variable, path, value in settings:
             overruled = path != GPUS and value_at(config, path) != value
             note = "; --config has another value, which wins" if overruled else ""
             nested = reduce(lambda below, key: {key: below}, reversed(path), value)
             shown = value_at(without_secrets(nested), path)
             tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{note}"))
-    return Settled(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
+    return ConfigSource(" + ".join([*map(str, workflow.configfiles), *start["variables"]]), auto)
 
 
 def _encoded(values: Any) -> str:

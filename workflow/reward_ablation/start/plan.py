@@ -9,11 +9,11 @@ from typing import Any
 
 from reward_ablation.start.damage import Damage
 from reward_ablation.start.estimates import Estimate, Pace
-from reward_ablation.start.evaluations import Evaluation, Evaluations, estimated
+from reward_ablation.start.evaluations import Evaluation, Evaluations, estimate_evaluations
 from reward_ablation.start.history import History, Interrupted, arm_of
 from reward_ablation.start.looks import looks_line
 from reward_ablation.start.primary_question import claims_line, primary_line
-from reward_ablation.start.stale import Present, stale_because
+from reward_ablation.start.stale import PresentInputs, stale_because
 from reward_ablation.study.core_digest import of_checkpoints
 from reward_ablation.study.run import Run
 from reward_ablation.study.study import Study
@@ -83,7 +83,7 @@ class Plan:
 def plan_of(
     study: Study,
     history: History,
-    present: Present,
+    present: PresentInputs,
     code_counts: bool = True,
     names: set[str] | None = None,
     evaluations: Iterable[Evaluation] = (),
@@ -121,7 +121,7 @@ def plan_of(
         notes=_notes(study),
         unneeded=len(history.records.keys() - study.runs.keys()),
         estimate=pace.estimate((planned.run, planned.steps_left) for planned in runs if planned.trains),
-        evaluations=estimated(study, evaluations, pace),
+        evaluations=estimate_evaluations(study, evaluations, pace),
         damaged_answers={file: problem for file, problem in damaged.items() if file in to_make},
         on_gpus=study.config.launch.gpus > 0,
         primary=primary_line(study),
@@ -137,7 +137,7 @@ class _Planner:
     """Decides for each run whether it is trained, and why."""
 
     history: History
-    present: Present
+    present: PresentInputs
     damage: Damage
     code_counts: bool
     pace: Pace
@@ -175,7 +175,7 @@ class _Planner:
         return PlannedRun(run, True, self.reasons_if_new[run.folder], steps)
 
 
-def goes_on(work: Interrupted, run: Run, present: Present) -> bool:
+def goes_on(work: Interrupted, run: Run, present: PresentInputs) -> bool:
     """Whether unfinished work has this run's spec, code and data. Training deletes any other work and starts anew."""
     same_inputs = all(work.inputs.get(name) == digest for name, digest in present.inputs.items())
     same_spec = work.spec == {**run.arm_spec.content(), "seed": run.seed}

@@ -16,7 +16,7 @@ from reward_ablation.analysis.statistics.limits import Limits
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.design.pilot import finished_runs, pilot_of, read_pilot
 from reward_ablation.design.power import STUDIES, Analysis, Design, Plan
-from reward_ablation.design.variances import Components, Pair, Stated, overridden, stated
+from reward_ablation.design.variances import Components, Pair, Stated, components_from_stated, override_components
 from reward_ablation.figures.design.power import power as power_figure
 from reward_ablation.figures.elements.style import save_pdf, save_png
 from reward_ablation.start.command_keys import STATED
@@ -106,8 +106,8 @@ def components_of(
         questions, samples = questions_of(study, keys), max(study.config.evaluation.samples, 1)
         if questions is None:
             raise StudyError("questions: the data set is not prepared, so its size is not known; state questions")
-        return stated(values, limits, questions, samples, all_from_seeds, [*study.arms], pairs)
-    return overridden(pilot.for_arms(study.arms, pairs), values)
+        return components_from_stated(values, limits, questions, samples, all_from_seeds, [*study.arms], pairs)
+    return override_components(pilot.for_arms(study.arms, pairs), values)
 
 
 def questions_of(study: Study, keys: Mapping[str, Any]) -> int | None:

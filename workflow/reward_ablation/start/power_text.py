@@ -106,7 +106,8 @@ def contrast_lines(plan: Plan, own: Design, pair: Pair, effects: Sequence[float]
         powers = [f"{row.power:.2f} ({row.power_low:.2f} to {row.power_high:.2f})" for row in rows.itertuples()]
         mark = "*" if seeds == own.seeds else " "
         lines.append(
-            f"{mark}{seeds:>4}  {length:<24}{found(first['detectable'], plan):<8}" + "".join(f"{p:<24}" for p in powers)
+            f"{mark}{seeds:>4}  {length:<24}{detectable_text(first['detectable'], plan):<8}"
+            + "".join(f"{p:<24}" for p in powers)
         )
     for effect in effects:
         few, low, high = (
@@ -135,7 +136,7 @@ def of_scale(components: Components, deviation: float) -> float:
     return float(np.mean([components.slope(arm) for arm in components.means]) * deviation)
 
 
-def found(effect: float, plan: Plan) -> str:
+def detectable_text(effect: float, plan: Plan) -> str:
     """The smallest effect that the test finds; `none` where no effect in the metric's range is large enough."""
     limits = plan.components.limits
     return "none" if effect > limits.high - limits.low else number(effect)

@@ -30,10 +30,10 @@ from reward_ablation.study.run_folder import LOCK
 from reward_ablation.study.study import DESCRIPTION, PREVIEW, Study
 from reward_ablation.system.errors import storage_errors
 from reward_ablation.system.files import write_json
-from reward_ablation.system.locks import held
+from reward_ablation.system.locks import hold_lock
 from reward_ablation.system.plain_values import printable
 
-#: Working folder of the second Snakemake, in the preview's folder; and its file with the `RulesKnow`.
+#: Working folder of the second Snakemake, in the preview's folder; and its file with the `PreviewStudy`.
 WORK, RULES = ".work", "rules.json"
 
 #: Folders of the study that the commands of the tables read.
@@ -47,7 +47,7 @@ CAUTION = (
 
 
 @dataclass(frozen=True)
-class RulesKnow:
+class PreviewStudy:
     """What the rules of tables, figures and the summary need to know of the finished part of a study."""
 
     answers_folder: str
@@ -67,7 +67,7 @@ class RulesKnow:
         return SimpleNamespace(mixed_provenance=self.mixed_provenance)
 
     @classmethod
-    def read(cls, path: Path) -> RulesKnow:
+    def read(cls, path: Path) -> PreviewStudy:
         """Read the file that a preview wrote for its rules."""
         return cls(**json.loads(path.read_text(encoding="utf-8")))
 
@@ -100,7 +100,9 @@ class Preview:
             return 0
         with storage_errors(self.folder):
             self.folder.mkdir(exist_ok=True)
-            with held(self.folder / LOCK, f"{self._shown()}: {{holder}} makes a preview there; wait until it is done"):
+            with hold_lock(
+                self.folder / LOCK, f"{self._shown()}: {{holder}} makes a preview there; wait until it is done"
+            ):
                 return self._make(content, tell)
 
     def _why_nothing(self) -> str:
@@ -168,7 +170,7 @@ class Preview:
         preview = {"runs": len(shown), "planned": len(study.runs), "missing": missing, "caution": CAUTION}
         return {**part, "preview": preview}, missing
 
-    def _rules_know(self) -> RulesKnow:
+    def _rules_know(self) -> PreviewStudy:
         study, finished = self.study, self.finished
         root, models = study.root / study.config.root, ("base", *finished.runs)
         scores = [
@@ -176,7 +178,7 @@ class Preview:
             for file in study.scores
             if any(f"/{model}/{dataset}." in file for model in models for dataset in finished.datasets)
         ]
-        return RulesKnow(
+        return PreviewStudy(
             answers_folder=study.answers_folder,
             runs=finished.runs,
             datasets=finished.datasets,

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from reward_ablation.study.claims import declared_claims, read_recorded_claims, recorded_claims, since_words
 from reward_ablation.study.looks import changed_text
-from reward_ablation.study.primary import told
+from reward_ablation.study.primary import declaration_text
 from reward_ablation.study.study import Study
 
 
 def primary_line(study: Study) -> str:
     """The primary question, and since when it is declared, as it will be after the next start."""
-    return f"primary question: {study.question}; {told(study.primary, coming=study.declares)}"
+    return f"primary question: {study.question}; {declaration_text(study.primary, coming=study.declares)}"
 
 
 def claims_line(study: Study) -> str:
@@ -48,7 +48,7 @@ def record_question(study: Study, trains: bool, describes: bool, tell: Callable[
     if changed := changed_text(study.sequential) if study.declares_looks and study.sequential else "":
         tell(f"sequential seeds: {changed}")
     if study.declares and primary.runs_then:
-        tell(f"primary question: {study.question}; {told(primary)}")
+        tell(f"primary question: {study.question}; {declaration_text(primary)}")
     record = read_recorded_claims(study.description)
     if declares_claims(study) and (record.withdrawn_claims or any(claim.runs_then for claim in record.claims)):
         tell(f"claims: {since_words(record, record)}")

@@ -19,7 +19,7 @@ import yaml
 from reward_ablation.analysis.registry import RULES
 from reward_ablation.config.secrets import without_secrets
 from reward_ablation.study.canonical import canonical
-from reward_ablation.study.primary import Primary, read_recorded, told
+from reward_ablation.study.primary import Primary, declaration_text, read_recorded
 from reward_ablation.study.study import Study
 from reward_ablation.system.files import atomic_path
 from reward_ablation.system.html_page import page, section, table, text
@@ -106,7 +106,7 @@ def declaration_lines(primary: Primary | None) -> str:
     if primary is None:
         return ""
     replaced = [f"before: {question}; declared {question.declared}" for question in reversed(primary.earlier)]
-    return "\n".join([told(primary), *replaced]) + "\n"
+    return "\n".join([declaration_text(primary), *replaced]) + "\n"
 
 
 def arms_page(study: Study, declaration: str = "") -> str:

@@ -33,7 +33,7 @@ from reward_ablation.start.internals import (
     wildcards_to_run,
 )
 from reward_ablation.start.plan import Plan, plan_of
-from reward_ablation.start.stale import Present, are_stale, stale_because
+from reward_ablation.start.stale import PresentInputs, are_stale, stale_because
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import DESCRIPTION, Study
@@ -63,7 +63,7 @@ class Reruns:
         self.workflow = workflow
         self.study = study
         self.folder = study.root / study.config.root / "runs"
-        self.present = Present(study)
+        self.present = PresentInputs(study)
 
     @cached_property
     def code_counts(self) -> bool:

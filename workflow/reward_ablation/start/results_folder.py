@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from reward_ablation.system.errors import StudyError, storage_errors
-from reward_ablation.system.locks import Lock, held, last_change
+from reward_ablation.system.locks import Lock, hold_lock, last_change
 
 #: The lock's file, in the results folder.
 LOCK = ".lock"
@@ -41,7 +41,7 @@ class ResultsFolder:
             raise StudyError(f"{self.folder}: is not a folder; name another folder with the key `results`")
         with storage_errors(self.folder):
             advice = f"wait until it is done or stop it, then {_AGAIN}"
-            lock = held(self.folder / LOCK, f"{self.folder}: {{holder}} works there; {advice}")
+            lock = hold_lock(self.folder / LOCK, f"{self.folder}: {{holder}} works there; {advice}")
             if lock.last_change != self._planned_at:
                 lock.release()
                 raise StudyError(

@@ -27,7 +27,7 @@ CODE_CHANGED = "training code changed"
 _INPUTS = {"model": "base model", "problems": "training set"}
 
 
-class Present:
+class PresentInputs:
     """The code and inputs that the study would train with today. Files are read on first use."""
 
     def __init__(self, study: Study):
@@ -87,7 +87,7 @@ def _checkpoint_modules(functions: tuple[str, ...]) -> dict[str, str]:
     return of_checkpoints(command_modules(functions))
 
 
-def stale_because(record: dict[str, Any], run: Run, present: Present) -> str | None:
+def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> str | None:
     """Why a finished run must be trained again, in words; None where it need not."""
     if not record:
         return "its run.json cannot be read"
@@ -100,7 +100,7 @@ def stale_because(record: dict[str, Any], run: Run, present: Present) -> str | N
     return f"its {' and its '.join(changed)} changed" if changed else None
 
 
-def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: Present) -> bool:
+def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: PresentInputs) -> bool:
     """Whether answers must be made again, because other code, problems or another base model than today's made them.
 
     Snakemake itself makes the answers of a run again that is trained again.

@@ -24,7 +24,7 @@ from reward_ablation.start.damage import Damage
 from reward_ablation.start.history import History, is_held, read_history
 from reward_ablation.start.plan import DONE, PlannedRun, goes_on, plan_of
 from reward_ablation.start.signs import BRIEF, NO_SIGNS, Signs, read_attempts, read_log_end, read_signs
-from reward_ablation.start.stale import Present, stale_because
+from reward_ablation.start.stale import PresentInputs, stale_because
 from reward_ablation.study.reward_models import model_file
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, WORK, gpus_of
@@ -82,7 +82,7 @@ class RunStatus:
 
 
 @dataclass(frozen=True)
-class Look:
+class StatusReader:
     """Everything that was read to tell the states of a study's runs."""
 
     #: The results folder.
@@ -91,7 +91,7 @@ class Look:
     #: between counts as running, and never as failed.
     held: dict[str, bool | None]
     history: History
-    present: Present
+    present: PresentInputs
     #: Seconds since 1970.
     now: float
     #: By the run's name: the Slurm job that waits or runs, or the last one that did not end well.
@@ -240,7 +240,7 @@ def ask_slurm() -> tuple[list[SlurmJob], str]:
 
 
 def read_status(
-    study: Study, present: Present, jobs: list[SlurmJob], code_counts: bool = True, now: float | None = None
+    study: Study, present: PresentInputs, jobs: list[SlurmJob], code_counts: bool = True, now: float | None = None
 ) -> Status:
     """Read the status of a study.
 
@@ -260,15 +260,17 @@ def read_status(
     root = study.root / study.config.root
     held = {name: is_held(root / "runs" / name / LOCK) for name in study.runs}
     history = read_history(root / "runs", study.runs)
-    look = Look(root, held, history, present, time.time() if now is None else now, _jobs_of_runs(study, root, jobs))
-    runs = [look.status(planned) for planned in plan_of(study, history, present, code_counts).runs]
+    reader = StatusReader(
+        root, held, history, present, time.time() if now is None else now, _jobs_of_runs(study, root, jobs)
+    )
+    runs = [reader.status(planned) for planned in plan_of(study, history, present, code_counts).runs]
     trained = [each.run.name for each in runs if each.state is State.DONE]
     damage = Damage(study)
     answers = [file for model in ("base", *trained) for file in damage.answer_files(model)]
     damaged = {file: what for model in ("base", *trained) for file, what in damage.of_answers(model).items()}
     return Status(
         study=study,
-        now=look.now,
+        now=reader.now,
         runs=runs,
         evaluated=sum((root / file).is_file() for file in answers if file not in damaged),
         evaluations=(len(study.runs) + 1 + len(study.keeping_runs)) * len(study.datasets),

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.kept_digests import kept
+from reward_ablation.study.kept_digests import kept_or_made
 from reward_ablation.study.syntax_text import imported_names, source
 
 PACKAGE = "reward_ablation"
@@ -63,7 +63,7 @@ def _kept(kind: str, modules: tuple[str, ...], root: Path, without: tuple[str, .
     """The result of `make`. For this package itself, it comes from the cache on disk if it is there."""
     if root != PACKAGE_ROOT:
         return make()
-    return kept(json.dumps([kind, modules, without]), make, package_files(root))
+    return kept_or_made(json.dumps([kind, modules, without]), make, package_files(root))
 
 
 def code_text(path: Path) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from reward_ablation.combination.apply import check
 from reward_ablation.combination.load import arguments_of_method
 from reward_ablation.config.designs import Arm
-from reward_ablation.config.sections.combine import AGGREGATION, DEFAULT_GRAM, OF_TRL, CombineMethod
+from reward_ablation.config.sections.combine import AGGREGATION, DEFAULT_GRAM, TRL_AGGREGATIONS, CombineMethod
 from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.study.canonical import normalised
 from reward_ablation.study.component_ranges import range_of
@@ -29,13 +29,13 @@ def with_trl_methods(study: StudyConfig, arm: Arm) -> Arm:
     ValueError
         `combine: ...`: the method has a parameter, and TRL's own methods have none.
     """
-    if arm.combine is None or arm.combine.method not in OF_TRL:
+    if arm.combine is None or arm.combine.method not in TRL_AGGREGATIONS:
         return arm
     method = arm.combine
     extra = [*method.parameters, *(["gram"] if method.gram else [])]
     if extra:
         raise ValueError(f"combine: {method.method}: unknown parameter {extra[0]!r}; TRL's own method has none")
-    training = {**arm.training, AGGREGATION: OF_TRL[method.method]}
+    training = {**arm.training, AGGREGATION: TRL_AGGREGATIONS[method.method]}
     if method.method == "weighted_sum" and AGGREGATION not in study.training:
         training = {name: value for name, value in arm.training.items() if name != AGGREGATION}  # TRL's default
     return arm.model_copy(update={"training": training, "combine": None})

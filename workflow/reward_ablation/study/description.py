@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reward_ablation.config.sections.combine import AGGREGATION, OF_TRL
+from reward_ablation.config.sections.combine import AGGREGATION, TRL_AGGREGATIONS
 
 if TYPE_CHECKING:
     from reward_ablation.study.study import Study
@@ -50,10 +50,10 @@ def methods_of(study: Study) -> dict[str, dict[str, str]]:
     """The method of combination of each arm; empty if no arm of the config sets one."""
     if not any(arm.combine for arm in study.config.expanded_arms().values()):
         return {}
-    trl = {aggregation: method for method, aggregation in OF_TRL.items()}
+    trl = {aggregation: method for method, aggregation in TRL_AGGREGATIONS.items()}
     methods = {}
     for name, arm in study.arms.items():
-        aggregation = {**study.config.training, **arm.training}.get(AGGREGATION, OF_TRL["weighted_sum"])
+        aggregation = {**study.config.training, **arm.training}.get(AGGREGATION, TRL_AGGREGATIONS["weighted_sum"])
         spec = study.runs[f"{study.folders[study.keys[name]]}/seed{study.config.seeds_of(name)[0]}"].arm_spec.combine
         methods[name] = {"combine": spec.title if spec else trl[aggregation]}
     return methods

@@ -24,7 +24,7 @@ from reward_ablation.system.files import atomic_path
 FILE = Path(cache_from_source(__file__)).with_suffix(".json")
 
 
-def kept(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path = FILE) -> Any:
+def kept_or_made(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path = FILE) -> Any:
     """A digest from the cache, or a new digest, which is written to the cache when this process ends.
 
     Parameters

@@ -83,7 +83,7 @@ class Primary(Declared):
     earlier: list[Declared] = []
 
 
-def recorded(written: Any) -> Primary | None:
+def recorded_primary(written: Any) -> Primary | None:
     """The declaration in the content of a `study.json`; None if there is none, or it cannot be read."""
     try:
         return Primary.model_validate(written["primary"])
@@ -94,12 +94,12 @@ def recorded(written: Any) -> Primary | None:
 def read_recorded(path: Path) -> Primary | None:
     """The declaration in a `study.json`; None if there is no such file, or it cannot be read."""
     try:
-        return recorded(json.loads(path.read_bytes()))
+        return recorded_primary(json.loads(path.read_bytes()))
     except (OSError, ValueError):
         return None
 
 
-def declared(question: Question, before: Primary | None, runs: Path) -> Primary:
+def declare_primary(question: Question, before: Primary | None, runs: Path) -> Primary:
     """The declaration to record: the one on record if the question is the same, else a new one with the present time.
 
     Parameters
@@ -131,7 +131,7 @@ def finished_runs(folder: Path) -> int:
     return sum(1 for _ in folder.glob(f"*/seed*/{RECORD}"))
 
 
-def told(primary: Primary, coming: bool = False) -> str:
+def declaration_text(primary: Primary, coming: bool = False) -> str:
     """When a question was declared, in words: `declared 2026-01-31T12:00:00Z, before the first run`.
 
     `coming` says that the declaration is not on record yet.

@@ -26,7 +26,7 @@ def quantities(record: dict[str, Any]) -> Quantities:
     surrounding code is the first attempt's.
     """
     values: Quantities = {"code": [record["code"]], SURROUNDING: [_surroundings(record.get("modules", {}))]}
-    for attempt in lasting_attempts(record["attempts"]):
+    for attempt in attempts_of_final_state(record["attempts"]):
         for quantity, value in _of_attempt(attempt).items():
             seen = values.setdefault(quantity, [])
             if value not in seen:
@@ -70,7 +70,7 @@ def _differ_in_components_only(first: Trained, other: Trained) -> bool:
     return bool(shared) and all(first.modules[name] == other.modules[name] for name in shared)
 
 
-def lasting_attempts(attempts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def attempts_of_final_state(attempts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Attempts with steps that are part of the final model.
 
     The steps that an attempt trained after its last checkpoint are not part of it.

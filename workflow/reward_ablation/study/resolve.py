@@ -22,7 +22,7 @@ from reward_ablation.config.checks import (
     check_single_rollouts,
 )
 from reward_ablation.config.config_errors import describe
-from reward_ablation.config.designs import Arm, place_of
+from reward_ablation.config.designs import Arm, key_of_arm
 from reward_ablation.config.secrets import missing_variables, not_set, refuse_secrets
 from reward_ablation.config.sections.data import SPLITS, Data, HubData, ProblemSource, further_columns
 from reward_ablation.config.sections.launch import Launch
@@ -214,7 +214,7 @@ def trl_methods(study: StudyConfig) -> dict[str, Arm]:
         try:
             arms[name] = with_trl_methods(study, arm)
         except ValueError as error:
-            raise ValueError(f"{place_of(study.arms, name)}.{error}") from None
+            raise ValueError(f"{key_of_arm(study.arms, name)}.{error}") from None
     return arms
 
 
@@ -223,7 +223,7 @@ def combined_arm(study: StudyConfig, name: str, arm: Arm, root: Path) -> Combine
     try:
         return combine_spec(study, arm, root)
     except ValueError as error:
-        raise ValueError(f"{place_of(study.arms, name)}.{error}") from None
+        raise ValueError(f"{key_of_arm(study.arms, name)}.{error}") from None
 
 
 def check_metrics(study: StudyConfig, root: Path) -> None:
@@ -346,8 +346,8 @@ def check_prompts_alike(study: StudyConfig, arms: dict[str, Arm]) -> None:
     for name, arm in arms.items():
         if key in arm.training and (arm.training[key] or {}) != (study.training.get(key) or {}):
             raise ValueError(
-                f"{place_of(study.arms, name)}.training.{key}: all arms are judged on the same prompts, and with this "
-                "the arm would be trained on others; set it for the study, in training"
+                f"{key_of_arm(study.arms, name)}.training.{key}: all arms are judged on the same prompts, and with "
+                "this key the arm would be trained on others; set the key for the study, in training"
             )
     kwargs = study.training.get(key)
     arguments = sorted(OF_THE_CALL & {*kwargs}) if isinstance(kwargs, dict) else []
@@ -366,7 +366,7 @@ def launches_of(study: StudyConfig, arms: dict[str, Arm]) -> dict[str, Launch]:
         try:
             launches[name] = study.launch.changed(arm.launch, arm.resources)
         except ValueError as error:
-            raise ValueError(f"{place_of(study.arms, name)}.launch.{error}") from None
+            raise ValueError(f"{key_of_arm(study.arms, name)}.launch.{error}") from None
     return launches
 
 

@@ -27,7 +27,7 @@ from reward_ablation.study.options import (
     reward_model_options,
     tracking_options,
 )
-from reward_ablation.study.primary import Primary, Question, declared, read_recorded, recorded
+from reward_ablation.study.primary import Primary, Question, declare_primary, read_recorded, recorded_primary
 from reward_ablation.study.reward_models import UsedModel, model_file, sources_by_key, used_models
 from reward_ablation.study.run import Run
 from reward_ablation.study.run_spec import EvaluateSpec, SftSpec
@@ -372,12 +372,12 @@ class Study:
     @cached_property
     def primary(self) -> Primary:
         """Declaration of the primary question: the one on record or, if the question changed, the next one."""
-        return declared(self.question, recorded(self.described), self.description.with_name("runs"))
+        return declare_primary(self.question, recorded_primary(self.described), self.description.with_name("runs"))
 
     @property
     def declares(self) -> bool:
         """Whether the declaration is not on record yet."""
-        there = recorded(self.described)
+        there = recorded_primary(self.described)
         return there is None or there.digest != self.question.key
 
     @cached_property
@@ -408,7 +408,7 @@ class Study:
         A question, claim or plan of looks that the present file declares keeps its time, so that an unchanged study has
         an unchanged file. Returns the question that the file now declares.
         """
-        primary = declared(self.question, read_recorded(path), path.with_name("runs"))
+        primary = declare_primary(self.question, read_recorded(path), path.with_name("runs"))
         claims = declared_claims(self.claims, read_recorded_claims(path), path.with_name("runs"))
         sequential = declared_looks(self.looks, read_recorded_looks(path), path.with_name("runs"))
         looks = {} if sequential is None else {"sequential": sequential.model_dump()}

@@ -34,7 +34,7 @@ class SurfaceArms(NamedTuple):
     left_out: list[str]
 
 
-def alike(specs: Mapping[str, ArmSpec]) -> list[str]:
+def arms_with_equal_settings(specs: Mapping[str, ArmSpec]) -> list[str]:
     """The largest group of arms whose specs differ only in the weights."""
     settings = {arm: dump(spec.model_copy(update={"weights": {}}).content()) for arm, spec in specs.items()}
     [(most, _)] = Counter(settings.values()).most_common(1) or [("", 0)]
@@ -81,7 +81,7 @@ def surface_arms(
         for arm, spec in specs.items()
         if arm != control and spec.combine is None and min(spec.weights.values()) >= 0
     }
-    arms = {arm: specs[arm].weights for arm in alike(fixed)}
+    arms = {arm: specs[arm].weights for arm in arms_with_equal_settings(fixed)}
     used = [name for name in components if any(weights.get(name) for weights in arms.values())]
     shares = {
         arm: tuple(round(weights.get(name, 0.0) / sum(weights.values()), DIGITS) for name in used)

@@ -225,7 +225,7 @@ def known_interval(row: pd.Series, estimate: str, low: str, high: str) -> list[s
     return [value, "not known" if pd.isna(row[low]) else f"[{ends[0]}, {ends[1]}]"]
 
 
-def kinds(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
+def datasets_and_modes(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """Rows of each data set and mode, in the study's order."""
     every = [(dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled")]
     rows_of = {kind: table[(table["dataset"] == kind[0]) & (table["mode"] == kind[1])] for kind in every}
@@ -235,7 +235,7 @@ def kinds(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.Data
 def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> list[str]:
     """Section on the evaluation of the base model and the arms, with the values of single seeds."""
     parts, limits = ["## Evaluation"], metrics_of_study(study)
-    for dataset, mode, rows in kinds(study, numbered(table)):
+    for dataset, mode, rows in datasets_and_modes(study, numbered(table)):
         cells = [
             [arm, name_of(metric), *estimate(row, limits.limits(metric)), of_seeds(study, by_run, row), row["row"]]
             for arm in ["base", *study.arm_names]
@@ -270,7 +270,7 @@ def differences(study: StudyFile, table: pd.DataFrame) -> list[str]:
     parts = []
     for against in dict.fromkeys(name for name in (study.baseline, study.control) if name):
         parts.append(f"## Differences to {against} in {name_of(study.main_metric)}")
-        exploratory = kinds(
+        exploratory = datasets_and_modes(
             study, of_metric(table, study.main_metric).query("baseline == @against and family == 'exploratory'")
         )
         for dataset, mode, rows in exploratory:
@@ -287,7 +287,7 @@ def differences(study: StudyFile, table: pd.DataFrame) -> list[str]:
 def effects(study: StudyFile, table: pd.DataFrame) -> list[str]:
     """Section on the effects of the components on the main metric, by the one method that suits the design."""
     parts = [f"## Effects of the components on {name_of(study.main_metric)}"]
-    of_kinds = kinds(study, of_metric(table, study.main_metric))
+    of_kinds = datasets_and_modes(study, of_metric(table, study.main_metric))
     for dataset, mode, rows in of_kinds:
         method = main_method(study.design, rows)
         shown = rows[rows["method"] == method]

@@ -18,14 +18,14 @@ from pathlib import Path
 from reward_ablation.system.errors import PassingError, StudyError
 from reward_ablation.system.gpu_fractions import share_of
 from reward_ablation.system.gpu_shares import take_share, used_share
-from reward_ablation.system.locks import Held, Lock, take, wait_for, when_free
+from reward_ablation.system.locks import Held, Lock, run_when_free, take, wait_for
 
 #: Folder of the locks: on this machine, and the same for all processes of a user, whatever their TMPDIR.
 LOCKS = Path("/var/tmp")
 #: Environment variable that passes the paths of a run's locks on to the processes of its launcher.
 CLAIMED = "REWARD_ABLATION_GPU_LOCKS"
 #: Seconds between two checks for a free GPU. This is short compared with a run, which takes minutes at least.
-LOOK_EVERY = 2.0
+POLL_EVERY = 2.0
 #: Seconds to wait for nvidia-smi, which is slow on a machine that just woke up.
 PATIENCE = 60
 
@@ -49,7 +49,7 @@ def is_apple(system: str = sys.platform, machine: str = platform.machine()) -> b
     return system == "darwin" and machine == "arm64"
 
 
-def what_is_here() -> tuple[int, str]:
+def count_gpus() -> tuple[int, str]:
     """The number of GPUs that `launch.gpus: auto` means on this machine, and the device in words."""
     if not gpus_here():
         return 0, "the CPU"
@@ -111,7 +111,7 @@ def claim_gpus(count: int, what: str, server: int = 0, share: float = 1.0) -> li
         return [wait_for(path, what, shared=True) for path in os.environ[CLAIMED].split(os.pathsep)]
     gpus = gpus_here()
     if len(gpus) < count:
-        raise StudyError(f"launch.gpus: {too_few(count, len(gpus), server)}")
+        raise StudyError(f"launch.gpus: {too_few_gpus_text(count, len(gpus), server)}")
     if (_given_by_slurm() and len(gpus) == count) or gpus == [APPLE_GPU]:
         return []
 
@@ -121,10 +121,10 @@ def claim_gpus(count: int, what: str, server: int = 0, share: float = 1.0) -> li
         return f"{what}: waiting for {asked}{by_now}; {holders}"
 
     if share < 1:
-        gpu, locks = when_free(lambda: _take_part(gpus, share), line, look_every=LOOK_EVERY)
+        gpu, locks = run_when_free(lambda: _take_part(gpus, share), line, look_every=POLL_EVERY)
         _show([gpu])
         return locks
-    claimed = when_free(lambda: _take_free(gpus, count), line, look_every=LOOK_EVERY)
+    claimed = run_when_free(lambda: _take_free(gpus, count), line, look_every=POLL_EVERY)
     _show(claimed)
     os.environ[CLAIMED] = os.pathsep.join(str(_lock_file(gpu)) for gpu in claimed)
     return list(claimed.values())
@@ -137,7 +137,7 @@ def _show(claimed: Collection[Gpu]) -> None:
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as nvidia-smi numbers them; CUDA begins with the fastest
 
 
-def too_few(asked: int, there: int, server: int = 0) -> str:
+def too_few_gpus_text(asked: int, there: int, server: int = 0) -> str:
     """Message for a run that needs more GPUs, including its vLLM server's, than there are; with what to do."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     where, because = "this machine shows", ""

@@ -84,7 +84,7 @@ class Lock:
         self.release()
 
 
-def held(path: str | Path, message: str) -> Lock:
+def hold_lock(path: str | Path, message: str) -> Lock:
     """Take a lock.
 
     Raises
@@ -117,10 +117,10 @@ def wait_for(path: str | Path, what: str, shared: bool = False, tell_every: floa
     def line(holder: Held, by_now: str) -> str:
         return f"{what}: waiting for {holder} to end{by_now}"
 
-    return when_free(lambda: take(Path(path), shared), line, tell_every)
+    return run_when_free(lambda: take(Path(path), shared), line, tell_every)
 
 
-def when_free(
+def run_when_free(
     take: Callable[[], T], line: Callable[[Held, str], str], tell_every: float = 60.0, look_every: float = 0.5
 ) -> T:
     """Call a function again and again until it no longer raises `Held`. Print to stderr which process we wait for.

@@ -16,7 +16,7 @@ from reward_ablation.analysis.evaluation.seed_means import OfModes
 from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.study.weight_surface import DESIGNS, alike
+from reward_ablation.study.weight_surface import DESIGNS, arms_with_equal_settings
 
 #: A regression is dropped where its lack of fit has a p-value below this; with few seeds the test has little power.
 DOUBTFUL_FIT = 0.2
@@ -28,7 +28,7 @@ ARMS_AT_ONCE = 64
 def effects_of(study: StudyFile) -> list[Effect]:
     """Effects that the study's arms allow; prints which arms have no part in them."""
     specs = {run.arm: run.spec for run in study.runs}
-    arms = alike({arm: specs[arm] for arm in study.arm_names if arm != study.control})
+    arms = arms_with_equal_settings({arm: specs[arm] for arm in study.arm_names if arm != study.control})
     others = [arm for arm in study.arm_names if arm not in (*arms, study.control)]
     if others:
         print(f"component_effects: without {', '.join(others)}, whose settings differ in more than weights")

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from reward_ablation.config.base import Line, Section
 
 #: TRL's two aggregations by our names of methods. Training uses TRL's own code for them.
-OF_TRL = {"weighted_sum": "sum_then_normalize", "gdpo": "normalize_then_sum"}
+TRL_AGGREGATIONS = {"weighted_sum": "sum_then_normalize", "gdpo": "normalize_then_sum"}
 #: The Gram matrix that a gradient method uses by default.
 DEFAULT_GRAM = "averaged"
 #: TRL's setting that chooses the aggregation.

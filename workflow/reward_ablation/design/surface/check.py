@@ -36,7 +36,7 @@ class LeftOut:
     high: np.ndarray
 
 
-def left_out(surface: Surface, confidence: float) -> LeftOut:
+def predict_left_out(surface: Surface, confidence: float) -> LeftOut:
     """Predict each arm of a fitted surface from the other arms, by each of `RULES`."""
     arms = surface.arms
     predicted = {rule: np.full(len(arms.names), np.nan) for rule in RULES}
@@ -52,7 +52,7 @@ def left_out(surface: Surface, confidence: float) -> LeftOut:
             predicted[SURFACE][arm] = expected.estimate[0]
             low[arm], high[arm] = (end[0] for end in expected.interval(confidence))
         predicted[NEAREST][arm] = nearest(others, point)
-        predicted[ALONE][arm] = as_alone(others, point)
+        predicted[ALONE][arm] = sum_of_single_effects(others, point)
         predicted[MEAN][arm] = others.means.mean()
     return LeftOut(predicted, low, high)
 
@@ -63,7 +63,7 @@ def nearest(arms: MeasuredArms, point: np.ndarray) -> float:
     return float(arms.means[np.isclose(distances, distances.min())].mean())
 
 
-def as_alone(arms: MeasuredArms, point: np.ndarray) -> float:
+def sum_of_single_effects(arms: MeasuredArms, point: np.ndarray) -> float:
     """Sum of the effects of the components when rewarded alone, each times its share.
 
     NaN if no arm rewards one of these components alone. Effects are relative to the base model, but since shares have

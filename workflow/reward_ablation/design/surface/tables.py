@@ -14,7 +14,7 @@ from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns
 from reward_ablation.design.surface.arms import arms_of_file
-from reward_ablation.design.surface.check import LeftOut, check_table, left_out
+from reward_ablation.design.surface.check import LeftOut, check_table, predict_left_out
 from reward_ablation.design.surface.model import MeasuredArms, Prediction, Scale, Surface
 from reward_ablation.study.weight_surface import SurfaceArms
 
@@ -60,7 +60,7 @@ def surface_tables(study: StudyFile, by_run: pd.DataFrame) -> dict[str, pd.DataF
         print(f"weight_surface: without {', '.join(chosen.left_out)}, which differ in more than fixed weights")
     better_high = study.primary_is_better_high
     surface = Surface(arms)
-    of_others = left_out(surface, study.confidence)
+    of_others = predict_left_out(surface, study.confidence)
     grid = map_points(len(chosen.components))
     table = pd.concat(
         [

@@ -12,17 +12,17 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.cost.table import complete
+from reward_ablation.cost.table import check_complete
 from reward_ablation.figures.elements.estimates import name_rows, row_height
 from reward_ablation.figures.elements.few_arms import (
     FROM_EACH_END,
+    count_of_others,
     draw_others_in_row,
-    others,
     others_note,
-    with_ends,
+    reduced_to_ends,
     with_others,
 )
-from reward_ablation.figures.elements.style import ONE_COLUMN, legend_below, looks, round_ticks
+from reward_ablation.figures.elements.style import ONE_COLUMN, arm_looks, legend_below, round_ticks
 
 #: Clocks beside the runs' own: the end of their columns' names, the marker, and the legend entry.
 OTHER_CLOCKS = {"_of_jobs": ("|", "clocks of the Slurm jobs"), "_accounted": ("d", "Slurm's accounting")}
@@ -43,17 +43,17 @@ def unit_of(cost: pd.DataFrame) -> str:
 
 def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the hours of each arm's runs, in the unit of `unit_of`."""
-    unit = unit_of(complete(cost, Path("cost.csv")))
+    unit = unit_of(check_complete(cost, Path("cost.csv")))
     every = cost.set_index("arm").loc[study.arm_names].filter(like=f"{unit}_hours").astype(float)
-    study = with_ends(study, every[f"{unit}_hours"])
+    study = reduced_to_ends(study, every[f"{unit}_hours"])
     names = with_others(study, study.arm_names)
     hours = every.loc[study.arm_names]
     rows = range(len(study.arms))
     figure = Figure(figsize=(ONE_COLUMN, row_height(names) * len(names) + 0.9))
     axes = figure.subplots()
-    if others(study):
+    if count_of_others(study):
         draw_others_in_row(axes, every.drop(study.arm_names)[f"{unit}_hours"], len(study.arms))
-    axes.barh(rows, hours[f"{unit}_hours"], height=0.6, color=[look.colour for look in looks(study).values()])
+    axes.barh(rows, hours[f"{unit}_hours"], height=0.6, color=[look.colour for look in arm_looks(study).values()])
     handles: list[Artist] = [Patch(facecolor="#a0a0a0", label="the runs' own clocks")]
     lost = hours.get(f"{unit}_hours_lost")
     if lost is not None and (lost > 0).any():

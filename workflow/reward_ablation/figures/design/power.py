@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.design.power import TARGET, Design
-from reward_ablation.figures.elements.style import STYLE, WIDTH, legend_below, looks, round_ticks, title, wrapped
+from reward_ablation.figures.elements.style import STYLE, WIDTH, arm_looks, legend_below, round_ticks, title, wrapped
 
 #: Most contrasts that are drawn: those with the longest intervals.
 MOST = 6
@@ -47,7 +47,7 @@ def power(table: pd.DataFrame, own: Design, study: StudyFile) -> Figure:
     pairs = [pair for pair in longest.index if pair in pairs]
     figure = Figure(figsize=(WIDTH, 2.6))
     length_panel, *power_panels = figure.subplots(1, 1 + len(effects))
-    look = looks(study)
+    look = arm_looks(study)
     for pair in pairs:
         of_pair = table[(table["arm"] == pair[0]) & (table["against"] == pair[1])]
         own_size = of_pair[(of_pair["questions"] == own.questions) & (of_pair["samples"] == own.samples)]
@@ -86,7 +86,7 @@ def _labels(axes: Axes, quantity: str, heading: str, own: Design, table: pd.Data
 
 
 def _legend(figure: Figure, pairs: list[tuple[str, str]], study: StudyFile, contrasts: int) -> None:
-    look = looks(study)
+    look = arm_looks(study)
     handles: list[Artist] = [
         Line2D(
             *([], []), color=look[arm].colour, linestyle=look[arm].dashes, marker=look[arm].marker,

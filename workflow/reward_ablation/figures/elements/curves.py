@@ -16,8 +16,8 @@ from reward_ablation.figures.elements.few_arms import draw_band_of_others, other
 from reward_ablation.figures.elements.style import (
     WIDTH,
     arm_handles,
+    arm_looks,
     legend_below,
-    looks,
     panel_grid,
     round_ticks,
     wrapped,
@@ -91,7 +91,7 @@ def panel_title(axes: Axes, name: str, study: StudyFile, arms: list[str]) -> Non
     axes.set_title(wrapped((name + shown_arms).removeprefix(", "), TITLE_WIDTH), loc="left")
 
 
-def finish(figure: Figure, study: StudyFile, note: str, dots: bool = False) -> None:
+def add_arm_legend(figure: Figure, study: StudyFile, note: str, dots: bool = False) -> None:
     """Add the legend of the arms below the panels, headed by `note`; several groups of arms have a column each.
 
     `dots` says that the arms that are not shown are drawn as dots.
@@ -160,7 +160,7 @@ def draw_curves(axes: Axes, curves: pd.DataFrame, study: StudyFile, arms: list[s
     curves : DataFrame
         Columns arm, x, mean, low and high. An arm without rows has no curve.
     """
-    look = looks(study)
+    look = arm_looks(study)
     few = len(arms) <= 4
     draw_band_of_others(axes, rows_of_others(curves, study))
     for arm_number, arm in enumerate(arms):

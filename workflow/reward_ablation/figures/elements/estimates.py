@@ -21,7 +21,14 @@ from reward_ablation.figures.elements.few_arms import (
     others_note,
     rows_of_others,
 )
-from reward_ablation.figures.elements.style import BASE_COLOUR, draw_points, legend_below, looks, round_ticks, wrapped
+from reward_ablation.figures.elements.style import (
+    BASE_COLOUR,
+    arm_looks,
+    draw_points,
+    legend_below,
+    round_ticks,
+    wrapped,
+)
 
 #: The main metric that is drawn with lenient accuracy beside it.
 STRICT = "accuracy_strict"
@@ -62,7 +69,7 @@ def draw_rows(
     estimate, low, high = interval(rows, "base")
     axes.axvspan(low, high, color=BASE_COLOUR, alpha=0.1 if hollow else 0.2, linewidth=0, zorder=0.5)
     axes.axvline(estimate, color=BASE_COLOUR, linestyle="dotted" if hollow else "dashed", zorder=0.6)
-    look, flagged = looks(study), set(rows.index[rows["flagged_arms"].notna()])
+    look, flagged = arm_looks(study), set(rows.index[rows["flagged_arms"].notna()])
     for row_number, arm in enumerate(arms):
         if arm not in look:
             if not hollow:
@@ -106,7 +113,7 @@ def draw_side_by_side(
 
     The column `by` of the table has the kind of each estimate.
     """
-    look = looks(study)
+    look = arm_looks(study)
     size = 3.5 if len(arms) <= 4 else 2.8
     hidden = rows_of_others(table, study)
     if len(hidden):
@@ -154,7 +161,7 @@ def row_height(arms: list[str]) -> float:
     return max(0.22, 0.12 * lines + 0.06)
 
 
-def kinds(table: pd.DataFrame, study: StudyFile) -> list[tuple[str, str, int]]:
+def datasets_and_modes(table: pd.DataFrame, study: StudyFile) -> list[tuple[str, str, int]]:
     """Data sets and modes that have rows, each with its number of questions, in the study's order."""
     questions = table.groupby(["dataset", "mode"])["questions"].max()
     every = [(dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled")]

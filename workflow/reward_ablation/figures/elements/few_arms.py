@@ -21,10 +21,10 @@ QUANTILES = [0.0, 0.1, 0.5, 0.9, 1.0]
 LIGHT, DARK, MEDIAN = "#ececec", "#c9c9c9", "#7a7a7a"
 
 
-def few_arms(study: StudyFile, evaluation_by_arm: pd.DataFrame) -> StudyFile:
+def reduced_to_shown_arms(study: StudyFile, evaluation_by_arm: pd.DataFrame) -> StudyFile:
     """Reduce a study to the arms that figures show: all, or the best and the worst by the primary question's metric.
 
-    The baseline and the control are always shown. The study keeps its runs, because `others` counts arms by them.
+    The baseline and the control are always shown. The study keeps its runs, by which `count_of_others` counts arms.
     """
     if len(study.arms) <= MOST_ARMS:
         return study
@@ -32,10 +32,10 @@ def few_arms(study: StudyFile, evaluation_by_arm: pd.DataFrame) -> StudyFile:
     labels = {"dataset": primary.dataset, "mode": primary.mode, "metric": primary.metric}
     of_question = (evaluation_by_arm[list(labels)] == pd.Series(labels)).all(axis=1)
     values = evaluation_by_arm[of_question].set_index("arm")["estimate"]
-    return with_ends(study, values if study.primary_is_better_high else -values)
+    return reduced_to_ends(study, values if study.primary_is_better_high else -values)
 
 
-def with_ends(study: StudyFile, values: pd.Series) -> StudyFile:
+def reduced_to_ends(study: StudyFile, values: pd.Series) -> StudyFile:
     """Reduce a study to the arms with the highest and the lowest values, the baseline and the control; highest first.
 
     `values` are indexed by arm. A study with at most `MOST_ARMS` arms stays as it is.
@@ -49,21 +49,21 @@ def with_ends(study: StudyFile, values: pd.Series) -> StudyFile:
     return study.model_copy(update={"arms": list(ordered.values())})
 
 
-def others(study: StudyFile) -> int:
-    """Number of arms that have runs but are not shown, because `with_ends` removed them from the study."""
+def count_of_others(study: StudyFile) -> int:
+    """Number of arms that have runs but are not shown, because `reduced_to_ends` removed them from the study."""
     return max(0, len({run.arm for run in study.runs}) - len(study.arms))
 
 
 def rows_of_others(table: pd.DataFrame, study: StudyFile, column: str = "arm") -> pd.DataFrame:
     """Rows of a table that belong to the arms that are not shown."""
-    if not others(study):
+    if not count_of_others(study):
         return table.iloc[:0]
     return table[~table[column].isin([*study.arm_names, "base", ALL_ARMS])]
 
 
 def with_others(study: StudyFile, arms: list[str]) -> list[str]:
     """Names of rows: the arms, then a row for the others if there are any. No arm has a name with a blank."""
-    return [*arms, f"{others(study):,} other arms"] if others(study) else arms
+    return [*arms, f"{count_of_others(study):,} other arms"] if count_of_others(study) else arms
 
 
 def others_note(study: StudyFile, by: str | None = None, dots: bool = False) -> str:
@@ -76,7 +76,7 @@ def others_note(study: StudyFile, by: str | None = None, dots: bool = False) -> 
     dots : bool
         Whether the figure draws the other arms as dots.
     """
-    if not others(study):
+    if not count_of_others(study):
         return ""
     primary = study.primary
     question = f"{name_of(primary.metric)} ({primary.dataset}, {primary.mode})"
@@ -84,9 +84,9 @@ def others_note(study: StudyFile, by: str | None = None, dots: bool = False) -> 
     always = "the baseline and the control" if study.control else "the baseline"
     shown = f" Arms: the {FROM_EACH_END} {by}, and {always}, in this order. Grey"
     if dots:
-        return f"{shown} dots: the other {others(study):,} arms; the tables have their values."
+        return f"{shown} dots: the other {count_of_others(study):,} arms; the tables have their values."
     return (
-        f"{shown}: the other {others(study):,} arms (light: from the lowest to the highest; dark: the middle "
+        f"{shown}: the other {count_of_others(study):,} arms (light: from the lowest to the highest; dark: the middle "
         "80\u00a0%; line: the median); the tables have their values."
     )
 

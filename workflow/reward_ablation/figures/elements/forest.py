@@ -14,11 +14,11 @@ from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import (
     POINT,
+    datasets_and_modes,
     dot_handles,
     draw_flag,
     flag_note,
     interval_note,
-    kinds,
     name_rows,
     row_height,
 )
@@ -70,7 +70,7 @@ def forest_panels(
         Data set, mode and metric of the primary question. Their panel is named primary.
     """
     names = [row.label for row in rows]
-    of_kinds = kinds(table, study)
+    of_kinds = datasets_and_modes(table, study)
     figure = Figure(figsize=(WIDTH, len(of_kinds) * (row_height(names) * len(rows) + 0.75) + 0.4))
     metrics = metric_panels(study)
     grid = figure.subplots(len(of_kinds), len(metrics), squeeze=False, sharey="row", sharex="col")

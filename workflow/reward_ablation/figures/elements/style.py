@@ -85,7 +85,7 @@ class Look(NamedTuple):
     marker: str
 
 
-def looks(study: StudyFile) -> dict[str, Look]:
+def arm_looks(study: StudyFile) -> dict[str, Look]:
     """The look of each arm. Looks are assigned in the study's order, so each arm has the same look in all figures."""
     return {
         arm: Look(COLOURS[n % len(COLOURS)], DASHES[n % len(DASHES)], MARKERS[n % len(MARKERS)])
@@ -108,7 +108,7 @@ def _glyphs(family: str) -> frozenset[int]:
     return frozenset(get_font(findfont(family)).get_charmap())
 
 
-def drawable(text: str, family: str = STYLE["font.family"]) -> str:
+def replace_undrawable(text: str, family: str = STYLE["font.family"]) -> str:
     """Replace each character that the font lacks, or that would be drawn onto its neighbour, by a box."""
     return "".join(
         character
@@ -162,7 +162,7 @@ def arm_handles(study: StudyFile, arms: list[str] | None = None) -> list[Artist]
     """Legend entries for the lines of `arms`, or of all arms."""
     return [
         Line2D([], [], color=look.colour, linestyle=look.dashes, marker=look.marker, label=arm)
-        for arm, look in looks(study).items()
+        for arm, look in arm_looks(study).items()
         if arms is None or arm in arms
     ]
 

@@ -10,15 +10,15 @@ from matplotlib.figure import Figure, SubFigure
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import (
+    datasets_and_modes,
     draw_main,
-    kinds,
     main_label,
     main_legend,
     row_height,
     select,
     share_axis,
 )
-from reward_ablation.figures.elements.few_arms import few_arms, with_others
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms, with_others
 from reward_ablation.figures.elements.style import WIDTH, panel_grid
 from reward_ablation.figures.elements.weights import COLUMN_WIDTH, simplex_map, weight_matrix
 
@@ -31,7 +31,7 @@ def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, stud
 
     The best arm in the first data set and mode comes first. Equal arms stay in the study's order.
     """
-    panels = kinds(evaluation_by_arm, study)
+    panels = datasets_and_modes(evaluation_by_arm, study)
     first, mode, _ = panels[0]
     estimates = select(evaluation_by_arm, first, mode, study.main_metric)["estimate"]
     arms = sorted(study.arm_names, key=lambda arm: estimates[arm], reverse=study.main_is_better_high)
@@ -49,7 +49,7 @@ def draw_table(figure: Figure | SubFigure, evaluation_by_arm: pd.DataFrame, stud
 
 def draw_maps(figure: SubFigure, evaluation_by_arm: pd.DataFrame, study: StudyFile, columns: int) -> None:
     """Draw a triangle per data set and mode."""
-    panels = kinds(evaluation_by_arm, study)
+    panels = datasets_and_modes(evaluation_by_arm, study)
     for panel, (dataset, mode, _) in zip(panel_grid(figure, len(panels), columns), panels, strict=True):
         points = simplex_map(panel, select(evaluation_by_arm, dataset, mode, study.main_metric), study)
         panel.set_title(f"{dataset}, {mode}", loc="left", pad=20)
@@ -63,8 +63,8 @@ def arms(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
 
     In a simplex design of three components, triangles with the metric at the weights come above.
     """
-    panels = len(kinds(evaluation_by_arm, study))
-    few = few_arms(study, evaluation_by_arm)
+    panels = len(datasets_and_modes(evaluation_by_arm, study))
+    few = reduced_to_shown_arms(study, evaluation_by_arm)
     names = with_others(few, few.arm_names)
     height = row_height(names) * len(names) + 1.5
     width = max(WIDTH, 2.2 + COLUMN_WIDTH * len(study.components) + 1.2 * panels)

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.metrics import panels
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.few_arms import few_arms, rows_of_others
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms, rows_of_others
 from reward_ablation.figures.elements.forest import Row, forest_panels
-from reward_ablation.figures.elements.style import looks, page_of_words
+from reward_ablation.figures.elements.style import arm_looks, page_of_words
 from reward_ablation.study.primary import Contrast
 
 
@@ -22,15 +22,15 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
     table = paired_differences[paired_differences["metric"].isin(panels(study))]
     if table.empty:
         return page_of_words("nothing to compare: the study has one arm")
-    study = few_arms(study, evaluation_by_arm)
-    look = looks(study)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    look = arm_looks(study)
     table = table.assign(key=table["arm"] + " " + table["baseline"])
     rows: list[Row] = []
     for against, of_arm in table.groupby("baseline", sort=False):
         role = {study.baseline: ", the baseline", study.control: ", the control"}.get(str(against), "")
         rows.append(Row(f"against {against}{role}"))
         arms = [arm for arm in look if arm in set(of_arm["arm"])]
-        rows += [Row(arm + at_look(study, arm, str(against)), look[arm], f"{arm} {against}") for arm in arms]
+        rows += [Row(arm + seeds_and_decision(study, arm, str(against)), look[arm], f"{arm} {against}") for arm in arms]
         hidden = tuple(dict.fromkeys(rows_of_others(of_arm, study)["key"]))
         rows += [Row(f"{len(hidden):,} other arms", others=hidden)] * bool(hidden)
     before = "Arms are paired by seed and question. "
@@ -41,7 +41,7 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
     return forest_panels(table, study, rows, "difference in", family, before, primary)
 
 
-def at_look(study: StudyFile, arm: str, against: str) -> str:
+def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
     """Seeds and decision of a primary contrast in a sequential study; empty for other contrasts and studies."""
     record, contrast = study.sequential, Contrast(arm=arm, against=against)
     decided = record.decision(contrast) if record is not None and record.in_force else None

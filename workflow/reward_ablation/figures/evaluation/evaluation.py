@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.estimates import (
+    datasets_and_modes,
     draw_main,
     draw_rows,
-    kinds,
     main_label,
     main_legend,
     name_rows,
@@ -18,15 +18,15 @@ from reward_ablation.figures.elements.estimates import (
     select,
     share_axis,
 )
-from reward_ablation.figures.elements.few_arms import few_arms, with_others
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms, with_others
 from reward_ablation.figures.elements.style import WIDTH
 
 
 def evaluation(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw a row of panels per data set and mode: the main metric, the other metrics, and tokens last."""
-    study = few_arms(study, evaluation_by_arm)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
     arms = with_others(study, study.arm_names)
-    rows = kinds(evaluation_by_arm, study)
+    rows = datasets_and_modes(evaluation_by_arm, study)
     figure = Figure(figsize=(WIDTH, len(rows) * (row_height(arms) * len(arms) + 0.75) + 0.4))
     metrics = {**metric_panels(study), study.main_metric: main_label(study)}
     widths = [5, *[3] * (len(metrics) - 1)]

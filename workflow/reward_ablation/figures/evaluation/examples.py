@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.evaluation.example_text import RULE, cut, printable, verdict
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.style import BASE_COLOUR, WIDTH, drawable, looks, page_of_words
+from reward_ablation.figures.elements.style import BASE_COLOUR, WIDTH, arm_looks, page_of_words, replace_undrawable
 
 MONOSPACED = "DejaVu Sans Mono"
 
@@ -68,7 +68,7 @@ def lines_of(problem_id: str, rows: pd.DataFrame, study: StudyFile) -> list[Line
     lines = [Line(f"{name(first['dataset'])}: {name(problem_id)} ({first['chosen']}, {first['mode']})", 0.1, bold)]
     lines += [Line(text) for text in text_of(first["question"])]
     lines += [Line(f"right answer: {name(first['gold'])}")] if pd.notna(first["gold"]) else []
-    colours: dict[str, Any] = {"base": BASE_COLOUR, **{arm: look.colour for arm, look in looks(study).items()}}
+    colours: dict[str, Any] = {"base": BASE_COLOUR, **{arm: look.colour for arm, look in arm_looks(study).items()}}
     for _, row in rows.head(MOST_ARMS + 1).iterrows():
         model = "base model" if row["model"] == "base" else f"{name(row['arm'])}, seed {row['seed']:.0f}"
         lines.append(Line(f"{model}: {verdict(row)}", 0.15, bold | {"color": colours[row["arm"]]}))
@@ -84,12 +84,12 @@ def text_of(text: str) -> list[str]:
 def block(text: str) -> list[str]:
     """Lines of a printable text. Its line ends become marks, and words that are too long are broken."""
     marked = LINE_END.join(line.rstrip() for line in text.strip("\n").split("\n"))
-    return textwrap.wrap(drawable(marked, MONOSPACED), LINE) or ["(nothing)"]
+    return textwrap.wrap(replace_undrawable(marked, MONOSPACED), LINE) or ["(nothing)"]
 
 
 def name(text: str) -> str:
     """A text in one line, cut to `NAME` characters."""
-    words = drawable(" ".join(printable(text).split()), MONOSPACED)
+    words = replace_undrawable(" ".join(printable(text).split()), MONOSPACED)
     return words if len(words) <= NAME else f"{words[: NAME - 1]}…"
 
 

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from reward_ablation.analysis.evaluation.metrics import panels as metric_panels
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import arm_groups, draw_curves, numbers_of, step_axis
-from reward_ablation.figures.elements.estimates import interval_note, kinds
-from reward_ablation.figures.elements.few_arms import few_arms, others_note
+from reward_ablation.figures.elements.estimates import datasets_and_modes, interval_note
+from reward_ablation.figures.elements.few_arms import others_note, reduced_to_shown_arms
 from reward_ablation.figures.elements.style import WIDTH, arm_handles, legend_below, page_of_words, round_ticks, wrapped
 
 #: Most characters in a line of a title, which spans all panels of its row.
@@ -25,9 +25,9 @@ def learning_curves(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
         return page_of_words(
             "No models were kept during training. Set keep_models in the config to keep one at every n-th step."
         )
-    study = few_arms(study, evaluation_by_arm)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
     groups = arm_groups(study)
-    rows = [(kind, arms) for kind in kinds(table, study) for arms in groups]
+    rows = [(kind, arms) for kind in datasets_and_modes(table, study) for arms in groups]
     figure = Figure(figsize=(WIDTH, len(rows) * 1.75 + 0.4))
     metrics = metric_panels(study)
     grid = figure.subplots(len(rows), len(metrics), squeeze=False, sharex=True)

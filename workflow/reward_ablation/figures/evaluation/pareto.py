@@ -14,16 +14,16 @@ from matplotlib.lines import Line2D
 
 from reward_ablation.analysis.evaluation.metrics import name_of
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.estimates import base_note, interval, kinds, select
-from reward_ablation.figures.elements.few_arms import DARK, few_arms, others_note, rows_of_others
+from reward_ablation.figures.elements.estimates import base_note, datasets_and_modes, interval, select
+from reward_ablation.figures.elements.few_arms import DARK, others_note, reduced_to_shown_arms, rows_of_others
 from reward_ablation.figures.elements.style import (
     BASE_COLOUR,
     ONE_COLUMN,
     WIDTH,
     Look,
+    arm_looks,
     draw_points,
     legend_below,
-    looks,
     panel_grid,
     round_ticks,
 )
@@ -60,7 +60,7 @@ def front(tokens: np.ndarray, accuracy: np.ndarray) -> np.ndarray:
 
 def draw_panel(axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, dataset: str, mode: str) -> None:
     """Draw each arm and the base model with intervals in x and y, and the Pareto front of the estimates."""
-    arms = {"base": BASE, **looks(study)}
+    arms = {"base": BASE, **arm_looks(study)}
     tokens = select(evaluation_by_arm, dataset, mode, "tokens")
     hidden = [*rows_of_others(tokens.reset_index(), study)["arm"]]
     tokens = tokens.loc[[*arms, *hidden]]
@@ -82,8 +82,8 @@ def draw_panel(axes: Axes, evaluation_by_arm: pd.DataFrame, study: StudyFile, da
 
 def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw a panel per data set and mode: the main metric against completion tokens, and the Pareto front."""
-    study = few_arms(study, evaluation_by_arm)
-    panels = kinds(evaluation_by_arm, study)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    panels = datasets_and_modes(evaluation_by_arm, study)
     columns = min(2, len(panels))
     figure = Figure(figsize=(ONE_COLUMN if columns == 1 else WIDTH, 2.7 * ceil(len(panels) / columns) + 0.4))
     grid = panel_grid(figure, len(panels), columns)
@@ -94,7 +94,7 @@ def pareto(evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
         panel.set_ylabel(name_of(study.main_metric))
     handles: list[Artist] = [
         Line2D([], [], color=look.colour, marker=look.marker, linestyle="none", label=name)
-        for name, look in {**looks(study), "base model": BASE}.items()
+        for name, look in {**arm_looks(study), "base model": BASE}.items()
     ]
     handles.append(Line2D([], [], **FRONT, label="Pareto front of the estimates"))
     better = "Up" if study.main_is_better_high else "Down"

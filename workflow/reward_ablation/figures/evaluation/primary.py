@@ -19,8 +19,8 @@ from reward_ablation.figures.elements.estimates import (
     share_axis,
 )
 from reward_ablation.figures.elements.forest import Row, forest, limits
-from reward_ablation.figures.elements.style import WIDTH, legend_below, looks
-from reward_ablation.figures.evaluation.differences import at_look
+from reward_ablation.figures.elements.style import WIDTH, arm_looks, legend_below
+from reward_ablation.figures.evaluation.differences import seeds_and_decision
 
 #: Most contrasts in the figure.
 MOST_CONTRASTS = 40
@@ -28,12 +28,12 @@ MOST_CONTRASTS = 40
 
 def primary(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the difference of each primary contrast, or in a study without contrasts the primary metric itself."""
-    question, look = study.primary, looks(study)
+    question, look = study.primary, arm_looks(study)
     table = paired_differences[paired_differences["family"] == "primary"]
     labels = [f"{arm} − {against}" for arm, against in zip(table["arm"], table["baseline"], strict=True)]
     table = table.assign(key=labels).head(MOST_CONTRASTS)
     rows = [
-        Row(key + at_look(study, arm, against), look[arm], key)
+        Row(key + seeds_and_decision(study, arm, against), look[arm], key)
         for key, arm, against in zip(table["key"], table["arm"], table["baseline"], strict=True)
     ]
     names = [row.label for row in rows] or study.arm_names

@@ -14,10 +14,10 @@ from reward_ablation.figures.elements.curves import draw_curves, step_axis
 from reward_ablation.figures.elements.style import (
     WIDTH,
     arm_handles,
-    drawable,
     legend_below,
     page_of_words,
     panel_grid,
+    replace_undrawable,
 )
 
 #: Most arms in a panel: the curves of more arms could not be told apart.
@@ -60,7 +60,7 @@ def problem_curves(table: pd.DataFrame, study: StudyFile) -> Figure:
 
 def heading(source: str, text: str) -> str:
     """Source of a problem and the beginning of its question, in at most `TITLE_LINES` lines."""
-    words = drawable(" ".join(printable(text).split()))
+    words = replace_undrawable(" ".join(printable(text).split()))
     return "\n".join(textwrap.wrap(f"{source}: {words}", TITLE_WIDTH, max_lines=TITLE_LINES, placeholder="…"))
 
 

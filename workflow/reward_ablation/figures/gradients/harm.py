@@ -7,16 +7,16 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.gradients.error_rates import FALSE_DISCOVERIES
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import curve_panels, finish
+from reward_ablation.figures.elements.curves import add_arm_legend, curve_panels
 from reward_ablation.figures.elements.estimates import draw_side_by_side
-from reward_ablation.figures.elements.few_arms import few_arms
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import page_of_words, wrapped
 from reward_ablation.figures.gradients.what_if import why_no_map
 
 
 def harm(harm_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw for each component the share of steps whose direction lowers its expected score beyond noise."""
-    study = few_arms(study, evaluation_by_arm)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
     if harm_by_arm["estimate"].notna().sum() == 0:
         return page_of_words(why_no_map(study))
     figure, [row] = curve_panels(study, [""], "share of steps", height=2.4)
@@ -34,5 +34,5 @@ def harm(harm_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: Stud
         f"Points: mean over seeds of up to {harm_by_arm['steps'].max()} steps. Bars: {level} intervals by Student's t "
         f"over seeds{equal}. A share of 0 means that no single step shows harm, not that no step does harm."
     )
-    finish(figure, study, note)
+    add_arm_legend(figure, study, note)
     return figure

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.few_arms import MOST_ARMS as MOST_SHOWN
-from reward_ablation.figures.elements.few_arms import few_arms
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import (
     WIDTH,
+    arm_looks,
     draw_points,
     legend_below,
-    looks,
     page_of_words,
     panel_grid,
     round_ticks,
@@ -33,7 +33,7 @@ NAME_WIDTH = 20
 
 def draw_methods(axes: Axes, rows: pd.DataFrame, study: StudyFile, arms: list[str]) -> None:
     """Draw estimates with their intervals, one arm per row from top to bottom."""
-    by_arm, look = rows.set_index("method"), looks(study)
+    by_arm, look = rows.set_index("method"), arm_looks(study)
     for row_number, arm in enumerate(arms):
         if arm in by_arm.index:
             estimate, low, high = by_arm.loc[[arm], ["estimate", "low", "high"]].to_numpy(dtype=float)[0]
@@ -54,7 +54,7 @@ def methods_offline(
         not_stored = "the baseline's stored Gram matrices do not say which steps other combinations would have taken"
         return page_of_words(switched_off(study) or not_stored)
     known = [name for name in study.arm_names if (methods_offline["method"] == name).any()]
-    arms = [name for name in few_arms(study, evaluation_by_arm).arm_names if name in known][:MOST_ARMS]
+    arms = [name for name in reduced_to_shown_arms(study, evaluation_by_arm).arm_names if name in known][:MOST_ARMS]
     gains = [name for name in study.components if (methods_offline["component"] == name).any()]
     panels: list[tuple[str, str | None, str, float]] = [
         ("cosine", None, "cosine to the trained step", 1.0),

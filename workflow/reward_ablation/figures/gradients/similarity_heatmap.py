@@ -17,14 +17,14 @@ from reward_ablation.figures.elements.style import WIDTH, legend_below, page_of_
 from reward_ablation.figures.gradients.similarity_layers import layers_in_order
 from reward_ablation.figures.gradients.similarity_steps import (
     LABEL,
-    NOT_APART,
     PART,
-    alone,
-    apart,
+    PROMPTS_NOT_SEPARATED,
     exactness_note,
     leaves_out_zero,
     limit_of,
     of_pair,
+    rows_of_single_rewards,
+    separates_prompts,
     why_not_measured,
 )
 from reward_ablation.gram.similarity import ALL_LAYERS
@@ -105,9 +105,9 @@ def similarity_heatmap(similarity_by_step: pd.DataFrame, study: StudyFile) -> Fi
 
     A panel has a cell for each layer and step.
     """
-    table = alone(similarity_by_step[similarity_by_step["layer"] != ALL_LAYERS])
-    if table.empty or not apart(table):
-        return page_of_words(why_not_measured(study) if table.empty else NOT_APART)
+    table = rows_of_single_rewards(similarity_by_step[similarity_by_step["layer"] != ALL_LAYERS])
+    if table.empty or not separates_prompts(table):
+        return page_of_words(why_not_measured(study) if table.empty else PROMPTS_NOT_SEPARATED)
     layers = binned(layers_in_order(list(table["layer"].unique())), MOST_LAYERS)
     steps = binned(sorted(table["step"].unique()), MOST_STEPS)
     arms_alone = len(study.arms) <= MOST_ALONE

@@ -10,16 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import draw_curves, finish
-from reward_ablation.figures.elements.few_arms import few_arms
+from reward_ablation.figures.elements.curves import add_arm_legend, draw_curves
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import page_of_words
 from reward_ablation.figures.gradients.similarity_steps import (
-    NOT_APART,
     PART,
-    alone,
+    PROMPTS_NOT_SEPARATED,
     exactness_note,
     limit_of,
     pair_panels,
+    rows_of_single_rewards,
     similarity_axis,
     why_not_measured,
 )
@@ -49,7 +49,7 @@ def layers_in_order(layers: list[str]) -> list[str]:
     return sorted((layer for layer in layers if layer != ALL_LAYERS), key=depth)
 
 
-def layer_places(layers: list[str]) -> dict[str, float]:
+def layer_positions(layers: list[str]) -> dict[str, float]:
     """Positions of layers on the x axis.
 
     Numbered layers are 1 apart. Other layers are further from their neighbours, so that their names do not overlap.
@@ -85,11 +85,11 @@ def estimates_note(study: StudyFile, similarity_by_arm: pd.DataFrame, mark: str,
 
 def similarity_layers(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw for each pair of components the similarity across prompts by layer, over all steps and seeds of an arm."""
-    study = few_arms(study, evaluation_by_arm)
-    estimates = alone(similarity_by_arm[similarity_by_arm["part"] == PART])
-    x_of_layer = layer_places(layers_in_order(list(estimates["layer"].unique())))
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    estimates = rows_of_single_rewards(similarity_by_arm[similarity_by_arm["part"] == PART])
+    x_of_layer = layer_positions(layers_in_order(list(estimates["layer"].unique())))
     if not x_of_layer or not (estimates["estimate"].fillna(0) != 0).any():
-        return page_of_words(NOT_APART if x_of_layer else why_not_measured(study))
+        return page_of_words(PROMPTS_NOT_SEPARATED if x_of_layer else why_not_measured(study))
     curves = estimates[estimates["layer"] != ALL_LAYERS].rename(columns={"estimate": "mean"})
     limit = limit_of(curves[["mean"]] * 1.5)
     figure, rows = pair_panels(study, curves.assign(x=curves["layer"].map(x_of_layer)), height=2.6)
@@ -102,5 +102,5 @@ def similarity_layers(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Dat
         "Part of the cosine of a layer that comes from completions of different prompts: its noise has mean 0. Bands "
         f"may leave the panel. {estimates_note(study, estimates, 'Line', 'Band')}"
     )
-    finish(figure, study, note)
+    add_arm_legend(figure, study, note)
     return figure

@@ -7,15 +7,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import finish
+from reward_ablation.figures.elements.curves import add_arm_legend
 from reward_ablation.figures.elements.estimates import draw_side_by_side
-from reward_ablation.figures.elements.few_arms import few_arms
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import page_of_words
 from reward_ablation.figures.gradients.similarity_layers import estimates_note
 from reward_ablation.figures.gradients.similarity_steps import (
-    alone,
     limit_of,
     pair_panels,
+    rows_of_single_rewards,
     similarity_axis,
     why_not_measured,
 )
@@ -49,8 +49,8 @@ def part_axis(axes: Axes, parts: list[str]) -> None:
 
 def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw for each pair of components the unbiased estimates over all parameters, then the cosine and its parts."""
-    study = few_arms(study, evaluation_by_arm)
-    estimates = alone(similarity_by_arm[similarity_by_arm["layer"] == ALL_LAYERS])
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    estimates = rows_of_single_rewards(similarity_by_arm[similarity_by_arm["layer"] == ALL_LAYERS])
     if estimates.empty:
         return page_of_words(why_not_measured(study))
     parts = shown_parts(estimates)
@@ -70,5 +70,5 @@ def similarity_parts(similarity_by_arm: pd.DataFrame, evaluation_by_arm: pd.Data
         f"plain cosine alone says nothing. Bars may leave the panel. "
         f"{estimates_note(study, estimates, 'Points', 'Bars')}"
     )
-    finish(figure, study, note)
+    add_arm_legend(figure, study, note)
     return figure

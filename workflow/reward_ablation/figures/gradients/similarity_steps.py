@@ -10,9 +10,9 @@ from scipy.stats import t as student
 
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.config.sections.training import BY_TRL
-from reward_ablation.figures.elements.curves import Row, curve_panels, draw_steps, finish, seeds_note, thinned
-from reward_ablation.figures.elements.few_arms import few_arms
-from reward_ablation.figures.elements.style import draw_points, looks, page_of_words, round_ticks, zero_line
+from reward_ablation.figures.elements.curves import Row, add_arm_legend, curve_panels, draw_steps, seeds_note, thinned
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
+from reward_ablation.figures.elements.style import arm_looks, draw_points, page_of_words, round_ticks, zero_line
 from reward_ablation.gram.similarity import ALL_LAYERS
 
 #: Most points of a curve. The similarity at one step is mostly noise, so neighbouring steps are averaged.
@@ -29,7 +29,7 @@ LEAST_RANGE = 0.1
 NOT_MEASURED = "not measured in these arms"
 
 
-def alone(table: pd.DataFrame) -> pd.DataFrame:
+def rows_of_single_rewards(table: pd.DataFrame) -> pd.DataFrame:
     """Rows of the definition `alone`: a component's gradient as if the component were the only reward.
 
     An arm has such a gradient for each component that scores it, also at weight 0.
@@ -83,7 +83,7 @@ def switched_off(study: StudyFile) -> str:
     return "" if any(section.every for section in sections) else "not measured: gradients.every is 0"
 
 
-def apart(table: pd.DataFrame) -> bool:
+def separates_prompts(table: pd.DataFrame) -> bool:
     """Whether any two completions of different prompts are compared.
 
     They are not if each micro-batch has one prompt only.
@@ -92,7 +92,9 @@ def apart(table: pd.DataFrame) -> bool:
 
 
 #: Words in place of a figure if no two completions of different prompts are compared.
-NOT_APART = "not known: no two prompts share a micro-batch, so the similarity across prompts cannot be separated"
+PROMPTS_NOT_SEPARATED = (
+    "not known: no two prompts share a micro-batch, so the similarity across prompts cannot be separated"
+)
 
 
 def why_not_measured(study: StudyFile) -> str:
@@ -133,7 +135,7 @@ def mark_points(row: Row, of_two: pd.DataFrame, study: StudyFile) -> None:
     values = by_seed.agg(["mean", "std", "count"]).dropna(subset="mean")
     mean, deviation, count = values.to_numpy(dtype=float).T
     clear = leaves_out_zero(mean, deviation, count, study.confidence)
-    look = looks(study)
+    look = arm_looks(study)
     for panel, arms in row:
         for line in panel.get_lines():
             line.set_marker("none")
@@ -157,10 +159,10 @@ def marks_note(study: StudyFile) -> str:
 
 def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw for each pair of components the similarity across prompts over all parameters, by arm."""
-    study = few_arms(study, evaluation_by_arm)
-    table = alone(similarity_by_step[similarity_by_step["layer"] == ALL_LAYERS])
-    if table.empty or not apart(table):
-        return page_of_words(why_not_measured(study) if table.empty else NOT_APART)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    table = rows_of_single_rewards(similarity_by_step[similarity_by_step["layer"] == ALL_LAYERS])
+    if table.empty or not separates_prompts(table):
+        return page_of_words(why_not_measured(study) if table.empty else PROMPTS_NOT_SEPARATED)
     figure, rows = pair_panels(study, table, height=2.2)
     limit = limit_of(pd.concat(thinned(of_two, PART, MOST_POINTS)[[PART]] for _, of_two in rows if len(of_two)))
     for row, of_two in rows:
@@ -173,5 +175,5 @@ def similarity_steps(similarity_by_step: pd.DataFrame, evaluation_by_arm: pd.Dat
         f"{seeds_note(study, table['step'], MOST_POINTS)} {marks_note(study)} Gaps: one of the gradients is zero in "
         f"every seed and has no direction. {exactness_note(study, table['folding_error'])}"
     )
-    finish(figure, study, note)
+    add_arm_legend(figure, study, note)
     return figure

@@ -20,8 +20,8 @@ from reward_ablation.figures.elements.style import (
     COLOURS,
     DASHES,
     WIDTH,
+    arm_looks,
     legend_below,
-    looks,
     page_of_words,
     panel_grid,
     wrapped,
@@ -82,7 +82,7 @@ def draw_line(
     x, effect = shares[:, 1], effects["effect"]
     axes.fill_between(x, effects["low"], effects["high"], color=COLOURS[0], alpha=0.2, linewidth=0)
     axes.plot(x, effect, color=COLOURS[0])
-    look, size = looks(study), 6 if len(arms) <= MANY_POINTS else 2
+    look, size = arm_looks(study), 6 if len(arms) <= MANY_POINTS else 2
     for arm, vector in arms.items():
         height = np.interp(vector[1], x, effect)
         marker = MARKS[observed.get(arm, 0)][0]
@@ -132,7 +132,7 @@ def draw_map(
     unsure = ((effects["low"] <= 0) & (effects["high"] >= 0)).to_numpy() & known
     axes.plot(*point_positions[unsure].T, linestyle="none", marker=".", markersize=1.5, color="#303030", zorder=1)
     draw_triangle(axes, study.components)
-    look = looks(study)
+    look = arm_looks(study)
     style: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6, "zorder": 4, "clip_on": False}
     for arm, vector in arms.items():
         x, y = positions(vector[None])[0]
@@ -203,7 +203,7 @@ def legend_of(study: StudyFile, what_if: pd.DataFrame, arms: dict) -> tuple[list
         for number, name in enumerate(study.components):
             handles.append(Line2D([], [], **edge_look(number), label=f"against {name}"))
         return handles, f"{note} Each line: all weight is on two components."
-    look = looks(study)
+    look = arm_looks(study)
     for arm in arms if len(arms) <= len(COLOURS) else ():
         handles.append(Line2D([], [], color=look[arm].colour, marker="s", linestyle="none", label=arm))
     for mark, words in MARKS.values():

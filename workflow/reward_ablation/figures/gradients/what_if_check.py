@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import curve_panels, finish
-from reward_ablation.figures.elements.few_arms import DARK, few_arms, rows_of_others
-from reward_ablation.figures.elements.style import draw_points, looks, page_of_words, zero_line
+from reward_ablation.figures.elements.curves import add_arm_legend, curve_panels
+from reward_ablation.figures.elements.few_arms import DARK, reduced_to_shown_arms, rows_of_others
+from reward_ablation.figures.elements.style import arm_looks, draw_points, page_of_words, zero_line
 from reward_ablation.figures.gradients.what_if import why_no_map
 
 #: Opacity of the changes of components that the arm rewards: these need no prediction.
@@ -23,7 +23,7 @@ def what_if_check(
     what_if_check: pd.DataFrame, what_if_agreement: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile
 ) -> Figure:
     """Draw for each component the observed changes against the predictions of the map and of the score covariance."""
-    study = few_arms(study, evaluation_by_arm)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
     if what_if_check["predicted"].notna().sum() == 0:
         one_arm = "nothing to compare: predictions come from other arms' runs, and the study has one arm"
         return page_of_words(one_arm if len(study.arms) < 2 else why_no_map(study))
@@ -71,7 +71,7 @@ def what_if_check(
         note += (
             f" Without a prediction, because no other arm's runs say what these weights do: {', '.join(unpredicted)}."
         )
-    finish(figure, study, note, dots=True)
+    add_arm_legend(figure, study, note, dots=True)
     return figure
 
 
@@ -83,7 +83,7 @@ def draw_arm(axes: Axes, row: pd.Series, arm: str, study: StudyFile, largest: di
         hollow = rule == "covariance"
         x, *across = row[[rule, f"{rule}_low", f"{rule}_high"]].to_numpy(dtype=float) / most
         along = None if hollow else (low, high)
-        draw_points(axes, looks(study)[arm], x, y, across=across, along=along, hollow=hollow, label=arm, **style)
+        draw_points(axes, arm_looks(study)[arm], x, y, across=across, along=along, hollow=hollow, label=arm, **style)
 
 
 def agreement(what_if_agreement: pd.DataFrame) -> str:

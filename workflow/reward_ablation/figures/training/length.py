@@ -6,14 +6,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import arm_groups, draw_steps, finish, panel_title, seeds_note
-from reward_ablation.figures.elements.few_arms import few_arms
+from reward_ablation.figures.elements.curves import add_arm_legend, arm_groups, draw_steps, panel_title, seeds_note
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import WIDTH
 
 
 def length(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the mean completion tokens, and below them the share of completions that the length limit cut off."""
-    study = few_arms(study, evaluation_by_arm)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
     groups = arm_groups(study)
     figure = Figure(figsize=(WIDTH, 4.2))
     rows = figure.subplots(2, len(groups), squeeze=False, sharex=True, sharey="row", height_ratios=[3, 2])
@@ -28,5 +28,5 @@ def length(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study
     # Without any truncation, the axis still needs a height.
     highest = rewards_by_step.loc[rewards_by_step["quantity"] == "truncated", "mean"].max()
     rows[1, 0].set_ylim(0, min(1.02, max(0.05, 1.1 * highest)))
-    finish(figure, study, seeds_note(study, rewards_by_step["step"]))
+    add_arm_legend(figure, study, seeds_note(study, rewards_by_step["step"]))
     return figure

@@ -6,9 +6,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import curve_panels, finish, no_total
+from reward_ablation.figures.elements.curves import add_arm_legend, curve_panels, no_total
 from reward_ablation.figures.elements.estimates import draw_side_by_side
-from reward_ablation.figures.elements.few_arms import few_arms
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import page_of_words, zero_line
 
 #: Predictors in the order in which they are drawn, with their labels on the x axis.
@@ -24,7 +24,7 @@ LABELS = {
 
 def predictors(predictors: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw for each component the rank correlation of each predictor with the later slope of the score, by arm."""
-    study = few_arms(study, evaluation_by_arm)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
     if predictors.empty:
         return page_of_words("no correlations: too few steps, or nothing varies over them")
     labels = {kind: label for kind, label in LABELS.items() if (predictors["predictor"] == kind).any()}
@@ -46,5 +46,5 @@ def predictors(predictors: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study:
     )
     if study.arms_with_methods:
         note += f" {no_total(study)}"
-    finish(figure, study, note)
+    add_arm_legend(figure, study, note)
     return figure

@@ -6,13 +6,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import curve_panels, draw_steps, finish, seeds_note
-from reward_ablation.figures.elements.few_arms import few_arms
+from reward_ablation.figures.elements.curves import add_arm_legend, curve_panels, draw_steps, seeds_note
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 
 
 def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw for each component and for the total the mean over the rollouts of a step, by arm."""
-    study = few_arms(study, evaluation_by_arm)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
     quantities = [*study.components, "total"]
     labels = [*["raw score"] * len(study.components), "weighted sum"]
     figure, rows = curve_panels(study, quantities, labels, height=2.2)
@@ -25,5 +25,5 @@ def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
     )
     if study.arms_with_methods:
         note += f" Arms that are not trained on the total: {', '.join(study.arms_with_methods)}."
-    finish(figure, study, note)
+    add_arm_legend(figure, study, note)
     return figure

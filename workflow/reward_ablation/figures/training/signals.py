@@ -6,15 +6,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.elements.curves import curve_panels, draw_steps, finish, no_total, seeds_note
-from reward_ablation.figures.elements.few_arms import few_arms
+from reward_ablation.figures.elements.curves import add_arm_legend, curve_panels, draw_steps, no_total, seeds_note
+from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import zero_line
 
 #: Most points of a curve. A step has few groups, so neighbouring steps are averaged.
 MOST_POINTS = 40
 
 
-def shown(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, str | None, str, str]]:
+def shown_signals(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, str | None, str, str]]:
     """Quantity, component, title and y label of each panel. Lengths are left out if correctness is not known."""
     panels: list[tuple[str, str | None, str, str]] = [
         ("no_signal", None, "groups with zero advantage", "share of groups")
@@ -32,8 +32,8 @@ def shown(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, st
 
 def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw over steps the groups with zero advantage, lengths by correctness, and each component's signals."""
-    study = few_arms(study, evaluation_by_arm)
-    panels = shown(signals_by_step, study)
+    study = reduced_to_shown_arms(study, evaluation_by_arm)
+    panels = shown_signals(signals_by_step, study)
     steps = signals_by_step["step"]
     figure, rows = curve_panels(study, [panel[2] for panel in panels], [panel[3] for panel in panels], height=1.9)
     of_all = signals_by_step["component"].isna()
@@ -52,5 +52,5 @@ def signals(signals_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, stud
     )
     if study.arms_with_methods:
         note += f" {no_total(study)}"
-    finish(figure, study, note)
+    add_arm_legend(figure, study, note)
     return figure

@@ -55,7 +55,7 @@ def trained(work: Path) -> bool:
     return last_good([path for path in [work / FINAL] if path.exists()], work / "parts") is not None
 
 
-def finish(run_dir: Path) -> None:
+def finish_run(run_dir: Path) -> None:
     """Make a trained run's outputs, `run.json` last. The run's folder must hold `.work/final`."""
     work = run_dir / WORK
     parts = work / "parts"

@@ -33,7 +33,7 @@ from reward_ablation.system.files import sha256, write_json
 from reward_ablation.training.around.attempts import Attempt
 from reward_ablation.training.around.checkpoints import KEPT_CHECKPOINTS, claim, read_json, resume_point, step_of
 from reward_ablation.training.around.checks import check_problems, check_processes, check_trainer, check_unchanged
-from reward_ablation.training.around.finish import clear_outputs, finish, finished, trained
+from reward_ablation.training.around.finish import clear_outputs, finish_run, finished, trained
 from reward_ablation.training.around.interruption import Interruption, Stopped
 from reward_ablation.training.around.launch.key import client_with
 from reward_ablation.training.around.launch.vllm_server import Engine, longest_text
@@ -138,7 +138,7 @@ def train_run(
             train(parsed, model, problems, run_dir, start.checkpoint, started, *around)
         if process.is_main_process:
             beat(run_dir / WORK, "writing the results")
-            finish(run_dir)
+            finish_run(run_dir)
     process.wait_for_everyone()
 
 

@@ -18,7 +18,7 @@ from reward_ablation.training.around.launch.vllm_server import ServerPlan, last_
 from reward_ablation.training.around.launch.worker import WORKER
 
 #: Seconds between two checks whether training and server still run.
-LOOK_EVERY = 0.2
+POLL_EVERY = 0.2
 #: Seconds between SIGTERM and SIGKILL when the training has to end, as after the end of its server.
 PATIENCE = 1.0
 #: Seconds that the training gets to save and end if the server ends after a signal to both.
@@ -126,7 +126,7 @@ def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) ->
             missed = time.monotonic()
         if missed is not None and (signals.received is None or time.monotonic() - missed > PATIENCE_WHEN_STOPPED):
             break
-        time.sleep(LOOK_EVERY)
+        time.sleep(POLL_EVERY)
     status = trainer.returncode
     if status in (0, GOES_ON):
         return status

@@ -30,11 +30,11 @@ from reward_ablation.training.core.options import server_options
 #: Environment variable that tells a run's processes where their vLLM server is.
 SERVER = "REWARD_ABLATION_VLLM"
 #: Seconds between two progress lines while waiting for the server.
-TELL_EVERY = 10.0
+PROGRESS_EVERY = 10.0
 #: Seconds after which we stop waiting: loading a large model from a slow disk and compiling it takes many minutes.
 LONGEST_START = 3600.0
 #: Seconds between two requests to a server that is starting.
-LOOK_EVERY = 0.5
+POLL_EVERY = 0.5
 #: Seconds to wait for the answer to a request.
 ANSWER_WITHIN = 5.0
 #: Seconds between SIGTERM and SIGKILL when the server has to end.
@@ -195,10 +195,10 @@ def _wait_for(process: Popen, server: Server, plan: ServerPlan, check_stop: Call
             raise PassingError(
                 f"launch.vllm: the vLLM server did not start within {LONGEST_START:.0f} s; see {plan.log}"
             )
-        if now - last_line >= TELL_EVERY:
+        if now - last_line >= PROGRESS_EVERY:
             print(f"train: waiting for the vLLM server, {now - started:.0f} s", flush=True)
             last_line = now
-        time.sleep(LOOK_EVERY)
+        time.sleep(POLL_EVERY)
 
 
 def _check_model(answer: bytes | None, name: str, model: Path) -> None:
