@@ -81,8 +81,9 @@ format: $(READY) ## Write the code as the linters want it
 docs: $(READY) $(VENV)/docs ## The documentation as a site: docs/_build/html/index.html
 	PYTHONPATH=workflow:$(VENV)/docs $(BIN)/python -m sphinx -W --keep-going --quiet -E -c docs . docs/_build/html
 
-gallery: $(READY) ## Draw the pictures of docs/gallery.md anew, from results/demo and made-up studies
+gallery: $(READY) ## Draw the pictures of docs/gallery.md and the README anew, from results/demo and made-up studies
 	PYTHONPATH=workflow:tests $(BIN)/python docs/tools/gallery.py results/demo
+	$(BIN)/python docs/tools/report_picture.py results/demo/tables/overview.html
 
 schemas: $(READY) ## Generate the JSON schemas and docs/config_keys.md from the config models and TRL
 	$(BIN)/python -m reward_ablation.config.schemas
