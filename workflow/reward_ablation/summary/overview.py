@@ -79,9 +79,9 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
         listed(details) if len(details) > 1 else "",
         f'<img src="{uri}" alt="{escaped(alternative)}">',
         f"<h2>What was run</h2>\n<dl>\n{facts}</dl>",
-        f"<h2>What is missing</h2>\n{listed(missing(study, tables))}",
+        f"<h2>Missing or doubtful</h2>\n{listed(missing(study, tables))}",
     ]
-    head = f'<!DOCTYPE html>\n<meta charset="utf-8">\n<title>{escaped(study.name)}</title>\n<style>{STYLE}</style>\n'
+    head = f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{escaped(study.name)}</title>\n<style>{STYLE}</style>\n'
     body = "\n".join(filter(None, parts))
     return f'{head}<main class="overview">\n{body}\n</main>\n'
 

@@ -10,7 +10,7 @@ PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{heading}</title>
 <style>
 body {{ font: 14px sans-serif; margin: 1.5em; color: #222; background: white }}
-table {{ border-collapse: collapse }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto }}
 th, td {{ padding: 0.25em 1em 0.25em 0; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top }}
 pre {{ white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f6; padding: 0.7em }}
 </style></head>
