@@ -81,7 +81,8 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
         f"<h2>What was run</h2>\n<dl>\n{facts}</dl>",
         f"<h2>Missing or doubtful</h2>\n{listed(missing(study, tables))}",
     ]
-    head = f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{escaped(study.name)}</title>\n<style>{STYLE}</style>\n'
+    title = f"<title>{escaped(study.name)}</title>"
+    head = f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n{title}\n<style>{STYLE}</style>\n'
     body = "\n".join(filter(None, parts))
     return f'{head}<main class="overview">\n{body}\n</main>\n'
 
