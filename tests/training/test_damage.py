@@ -103,7 +103,7 @@ def test_a_checkpoint_that_was_being_written_counts_for_nothing(train, interrupt
 @pytest.mark.parametrize("file", ["model.safetensors", "trainer_state.json"])
 def test_a_damaged_end_gives_way_to_the_last_checkpoint(train, whole, monkeypatch, file):
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "finish", lambda *arguments: None)
+        patch.setattr(run_module, "finish_run", lambda *arguments: None)
         work = train("run", training=SAVING) / WORK
     flip(work / FINAL / file)
     run = train("run", training=SAVING)
@@ -147,7 +147,7 @@ def test_an_interrupted_run_does_not_go_on_with_other_data(train, interrupted, p
 @pytest.mark.parametrize("left", ["no end", "nothing"])
 def test_a_run_that_was_killed_when_it_was_trained_has_its_attempts(train, monkeypatch, left):
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "finish", lambda *arguments: None)
+        patch.setattr(run_module, "finish_run", lambda *arguments: None)
         work = train("run") / WORK
     record = json.loads((work / "attempts.json").read_text())[0]
     del record["ended"]

@@ -39,7 +39,7 @@ def whole(train_here, tmp_path):
 def trained(train_here, tmp_path, monkeypatch):
     """A run whose steps are all trained, and nothing else."""
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "finish", lambda *arguments: None)
+        patch.setattr(run_module, "finish_run", lambda *arguments: None)
         train_here(tmp_path / "trained")
     return tmp_path / "trained"
 

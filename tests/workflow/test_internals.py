@@ -39,7 +39,7 @@ import sys
 from reward_ablation.start.internals import (
     counts_params,
     force,
-    inputs_of,
+    rule_inputs,
     is_main,
     once_planned,
     targets,
@@ -49,7 +49,7 @@ from reward_ablation.start.internals import (
 
 def ask(wildcards):
     once_planned(workflow, answer)
-    return inputs_of(workflow, "all")
+    return rule_inputs(workflow, "all")
 
 
 def answer():

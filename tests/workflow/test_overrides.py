@@ -20,11 +20,11 @@ from .test_config import errors_of
 #: A job of it reads the Snakefile again, in an environment that has changed since, as on another node.
 SNAKEFILE = """
 import json, os
-from reward_ablation.start.overrides import settle
+from reward_ablation.start.overrides import apply_overrides
 
 configfile: "config.yaml"
 
-settled = settle(config, workflow, os.environ, print)
+settled = apply_overrides(config, workflow, os.environ, print)
 
 rule all:
     output:

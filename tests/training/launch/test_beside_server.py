@@ -31,7 +31,7 @@ from reward_ablation.training.around.launch.beside_server import train_beside_se
 from reward_ablation.training.around.launch.vllm_server import ServerPlan
 
 folder = Path(sys.argv[1])
-vllm_server.TELL_EVERY = float(os.environ.get("TELL_EVERY", 10))
+vllm_server.PROGRESS_EVERY = float(os.environ.get("TELL_EVERY", 10))
 plan = ServerPlan(folder / "model", folder / "run" / "vllm.log", 1, 1, 0.9, 700)
 with one_line_errors(), take(folder / "run" / ".lock") as lock:
     lock.share()
