@@ -166,7 +166,9 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
         lines.append(f"Flagged arms, whose seeds differ more than those of the other arms: {', '.join(flagged)}.")
     if len(mixed):
         lines.append(f"Runs differ in {', '.join(mixed)} (see Provenance).")
-    return lines or ["Nothing: all planned runs are finished, each arm has several seeds, and no arm is flagged."]
+    return lines or [
+        "Nothing: all planned runs are finished, each arm has several seeds, and no arm is flagged in this data set and mode."
+    ]
 
 
 def flagged_arms(study: StudyFile, evaluation: pd.DataFrame) -> list[str]:

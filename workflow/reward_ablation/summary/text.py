@@ -336,6 +336,11 @@ def surface(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
 
 def reward_hacking(table: pd.DataFrame) -> list[str]:
     """Section on the signs of reward hacking, with a sentence for each."""
+    if table.empty:
+        return [
+            "## Signs of reward hacking",
+            "Nothing could be compared: the runs are too short, or measured too rarely.",
+        ]
     signs = numbered(table)
     signs = signs[signs["sign"].astype(bool)]
     lines = [f"- {plain(words)} (row {row})" for words, row in zip(signs["sentence"], signs["row"], strict=True)]
