@@ -167,7 +167,8 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
     if len(mixed):
         lines.append(f"Runs differ in {', '.join(mixed)} (see Provenance).")
     return lines or [
-        "Nothing: all planned runs are finished, each arm has several seeds, and no arm is flagged in this data set and mode."
+        "Nothing: all planned runs are finished, each arm has several seeds, "
+        "and no arm is flagged in this data set and mode."
     ]
 
 

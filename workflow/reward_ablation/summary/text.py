@@ -339,7 +339,7 @@ def reward_hacking(table: pd.DataFrame) -> list[str]:
     if table.empty:
         return [
             "## Signs of reward hacking",
-            "Nothing could be compared: the runs are too short, or measured too rarely.",
+            "Nothing could be compared: the table `reward_hacking` has no rows.",
         ]
     signs = numbered(table)
     signs = signs[signs["sign"].astype(bool)]
