@@ -13,7 +13,10 @@ pytestmark = pytest.mark.slow
         (["--dry-run", "--config", "hours=4"], "hours: only `snakemake budget` takes this key"),
         (["--config", "hours=4", "--", "power"], "hours: only `snakemake budget` takes this key"),
         (["--", "budget"], "budget: no limit is stated; add --config hours=40"),
-        (["--config", "hours=4", "run_hours=1", "questions=100", "--", "budget", "fetch"], "budget: cannot be combined with the target fetch"),
+        (
+            ["--config", "hours=4", "run_hours=1", "questions=100", "--", "budget", "fetch"],
+            "budget: cannot be combined with the target",
+        ),
         (["--config", "effect=0.1", "--", "plan"], "effect: only `snakemake power` takes this key"),
         (["--dry-run", "--config", "effect=0.1"], "effect: only `snakemake power` takes this key"),
         (["--config", "effect=0.1"], "effect: only `snakemake power` takes this key"),
