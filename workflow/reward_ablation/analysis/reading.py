@@ -84,7 +84,8 @@ def rows_by_arm(path: Path, columns: list[str], coded: Collection[str] = ()) -> 
 def _opened(path: Path, coded: Collection[str]) -> pq.ParquetFile:
     """Open a Parquet file; the columns of texts in `coded` are read as categories."""
     try:
-        return pq.ParquetFile(path, read_dictionary=[*coded], page_checksum_verification=True)
+        file = pa.OSFile(str(path))  # opens faster than a path does
+        return pq.ParquetFile(file, read_dictionary=[*coded], page_checksum_verification=True, pre_buffer=False)
     except KeyError as error:
         raise ValueError(f"no column {error.args[0].decode()}") from None
 
