@@ -214,6 +214,7 @@ def table_command(
             study = read_study(parsed.study)
             with storage_errors(parsed.output):
                 write(study, parsed)
+            gc.enable()
 
         return main
 
