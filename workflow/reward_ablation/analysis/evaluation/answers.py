@@ -18,7 +18,7 @@ from reward_ablation.analysis.evaluation.coded_means import (
     table_of,
 )
 from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics
-from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, metrics_in, rows_of
+from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, metrics_in, modes_of, rows_of
 from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
@@ -113,13 +113,13 @@ def _coded_means(answers: pa.Table, metrics: Metrics) -> pd.DataFrame:
     values["graders_differ"] = strict != math_paper
     values["correct_only_strict"], values["correct_only_math_paper"] = strict & ~math_paper, ~strict & math_paper
     means = means_of_cells({name: values[name] for name in metrics.sources}, cell, len(index))
-    is_sampled = index.get_level_values("mode") == SAMPLED
-    if is_sampled.any() and metrics.passed is not None:
-        rows = np.flatnonzero(is_sampled[cell])
-        question, written = (np.cumsum(is_sampled) - 1)[cell[rows]], codes_of(answers["answer"])[0][rows]
+    of_sampled = rows_of(index, SAMPLED)
+    rows = np.flatnonzero((cell >= of_sampled.start) & (cell < of_sampled.stop))
+    if len(rows) and metrics.passed is not None:
+        question, written = cell[rows] - of_sampled.start, codes_of(answers["answer"])[0][rows]
         for name, of_questions in _of_samples(strict[rows], written, question, metrics.passed[1]).items():
             means[name] = np.full(len(index), np.nan)
-            means[name][is_sampled] = of_questions
+            means[name][of_sampled] = of_questions
     return table_of(means, read.keys() - {"tokens"}, index)
 
 
@@ -206,8 +206,8 @@ def answered(
     """Question means of an arm's seeds, which answered the same questions, with their resamples, by mode."""
     of_modes, first = {}, next(iter(means.values()))
     tables = [columns_of(of_seed) for of_seed in means.values()]
-    for mode in first.index.unique("mode"):
-        names, rows = metrics_in(first, mode), rows_of(first, mode)
+    for mode in modes_of(first.index):
+        names, rows = metrics_in(first, mode), rows_of(first.index, mode)
         values = np.stack([[columns[name][rows] for name in names] for columns in tables], axis=1)
         by_seed = resampled_seeds(values, dataset, resamples)
         of_modes[mode] = Answered(names, list(means), values, by_seed, [metrics.limits(name) for name in names])

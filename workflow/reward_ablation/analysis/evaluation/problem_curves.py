@@ -85,18 +85,17 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
     by_arm = {arm: study.runs_of(arm) for arm in study.arm_names}
     seen = [times_seen(_rollouts(runs, root, ["step", "problem_id"])) for runs in by_arm.values() if runs]
     chosen = most_seen(pd.concat(seen))
-    tables = [pd.DataFrame()]
+    parts = []
     for arm, runs in by_arm.items() if chosen else ():
         scored = [run for run in runs if name in run.spec.components]
-        rows = _rollouts(scored, root, ["step", "problem_id", f"score_{name}"]) if scored else pd.DataFrame()
         if scored:
+            rows = _rollouts(scored, root, ["step", "problem_id", f"score_{name}"])
             rows = rows[rows["problem_id"].isin(chosen) & rows[f"score_{name}"].notna()]
-            rows = rows.assign(right=rows[f"score_{name}"] >= right)
-        if len(rows):
-            tables.append(shares(rows, ["problem_id", "step"], study.confidence).assign(arm=arm))
-    table = pd.concat(tables, ignore_index=True)
-    if table.empty:
-        return table
+            parts.append(rows.assign(right=rows[f"score_{name}"] >= right, arm=arm))
+    if not any(map(len, parts)):
+        return pd.DataFrame()
+    answers = pd.concat(parts, ignore_index=True)
+    table = shares(answers, ["problem_id", "arm", "step"], study.confidence)
     path = root / study.inputs["problems"]
     unchanged = training_set is not None and path.is_file() and sha256(path) == training_set
     questions = _questions(path) if unchanged else {}

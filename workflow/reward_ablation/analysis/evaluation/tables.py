@@ -26,7 +26,7 @@ from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.problem_curves import problem_curves
-from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, evaluation_of_runs, over_questions
+from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, evaluation_of_runs, over_questions, rows_of
 from reward_ablation.analysis.evaluation.seed_means import seed_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers, without_score
 from reward_ablation.analysis.runs import read_runs
@@ -103,7 +103,7 @@ def read_question_means(
             f"{path}: answers other questions than the base model did, or not as often; "
             "delete it and run the workflow again"
         )
-    sampled = means["answers"].to_numpy()[means.index.get_level_values("mode") == SAMPLED]
+    sampled = means["answers"].to_numpy()[rows_of(means.index, SAMPLED)]
     if len(sampled) and sampled.min() < sampled.max():
         raise StudyError(
             f"{path}: has {sampled.min()} sampled answers to some questions and {sampled.max()} to others; "
