@@ -70,7 +70,7 @@ def means_of_cells(values: dict[str, np.ndarray], cell: np.ndarray, cells: int) 
     return {"answers": answers, **{name: of_column / answers for name, of_column in sums.items()}}
 
 
-def table_of(columns: dict[str, np.ndarray], together: Collection[str], index: pd.MultiIndex) -> pd.DataFrame:
+def table_of(columns: dict[str, np.ndarray], together: Collection[str], index: pd.Index) -> pd.DataFrame:
     """Table of columns by name.
 
     The columns in `together` lie in memory row by row, and each other column by itself, as where pandas groups answers.

@@ -24,8 +24,8 @@ def read_answers(
     """Columns of the answers of a run's final model, or of "base"; own metrics among them are read from the scores.
 
     A question is left out for all models if a metric has no score for any model's answer to it: all models are judged
-    on the same questions. With columns in `coded`, and without own metrics, this is a table of Arrow, where these columns
-    are dictionaries: it is read several times faster.
+    on the same questions. With columns in `coded`, and without own metrics, this is a table of Arrow, which is read
+    several times faster, and these columns are dictionaries.
     """
     answers, scores = study.answers_file(dataset, model), study.scores_file(dataset, model)
     return _read(study, root, dataset, answers, scores, columns, coded)

@@ -26,7 +26,13 @@ from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.problem_curves import problem_curves
-from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, evaluation_of_runs, over_questions, rows_of
+from reward_ablation.analysis.evaluation.run_means import (
+    SAMPLED,
+    columns_of,
+    evaluation_of_runs,
+    over_questions,
+    rows_of,
+)
 from reward_ablation.analysis.evaluation.seed_means import seed_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers, without_score
 from reward_ablation.analysis.runs import read_runs
@@ -223,16 +229,17 @@ class KeptTables:
         self.room = most_bytes
         self.tables: dict[tuple[str, str], tuple[bytes, int]] = {}
 
-    def get(self, key: tuple[str, str], index: pd.MultiIndex, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    def get(self, key: tuple[str, str], index: pd.Index, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         """The table of a key, which has this index."""
         if key in self.tables:
             compressed, size = self.tables[key]
-            return table_of(*pickle.loads(pa.decompress(compressed, size, codec="zstd")), index)
+            values, by_row = pickle.loads(pa.decompress(compressed, size, codec="zstd"))
+            return table_of(values, by_row, index)
         table = make()
         if self.room > 0:
-            columns = columns_of(table)
-            by_row = [name for name, values in columns.items() if values.strides[0] != values.itemsize]
-            content = pickle.dumps((columns, by_row), protocol=5)
+            values = columns_of(table)
+            by_row = [name for name, column in values.items() if column.strides[0] != column.itemsize]
+            content = pickle.dumps((values, by_row), protocol=5)
             compressed = pa.compress(content, codec="zstd", asbytes=True)
             self.tables[key] = compressed, len(content)
             self.room -= len(compressed)
