@@ -2,7 +2,13 @@ import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation.problem_curves import evenly_spaced, most_seen, problem_curves, shares
+from reward_ablation.analysis.evaluation.problem_curves import (
+    counted,
+    evenly_spaced,
+    most_seen,
+    problem_curves,
+    shares,
+)
 from reward_ablation.analysis.evaluation.tables import SCHEMAS
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.analysis.tables import joined
@@ -42,7 +48,7 @@ def test_shares_have_wilson_s_interval():
     """8 of 10: (0.4902, 0.9433), Newcombe 1998, method 3; 0 of 10: (0, 0.2775)."""
     right = [True] * 8 + [False] * 2 + [False] * 10
     rows = pd.DataFrame({"arm": ["a"] * 10 + ["b"] * 10, "seed": [0, 1] * 10, "right": right})
-    table = shares(rows, ["arm"], 0.95).set_index("arm")
+    table = shares(counted(rows, ["arm"]), 0.95).set_index("arm")
     assert table.loc["a", ["estimate", "low", "high"]].tolist() == pytest.approx([0.8, 0.4902, 0.9433], abs=1e-4)
     assert table.loc["b", ["estimate", "low", "high"]].tolist() == pytest.approx([0.0, 0.0, 0.2775], abs=1e-4)
     assert table.loc["b", "low"] == 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import html
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -209,9 +210,11 @@ def table_command(
             for name, settings in options:
                 parser.add_argument(name, **settings)
             parsed = parser.parse_args(arguments)
+            gc.disable()  # a large study is millions of objects that last; to look through them again takes seconds
             study = read_study(parsed.study)
             with storage_errors(parsed.output):
                 write(study, parsed)
+            gc.enable()
 
         return main
 

@@ -7,11 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from scipy.special import gammaln
 
-from reward_ablation.analysis.evaluation.coded_means import cells_of, is_coded, means_of_cells, table_of
+from reward_ablation.analysis.evaluation.coded_means import (
+    cells_of,
+    codes_of,
+    is_coded,
+    means_of_cells,
+    table_of,
+)
 from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics
-from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, metrics_in, rows_of
+from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, metrics_in, modes_of, rows_of
 from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
@@ -73,62 +80,65 @@ def measured(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
     return columns[sources].astype(float)
 
 
-def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
+def question_means(answers: pd.DataFrame | pa.Table, metrics: Metrics = DEFAULT) -> pd.DataFrame:
     """Average the samples of each question.
 
     Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Metrics of several samples, pass@k
     and maj@n, are null in the mode "greedy".
     """
-    if metrics.mathematics and not metrics.own and is_coded(answers, {*MATHEMATICS.values(), "tokens"} & {*answers}):
-        return _coded_means(answers, metrics)
+    if isinstance(answers, pa.Table):
+        if metrics.mathematics and is_coded(answers, {*MATHEMATICS.values(), "tokens"} & {*answers.column_names}):
+            return _coded_means(answers, metrics)
+        answers = answers.to_pandas()
     labels = [answers["mode"], answers["problem_id"]]
     grouped = measured(answers, metrics).groupby(labels, sort=True)
     means = grouped.mean().set_axis(list(metrics.sources), axis="columns")
     means.insert(0, "answers", grouped.size())
     sampled = answers[(answers["mode"] == SAMPLED).to_numpy()]
-    if not len(sampled):
+    if not len(sampled) or metrics.passed is None:
         return means
     question, problems = pd.factorize(sampled["problem_id"], sort=True)
     index = pd.MultiIndex.from_product([[SAMPLED], problems], names=["mode", "problem_id"])
-    return means.join(pd.DataFrame(_of_samples(sampled, question, metrics), index=index))
+    written = pd.factorize(sampled["answer"])[0] if metrics.mathematics else None
+    of_samples = _of_samples(sampled[metrics.passed[0]].to_numpy(dtype=float), written, question, metrics.passed[1])
+    return means.join(pd.DataFrame(of_samples, index=index))
 
 
-def _coded_means(answers: pd.DataFrame, metrics: Metrics) -> pd.DataFrame:
-    """`question_means` for yes-or-no verdicts whose labels are categories, which is faster."""
+def _coded_means(answers: pa.Table, metrics: Metrics) -> pd.DataFrame:
+    """`question_means` for yes-or-no verdicts whose labels are dictionaries, which is faster."""
     cell, index = cells_of(answers)
-    read = {name: column for name, column in metrics.sources.items() if column in answers}
+    read = {name: column for name, column in metrics.sources.items() if column in answers.column_names}
     values = {name: answers[column].to_numpy() for name, column in read.items()}
     strict, math_paper = (answers[f"correct_{grader}"].to_numpy() for grader in ("strict", "math_paper"))
     values["graders_differ"] = strict != math_paper
     values["correct_only_strict"], values["correct_only_math_paper"] = strict & ~math_paper, ~strict & math_paper
     means = means_of_cells({name: values[name] for name in metrics.sources}, cell, len(index))
-    is_sampled = index.get_level_values("mode") == SAMPLED
-    if is_sampled.any():
-        rows = np.flatnonzero(is_sampled[cell])
-        sampled = answers[[name for name in ("correct_strict", "answer") if name in answers]].take(rows)
-        for name, of_questions in _of_samples(sampled, (np.cumsum(is_sampled) - 1)[cell[rows]], metrics).items():
+    of_sampled = rows_of(index, SAMPLED)
+    rows = np.flatnonzero((cell >= of_sampled.start) & (cell < of_sampled.stop))
+    if len(rows) and metrics.passed is not None:
+        question, written = cell[rows] - of_sampled.start, codes_of(answers["answer"])[0][rows]
+        for name, of_questions in _of_samples(strict[rows], written, question, metrics.passed[1]).items():
             means[name] = np.full(len(index), np.nan)
-            means[name][is_sampled] = of_questions
+            means[name][of_sampled] = of_questions
     return table_of(means, read.keys() - {"tokens"}, index)
 
 
-def _of_samples(answers: pd.DataFrame, question: np.ndarray, metrics: Metrics) -> dict[str, np.ndarray]:
+def _of_samples(
+    scores: np.ndarray, written: np.ndarray | None, question: np.ndarray, highest: float
+) -> dict[str, np.ndarray]:
     """pass@k and maj@n of each question; in mathematics by the strict grader, whose extracted answers the files have.
 
-    By an own metric, an answer passes where its score is the highest possible. `question` has the number of each
-    answer's question. Questions with different numbers of samples are refused by `read_question_means`; here n is the
-    smallest.
+    An answer passes where its score is the highest possible. `written` is as in `majority_right`, or None without
+    maj@n; `question` has the number of each answer's question. Questions with different numbers of samples are refused
+    by `read_question_means`; here n is the smallest.
     """
-    if metrics.passed is None:
-        return {}
-    column, highest = metrics.passed
-    right = answers[column].to_numpy(dtype=float) >= highest
+    right = scores >= highest
     counts = np.bincount(question)
     samples = int(counts.min())
     rights = np.minimum(np.bincount(question, weights=right).astype(int), samples)
     columns = {f"pass@{size}": pass_at(rights, samples, size) for size in sizes(samples)}
-    if metrics.mathematics:
-        columns[f"maj@{samples}"] = majority_right(question, answers["answer"], right)
+    if written is not None:
+        columns[f"maj@{samples}"] = majority_right(question, written, right)
     return columns
 
 
@@ -150,7 +160,7 @@ def _log_comb(total: np.ndarray | int, chosen: int) -> np.ndarray:
     return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
 
 
-def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -> np.ndarray:
+def majority_right(question: np.ndarray, written: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Whether the answer that most samples of a question gave is right (self-consistency; Wang et al. 2022).
 
     All right answers count as the same answer, however they are written; wrong answers count as the same where they are
@@ -161,8 +171,8 @@ def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -
     ----------
     question : array of int
         Number of each sample's question, from 0.
-    answer : Series of str
-        Extracted answers; null where there was none.
+    written : array of int
+        Numbers of the extracted answers, equal where answers are written the same; -1 where there was none.
     right : array of bool
         Whether each sample is right.
 
@@ -171,7 +181,6 @@ def majority_right(question: np.ndarray, answer: pd.Series, right: np.ndarray) -
     (questions,) array in [0, 1]; 0 where no sample has an answer.
     """
     questions = int(question.max()) + 1
-    written = pd.factorize(answer)[0]  # -1: none
     kind = np.where(right, 0, written + 1)
     votes = right | (written >= 0)
     kinds = int(kind.max()) + 1
@@ -197,8 +206,8 @@ def answered(
     """Question means of an arm's seeds, which answered the same questions, with their resamples, by mode."""
     of_modes, first = {}, next(iter(means.values()))
     tables = [columns_of(of_seed) for of_seed in means.values()]
-    for mode in first.index.unique("mode"):
-        names, rows = metrics_in(first, mode), rows_of(first, mode)
+    for mode in modes_of(first.index):
+        names, rows = metrics_in(first, mode), rows_of(first.index, mode)
         values = np.stack([[columns[name][rows] for name in names] for columns in tables], axis=1)
         by_seed = resampled_seeds(values, dataset, resamples)
         of_modes[mode] = Answered(names, list(means), values, by_seed, [metrics.limits(name) for name in names])

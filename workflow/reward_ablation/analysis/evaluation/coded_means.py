@@ -1,4 +1,4 @@
-"""Question means of yes-or-no verdicts, many times faster: from answers whose texts are read as categories."""
+"""Question means of yes-or-no verdicts, many times faster: from answers whose texts are read as dictionaries."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 #: The latest results of `_ranks`, each with its names.
-_RANKS: deque[tuple[pd.Index, tuple[np.ndarray, tuple[str, ...]]]] = deque(maxlen=8)
+_RANKS: deque[tuple[pa.Array, tuple[np.ndarray, tuple[str, ...]]]] = deque(maxlen=8)
 
 
-def is_coded(answers: pd.DataFrame, columns: Collection[str]) -> bool:
-    """Whether the labels are categories, and these columns have truth values or whole numbers."""
-    labels = all(isinstance(answers[name].dtype, pd.CategoricalDtype) for name in ("mode", "problem_id"))
-    return labels and all(answers[name].dtype.kind in "bi" for name in columns)
+def is_coded(answers: pa.Table, columns: Collection[str]) -> bool:
+    """Whether the labels are dictionaries, and these columns have truth values or whole numbers, all without nulls."""
+    types = {name: answers.schema.field(name).type for name in ("mode", "problem_id", *columns)}
+    labels = all(pa.types.is_dictionary(types.pop(name)) for name in ("mode", "problem_id"))
+    verdicts = all(pa.types.is_boolean(kind) or pa.types.is_integer(kind) for kind in types.values())
+    return labels and verdicts and not any(answers[name].null_count for name in ("mode", "problem_id", *columns))
 
 
-def cells_of(answers: pd.DataFrame) -> tuple[np.ndarray, pd.MultiIndex]:
+def codes_of(column: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
+    """Place of each value in a dictionary, -1 for a null, and the dictionary."""
+    array = column.unify_dictionaries().combine_chunks()
+    return array.indices.fill_null(-1).to_numpy(), array.dictionary
+
+
+def cells_of(answers: pa.Table) -> tuple[np.ndarray, pd.MultiIndex]:
     """Number of each answer's cell, which is its mode and question, and the sorted index of the cells."""
     codes, names = zip(*(_sorted_codes(answers[name]) for name in ("mode", "problem_id")), strict=True)
     cell = codes[0].astype(np.int64) * len(names[1]) + codes[1]
@@ -28,18 +37,19 @@ def cells_of(answers: pd.DataFrame) -> tuple[np.ndarray, pd.MultiIndex]:
     return (cell if present.all() else (np.cumsum(present) - 1)[cell]), index
 
 
-def _sorted_codes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Code of each value among the sorted categories, and these categories."""
-    ranks, names = _ranks(column.cat.categories)
-    return ranks[column.cat.codes.to_numpy()], names
+def _sorted_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Place of each value among the sorted names of the dictionary, and these names."""
+    codes, dictionary = codes_of(column)
+    ranks, names = _ranks(dictionary)
+    return ranks[codes], names
 
 
-def _ranks(names: pd.Index) -> tuple[np.ndarray, tuple[str, ...]]:
+def _ranks(names: pa.Array) -> tuple[np.ndarray, tuple[str, ...]]:
     """Rank of each name, and the sorted names; cached, since files have the same names in the same order."""
     for cached, result in _RANKS:
         if cached.equals(names):
             return result
-    texts = names.to_numpy(dtype=object)
+    texts = names.to_numpy(zero_copy_only=False)
     order = np.argsort(texts)
     ranks = np.empty(len(names), dtype=np.int64)
     ranks[order] = np.arange(len(names))
@@ -60,13 +70,12 @@ def means_of_cells(values: dict[str, np.ndarray], cell: np.ndarray, cells: int) 
     return {"answers": answers, **{name: of_column / answers for name, of_column in sums.items()}}
 
 
-def table_of(columns: dict[str, np.ndarray], together: Collection[str], index: pd.MultiIndex) -> pd.DataFrame:
+def table_of(columns: dict[str, np.ndarray], together: Collection[str], index: pd.Index) -> pd.DataFrame:
     """Table of columns by name.
 
     The columns in `together` lie in memory row by row, and each other column by itself, as where pandas groups answers.
     A sum over questions then adds numbers in the same order, and is the same to the last digit.
     """
-    by_row = np.column_stack([columns[name] for name in columns if name in together])
-    first = pd.DataFrame(by_row, index=index, columns=[name for name in columns if name in together], copy=False)
-    others = pd.DataFrame({name: values for name, values in columns.items() if name not in together}, index=index)
-    return pd.concat([first, others], axis="columns")[list(columns)]
+    by_row = np.column_stack([columns[name] for name in columns if name in together]) if together else np.empty((0, 0))
+    names = [name for name in columns if name in together]
+    return pd.DataFrame(columns | dict(zip(names, by_row.T, strict=True)), index=index, copy=False)

@@ -53,8 +53,8 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
                 answer = {str(name): value for name, value in answers.loc[problem_id].items()}
                 row |= {name: value for name, value in answer.items() if name not in study.metrics}
                 row["scores"] = scores_text(study, answer)
-                rows.append(pd.DataFrame([row]).assign(seed=pd.array([seed], dtype="Int64")))
-    return rows
+                rows.append(row | {"seed": seed})
+    return [pd.DataFrame(rows).astype({"seed": "Int64"})] if rows else []
 
 
 def judgement(study: StudyFile, answers: pd.DataFrame) -> pd.Series:

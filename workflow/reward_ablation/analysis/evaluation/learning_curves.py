@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from reward_ablation.analysis.evaluation.answers import answered, evaluation_rows, question_means
 from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
@@ -102,11 +104,12 @@ def answers_by_step(
     last_step: int,
     columns: list[str],
     coded: Sequence[str] = (),
-) -> dict[int, pd.DataFrame]:
+) -> dict[int, pd.DataFrame | pa.Table]:
     """Columns of the answers of a run's kept models and of its final model, by optimiser step in ascending order."""
     answers = {}
     if study.keep_models:
         kept = read_kept_answers(study, root, dataset, run.name, columns, coded)
-        answers = {step: kept.loc[kept["step"] == step, columns] for step in sorted(map(int, kept["step"].unique()))}
+        steps = kept["step"].to_numpy()
+        answers = {int(step): kept.take(np.flatnonzero(steps == step)) for step in np.unique(steps)}
     answers[last_step] = read_answers(study, root, dataset, run.name, columns, coded)
     return answers

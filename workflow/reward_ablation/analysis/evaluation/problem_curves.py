@@ -62,19 +62,23 @@ def evenly_spaced(base: pd.Series, most: int = MOST_PROBLEMS) -> list[str]:
     return ordered["problem_id"].iloc[places].tolist()
 
 
-def shares(answers: pd.DataFrame, by: list[str], confidence: float) -> pd.DataFrame:
-    """Share of right answers with Wilson's interval: columns `by`, estimate, low, high, seeds, questions and answers.
+def counted(answers: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Numbers of right answers, of answers and of seeds (at least 1), by the columns `by`.
 
     `answers` has one row per answer, with columns `by`, seed (null for the base model) and right.
     """
     grouped = answers.groupby(by, sort=False, dropna=False)
     table = grouped["right"].agg(right="sum", answers="size").reset_index()
-    low, high = proportion_confint(table["right"], table["answers"], alpha=1 - confidence, method="wilson")
-    estimate = table["right"] / table["answers"]
-    seeds = grouped["seed"].nunique().clip(lower=1).to_numpy()
+    return table.assign(seeds=grouped["seed"].nunique().clip(lower=1).to_numpy())
+
+
+def shares(counts: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    """The rows of `counted`, with the share of right answers as estimate, low and high by Wilson's interval."""
+    low, high = proportion_confint(counts["right"], counts["answers"], alpha=1 - confidence, method="wilson")
+    estimate = counts["right"] / counts["answers"]
     # Where the estimate is 0 or 1, rounding can put an end a little inside of it.
     ends = {"low": np.minimum(low, estimate), "high": np.maximum(high, estimate)}
-    return table[by].assign(estimate=estimate, **ends, seeds=seeds, questions=1, answers=table["answers"])
+    return counts.assign(estimate=estimate, **ends, questions=1)
 
 
 def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.DataFrame:
@@ -85,18 +89,17 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
     by_arm = {arm: study.runs_of(arm) for arm in study.arm_names}
     seen = [times_seen(_rollouts(runs, root, ["step", "problem_id"])) for runs in by_arm.values() if runs]
     chosen = most_seen(pd.concat(seen))
-    tables = [pd.DataFrame()]
+    parts = []
     for arm, runs in by_arm.items() if chosen else ():
         scored = [run for run in runs if name in run.spec.components]
-        rows = _rollouts(scored, root, ["step", "problem_id", f"score_{name}"]) if scored else pd.DataFrame()
         if scored:
+            rows = _rollouts(scored, root, ["step", "problem_id", f"score_{name}"])
             rows = rows[rows["problem_id"].isin(chosen) & rows[f"score_{name}"].notna()]
             rows = rows.assign(right=rows[f"score_{name}"] >= right)
-        if len(rows):
-            tables.append(shares(rows, ["problem_id", "step"], study.confidence).assign(arm=arm))
-    table = pd.concat(tables, ignore_index=True)
-    if table.empty:
-        return table
+            parts.append(counted(rows, ["problem_id", "step"]).assign(arm=arm))
+    if not any(map(len, parts)):
+        return pd.DataFrame()
+    table = shares(pd.concat(parts, ignore_index=True), study.confidence)
     path = root / study.inputs["problems"]
     unchanged = training_set is not None and path.is_file() and sha256(path) == training_set
     questions = _questions(path) if unchanged else {}
@@ -140,7 +143,7 @@ def _of_evaluation(study: StudyFile, dataset: str, root: Path, last_steps: dict[
             own = rows[(rows["mode"] == mode) & rows["problem_id"].isin(chosen)]
             parts.append(own.assign(arm=arm, step=step, seed=seed, right=own[column] >= highest))
     answers = pd.concat(parts, ignore_index=True)
-    table = shares(answers, ["problem_id", "arm", "step"], study.confidence)
+    table = shares(counted(answers, ["problem_id", "arm", "step"]), study.confidence)
     questions = _questions(root / study.questions[dataset])
     return _in_order(table, study, chosen, questions).assign(source="evaluation", dataset=dataset)
 

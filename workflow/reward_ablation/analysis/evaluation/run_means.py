@@ -25,19 +25,25 @@ def metrics_in(means: pd.DataFrame, mode: str) -> list[str]:
     return [name for name in names if mode == SAMPLED or not is_of_samples(name)]
 
 
-def rows_of(means: pd.DataFrame, mode: str) -> slice:
+def rows_of(index: pd.Index, mode: str) -> slice:
     """The slice with the rows of a mode; rows are sorted."""
-    index = means.index
     assert isinstance(index, pd.MultiIndex)
-    place = int(index.levels[0].get_indexer(pd.Index([mode]))[0])
+    modes = index.levels[0].tolist()
+    place = modes.index(mode) if mode in modes else -1
     return slice(*np.searchsorted(index.codes[0], np.array([place, place + 1])))
+
+
+def modes_of(index: pd.Index) -> list[str]:
+    """The modes that have rows; rows are sorted."""
+    assert isinstance(index, pd.MultiIndex)
+    return index.levels[0][np.unique(index.codes[0])].tolist()
 
 
 def over_questions(means: pd.DataFrame) -> OverQuestions:
     """Means over the questions of each mode."""
     means_of_modes, columns = {}, columns_of(means)
-    for mode in means.index.unique("mode"):
-        rows = rows_of(means, mode)
+    for mode in modes_of(means.index):
+        rows = rows_of(means.index, mode)
         size, answers = rows.stop - rows.start, int(columns["answers"][rows].sum())
         for name in metrics_in(means, mode):
             means_of_modes[mode, name] = mean_of(columns[name][rows]), int(size), answers

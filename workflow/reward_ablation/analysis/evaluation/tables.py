@@ -19,13 +19,20 @@ from reward_ablation.analysis.evaluation.answers import (
     evaluation_rows,
     question_means,
 )
+from reward_ablation.analysis.evaluation.coded_means import table_of
 from reward_ablation.analysis.evaluation.decided import with_decisions
 from reward_ablation.analysis.evaluation.effects import Sums, effect_tables, effects_of, seeds_of
 from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.problem_curves import problem_curves
-from reward_ablation.analysis.evaluation.run_means import SAMPLED, evaluation_of_runs, over_questions
+from reward_ablation.analysis.evaluation.run_means import (
+    SAMPLED,
+    columns_of,
+    evaluation_of_runs,
+    over_questions,
+    rows_of,
+)
 from reward_ablation.analysis.evaluation.seed_means import seed_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers, without_score
 from reward_ablation.analysis.runs import read_runs
@@ -102,7 +109,7 @@ def read_question_means(
             f"{path}: answers other questions than the base model did, or not as often; "
             "delete it and run the workflow again"
         )
-    sampled = means["answers"].to_numpy()[means.index.get_level_values("mode") == SAMPLED]
+    sampled = means["answers"].to_numpy()[rows_of(means.index, SAMPLED)]
     if len(sampled) and sampled.min() < sampled.max():
         raise StudyError(
             f"{path}: has {sampled.min()} sampled answers to some questions and {sampled.max()} to others; "
@@ -226,10 +233,13 @@ class KeptTables:
         """The table of a key, which has this index."""
         if key in self.tables:
             compressed, size = self.tables[key]
-            return pickle.loads(pa.decompress(compressed, size, codec="zstd")).set_axis(index)
+            values, by_row = pickle.loads(pa.decompress(compressed, size, codec="zstd"))
+            return table_of(values, by_row, index)
         table = make()
         if self.room > 0:
-            content = pickle.dumps(table.set_axis(range(len(table))), protocol=5)
+            values = columns_of(table)
+            by_row = [name for name, column in values.items() if column.strides[0] != column.itemsize]
+            content = pickle.dumps((values, by_row), protocol=5)
             compressed = pa.compress(content, codec="zstd", asbytes=True)
             self.tables[key] = compressed, len(content)
             self.room -= len(compressed)

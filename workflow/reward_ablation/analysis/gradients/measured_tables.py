@@ -113,9 +113,10 @@ def gather(study: StudyFile, root: Path, measured: dict[str, list[int]], last: i
     """
     gathered = Gathered()
     most = min(MOST_OF_RUN, max(2, MOST_OF_ALL // max(1, len(measured))))
+    every_weight = np.array([[arm.weights[name] for name in study.components] for arm in study.arms])
     for run in study.runs:
         names = study.scored_in(run)
-        arm_weights = np.array([[arm.weights[name] for name in names] for arm in study.arms])
+        arm_weights = every_weight[:, [study.components.index(name) for name in names]]
         evenly, first = spread(measured[run.folder], most), early(measured[run.folder], last, len(measured))
         aligned, harm, split, layers = {}, {}, {}, []
         for step in sorted({*evenly, *first}):

@@ -98,7 +98,7 @@ class HeldOutAnswers(Mapping[str, list[HeldOut]]):
         }
         steps = sorted(set.intersection(*(set(of_seed) for of_seed in by_seed.values())))
         tables = [[columns_of(of[step]) for step in steps] for of in by_seed.values()]
-        rows = rows_of(base, mode)
+        rows = rows_of(base.index, mode)
         arrays = [np.array([[of[column][rows] for of in of_seed] for of_seed in tables]) for column in self.of_arrays]
         lenient = arrays[0] * sign
         one_grader = arrays[1] if self.study.mathematics else np.empty((len(tables), len(steps), 0))

@@ -26,8 +26,9 @@ def probability_of_improvement(scores: np.ndarray, baseline: np.ndarray) -> np.n
     On each data set this is Mann and Whitney's U over the number of pairs. Both arrays are (..., seeds, datasets), and
     their numbers of seeds may differ. The result is a (...) array in [0, 1].
     """
-    one, other = scores[..., :, None, :], baseline[..., None, :, :]
-    return ((one > other) + 0.5 * (one == other)).mean(axis=(-3, -2, -1))
+    own, others = np.moveaxis(scores, -2, 0), np.moveaxis(baseline, -2, 0)
+    twice = sum((one > other).astype(int) + (one >= other) for one in own for other in others)
+    return np.asarray(np.sum(twice, axis=-1) / (2 * len(own) * len(others) * scores.shape[-1]))
 
 
 def redrawn(by_seed: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -109,8 +109,9 @@ def spread(values: np.ndarray) -> Spread:
     """
     _, seeds, questions = values.shape
     centred = _centred(values)
-    third = (centred.mean(axis=1) ** 3).mean(axis=1) / questions**2
-    return spread_of(_mean_squares(centred), seeds, questions, third)
+    by_question = centred.mean(axis=1)
+    third = (by_question**3).mean(axis=1) / questions**2
+    return spread_of(_mean_squares(centred, by_question), seeds, questions, third)
 
 
 class MeanSquares(NamedTuple):
@@ -123,19 +124,21 @@ class MeanSquares(NamedTuple):
 
 def mean_squares(values: np.ndarray) -> MeanSquares:
     """Mean squares of a (metrics, seeds, questions) array of questions' means over their samples."""
-    return _mean_squares(_centred(values))
+    centred = _centred(values)
+    return _mean_squares(centred, centred.mean(axis=1))
 
 
 def _centred(values: np.ndarray) -> np.ndarray:
     mean = values.mean(axis=(1, 2), keepdims=True)
     centred = values - mean
-    centred[(np.abs(centred) < 1e-9 * (1 + np.abs(mean))).all(axis=(1, 2))] = 0.0  # rounding of equal values
+    size = np.maximum(centred.max(axis=(1, 2)), -centred.min(axis=(1, 2)))
+    centred[size < 1e-9 * (1 + np.abs(mean[:, 0, 0]))] = 0.0  # rounding of equal values
     return np.asarray(centred)
 
 
-def _mean_squares(centred: np.ndarray) -> MeanSquares:
+def _mean_squares(centred: np.ndarray, by_question: np.ndarray) -> MeanSquares:
     _, seeds, questions = centred.shape
-    by_question, by_seed = centred.mean(axis=1), centred.mean(axis=2)
+    by_seed = centred.mean(axis=2)
     total = np.einsum("msq,msq->m", centred, centred)
     seed_sum, question_sum = questions * (by_seed**2).sum(axis=1), seeds * (by_question**2).sum(axis=1)
     rest = np.maximum(total - seed_sum - question_sum, 0.0) / max((seeds - 1) * (questions - 1), 1)

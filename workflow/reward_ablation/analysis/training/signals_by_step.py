@@ -214,8 +214,10 @@ def labels_of(names: tuple[str, ...], *columns: tuple[str, ...]) -> pd.MultiInde
 def means_by(values: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:
     """Mean of the values of each unit that are not NaN; NaN where there is none."""
     known = ~np.isnan(values)
-    counts = np.bincount(unit[known], minlength=units)
-    sums = np.bincount(unit[known], weights=values[known], minlength=units)
+    if not known.all():
+        values, unit = values[known], unit[known]
+    counts = np.bincount(unit, minlength=units)
+    sums = np.bincount(unit, weights=values, minlength=units)
     return np.divide(sums, counts, out=np.full(units, np.nan), where=counts > 0)
 
 
@@ -227,7 +229,8 @@ def centred(values: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
 def covariances(first: np.ndarray, second: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
     """Covariance (n - 1) within each group, over the completions with both values; NaN with fewer than two."""
     both = ~np.isnan(first) & ~np.isnan(second)
-    first, second, group = first[both], second[both], group[both]
+    if not both.all():
+        first, second, group = first[both], second[both], group[both]
     products = centred(first, group, groups) * centred(second, group, groups)
     counts = np.bincount(group, minlength=groups)
     sums = np.bincount(group, weights=products, minlength=groups)
