@@ -115,8 +115,8 @@ def _rollouts(runs: list[StudyRun], root: Path, columns: list[str]) -> pd.DataFr
 
 def times_seen(rollouts: pd.DataFrame) -> pd.DataFrame:
     """For each seed and problem, the number of steps at which it met the problem."""
-    met = rollouts[["seed", "problem_id", "step"]].drop_duplicates()
-    return met.groupby(["seed", "problem_id"], observed=True).size().rename("steps").reset_index()
+    of_problems = rollouts.groupby(["seed", "problem_id"], observed=True)["step"]
+    return of_problems.nunique().rename("steps").reset_index()
 
 
 def _questions(path: Path) -> dict[str, str]:
