@@ -18,7 +18,7 @@ import numpy as np
 from coverage_of_studies import BATCH, CONFIDENCE, QUESTIONS, RESAMPLES, Scenario, simulated
 
 from reward_ablation.analysis.evaluation.answers import Answered, difference, distribution_of, seed_part
-from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two
+from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference
 from reward_ablation.analysis.statistics.estimates import Distribution, intervals, resampled_seeds
 from reward_ablation.analysis.statistics.intervals import generator
 from reward_ablation.analysis.statistics.limits import SHARE
@@ -63,7 +63,7 @@ def by_all(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> D
         Sample(answers[place].values, answers[place].by_seed, seed_part(means, {str(place): 1.0}, answers[place])[0])
         for place in (arm, 0)
     ]
-    return distribution_of_two(*samples, label, (np.full(BATCH, -1.0), np.ones(BATCH)))
+    return distribution_of_unpaired_difference(*samples, label, (np.full(BATCH, -1.0), np.ones(BATCH)))
 
 
 def by_shared(arm: int, answers: list[Answered], means: SeedMeans, label: str) -> Distribution:

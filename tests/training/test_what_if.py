@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from reward_ablation.analysis.gradients.advantages import against_the_others
+from reward_ablation.analysis.gradients.advantages import leave_one_out_scores
 from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.models.load import load_model
 from reward_ablation.sampling.tokenizer import load_tokenizer
@@ -78,6 +78,6 @@ def test_a_small_step_has_the_effect_that_was_foretold(one_step, demo_model, pro
         for folder in (demo_model, trained / "model")
     )
     scores = rollouts[[f"score_{name}" for name in NAMES]].to_numpy()
-    change = (against_the_others(scores, 4) * (np.exp(after - before) - 1)[:, None]).mean(axis=0)
+    change = (leave_one_out_scores(scores, 4) * (np.exp(after - before) - 1)[:, None]).mean(axis=0)
     size = np.abs(effect[NAMES].to_numpy()).max()
     assert change / rate == pytest.approx(effect[NAMES].to_numpy(), rel=0.03, abs=0.03 * size)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reward_ablation.analysis.gradients.advantages import against_the_others, component_shares
+from reward_ablation.analysis.gradients.advantages import component_shares, leave_one_out_scores
 
 NAN = float("nan")
 
@@ -39,7 +39,7 @@ def test_shares_on_hand_worked_scores():
 
 def test_scores_against_the_others_of_their_group():
     scores = np.array([[1.0], [0.0], [5.0], [2.0], [NAN], [4.0], [NAN], [NAN], [7.0]])
-    against = against_the_others(scores, 3)
+    against = leave_one_out_scores(scores, 3)
     # 1 - (0 + 5) / 2 and so on; 2 - 4; one score alone has nothing to stand against
     assert list(against[:, 0]) == pytest.approx([-1.5, -3.0, 4.5, -2.0, 0.0, 2.0, 0.0, 0.0, 0.0])
 
@@ -49,4 +49,4 @@ def test_single_scores_are_their_own_shares_and_stand_against_the_batch():
     shares = component_shares(scores, np.array([1.0, 0.5]), 1, "group", "sum_then_normalize")
     assert shares.tolist() == [[1.0, 0.0], [0.0, 2.0], [5.0, 0.0]]
     # 1 - (0 + 5) / 2 and so on; 0 - 4 and 4 - 0
-    np.testing.assert_allclose(against_the_others(scores, 1), [[-1.5, -4.0], [-3.0, 4.0], [4.5, 0.0]])
+    np.testing.assert_allclose(leave_one_out_scores(scores, 1), [[-1.5, -4.0], [-3.0, 4.0], [4.5, 0.0]])

@@ -14,9 +14,9 @@ from analysis.gradients.test_what_if import NAMES, OTHER, OWN, make_run
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.gradients.advantages import component_shares
 from reward_ablation.analysis.gradients.measured_steps import effects_on_other_prompts, read_products
-from reward_ablation.analysis.gradients.methods_offline import Answers, answers_at_step, methods_offline
+from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, answers_at_step, methods_offline
 from reward_ablation.analysis.gradients.replay import (
-    AskedMethod,
+    MethodSettings,
     Replayed,
     method_of_arm,
     read_history,
@@ -44,10 +44,10 @@ def folders(root, arm: str) -> list:
     return sorted(root.glob(f"runs/{arm}-*/seed*"))
 
 
-def answers(products: list, effects: list) -> Answers:
+def answers(products: list, effects: list) -> OfflineComparison:
     """Answers of one method to steps of one component; `products` and `effects` by seed and step."""
     shape = np.shape(effects)
-    return Answers(
+    return OfflineComparison(
         ["m"], ["a"], [*range(shape[1])], np.array(products, dtype=float), np.array(effects, dtype=float)[..., None],
         np.ones((*shape[:2], 1, 1)), Counter(), 0.95,
     )  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_method_that_makes_no_step_has_length_0_and_no_cosine():
 def pair(products: np.ndarray, effects: np.ndarray) -> pd.Series:
     """The one pair of two methods; (S, T, 3, 3) products and (S, T, 3) effects on one component."""
     weights = np.ones((*effects.shape[:2], 2, 1))
-    found = Answers(["m", "n"], ["a"], [1], products, effects[..., None], weights, Counter(), 0.95).pairs
+    found = OfflineComparison(["m", "n"], ["a"], [1], products, effects[..., None], weights, Counter(), 0.95).pairs
     assert len(found) == 1
     return found.loc[0]
 
@@ -142,7 +142,7 @@ def test_a_replay_gives_the_weights_and_advantages_that_the_run_logged(root):
 def test_a_state_goes_from_step_to_step(root):
     history = read_history(folders(root, "static")[0])
     # the multiplier of a bound that is out of reach rises by step_size * (2 - mean score) a step
-    asked = AskedMethod("lagrangian", {"a": 1.0, "c": 0.0}, {"at_least": {"c": 0.999}, "step_size": 0.5})
+    asked = MethodSettings("lagrangian", {"a": 1.0, "c": 0.0}, {"at_least": {"c": 0.999}, "step_size": 0.5})
     replayed, expected = replay(history, asked), 0.0
     for step, scores in history.scores.items():
         expected = max(0.0, expected + 0.5 * (0.999 - scores[:, 2].mean()))
@@ -157,7 +157,7 @@ def test_the_gram_matrix_of_the_step_itself_can_be_asked_for(root):
     dots = whole.set_index(["step", "component_a", "component_b"])["dot"]
     history = read_history(folder)
     lagged, same = (
-        replay(history, AskedMethod("upgrad", {"a": 1.0, "b": 1.0}, {"rescale": False}, source)).weights
+        replay(history, MethodSettings("upgrad", {"a": 1.0, "b": 1.0}, {"rescale": False}, source)).weights
         for source in ("previous", "same_step")
     )
     for step in range(1, 9):
@@ -194,7 +194,7 @@ def test_other_weights_and_parameters(root):
         ({"x": {"method": "upgrad", "gram": "next"}}, "upgrad: gram: 'next' is unknown"),
         ({"x": {"method": "gdpo", "gram": "same_step"}}, "gdpo: gram: the method uses no gradients"),
         ({"x": {"method": "upgrad", "power": 1}}, "power: unknown parameter of the method upgrad"),
-        ({"x": AskedMethod("gdpo", {"z": 1.0})}, "z does not score its completions"),
+        ({"x": MethodSettings("gdpo", {"z": 1.0})}, "z does not score its completions"),
     ],
 )
 def test_a_question_that_cannot_be_asked_is_refused(root, asked, words):
@@ -243,4 +243,4 @@ def test_steps_without_gram_matrices_are_counted(tmp_path):
 )
 def test_the_method_of_an_arm_of_trl(training, method, parameters):
     spec = ArmSpec.read(arm_spec(weights={"a": 1, "b": 0}, training=training), "spec")
-    assert method_of_arm(spec) == AskedMethod(method, {"a": 1.0}, parameters)
+    assert method_of_arm(spec) == MethodSettings(method, {"a": 1.0}, parameters)

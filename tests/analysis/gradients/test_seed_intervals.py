@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from reward_ablation.analysis.gradients.seed_intervals import margin_over_steps, of_values, over_seeds
+from reward_ablation.analysis.gradients.seed_intervals import margin_over_steps, means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import ratios
 from reward_ablation.analysis.statistics.intervals import block_length, block_shares
 
@@ -30,10 +30,10 @@ def test_seeds_without_a_value_are_no_degrees_of_freedom():
 def test_one_seed_has_an_interval_over_steps_and_says_so():
     values = np.full((1, 2, 30), np.nan)
     values[0, 1] = np.random.default_rng(0).normal(size=30)
-    found = of_values(values, 0.95)
+    found = means_over_steps_and_seeds(values, 0.95)
     assert found.interval[0] == "steps"
     assert found.high[0] - found.estimate[0] == pytest.approx(margin_over_steps(values[0, 1], 0.95))
-    assert of_values(values[..., :1] * 0, 0.95).interval[0] is None  # one step tells nothing
+    assert means_over_steps_and_seeds(values[..., :1] * 0, 0.95).interval[0] is None  # one step tells nothing
 
 
 def test_the_error_over_steps_is_that_of_resampled_blocks():
@@ -57,7 +57,7 @@ def alike_neighbours(rng, shape, memory=0.5):
 def test_intervals_of_means_hold_the_truth(seeds, spread):
     rng = np.random.default_rng([seeds, int(10 * spread)])
     values = 1 + spread * rng.normal(size=(4000, seeds, 1)) + alike_neighbours(rng, (4000, seeds, 40))
-    found = of_values(values, 0.95)
+    found = means_over_steps_and_seeds(values, 0.95)
     assert 0.93 < np.mean((found.low < 1) & (found.high > 1)) < 0.97
 
 
@@ -76,5 +76,5 @@ def test_intervals_of_cosines_hold_the_truth(seeds):
 
 def test_intervals_over_the_steps_of_one_seed_hold_its_mean():
     rng = np.random.default_rng(1)
-    found = of_values(alike_neighbours(rng, (4000, 1, 200), memory=0.3), 0.95)
+    found = means_over_steps_and_seeds(alike_neighbours(rng, (4000, 1, 200), memory=0.3), 0.95)
     assert 0.91 < np.mean((found.low < 0) & (found.high > 0)) < 0.97

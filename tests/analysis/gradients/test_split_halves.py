@@ -7,9 +7,9 @@ import pytest
 
 from reward_ablation.analysis.gradients.split_halves import (
     cosine_with_interval,
+    cosines_of_step,
+    cosines_of_steps,
     cross_prompt_products,
-    of_step,
-    of_steps,
 )
 from reward_ablation.gram.similarity import inverse_norms
 
@@ -48,7 +48,7 @@ def test_noise_does_not_count():
     """Shared noise makes the plain cosine negative; the corrected one is near the truth."""
     rng = np.random.default_rng(0)
     steps, plain = zip(*(sampled(rng, noise=0.15) for _ in range(60)), strict=True)
-    found = of_steps([step.sum(axis=1) for step in steps], 480, [], ["a", "b"], 0.95)
+    found = cosines_of_steps([step.sum(axis=1) for step in steps], 480, [], ["a", "b"], 0.95)
     assert np.mean(plain) < -0.2
     row = found.iloc[0]
     assert row["layer"] == "all"
@@ -61,7 +61,7 @@ def test_intervals_hold_the_truth():
     held, told = 0, 0
     for _ in range(200):
         by_prompt, _ = sampled(rng, prompts=16, noise=0.06)
-        row = of_step(by_prompt, ["a", "b"], 0.95).iloc[0]
+        row = cosines_of_step(by_prompt, ["a", "b"], 0.95).iloc[0]
         told += not np.isnan(row["estimate"])
         held += row["low"] <= 0.5 <= row["high"]
     assert told > 190
@@ -75,7 +75,7 @@ def test_gradients_of_noise_have_no_cosine():
         rows = rng.normal(size=(16, 300))
         coefficients, labels = np.repeat(np.eye(2), 8, axis=1), np.tile(np.arange(8), 2)
         by_prompt = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels, np.arange(8))
-        known.append(not np.isnan(of_step(by_prompt[None], ["a", "b"], 0.95)["estimate"].iloc[0]))
+        known.append(not np.isnan(cosines_of_step(by_prompt[None], ["a", "b"], 0.95)["estimate"].iloc[0]))
     assert np.mean(known) < 0.05
 
 

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two, spread_of_two
+from reward_ablation.analysis.statistics.different_seeds import (
+    Sample,
+    distribution_of_unpaired_difference,
+    spread_of_two,
+)
 from reward_ablation.analysis.statistics.estimates import intervals, p_values, resampled_seeds
 from reward_ablation.analysis.statistics.seed_variance import SeedVariance
 
@@ -17,7 +21,7 @@ def sample(values, variance: SeedVariance | None = None, resamples: int = 4000) 
 
 
 def interval(own: Sample, other: Sample, confidence: float = 0.95) -> tuple[float, float]:
-    low, high = intervals(distribution_of_two(own, other, "data", UNLIMITED), confidence)
+    low, high = intervals(distribution_of_unpaired_difference(own, other, "data", UNLIMITED), confidence)
     return float(low[0]), float(high[0])
 
 
@@ -30,7 +34,7 @@ def test_margins_of_seeds_add_up_by_their_squares():
     own, other = [0.5, 0.7], [0.1, 0.4, 0.4, 0.5]
     errors = [np.std(means, ddof=1) / np.sqrt(len(means)) for means in (own, other)]
     margin = np.hypot(student.ppf(0.975, 1) * errors[0], student.ppf(0.975, 3) * errors[1])
-    of = distribution_of_two(sample(by_seed(own)), sample(by_seed(other)), "data", UNLIMITED)
+    of = distribution_of_unpaired_difference(sample(by_seed(own)), sample(by_seed(other)), "data", UNLIMITED)
     assert of.estimate[0] == pytest.approx(0.6 - 0.35)
     assert of.margin(lambda degrees: student.ppf(0.975, degrees))[0] == pytest.approx(margin)
 
@@ -60,7 +64,9 @@ def test_the_rest_is_no_difference_between_questions():
 
 def test_values_that_are_all_equal_give_the_interval_of_no_difference():
     limits = (np.array([-1.0]), np.array([1.0]))
-    of = distribution_of_two(sample(np.full((2, 10), 0.3)), sample(np.full((3, 10), 0.3)), "data", limits)
+    of = distribution_of_unpaired_difference(
+        sample(np.full((2, 10), 0.3)), sample(np.full((3, 10), 0.3)), "data", limits
+    )
     assert of.all_equal[0]
     low, high = intervals(of, 0.95)
     none_of_ten = 1 - 0.025 ** (1 / 10)  # Clopper and Pearson
@@ -93,5 +99,5 @@ def test_intervals_hold_the_truth(seeds, others):
         return Sample(values, resampled_seeds(values, "data", 200))
 
     limits = (np.full(studies, -np.inf), np.full(studies, np.inf))
-    low, high = intervals(distribution_of_two(arm(seeds), arm(others), "data", limits), 0.95)
+    low, high = intervals(distribution_of_unpaired_difference(arm(seeds), arm(others), "data", limits), 0.95)
     assert np.mean((low <= 0) & (high >= 0)) >= 0.93

@@ -9,7 +9,7 @@ import pandas as pd
 from reward_ablation.analysis.combination.advantage_size import advantage_size, mean_squares
 from reward_ablation.analysis.combination.lag import lag_cosine
 from reward_ablation.analysis.combination.method_weights import QUANTITIES, method_weights
-from reward_ablation.analysis.gradients.methods_offline import Answers, methods_offline
+from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, methods_offline
 from reward_ablation.analysis.gradients.replay import method_of_arm
 from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.runs import read_runs, rerun_of
@@ -86,7 +86,7 @@ def combination_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     return all_joined(SCHEMAS, {name: parts.get(name, []) for name in SCHEMAS})
 
 
-def offline(study: StudyFile, root: Path) -> Answers | None:
+def offline(study: StudyFile, root: Path) -> OfflineComparison | None:
     """What the arms' combinations would have done at the baseline's completions; None where that is not known.
 
     An arm is left out if one of its components does not score the baseline's runs; the log names such arms.

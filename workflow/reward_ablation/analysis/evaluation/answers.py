@@ -19,7 +19,7 @@ from reward_ablation.analysis.evaluation.coded_means import (
 )
 from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics
 from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, metrics_in, modes_of, rows_of
-from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_two
+from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
     distribution,
@@ -344,7 +344,7 @@ def distribution_of_difference(
         for name, answers in ((arm, own), (against, other))
     )
     flags = np.full(len(own.metrics), None) if means is None else means.flagged_in({arm: 1.0, against: -1.0})
-    return distribution_of_two(sample, other_sample, dataset, limits_of(own.limits, (-1.0, 1.0))), flags
+    return distribution_of_unpaired_difference(sample, other_sample, dataset, limits_of(own.limits, (-1.0, 1.0))), flags
 
 
 def seed_part(

@@ -12,7 +12,7 @@ from reward_ablation.analysis.evaluation.answers import (
     seed_part,
     tested_columns,
 )
-from reward_ablation.analysis.evaluation.seed_means import OfModes
+from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode
 from reward_ablation.analysis.statistics.contrasts import BASE, LACK_OF_FIT, Effect, effects, reach
 from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile
@@ -49,7 +49,7 @@ def seeds_of(study: StudyFile, allowed: list[Effect]) -> list[int]:
     return [seed for seed in study.seeds if all((arm, seed) in trained for arm in arms)]
 
 
-class Sums:
+class EffectSums:
     """Sums of the arms' answers times coefficients, one for each effect, added up while the arms are read.
 
     There can be as many contrasts of lack of fit as arms; products of matrices add them for many arms at once.
@@ -115,7 +115,7 @@ class Sums:
         return self.by_mode
 
 
-def effect_tables(sums: Sums, study: StudyFile, means: dict[str, OfModes]) -> list[pd.DataFrame]:
+def effect_tables(sums: EffectSums, study: StudyFile, means: dict[str, SeedMeansByMode]) -> list[pd.DataFrame]:
     """Rows of component_effects. Holm's p-values hold for all components of one method together.
 
     `means` has the seed means of all arms by data set and mode.

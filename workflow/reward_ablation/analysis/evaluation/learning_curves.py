@@ -13,7 +13,7 @@ import pyarrow as pa
 from reward_ablation.analysis.evaluation.answers import answered, evaluation_rows, question_means
 from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
 from reward_ablation.analysis.evaluation.run_means import OverQuestions, evaluation_of_runs, over_questions
-from reward_ablation.analysis.evaluation.seed_means import OfModes, seed_means
+from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode, seed_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers, read_kept_answers
 from reward_ablation.analysis.statistics.contrasts import BASE
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
@@ -61,7 +61,7 @@ def reader(study: StudyFile, dataset: str, root: Path, last_steps: dict[str, int
     return read
 
 
-def seed_means_by_step(study: StudyFile, dataset: str, read: Reader) -> dict[int, OfModes]:
+def seed_means_by_step(study: StudyFile, dataset: str, read: Reader) -> dict[int, SeedMeansByMode]:
     """Seed means of all arms, by step and mode. Runs are read one after the other."""
     runs: dict[int, list[tuple[str, int | None, OverQuestions]]] = {}
     for run in study.runs:

@@ -10,10 +10,10 @@ from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import StudyFile
 
 #: Seed means of one data set by mode.
-OfModes = dict[str, SeedMeans]
+SeedMeansByMode = dict[str, SeedMeans]
 
 
-def seed_means(rows: pd.DataFrame, study: StudyFile) -> OfModes:
+def seed_means(rows: pd.DataFrame, study: StudyFile) -> SeedMeansByMode:
     """Seed means of all arms by mode.
 
     Parameters

@@ -21,7 +21,7 @@ from reward_ablation.analysis.evaluation.answers import (
 )
 from reward_ablation.analysis.evaluation.coded_means import table_of
 from reward_ablation.analysis.evaluation.decided import with_decisions
-from reward_ablation.analysis.evaluation.effects import Sums, effect_tables, effects_of, seeds_of
+from reward_ablation.analysis.evaluation.effects import EffectSums, effect_tables, effects_of, seeds_of
 from reward_ablation.analysis.evaluation.examples import examples
 from reward_ablation.analysis.evaluation.learning_curves import learning_curves
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
@@ -164,7 +164,7 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
     by_arm: dict[str, list[pd.DataFrame]] = {dataset: [] for dataset in study.datasets}
     differences, across = copy.deepcopy(by_arm), []
     effects = effects_of(study)
-    sums = Sums(effects, seeds_of(study, effects))
+    sums = EffectSums(effects, seeds_of(study, effects))
     pairs_with = pairs_by_arm(study)
     references = list(dict.fromkeys([study.baseline, *(against for _, against in pairs_of(study))]))
     held: dict[str, Answers] = {}

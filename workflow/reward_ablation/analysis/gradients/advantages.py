@@ -68,7 +68,7 @@ def _weighted_shares(
     return np.nan_to_num(centred.reshape(parts.shape), nan=0.0)
 
 
-def against_the_others(scores: np.ndarray, num_generations: int) -> np.ndarray:
+def leave_one_out_scores(scores: np.ndarray, num_generations: int) -> np.ndarray:
     """Score of each completion less the mean score of the others in its group; with groups of one, in the batch.
 
     Its product with the gradient of the completion's log-probability is an unbiased estimate of the gradient of the

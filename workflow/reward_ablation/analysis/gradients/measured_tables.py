@@ -11,7 +11,7 @@ import pandas as pd
 
 from reward_ablation.analysis.gradients.harm import effect_of_step, harm_by_arm, harm_by_step
 from reward_ablation.analysis.gradients.measured_steps import alignments, effects_on_other_prompts, read_products
-from reward_ablation.analysis.gradients.split_halves import halves_by_prompt, of_step, of_steps
+from reward_ablation.analysis.gradients.split_halves import cosines_of_step, cosines_of_steps, halves_by_prompt
 from reward_ablation.analysis.gradients.what_if_check import agreement_table, check_table, score_covariances
 from reward_ablation.analysis.gradients.what_if_map import (
     map_table,
@@ -59,9 +59,11 @@ def halves_rows(
     run: StudyRun, halves: dict[int, np.ndarray], layers: list[str], names: list[str], confidence: float
 ) -> pd.DataFrame:
     """Rows of `split_halves`: each step over all layers, then all steps together (step null) by layer."""
-    parts = [of_step(by_prompt, names, confidence).assign(step=step) for step, by_prompt in halves.items()]
+    parts = [cosines_of_step(by_prompt, names, confidence).assign(step=step) for step, by_prompt in halves.items()]
     prompts = sum(by_prompt.shape[1] for by_prompt in halves.values())
-    together = of_steps([by_prompt.sum(axis=1) for by_prompt in halves.values()], prompts, layers, names, confidence)
+    together = cosines_of_steps(
+        [by_prompt.sum(axis=1) for by_prompt in halves.values()], prompts, layers, names, confidence
+    )
     table = pd.concat([*parts, together.assign(step=None)])
     return table.assign(arm=run.arm, seed=run.seed).astype({"step": "Int64"})
 

@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 from reward_ablation.analysis.gradients.measured_steps import StepProducts, effects_on_other_prompts, read_products
-from reward_ablation.analysis.gradients.replay import AskedMethod, History, Replayed, read_history, replay
-from reward_ablation.analysis.gradients.seed_intervals import Estimates, of_values, over_seeds
+from reward_ablation.analysis.gradients.replay import History, MethodSettings, Replayed, read_history, replay
+from reward_ablation.analysis.gradients.seed_intervals import Estimates, means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import ratios
 from reward_ablation.combination.apply import check
 from reward_ablation.combination.grams import SOURCES, Source
@@ -38,7 +38,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Answers:
+class OfflineComparison:
     """Answers of M methods at T measured steps of S runs with K components.
 
     Parameters
@@ -128,7 +128,9 @@ class Answers:
     def _means(self, values: np.ndarray, confidence: float) -> Estimates:
         """Estimates of (S, T, M, K) values, methods first."""
         seeds, steps, *kinds = values.shape
-        return of_values(np.moveaxis(values, (2, 3), (0, 1)).reshape(np.prod(kinds), seeds, steps), confidence)
+        return means_over_steps_and_seeds(
+            np.moveaxis(values, (2, 3), (0, 1)).reshape(np.prod(kinds), seeds, steps), confidence
+        )
 
     def _rows(self, quantity: str, found: Estimates, components: Sequence[str | None]) -> pd.DataFrame:
         known = ~np.isnan(self.products[:, :, -1, -1])
@@ -145,13 +147,13 @@ class Answers:
 
 def methods_offline(
     folders: str | Path | Sequence[str | Path],
-    methods: Sequence[str] | Mapping[str, str | Mapping[str, Any] | AskedMethod] | None = None,
+    methods: Sequence[str] | Mapping[str, str | Mapping[str, Any] | MethodSettings] | None = None,
     *,
     weights: Mapping[str, float] | None = None,
     confidence: float = 0.95,
     most: int | None = None,
     root: Path = Path(),
-) -> Answers:
+) -> OfflineComparison:
     """Compute the steps that methods would have taken at the measured steps of runs.
 
     Parameters
@@ -193,11 +195,11 @@ def methods_offline(
 
 
 def asked_methods(
-    methods: Sequence[str] | Mapping[str, str | Mapping[str, Any] | AskedMethod] | None,
+    methods: Sequence[str] | Mapping[str, str | Mapping[str, Any] | MethodSettings] | None,
     history: History,
     weights: Mapping[str, float] | None,
     root: Path,
-) -> dict[str, AskedMethod]:
+) -> dict[str, MethodSettings]:
     """Methods by label, checked as training checks them; by default all that pass the checks without parameters."""
     if methods is None:
         ready = {}
@@ -210,7 +212,7 @@ def asked_methods(
     if not isinstance(methods, Mapping):
         methods = {name: name for name in methods}
     return {
-        label: each if isinstance(each, AskedMethod) else _asked(each, history, weights, root)
+        label: each if isinstance(each, MethodSettings) else _asked(each, history, weights, root)
         for label, each in methods.items()
     }
 
@@ -226,7 +228,7 @@ def _source(method: str, gram: Any, asked: bool) -> Source | None:
 
 def _asked(
     written: str | Mapping[str, Any], history: History, weights: Mapping[str, float] | None, root: Path
-) -> AskedMethod:
+) -> MethodSettings:
     own = {"method": written} if isinstance(written, str) else dict(written)
     method, gram = str(own.pop("method", "")), own.pop("gram", None)
     context = arguments_of_method(method, root).context
@@ -240,7 +242,7 @@ def _asked(
     bounds = _bounds(history, taking_part, root) if "bounds" in context else {}
     limits = np.array([bounds.get(name, (np.nan, np.nan)) for name in taking_part], dtype=float).reshape(-1, 2)
     check(method, own, list(taking_part), list(taking_part.values()), limits, root)
-    return AskedMethod(method, taking_part, own, source, bounds)
+    return MethodSettings(method, taking_part, own, source, bounds)
 
 
 def _bounds(history: History, names: Iterable[str], root: Path) -> dict[str, tuple[float, float]]:
@@ -262,7 +264,7 @@ AtStep = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def answers_of_run(
-    history: History, asked: Mapping[str, AskedMethod], most: int | None, root: Path
+    history: History, asked: Mapping[str, MethodSettings], most: int | None, root: Path
 ) -> tuple[dict[int, AtStep], Counter[str]]:
     """Answers of all methods by measured step, and the steps that were left out by reason."""
     replayed: list[Replayed] = []
@@ -300,7 +302,7 @@ def _stacked(
     components: list[str],
     left_out: Counter[str],
     confidence: float,
-) -> Answers:
+) -> OfflineComparison:
     """Answers of all runs in arrays."""
     steps = sorted(set().union(*by_run))
     size, kinds = len(methods), len(components)
@@ -310,7 +312,7 @@ def _stacked(
         for step, parts in found.items():
             for array, part in zip((products, effects, weights), parts, strict=True):
                 array[run, steps.index(step)] = part
-    return Answers(methods, components, steps, products, effects, weights, left_out, confidence)
+    return OfflineComparison(methods, components, steps, products, effects, weights, left_out, confidence)
 
 
 def _cosines(products: np.ndarray, places: Sequence[tuple[int, int]], confidence: float) -> Estimates:

@@ -34,7 +34,7 @@ SAME: Source = "same_step"
 
 
 @dataclass(frozen=True)
-class AskedMethod:
+class MethodSettings:
     """A method with the settings that an arm gives it; they are those of `CombinationOfRun`.
 
     Parameters
@@ -54,17 +54,17 @@ class AskedMethod:
     bounds: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
-def method_of_arm(spec: ArmSpec) -> AskedMethod:
+def method_of_arm(spec: ArmSpec) -> MethodSettings:
     """How an arm combines its components: by its method, or by TRL's settings."""
     weights = {name: float(weight) for name, weight in spec.weights.items() if name in spec.taking_part}
     if spec.combine:
         own = spec.combine
-        return AskedMethod(own.method, weights, own.parameters, own.gram, own.bounds)
+        return MethodSettings(own.method, weights, own.parameters, own.gram, own.bounds)
     if spec.training.get(AGGREGATION) == "normalize_then_sum":
-        return AskedMethod("gdpo", weights)
+        return MethodSettings("gdpo", weights)
     scale = spec.training.get("scale_rewards", "group")
     scale = {True: "group", False: "none"}.get(scale, scale)
-    return AskedMethod("weighted_sum", weights, {"scale_rewards": scale})
+    return MethodSettings("weighted_sum", weights, {"scale_rewards": scale})
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Replayed:
     weights: dict[int, np.ndarray]
 
 
-def replay(history: History, asked: AskedMethod, root: Path = Path()) -> Replayed:
+def replay(history: History, asked: MethodSettings, root: Path = Path()) -> Replayed:
     """Let a method combine all generations of a run, in their order.
 
     Raises

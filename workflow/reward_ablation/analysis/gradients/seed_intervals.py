@@ -75,7 +75,7 @@ def margin_over_steps(values: np.ndarray, confidence: float) -> float:
     return float(stdtrit(blocks - 1, (1 + confidence) / 2) * means.std() / np.sqrt(blocks - 1))
 
 
-def of_values(values: np.ndarray, confidence: float) -> Estimates:
+def means_over_steps_and_seeds(values: np.ndarray, confidence: float) -> Estimates:
     """Means over steps and then over seeds of an (M, S, T) array; NaN where a value is not known."""
     known = ~np.isnan(values)
     counts = known.sum(axis=2)

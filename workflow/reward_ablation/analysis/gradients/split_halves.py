@@ -105,7 +105,7 @@ def pair_rows(
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def of_step(by_prompt: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
+def cosines_of_step(by_prompt: np.ndarray, components: list[str], confidence: float) -> pd.DataFrame:
     """Cosines over all layers of one step; the interval leaves out one prompt at a time."""
     total = by_prompt[:1].sum(axis=1)
     removed = by_prompt[:1] + by_prompt[:1].swapaxes(-1, -2)
@@ -113,7 +113,7 @@ def of_step(by_prompt: np.ndarray, components: list[str], confidence: float) -> 
     return pair_rows(estimates, [ALL_LAYERS], components, by_prompt.shape[1])
 
 
-def of_steps(
+def cosines_of_steps(
     by_step: list[np.ndarray], prompts: int, layers: list[str], components: list[str], confidence: float
 ) -> pd.DataFrame:
     """Cosines by layer of the summed products of several steps; the interval leaves out one step at a time.

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from reward_ablation.analysis.gradients.advantages import against_the_others, component_shares
+from reward_ablation.analysis.gradients.advantages import component_shares, leave_one_out_scores
 from reward_ablation.gram.similarity import (
     ALL_LAYERS,
     PARTS,
@@ -249,7 +249,7 @@ def gradients_of_scores(measured: MeasuredStep, blocks: list[Block]) -> list[np.
 
     A row is -token_weight times the gradient of the completion's log-probability.
     """
-    baselined = np.concatenate([against_the_others(scores, size) for scores, size in measured.by_group("score_")]).T
+    baselined = np.concatenate([leave_one_out_scores(scores, size) for scores, size in measured.by_group("score_")]).T
     weights = [stored.rows["token_weight"].to_numpy(dtype=float) for stored in measured.blocks]
     seen = sum((of_block > 0).sum() for of_block in weights)
     inverse = [np.divide(1, of_block, out=np.zeros_like(of_block), where=of_block > 0) for of_block in weights]

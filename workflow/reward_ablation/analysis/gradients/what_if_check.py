@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from reward_ablation.analysis.gradients.seed_intervals import Estimates, of_values, over_seeds
+from reward_ablation.analysis.gradients.seed_intervals import Estimates, means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.gradients.what_if import MeasuredStep
 from reward_ablation.analysis.gradients.what_if_map import by_seed_and_step
 from reward_ablation.analysis.statistics.known import mean_of_known
@@ -99,7 +99,9 @@ def check_table(
             if of_arm.empty:
                 continue
             scores = of_arm.pivot(index="seed", columns="step", values="mean").sort_index(axis=1)
-            estimates = {name: of_values(values[[number]], confidence) for name, values in rules.items()}
+            estimates = {
+                name: means_over_steps_and_seeds(values[[number]], confidence) for name, values in rules.items()
+            }
             estimates["observed"] = observed_change(scores.to_numpy(dtype=float), confidence)
             sign = float(np.sign(weights[arm][component]))
             rows.append(

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.gradients.seed_intervals import of_values
+from reward_ablation.analysis.gradients.seed_intervals import means_over_steps_and_seeds
 from reward_ablation.analysis.study_file import StudyArm
 
 #: Points along an edge of the map for two and three components, and for more, of which only edges are shown.
@@ -61,7 +61,7 @@ def map_table(
     """
     stacked, seeds, steps = by_seed_and_step(values)
     points, kinds = stacked.shape[:2]
-    found = of_values(stacked.reshape(-1, len(seeds), len(steps)), confidence)
+    found = means_over_steps_and_seeds(stacked.reshape(-1, len(seeds), len(steps)), confidence)
     return pd.DataFrame(
         {
             "arm": arm,

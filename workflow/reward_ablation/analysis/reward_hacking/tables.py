@@ -106,7 +106,7 @@ def curves_of(
     return Curves(arm, components, right, sampling, longer, held_out)
 
 
-def against(curve: pd.DataFrame, control: pd.DataFrame | None, change: Change) -> float:
+def p_against_control(curve: pd.DataFrame, control: pd.DataFrame | None, change: Change) -> float:
     """p-value that a curve rose by more than the control arm's since the same step, paired by seed."""
     if control is None or not curve.columns.equals(control.columns):
         return np.nan
@@ -154,13 +154,13 @@ def of_training(own: Curves, control: Curves | None) -> Iterator[Measure]:
         turned = None if control is None else -control.right
         for kind, change in (("fall", largest_rise(-own.right)), ("plateau", plateau(own.right))):
             if change is not None:
-                yield Measure(kind, NAMES["training"], change, against(-own.right, turned, change))
+                yield Measure(kind, NAMES["training"], change, p_against_control(-own.right, turned, change))
     longer = None if own.longer.empty else largest_rise(own.longer)
     if longer is not None:
         # Where wrong completions end no longer than right ones, nothing is padded.
         longer = longer if longer.after > 0 else replace(longer, p=1.0)
         other = None if control is None else control.longer
-        yield Measure("length", NAMES["length"], longer, against(own.longer, other, longer))
+        yield Measure("length", NAMES["length"], longer, p_against_control(own.longer, other, longer))
 
 
 def of_held_out(own: Curves, control: Curves | None, trains_correctness: bool) -> Iterator[Measure]:

@@ -47,7 +47,9 @@ class Sample(NamedTuple):
     seed_variance: SeedVariance | None = None
 
 
-def distribution_of_two(own: Sample, other: Sample, label: str, limits: tuple[np.ndarray, np.ndarray]) -> Distribution:
+def distribution_of_unpaired_difference(
+    own: Sample, other: Sample, label: str, limits: tuple[np.ndarray, np.ndarray]
+) -> Distribution:
     """Distribution of the means of one arm minus those of another, each over all of its seeds.
 
     Parameters

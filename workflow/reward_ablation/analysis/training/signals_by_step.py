@@ -72,7 +72,7 @@ def step_signals(
         A row per step in ascending order; columns (quantity, component), component "" for all components. NaN where
         nothing is known: no group with two scores, no advantage, no right completion.
     """
-    places = Places.of(rollouts, single)
+    places = CompletionGroups.of(rollouts, single)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in weights}
     alike = {name: all_alike(values, places.group, places.groups) for name, values in scores.items()}
     if fixed_weights:
@@ -94,7 +94,7 @@ def step_signals(
 
 
 def signals_of_all(
-    rollouts: pd.DataFrame, places: Places, weighted: list[np.ndarray], aggregation: str, single: bool
+    rollouts: pd.DataFrame, places: CompletionGroups, weighted: list[np.ndarray], aggregation: str, single: bool
 ) -> Signals:
     """Signals of all components together.
 
@@ -111,7 +111,7 @@ def signals_of_all(
     return {("no_signal", ""): no_signal, ("variance", ""): places.covariance(total, total)}
 
 
-def signals_of_method(rollouts: pd.DataFrame, places: Places) -> Signals:
+def signals_of_method(rollouts: pd.DataFrame, places: CompletionGroups) -> Signals:
     """Signals of all components together where a method combines them, by the advantages that it gave."""
     size = np.abs(rollouts["advantage"].to_numpy(dtype=float))
     moved = np.zeros(places.groups, dtype=bool)
@@ -120,7 +120,7 @@ def signals_of_method(rollouts: pd.DataFrame, places: Places) -> Signals:
     return {("no_signal", ""): no_signal, ("variance", ""): np.full(len(places.steps), np.nan)}
 
 
-def advantage_shares(rollouts: pd.DataFrame, places: Places, components: list[str]) -> dict[str, np.ndarray]:
+def advantage_shares(rollouts: pd.DataFrame, places: CompletionGroups, components: list[str]) -> dict[str, np.ndarray]:
     """Share of each component in the size of the advantages, by step; NaN where no completion has an advantage."""
     parts = [np.abs(rollouts[f"advantage_{name}"].to_numpy(dtype=float)) for name in components]
     sizes = np.array([places.over_completions(values) for values in parts])
@@ -133,7 +133,12 @@ def advantage_shares(rollouts: pd.DataFrame, places: Places, components: list[st
 
 
 def signals_of_component(
-    rollouts: pd.DataFrame, places: Places, name: str, scores: np.ndarray, alike: np.ndarray, share: np.ndarray
+    rollouts: pd.DataFrame,
+    places: CompletionGroups,
+    name: str,
+    scores: np.ndarray,
+    alike: np.ndarray,
+    share: np.ndarray,
 ) -> Signals:
     """Signals of one component, in their order in the table."""
     total, advantage = (rollouts[column].to_numpy(dtype=float) for column in ("total", "advantage"))
@@ -148,7 +153,7 @@ def signals_of_component(
 
 
 @dataclass(frozen=True)
-class Places:
+class CompletionGroups:
     """The step and the group of each of a run's N completions, in T steps and G groups.
 
     Attributes
@@ -167,8 +172,8 @@ class Places:
     step_of_group: np.ndarray
 
     @classmethod
-    def of(cls, rollouts: pd.DataFrame, single: bool) -> Places:
-        """Places of a run's completions; `single` says that a problem has one rollout, as in `groups_of`."""
+    def of(cls, rollouts: pd.DataFrame, single: bool) -> CompletionGroups:
+        """CompletionGroups of a run's completions; `single` says that a problem has one rollout, as in `groups_of`."""
         steps, step = np.unique(rollouts["step"].to_numpy(), return_inverse=True)
         group = groups_of(rollouts, step, single)
         step_of_group = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
