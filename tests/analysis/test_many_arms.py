@@ -9,6 +9,7 @@ import pytest
 from analysis.all_tables import command
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis import tables
+from reward_ablation.analysis.evaluation.run_means import QuestionMeans
 from reward_ablation.analysis.evaluation.tables import KeptTables
 from reward_ablation.analysis.reading import rows_by_arm
 from reward_ablation.analysis.statistics.contrasts import LACK_OF_FIT, MOST_CONTRASTS, regression
@@ -79,14 +80,18 @@ def test_a_rule_holds_one_arm_in_memory(tmp_path, monkeypatch):
 def test_tables_that_have_no_room_are_made_again():
     made = []
 
-    def make() -> pd.DataFrame:
+    def make() -> QuestionMeans:
         made.append(1)
-        return pd.DataFrame({"a": np.random.default_rng(len(made)).random(100)}, index=range(1, 101))
+        a, b, c = np.random.default_rng(len(made)).random((100, 3)).T
+        return QuestionMeans({"a": a, "b": b.copy(), "c": c}, index)
 
     kept, nothing = KeptTables(1000), KeptTables(0)
     index = pd.RangeIndex(1, 101)
     first = kept.get(("data", "one"), index, make)
-    pd.testing.assert_frame_equal(kept.get(("data", "one"), index, make), first, check_index_type=False)
+    again = kept.get(("data", "one"), index, make)
+    pd.testing.assert_frame_equal(pd.DataFrame(again, index), pd.DataFrame(first, index))
+    assert again.index is index
+    assert {name: column.strides for name, column in again.items()} == {"a": (16,), "b": (8,), "c": (16,)}
     assert len(made) == 1
     for _ in range(2):
         nothing.get(("data", "one"), index, make)

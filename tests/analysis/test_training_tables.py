@@ -42,7 +42,7 @@ def test_similarity_keeps_pairs_and_their_order():
         (1, "layers.0", "a", "b", "share", 9.0, 0.9),
     ]
     gradients = pd.DataFrame(labels, columns=GRADIENT_COLUMNS[:7]).reindex(columns=[*GRADIENT_COLUMNS, "self_low"])
-    table = similarity_by_step(gradients.astype(dict.fromkeys(["component_a", "component_b"], "category")))
+    table = similarity_by_step(gradients)
     assert list(table["layer"]) == ["layers.1", "layers.0", "layers.0"]
     assert list(table["definition"]) == ["alone", "alone", "share"]
     assert list(table["dot"]) == [0.0, -2.0, 9.0]

@@ -14,11 +14,18 @@ from reward_ablation.analysis.evaluation.coded_means import (
     cells_of,
     codes_of,
     is_coded,
+    means_in_memory,
     means_of_cells,
-    table_of,
 )
 from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics
-from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, metrics_in, modes_of, rows_of
+from reward_ablation.analysis.evaluation.run_means import (
+    SAMPLED,
+    QuestionMeans,
+    columns_of,
+    metrics_in,
+    modes_of,
+    rows_of,
+)
 from reward_ablation.analysis.statistics.different_seeds import Sample, distribution_of_unpaired_difference
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
@@ -80,16 +87,22 @@ def measured(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
     return columns[sources].astype(float)
 
 
-def question_means(answers: pd.DataFrame | pa.Table, metrics: Metrics = DEFAULT) -> pd.DataFrame:
+def means_by_column(answers: pd.DataFrame | pa.Table, metrics: Metrics) -> QuestionMeans:
+    """The columns of `question_means`, faster where answers are a table of Arrow with yes-or-no verdicts."""
+    if isinstance(answers, pa.Table):
+        if metrics.mathematics and is_coded(answers, {*MATHEMATICS.values(), "tokens"} & {*answers.column_names}):
+            return _coded_means(answers, metrics)
+        answers = answers.to_pandas()
+    means = question_means(answers, metrics)
+    return QuestionMeans(columns_of(means), means.index)
+
+
+def question_means(answers: pd.DataFrame, metrics: Metrics = DEFAULT) -> pd.DataFrame:
     """Average the samples of each question.
 
     Rows (mode, problem_id), sorted; columns: answers (their number) and the metrics. Metrics of several samples, pass@k
     and maj@n, are null in the mode "greedy".
     """
-    if isinstance(answers, pa.Table):
-        if metrics.mathematics and is_coded(answers, {*MATHEMATICS.values(), "tokens"} & {*answers.column_names}):
-            return _coded_means(answers, metrics)
-        answers = answers.to_pandas()
     labels = [answers["mode"], answers["problem_id"]]
     grouped = measured(answers, metrics).groupby(labels, sort=True)
     means = grouped.mean().set_axis(list(metrics.sources), axis="columns")
@@ -104,8 +117,7 @@ def question_means(answers: pd.DataFrame | pa.Table, metrics: Metrics = DEFAULT)
     return means.join(pd.DataFrame(of_samples, index=index))
 
 
-def _coded_means(answers: pa.Table, metrics: Metrics) -> pd.DataFrame:
-    """`question_means` for yes-or-no verdicts whose labels are dictionaries, which is faster."""
+def _coded_means(answers: pa.Table, metrics: Metrics) -> QuestionMeans:
     cell, index = cells_of(answers)
     read = {name: column for name, column in metrics.sources.items() if column in answers.column_names}
     values = {name: answers[column].to_numpy() for name, column in read.items()}
@@ -120,7 +132,7 @@ def _coded_means(answers: pa.Table, metrics: Metrics) -> pd.DataFrame:
         for name, of_questions in _of_samples(strict[rows], written, question, metrics.passed[1]).items():
             means[name] = np.full(len(index), np.nan)
             means[name][of_sampled] = of_questions
-    return table_of(means, read.keys() - {"tokens"}, index)
+    return means_in_memory(means, read.keys() - {"tokens"}, index)
 
 
 def _of_samples(
@@ -201,7 +213,7 @@ def metrics_of(means: pd.DataFrame, mode: str) -> pd.DataFrame:
 
 
 def answered(
-    means: dict[int | None, pd.DataFrame], dataset: str, resamples: int, metrics: Metrics = DEFAULT
+    means: Mapping[int | None, pd.DataFrame | QuestionMeans], dataset: str, resamples: int, metrics: Metrics = DEFAULT
 ) -> dict[str, Answered]:
     """Question means of an arm's seeds, which answered the same questions, with their resamples, by mode."""
     of_modes, first = {}, next(iter(means.values()))

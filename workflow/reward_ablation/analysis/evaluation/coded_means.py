@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from reward_ablation.analysis.evaluation.run_means import QuestionMeans
+
 #: The latest results of `_ranks`, each with its names.
 _RANKS: deque[tuple[pa.Array, tuple[np.ndarray, tuple[str, ...]]]] = deque(maxlen=8)
 
@@ -70,12 +72,12 @@ def means_of_cells(values: dict[str, np.ndarray], cell: np.ndarray, cells: int) 
     return {"answers": answers, **{name: of_column / answers for name, of_column in sums.items()}}
 
 
-def table_of(columns: dict[str, np.ndarray], together: Collection[str], index: pd.Index) -> pd.DataFrame:
-    """Table of columns by name.
+def means_in_memory(columns: dict[str, np.ndarray], together: Collection[str], index: pd.Index) -> QuestionMeans:
+    """Question means whose columns lie in memory as in a table of pandas.
 
     The columns in `together` lie in memory row by row, and each other column by itself, as where pandas groups answers.
     A sum over questions then adds numbers in the same order, and is the same to the last digit.
     """
     by_row = np.column_stack([columns[name] for name in columns if name in together]) if together else np.empty((0, 0))
     names = [name for name in columns if name in together]
-    return pd.DataFrame(columns | dict(zip(names, by_row.T, strict=True)), index=index, copy=False)
+    return QuestionMeans(columns | dict(zip(names, by_row.T, strict=True)), index)

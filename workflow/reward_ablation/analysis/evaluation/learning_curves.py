@@ -10,9 +10,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from reward_ablation.analysis.evaluation.answers import answered, evaluation_rows, question_means
+from reward_ablation.analysis.evaluation.answers import answered, evaluation_rows, means_by_column
 from reward_ablation.analysis.evaluation.metrics import Metrics, metrics_of_study
-from reward_ablation.analysis.evaluation.run_means import OverQuestions, evaluation_of_runs, over_questions
+from reward_ablation.analysis.evaluation.run_means import (
+    OverQuestions,
+    QuestionMeans,
+    evaluation_of_runs,
+    over_questions,
+)
 from reward_ablation.analysis.evaluation.seed_means import SeedMeansByMode, seed_means
 from reward_ablation.analysis.evaluation.stored_answers import read_answers, read_kept_answers
 from reward_ablation.analysis.statistics.contrasts import BASE
@@ -23,7 +28,7 @@ from reward_ablation.system.errors import StudyError
 RUNS_KEPT = 32
 
 #: Gives the question means of a run by step, from the run's folder.
-Reader = Callable[[str], dict[int, pd.DataFrame]]
+Reader = Callable[[str], dict[int, QuestionMeans]]
 
 
 def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) -> list[pd.DataFrame]:
@@ -34,7 +39,7 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
     """
     parts, metrics = [], metrics_of_study(study)
     for dataset in study.datasets if study.keep_models else []:
-        base = question_means(read_answers(study, root, dataset, BASE, metrics.columns, metrics.coded), metrics)
+        base = means_by_column(read_answers(study, root, dataset, BASE, metrics.columns, metrics.coded), metrics)
         of_base = answered({None: base}, dataset, study.bootstrap, metrics)
         at_0 = evaluation_rows(of_base, BASE, dataset, study.confidence, {})
         read = reader(study, dataset, root, last_steps, base)
@@ -43,19 +48,19 @@ def learning_curves(study: StudyFile, root: Path, last_steps: dict[str, int]) ->
             parts.append(at_0.assign(arm=arm, step=0))
             by_seed = {run.seed: read(run.folder) for run in study.runs_of(arm)}
             for step in sorted(set.intersection(*(set(of_seed) for of_seed in by_seed.values()))):
-                means: dict[int | None, pd.DataFrame] = {seed: of_seed[step] for seed, of_seed in by_seed.items()}
+                means: dict[int | None, QuestionMeans] = {seed: of_seed[step] for seed, of_seed in by_seed.items()}
                 answers = answered(means, dataset, study.bootstrap, metrics)
                 rows = evaluation_rows(answers, arm, dataset, study.confidence, all_means[step])
                 parts.append(rows.assign(step=step))
     return parts
 
 
-def reader(study: StudyFile, dataset: str, root: Path, last_steps: dict[str, int], base: pd.DataFrame) -> Reader:
+def reader(study: StudyFile, dataset: str, root: Path, last_steps: dict[str, int], base: QuestionMeans) -> Reader:
     """A function that reads `means_by_step`, and caches what it read last."""
     runs = {run.folder: run for run in study.runs}
 
     @lru_cache(maxsize=RUNS_KEPT)
-    def read(folder: str) -> dict[int, pd.DataFrame]:
+    def read(folder: str) -> dict[int, QuestionMeans]:
         return means_by_step(study, runs[folder], dataset, root, last_steps[folder], base)
 
     return read
@@ -76,16 +81,16 @@ def means_by_step(
     dataset: str,
     root: Path,
     last_step: int,
-    base: pd.DataFrame,
+    base: QuestionMeans,
     metrics: Metrics | None = None,
-) -> dict[int, pd.DataFrame]:
+) -> dict[int, QuestionMeans]:
     """Question means of a run by step; all models of the run must have answered the questions of the base model.
 
     `metrics` are by default the study's.
     """
     metrics = metrics or metrics_of_study(study)
     answers = answers_by_step(study, run, dataset, root, last_step, metrics.columns, metrics.coded)
-    means = {step: question_means(rows, metrics) for step, rows in answers.items()}
+    means = {step: means_by_column(rows, metrics) for step, rows in answers.items()}
     for step, of_step in means.items():
         if not of_step.index.equals(base.index):
             of_file = study.answers_file if step == last_step else study.kept_answers_file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,20 @@ SAMPLED = "sampled"
 OverQuestions = dict[tuple[str, str], tuple[float, int, int]]
 
 
+class QuestionMeans(dict[str, np.ndarray]):
+    """Columns of `answers.question_means` by name, with their index; faster than a table of pandas."""
+
+    def __init__(self, columns: Mapping[str, np.ndarray], index: pd.Index):
+        super().__init__(columns)
+        self.index = index
+
+
 def is_of_samples(metric: str) -> bool:
     """Whether a metric is of several samples of a question; no own metric's name has an @."""
     return "@" in metric
 
 
-def metrics_in(means: pd.DataFrame, mode: str) -> list[str]:
+def metrics_in(means: pd.DataFrame | QuestionMeans, mode: str) -> list[str]:
     """Metrics that a mode has."""
     names = [str(name) for name in means if name != "answers"]
     return [name for name in names if mode == SAMPLED or not is_of_samples(name)]
@@ -39,7 +47,7 @@ def modes_of(index: pd.Index) -> list[str]:
     return index.levels[0][np.unique(index.codes[0])].tolist()
 
 
-def over_questions(means: pd.DataFrame) -> OverQuestions:
+def over_questions(means: pd.DataFrame | QuestionMeans) -> OverQuestions:
     """Means over the questions of each mode."""
     means_of_modes, columns = {}, columns_of(means)
     for mode in modes_of(means.index):
@@ -50,8 +58,10 @@ def over_questions(means: pd.DataFrame) -> OverQuestions:
     return means_of_modes
 
 
-def columns_of(means: pd.DataFrame) -> dict[str, np.ndarray]:
+def columns_of(means: pd.DataFrame | QuestionMeans) -> dict[str, np.ndarray]:
     """Columns as arrays. The index is dropped first: pandas would copy it for each column, slower than the numbers."""
+    if isinstance(means, QuestionMeans):
+        return means
     plain = means.set_axis(range(len(means)))
     return {str(name): column.to_numpy() for name, column in plain.items()}
 

@@ -17,9 +17,9 @@ from reward_ablation.analysis.evaluation.answers import (
     answered,
     difference_rows,
     evaluation_rows,
-    question_means,
+    means_by_column,
 )
-from reward_ablation.analysis.evaluation.coded_means import table_of
+from reward_ablation.analysis.evaluation.coded_means import means_in_memory
 from reward_ablation.analysis.evaluation.decided import with_decisions
 from reward_ablation.analysis.evaluation.effects import EffectSums, effect_tables, effects_of, seeds_of
 from reward_ablation.analysis.evaluation.examples import examples
@@ -28,7 +28,7 @@ from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.problem_curves import problem_curves
 from reward_ablation.analysis.evaluation.run_means import (
     SAMPLED,
-    columns_of,
+    QuestionMeans,
     evaluation_of_runs,
     over_questions,
     rows_of,
@@ -99,17 +99,18 @@ Answers = dict[str, dict[str, Answered]]
 
 
 def read_question_means(
-    study: StudyFile, root: Path, dataset: str, model: str, base: pd.DataFrame | None
-) -> pd.DataFrame:
+    study: StudyFile, root: Path, dataset: str, model: str, base: QuestionMeans | None
+) -> QuestionMeans:
     """Question means of one evaluated model, which must have answered the questions of the base model."""
     metrics, path = metrics_of_study(study), root / study.answers_file(dataset, model)
-    means = question_means(read_answers(study, root, dataset, model, metrics.columns, metrics.coded), metrics)
-    if base is not None and not means["answers"].equals(base["answers"]):
+    means = means_by_column(read_answers(study, root, dataset, model, metrics.columns, metrics.coded), metrics)
+    same = base is None or (means.index.equals(base.index) and np.array_equal(means["answers"], base["answers"]))
+    if not same:
         raise StudyError(
             f"{path}: answers other questions than the base model did, or not as often; "
             "delete it and run the workflow again"
         )
-    sampled = means["answers"].to_numpy()[rows_of(means.index, SAMPLED)]
+    sampled = means["answers"][rows_of(means.index, SAMPLED)]
     if len(sampled) and sampled.min() < sampled.max():
         raise StudyError(
             f"{path}: has {sampled.min()} sampled answers to some questions and {sampled.max()} to others; "
@@ -202,16 +203,16 @@ def final_model_tables(study: StudyFile, root: Path, values: dict[str, Quantitie
     return all_joined(SCHEMAS, parts)
 
 
-def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int | None, pd.DataFrame]]:
+def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int | None, QuestionMeans]]:
     """A function of data set and arm that gives question means by seed; the base model's seed is None."""
     base = {dataset: read_question_means(study, root, dataset, BASE, None) for dataset in study.datasets}
     kept = KeptTables(BYTES_KEPT)
 
-    def of_run(dataset: str, run: str) -> pd.DataFrame:
+    def of_run(dataset: str, run: str) -> QuestionMeans:
         index = base[dataset].index  # that of all runs, as `read_question_means` has checked
         return kept.get((dataset, run), index, lambda: read_question_means(study, root, dataset, run, base[dataset]))
 
-    def read(dataset: str, arm: str) -> dict[int | None, pd.DataFrame]:
+    def read(dataset: str, arm: str) -> dict[int | None, QuestionMeans]:
         if arm == BASE:
             return {None: base[dataset]}
         return {run.seed: of_run(dataset, run.name) for run in study.runs_of(arm)}
@@ -229,17 +230,16 @@ class KeptTables:
         self.room = most_bytes
         self.tables: dict[tuple[str, str], tuple[bytes, int]] = {}
 
-    def get(self, key: tuple[str, str], index: pd.Index, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    def get(self, key: tuple[str, str], index: pd.Index, make: Callable[[], QuestionMeans]) -> QuestionMeans:
         """The table of a key, which has this index."""
         if key in self.tables:
             compressed, size = self.tables[key]
             values, by_row = pickle.loads(pa.decompress(compressed, size, codec="zstd"))
-            return table_of(values, by_row, index)
+            return means_in_memory(values, by_row, index)
         table = make()
         if self.room > 0:
-            values = columns_of(table)
-            by_row = [name for name, column in values.items() if column.strides[0] != column.itemsize]
-            content = pickle.dumps((values, by_row), protocol=5)
+            by_row = [name for name, column in table.items() if column.strides[0] != column.itemsize]
+            content = pickle.dumps((dict(table), by_row), protocol=5)
             compressed = pa.compress(content, codec="zstd", asbytes=True)
             self.tables[key] = compressed, len(content)
             self.room -= len(compressed)
@@ -247,7 +247,7 @@ class KeptTables:
 
 
 def runs_of_dataset(
-    study: StudyFile, dataset: str, read: Callable[[str, str], dict[int | None, pd.DataFrame]]
+    study: StudyFile, dataset: str, read: Callable[[str, str], dict[int | None, QuestionMeans]]
 ) -> pd.DataFrame:
     """Rows of evaluation_by_run of one data set, the base model first."""
     runs = [

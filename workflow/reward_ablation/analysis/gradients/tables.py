@@ -138,7 +138,5 @@ def similarity_of_runs(runs: list[StudyRun], root: Path) -> tuple[pd.DataFrame, 
 
 def similarity_by_step(gradients: pd.DataFrame) -> pd.DataFrame:
     """Rows of the pairs of different components, in the run's order; null where a gradient has no direction."""
-    if gradients.empty:
-        return gradients  # without categories
-    first, second = gradients["component_a"].cat, gradients["component_b"].cat
+    first, second = (gradients[name].astype("category").cat for name in ("component_a", "component_b"))
     return gradients[(first.codes != second.set_categories(first.categories).cat.codes).to_numpy()]

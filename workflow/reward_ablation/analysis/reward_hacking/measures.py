@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from reward_ablation.analysis.evaluation.answers import question_means
+from reward_ablation.analysis.evaluation.answers import means_by_column
 from reward_ablation.analysis.evaluation.learning_curves import means_by_step
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of
 from reward_ablation.analysis.evaluation.run_means import SAMPLED, columns_of, rows_of
@@ -70,7 +70,7 @@ class HeldOutAnswers(Mapping[str, list[HeldOut]]):
         self.of_arrays = [self.metric, *([ONE_GRADER] if study.mathematics else [])]
         self.metrics = replace(metrics_of_study(study), only=self.of_arrays)
         self.base = {
-            dataset: question_means(
+            dataset: means_by_column(
                 read_answers(study, root, dataset, BASE, self.metrics.columns, self.metrics.coded), self.metrics
             )
             for dataset in study.datasets
