@@ -17,8 +17,11 @@ def squares(*values: float) -> pd.Series:
 
 
 def test_squares_are_means_over_all_completions_of_a_step():
-    rollouts = pd.DataFrame({"step": [1, 1, 2, 2], "advantage": [1.0, -1.0, 3.0, 0.0]})
-    assert mean_squares(rollouts).to_dict() == {1: 1.0, 2: 4.5}
+    rollouts = pd.DataFrame(
+        {"seed": [7, 7, 7, 7, 0], "step": [1, 1, 2, 2, 2], "advantage": [1.0, -1.0, 3.0, 0.0, 2.0]}
+    )
+    found = {seed: of_seed.to_dict() for seed, of_seed in mean_squares(rollouts).items()}
+    assert found == {7: {1: 1.0, 2: 4.5}, 0: {2: 4.0}}
 
 
 def test_a_size_is_the_mean_of_the_seeds_with_an_interval_over_them():

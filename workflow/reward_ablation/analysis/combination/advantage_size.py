@@ -10,9 +10,14 @@ import pandas as pd
 from reward_ablation.analysis.gradients.seed_intervals import over_seeds
 
 
-def mean_squares(rollouts: pd.DataFrame) -> pd.Series:
-    """Mean square of the advantages of all completions of a step, by step. `rollouts` has step and advantage."""
-    return rollouts["advantage"].astype(float).pow(2).groupby(rollouts["step"], sort=True).mean()
+def mean_squares(rollouts: pd.DataFrame) -> dict[int, pd.Series]:
+    """Mean square of the advantages of all completions of a step, by seed and step.
+
+    `rollouts` has the columns seed, step and advantage.
+    """
+    squares = rollouts["advantage"].astype(float).pow(2)
+    means = squares.groupby([rollouts["seed"], rollouts["step"]], sort=True).mean()
+    return {int(seed): of_seed.droplevel(0) for seed, of_seed in means.groupby(level=0)}
 
 
 def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str, confidence: float) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from reward_ablation.analysis.combination.method_weights import QUANTITIES, meth
 from reward_ablation.analysis.gradients.methods_offline import OfflineComparison, methods_offline
 from reward_ablation.analysis.gradients.replay import method_of_arm
 from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.rollouts import read_rollouts
 from reward_ablation.analysis.runs import read_runs, rerun_of
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, all_joined, columns
@@ -66,11 +67,12 @@ def combination_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     records = read_runs(study, root, files)
     weights: dict[str, dict[int, pd.DataFrame]] = {}
     squares: dict[str, dict[int, pd.Series]] = {}
+    for arm in study.arm_names:
+        if runs := study.runs_of(arm):
+            squares[arm] = mean_squares(read_rollouts(runs, root, ["step", "advantage"]))
     for run in study.runs:
-        folder = root / run.folder
-        rollouts = read_parquet(folder / "rollouts.parquet", ["step", "advantage"])
-        squares.setdefault(run.arm, {})[run.seed] = mean_squares(rollouts)
         if run.spec.combine:
+            folder = root / run.folder
             check_files(folder, records[run.folder].files, ["weights.parquet"], RECORD, rerun_of(folder))
             log = read_parquet(folder / "weights.parquet")
             lag = lag_cosine(folder, run.spec, log)

@@ -11,9 +11,10 @@ from statsmodels.stats.proportion import proportion_confint
 from reward_ablation.analysis.evaluation.learning_curves import answers_by_step
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.stored_answers import read_answers
-from reward_ablation.analysis.reading import read_parquet, read_parquets
+from reward_ablation.analysis.reading import read_parquet
+from reward_ablation.analysis.rollouts import read_rollouts
 from reward_ablation.analysis.statistics.contrasts import BASE
-from reward_ablation.analysis.study_file import StudyFile, StudyRun, correctness_component
+from reward_ablation.analysis.study_file import StudyFile, correctness_component
 from reward_ablation.system.files import sha256
 
 #: Most problems that are shown, of training and of each data set.
@@ -87,13 +88,13 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
         return pd.DataFrame()
     name, right = component
     by_arm = {arm: study.runs_of(arm) for arm in study.arm_names}
-    seen = [times_seen(_rollouts(runs, root, ["step", "problem_id"])) for runs in by_arm.values() if runs]
+    seen = [times_seen(read_rollouts(runs, root, ["step", "problem_id"])) for runs in by_arm.values() if runs]
     chosen = most_seen(pd.concat(seen))
     parts = []
     for arm, runs in by_arm.items() if chosen else ():
         scored = [run for run in runs if name in run.spec.components]
         if scored:
-            rows = _rollouts(scored, root, ["step", "problem_id", f"score_{name}"])
+            rows = read_rollouts(scored, root, ["step", "problem_id", f"score_{name}"])
             rows = rows[rows["problem_id"].isin(chosen) & rows[f"score_{name}"].notna()]
             rows = rows.assign(right=rows[f"score_{name}"] >= right)
             parts.append(counted(rows, ["problem_id", "step"]).assign(arm=arm))
@@ -104,13 +105,6 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
     unchanged = training_set is not None and path.is_file() and sha256(path) == training_set
     questions = _questions(path) if unchanged else {}
     return _in_order(table, study, chosen, questions).assign(source="training", dataset=None)
-
-
-def _rollouts(runs: list[StudyRun], root: Path, columns: list[str]) -> pd.DataFrame:
-    """Columns of the runs' rollouts, with the column seed."""
-    files = [root / run.folder / "rollouts.parquet" for run in runs]
-    rows, sizes = read_parquets(files, columns, coded=["problem_id"])
-    return rows.assign(seed=np.repeat([run.seed for run in runs], sizes))
 
 
 def times_seen(rollouts: pd.DataFrame) -> pd.DataFrame:

@@ -45,19 +45,25 @@ def slopes_after(scores: np.ndarray, window: int) -> np.ndarray:
 
 
 def rank_correlations(ranks: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Correlations of pairs of ranks in resamples: (B,) array, NaN where a resample has no variation.
+    """Correlations of pairs of ranks in resamples: (S, B) array, NaN where a resample has no variation.
 
-    `ranks` is a (2, T) array, NaN where the pair is not known; `shares` is a (B, T) array.
+    `ranks` is a (S, 2, T) array, NaN where the pair is not known; `shares` is a (B, T) array.
     """
-    known = ~np.isnan(ranks).any(axis=0)
-    a, b = ranks[:, known] - ranks[:, known].mean(axis=1, keepdims=True)
-    moments = shares[:, known] @ np.array([np.ones(len(a)), a, b, a * a, b * b, a * b]).T
-    weight = np.where(moments[:, :1] > 0, moments[:, :1], np.nan)
-    _, mean_a, mean_b, square_a, square_b, product = (moments / weight).T
+    known = ~np.isnan(ranks[:, 0])
+    if (known != known[0]).any():
+        return np.concatenate([rank_correlations(of_seed[None], shares) for of_seed in ranks])
+    if not known[0].all():
+        ranks, shares = ranks[..., known[0]], shares[:, known[0]]
+    if not ranks.size:
+        return np.full((len(ranks), len(shares)), np.nan)
+    a, b = np.moveaxis(ranks - ranks.mean(axis=-1, keepdims=True), 1, 0)
+    moments = shares @ np.moveaxis([np.ones_like(a), a, b, a * a, b * b, a * b], 0, -1)  # (S, B, 6)
+    weight = np.where(moments[..., :1] > 0, moments[..., :1], np.nan)
+    _, mean_a, mean_b, square_a, square_b, product = np.moveaxis(moments / weight, -1, 0)
     scale = (square_a - mean_a**2) * (square_b - mean_b**2)
-    small = 1e-9 * (np.square(a).mean() * np.square(b).mean()) if len(a) else np.inf
+    small = 1e-9 * (np.square(a).mean(axis=-1) * np.square(b).mean(axis=-1))[:, None]
     return np.divide(
-        product - mean_a * mean_b, np.sqrt(np.maximum(scale, 0)), out=np.full(len(shares), np.nan), where=scale > small
+        product - mean_a * mean_b, np.sqrt(np.maximum(scale, 0)), out=np.full(scale.shape, np.nan), where=scale > small
     )
 
 
@@ -81,7 +87,7 @@ def predicted_changes(
     ranks = rankdata(pairs, axis=-1, nan_policy="omit")
     seeds, steps = len(pairs), pairs.shape[-1]
     evenly = np.full((1, steps), 1 / steps)
-    whole = np.array([rank_correlations(of_seed, evenly)[0] for of_seed in ranks])
+    whole = rank_correlations(ranks, evenly)[:, 0]
     if np.isnan(whole).all():
         return np.nan, np.nan, np.nan
     rng = generator("predictors", *labels)
@@ -89,7 +95,7 @@ def predicted_changes(
     # A quantity that is measured at every n-th step only has n times fewer values in a window.
     spacing = np.median(np.diff(np.flatnonzero(covered))) if steps > 1 else 1
     step_shares = block_shares(resamples, steps, block_length(steps, int(np.ceil(window / spacing))), rng)
-    drawn = np.stack([rank_correlations(of_seed, step_shares) for of_seed in ranks], axis=1)
+    drawn = rank_correlations(ranks, step_shares).T
     weights = np.where(np.isnan(drawn), 0.0, seed_shares)
     sums = weights.sum(axis=1)
     means = np.divide(

@@ -117,7 +117,9 @@ def gradient_tables(study: StudyFile, root: Path, rewards_by_step: pd.DataFrame,
             yield name, part
     predicted = {}
     for arm, signals in signals_by_step:
-        known = pd.concat([signals.assign(arm=arm), *([alignment[arm]] if arm in alignment else [])], ignore_index=True)
+        known = signals.assign(arm=arm)
+        if arm in alignment:
+            known = pd.concat([known, alignment[arm]], ignore_index=True)
         predicted[arm] = predictors(known, [arm], study.components, study.bootstrap, study.confidence)
     yield from (("predictors", predicted[arm]) for arm in study.arm_names if arm in predicted)
 

@@ -7,8 +7,7 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtr, stdtrit
 
 from reward_ablation.analysis.reward_hacking.noise import Contrasts, contrasts, larger, points, points_of, wander
 
@@ -60,10 +59,10 @@ class Change:
         nothing about other seeds.
         """
         tail = (1 - confidence) / 2
-        margin = float(norm.isf(tail)) * self.error
+        margin = -float(ndtri(tail)) * self.error
         seeds = len(self.by_seed)
         if seeds > 1:
-            margin = max(margin, float(student.isf(tail, seeds - 1) * self.by_seed.std(ddof=1) / np.sqrt(seeds)))
+            margin = max(margin, float(-stdtrit(seeds - 1, tail) * self.by_seed.std(ddof=1) / np.sqrt(seeds)))
         middle = self.after - self.before
         return middle - margin, middle + margin
 
@@ -194,7 +193,7 @@ def reward_rise(curve: pd.DataFrame, since: int) -> Change | None:
     error = float(np.sqrt(variance / len(curves)))
     by_seed = curves[:, segments[-1]].mean(axis=1) - curves[:, segments[place]].mean(axis=1)
     rise, before = float(by_seed.mean()), float(curves[:, segments[place]].mean())
-    p = float(student.sf(rise / error, 2 * differences.size / 3)) if error > 0 else 1.0
+    p = float(stdtr(2 * differences.size / 3, -rise / error)) if error > 0 else 1.0
     at = int(steps_of_points(steps)[segments[place][len(segments[place]) // 2]])
     return Change(at, before, before + rise, by_seed, error, p, curves.shape[1], at)
 
@@ -255,7 +254,7 @@ def rise_over_questions(values: np.ndarray, steps: np.ndarray, wandering: float 
     place = int(np.argmax(t))
     before, after = values[:, [place, -1]].mean(axis=(0, 2))
     by_seed = of_seeds[:, place]
-    p = min(1.0, float(student.sf(t[place], questions - 1)) * len(t))
+    p = min(1.0, float(stdtr(questions - 1, -t[place])) * len(t))
     since = int(steps[place])
     return Change(since, float(before), float(after), by_seed, float(error[place]), p, len(steps), since)
 

@@ -46,15 +46,23 @@ def points(values: np.ndarray) -> np.ndarray | None:
     """
     if values.shape[1] < LEAST_POINTS:
         return None
-    places = points_of(values.shape[1])
-    finite, filled = np.isfinite(values), np.where(np.isnan(values), 0.0, values)
-    known = np.array([finite[:, some].sum(axis=1) for some in places]).T
-    sums = np.array([filled[:, some].sum(axis=1) for some in places]).T
-    if (2 * (known > 0).sum(axis=1) < len(places)).any():
+    known = sums_of_points(np.isfinite(values))
+    means = sums_of_points(np.where(np.isnan(values), 0.0, values)) / np.maximum(known, 1)
+    if (known > 0).all():
+        return means
+    if (2 * (known > 0).sum(axis=1) < known.shape[1]).any():
         return None
-    means = sums / np.maximum(known, 1)
-    every = np.arange(len(places))
+    every = np.arange(known.shape[1])
     return np.array([np.interp(every, every[has], row[has]) for row, has in zip(means, known > 0, strict=True)])
+
+
+def sums_of_points(values: np.ndarray) -> np.ndarray:
+    """(S, n) sums over the steps of each point, from (S, T) values by step."""
+    places, (seeds, steps) = points_of(values.shape[1]), values.shape
+    size, larger_by_one = divmod(steps, len(places))
+    end = larger_by_one * (size + 1)
+    parts = values[:, :end].reshape(seeds, -1, size + 1), values[:, end:].reshape(seeds, -1, size)
+    return np.concatenate([part.sum(axis=2) for part in parts], axis=1)
 
 
 @dataclass(frozen=True)

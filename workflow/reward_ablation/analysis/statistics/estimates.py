@@ -110,7 +110,7 @@ def spread(values: np.ndarray) -> Spread:
     _, seeds, questions = values.shape
     centred = _centred(values)
     by_question = centred.mean(axis=1)
-    third = (by_question**3).mean(axis=1) / questions**2
+    third = (by_question * by_question * by_question).mean(axis=1) / questions**2  # ** would take 100 times as long
     return spread_of(_mean_squares(centred, by_question), seeds, questions, third)
 
 
@@ -256,9 +256,12 @@ def _quantiles(mean: Distribution, scores: np.ndarray) -> np.ndarray:
     levels = acceleration + shifted / (1 - acceleration * shifted) + (scores - inner)
     grid = _scores(len(mean.deviations))
     inside = np.clip(levels, grid[0], grid[-1])
-    columns = [np.interp(level, grid, column) for level, column in zip(inside, mean.deviations.T, strict=True)]
+    below = np.minimum(np.searchsorted(grid, inside, side="right"), len(grid) - 1) - 1
+    column, width = np.arange(len(inside)), grid[below + 1] - grid[below]
+    lower, upper = mean.deviations[below, column], mean.deviations[below + 1, column]
+    deviations = (upper - lower) / width * (inside - grid[below]) + lower  # linear interpolation
     margin = mean.margin(lambda degrees: -stdtrit(degrees, ndtr(-np.abs(scores))))
-    return mean.estimate + (np.array(columns) + levels - inside) * margin / np.abs(scores)
+    return mean.estimate + (deviations + levels - inside) * margin / np.abs(scores)
 
 
 def intervals(mean: Distribution, confidence: float) -> tuple[np.ndarray, np.ndarray]:

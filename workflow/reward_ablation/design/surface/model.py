@@ -187,7 +187,9 @@ class Surface:
         lengths, amplitudes = np.meshgrid(LENGTHS, spread * AMPLITUDES)
         self.lengths, self.amplitudes = lengths.ravel(), amplitudes.ravel()
         if len(arms.names) > MANY_ARMS:
-            evidence = np.array([self._evidence(model) for model in range(len(self.lengths))])
+            evidence = np.empty(len(self.lengths))
+            for of_length in (slice(number, None, len(LENGTHS)) for number in range(len(LENGTHS))):
+                evidence[of_length] = [self._evidence(of) for of in self._covariance(arms.shares, of_length)]
             likely = np.exp(-0.5 * (evidence - evidence.min())) > LEAST_LIKELY
             self.lengths, self.amplitudes = self.lengths[likely], self.amplitudes[likely]
         covariance = self._covariance(arms.shares) + np.diag(arms.variances)
@@ -200,11 +202,10 @@ class Surface:
         self.evidence = np.linalg.slogdet(covariance)[1] + np.log(self.precision) + (rest * self.pulls).sum(axis=1)
         self.weights = _shares(self.evidence)
 
-    def _evidence(self, model: int) -> float:
-        """-2 times the logarithm of the restricted likelihood of one model, without a constant."""
-        of_model = slice(model, model + 1)
-        covariance = self._covariance(self.arms.shares, of_model)[0] + np.diag(self.arms.variances)
-        factor, lower = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
+    def _evidence(self, covariance: np.ndarray) -> float:
+        """-2 times the logarithm of the restricted likelihood, without a constant, of a model with this `_covariance`."""
+        of_values = covariance + np.diag(self.arms.variances)
+        factor, lower = cho_factor(of_values, lower=True, overwrite_a=True, check_finite=False)
         values = self.arms.values
         of_ones, of_values = cho_solve((factor, lower), np.array([np.ones(len(values)), values]).T).T
         quadratic = values @ of_values - (of_ones @ values) ** 2 / of_ones.sum()
@@ -213,8 +214,9 @@ class Surface:
     def _covariance(self, points: np.ndarray, models: slice = slice(None)) -> np.ndarray:
         """(G, P, arms) array: covariances of points with the arms, for each of the G models of the grid."""
         squared = np.square(points[:, None] - self.arms.shares).sum(axis=2)
-        lengths, amplitudes = self.lengths[models, None, None], self.amplitudes[models, None, None]
-        return np.asarray(amplitudes**2 * np.exp(-squared / (2 * lengths**2)))
+        lengths, length_of_model = np.unique(self.lengths[models], return_inverse=True)
+        correlations = np.exp(-squared / (2 * lengths[:, None, None] ** 2))
+        return np.asarray(self.amplitudes[models, None, None] ** 2 * correlations[length_of_model])
 
     def left_out(self) -> Prediction:
         """Predict each arm from the other arms, without another fit.
