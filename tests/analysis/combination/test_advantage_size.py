@@ -17,9 +17,7 @@ def squares(*values: float) -> pd.Series:
 
 
 def test_squares_are_means_over_all_completions_of_a_step():
-    rollouts = pd.DataFrame(
-        {"seed": [7, 7, 7, 7, 0], "step": [1, 1, 2, 2, 2], "advantage": [1.0, -1.0, 3.0, 0.0, 2.0]}
-    )
+    rollouts = pd.DataFrame({"seed": [7, 7, 7, 7, 0], "step": [1, 1, 2, 2, 2], "advantage": [1.0, -1.0, 3.0, 0.0, 2.0]})
     found = {seed: of_seed.to_dict() for seed, of_seed in mean_squares(rollouts).items()}
     assert found == {7: {1: 1.0, 2: 4.5}, 0: {2: 4.0}}
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from reward_ablation.analysis.evaluation.example_text import FIRST, RULE, cut, printable, verdict
 from reward_ablation.analysis.evaluation.metrics import name_of
@@ -21,6 +23,9 @@ from reward_ablation.system.html_page import page, section
 #: Columns of the answers that are shown, and further columns in mathematics.
 SHOWN = ["completion", "tokens", "truncated"]
 OF_MATHEMATICS = ["answer", "correct_strict", "correct_lenient", "format"]
+
+#: Columns of texts that repeat, which are read as dictionaries.
+CODED = ["mode", "problem_id"]
 
 #: Characters of a completion on the page; the table has all of them.
 PAGE_CHARACTERS = 2000
@@ -87,7 +92,11 @@ def _answers(
 ) -> pd.DataFrame:
     """One answer to each problem, or to each of `problem_ids`, by problem: the greedy one, or the first sample."""
     columns = [*SHOWN, *(OF_MATHEMATICS if study.mathematics else []), *study.metrics]
-    answers = read_answers(study, root, dataset, model, ["mode", "problem_id", "sample", *columns])
+    answers = read_answers(study, root, dataset, model, ["mode", "problem_id", "sample", *columns], CODED)
+    if isinstance(answers, pa.Table):
+        if problem_ids is not None:  # few of many: the texts of the others need not become objects
+            answers = answers.filter(pc.is_in(answers["problem_id"].cast(pa.string()), pa.array([*problem_ids])))
+        answers = answers.to_pandas().astype(dict.fromkeys(CODED, "str"))
     greedy = answers["mode"] == "greedy"
     one = answers[greedy] if greedy.any() else answers[answers["sample"] == 0]
     wanted = one if problem_ids is None else one[one["problem_id"].isin(problem_ids)]

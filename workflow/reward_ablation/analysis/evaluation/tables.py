@@ -223,26 +223,29 @@ def means_reader(study: StudyFile, root: Path) -> Callable[[str, str], dict[int 
 class KeptTables:
     """Cache of tables, compressed in memory, up to a number of bytes; further tables are made again for each request.
 
-    A table keeps the order of its numbers in memory, which decides the last digit of their sums.
+    A table keeps the order of its numbers in memory, which decides the last digit of their sums. All tables lie one
+    after the other: thousands of small blocks, kept among large ones that are freed, would leave gaps of a gigabyte.
     """
 
     def __init__(self, most_bytes: int):
-        self.room = most_bytes
-        self.tables: dict[tuple[str, str], tuple[bytes, int]] = {}
+        self.most_bytes = most_bytes
+        self.content = bytearray()
+        self.places: dict[tuple[str, str], tuple[slice, int]] = {}
 
     def get(self, key: tuple[str, str], index: pd.Index, make: Callable[[], QuestionMeans]) -> QuestionMeans:
         """The table of a key, which has this index."""
-        if key in self.tables:
-            compressed, size = self.tables[key]
-            values, by_row = pickle.loads(pa.decompress(compressed, size, codec="zstd"))
+        if key in self.places:
+            place, size = self.places[key]
+            with memoryview(self.content) as content:
+                values, by_row = pickle.loads(pa.decompress(content[place], size, codec="zstd"))
             return means_in_memory(values, by_row, index)
         table = make()
-        if self.room > 0:
+        if len(self.content) < self.most_bytes:
             by_row = [name for name, column in table.items() if column.strides[0] != column.itemsize]
             content = pickle.dumps((dict(table), by_row), protocol=5)
-            compressed = pa.compress(content, codec="zstd", asbytes=True)
-            self.tables[key] = compressed, len(content)
-            self.room -= len(compressed)
+            start = len(self.content)
+            self.content += pa.compress(content, codec="zstd")
+            self.places[key] = slice(start, len(self.content)), len(content)
         return table
 
 
