@@ -203,7 +203,7 @@ class Surface:
         self.weights = _shares(self.evidence)
 
     def _evidence(self, covariance: np.ndarray) -> float:
-        """-2 times the logarithm of the restricted likelihood, without a constant, of a model with this `_covariance`."""
+        """-2 times the logarithm of the restricted likelihood of a model, without a constant, from its covariances."""
         of_values = covariance + np.diag(self.arms.variances)
         factor, lower = cho_factor(of_values, lower=True, overwrite_a=True, check_finite=False)
         values = self.arms.values
