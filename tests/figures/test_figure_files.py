@@ -1,11 +1,13 @@
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-from reward_ablation.figures.__main__ import main
+from reward_ablation.analysis.reading import read_table
+from reward_ablation.figures.__main__ import draw as drawn
+from reward_ablation.figures.__main__ import main, reader_of
 from reward_ablation.figures.book import contents_of
 from reward_ablation.figures.book import main as bind
 from reward_ablation.figures.catalogue import FIGURES, PAGES, module_of, tables_of
-from reward_ablation.figures.elements.style import ONE_COLUMN, WIDTH
+from reward_ablation.figures.elements.style import ONE_COLUMN, WIDTH, save_pdf
 from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk
 
@@ -43,6 +45,32 @@ def test_every_figure_is_a_pdf_and_a_png(written):
     for name in FIGURES:
         assert len(PdfReader(written / f"{name}.pdf").pages) == 1
         assert (written / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+READ_IN_PART = [
+    (name, table)
+    for name, entry in FIGURES.items()
+    for table in entry.tables
+    if reader_of(module_of(name), table) is not read_table
+]
+
+
+@pytest.mark.parametrize("study", ["four arms", "many steps", "arms without gradients", "gradients off"])
+@pytest.mark.parametrize(("name", "table"), READ_IN_PART)
+def test_a_table_that_is_read_in_part_gives_the_same_figure(made_up, tmp_path, name, table, study):
+    given, entry = made_up(study), FIGURES[name]
+    draw(name, given.root, tmp_path / "in_part.pdf")
+    tables = [read_table(given.root / "tables" / file) for file in tables_of(name)]
+    figure = drawn(module_of(name), entry.title, tables, given.study)
+    save_pdf(figure, tmp_path / "whole.pdf", f"{given.study.name}: {entry.title}")
+    assert (tmp_path / "in_part.pdf").read_bytes() == (tmp_path / "whole.pdf").read_bytes()
+    whole, in_part = given.tables[table], reader_of(module_of(name), table)(given.root / f"tables/{table}.parquet")
+    assert {*in_part} < {*whole}
+    assert len(in_part) < len(whole) or whole.empty
+
+
+def test_the_largest_table_is_read_in_part():
+    assert {table for _, table in READ_IN_PART} == {"similarity_by_step"}
 
 
 def test_all_has_the_study_the_contents_and_every_figure(written):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from reward_ablation.system.errors import StudyError
@@ -56,6 +57,14 @@ def read_columns(
         present = None if columns is None else [name for name in columns if name in names]
         table = file.read(columns=present, use_threads=False)
         return table if present is None else table.select(present)
+
+
+def read_rows(path: Path, columns: list[str], where: pc.Expression, coded: Collection[str] = ()) -> pd.DataFrame:
+    """Rows for which `where` holds; else as `read_parquet`. One row group and the rows found are in memory at a time."""
+    with _damage_reported(path), _opened(path, coded) as file:
+        groups = range(file.num_row_groups)
+        parts = [file.read_row_group(group, columns, use_threads=False).filter(where) for group in groups]
+        return pa.concat_tables(parts).unify_dictionaries().to_pandas()[columns]
 
 
 def rows_by_arm(path: Path, columns: list[str], coded: Collection[str] = ()) -> Iterator[tuple[str, pd.DataFrame]]:

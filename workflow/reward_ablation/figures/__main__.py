@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 from matplotlib import rc_context
@@ -32,9 +33,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with storage_errors(options.output):
         study = read_study(options.study)
-        figure = draw(options.module, options.title, [read_table(file) for file in options.tables], study)
+        tables = [reader_of(options.module, file.stem)(file) for file in options.tables]
+        figure = draw(options.module, options.title, tables, study)
         save_pdf(figure, options.output, f"{study.name}: {options.title}")
         save_png(figure, options.output.with_suffix(".png"))
+
+
+def reader_of(module: str, table: str) -> Callable[[Path], pd.DataFrame]:
+    """Function that reads a table for a figure: by default the whole table.
+
+    A module that draws few rows or columns of a large table has a reader for this table in its dictionary `READERS`.
+    """
+    readers: dict[str, Callable[[Path], pd.DataFrame]] = getattr(_module(module), "READERS", {})
+    return readers.get(table, read_table)
 
 
 @rc_context(STYLE)
@@ -53,10 +64,14 @@ def draw(module: str, heading: str, tables: Sequence[pd.DataFrame], study: Study
     study : StudyFile
         The function's last parameter.
     """
-    function: Callable[..., Figure] = getattr(import_module(f"reward_ablation.{module}"), module.rpartition(".")[2])
+    function: Callable[..., Figure] = getattr(_module(module), module.rpartition(".")[2])
     figure = function(*tables, study)
     title(figure, heading)
     return figure
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"reward_ablation.{name}")
 
 
 if __name__ == "__main__":

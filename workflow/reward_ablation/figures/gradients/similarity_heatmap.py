@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import ceil
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
@@ -23,6 +25,7 @@ from reward_ablation.figures.gradients.similarity_steps import (
     leaves_out_zero,
     limit_of,
     of_pair,
+    read_single_rewards,
     rows_of_single_rewards,
     separates_prompts,
     why_not_measured,
@@ -34,6 +37,9 @@ MOST_STEPS, MOST_LAYERS = 20, 24
 
 #: With at most this many arms, each arm has a column of panels. Otherwise a column is the mean over a group of arms.
 MOST_ALONE = 4
+
+#: How the figure reads a table that has millions of rows in a large study.
+READERS = {"similarity_by_step": partial(read_single_rewards, layers=pc.field("layer") != ALL_LAYERS)}
 
 #: Colour of a cell without any cosine.
 UNKNOWN = "#bdbdbd"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import t as student
 
+from reward_ablation.analysis.reading import read_rows
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.config.sections.training import BY_TRL
 from reward_ablation.figures.elements.curves import Row, add_arm_legend, curve_panels, draw_steps, seeds_note, thinned
@@ -35,6 +40,17 @@ def rows_of_single_rewards(table: pd.DataFrame) -> pd.DataFrame:
     An arm has such a gradient for each component that scores it, also at weight 0.
     """
     return table[table["definition"] == "alone"]
+
+
+def read_single_rewards(path: Path, layers: pc.Expression) -> pd.DataFrame:
+    """`rows_of_single_rewards` of some layers of the table similarity_by_step, with the columns that figures draw."""
+    labels = ["arm", "layer", "component_a", "component_b", "definition"]
+    columns = [*labels, "seed", "step", PART, "folding_error"]
+    return read_rows(path, columns, layers & (pc.field("definition") == "alone"), coded=labels)
+
+
+#: How the figure reads a table that has millions of rows in a large study.
+READERS = {"similarity_by_step": partial(read_single_rewards, layers=pc.field("layer") == ALL_LAYERS)}
 
 
 def of_pair(table: pd.DataFrame, pair: tuple[str, ...]) -> pd.DataFrame:
