@@ -60,7 +60,7 @@ def read_columns(
 
 
 def read_rows(path: Path, columns: list[str], where: pc.Expression, coded: Collection[str] = ()) -> pd.DataFrame:
-    """Rows for which `where` holds; else as `read_parquet`. One row group and the rows found are in memory at a time."""
+    """Rows for which `where` holds, of which one row group is in memory at a time; else as `read_parquet`."""
     with _damage_reported(path), _opened(path, coded) as file:
         groups = range(file.num_row_groups)
         parts = [file.read_row_group(group, columns, use_threads=False).filter(where) for group in groups]

@@ -17,7 +17,7 @@ def mean_squares(rollouts: pd.DataFrame) -> dict[int, pd.Series]:
     """
     squares = rollouts["advantage"].astype(float).pow(2)
     means = squares.groupby([rollouts["seed"], rollouts["step"]], sort=True).mean()
-    return {int(seed): of_seed.droplevel(0) for seed, of_seed in means.groupby(level=0)}
+    return {seed: means.loc[seed] for seed in rollouts["seed"].unique().tolist()}
 
 
 def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str, confidence: float) -> pd.DataFrame:

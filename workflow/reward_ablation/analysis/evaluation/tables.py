@@ -236,8 +236,8 @@ class KeptTables:
         """The table of a key, which has this index."""
         if key in self.places:
             place, size = self.places[key]
-            with memoryview(self.content) as content:
-                values, by_row = pickle.loads(pa.decompress(content[place], size, codec="zstd"))
+            with memoryview(self.content) as compressed:
+                values, by_row = pickle.loads(pa.decompress(compressed[place], size, codec="zstd"))
             return means_in_memory(values, by_row, index)
         table = make()
         if len(self.content) < self.most_bytes:

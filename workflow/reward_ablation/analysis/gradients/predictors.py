@@ -57,7 +57,7 @@ def rank_correlations(ranks: np.ndarray, shares: np.ndarray) -> np.ndarray:
     if not ranks.size:
         return np.full((len(ranks), len(shares)), np.nan)
     a, b = np.moveaxis(ranks - ranks.mean(axis=-1, keepdims=True), 1, 0)
-    moments = shares @ np.moveaxis([np.ones_like(a), a, b, a * a, b * b, a * b], 0, -1)  # (S, B, 6)
+    moments = shares @ np.stack([np.ones_like(a), a, b, a * a, b * b, a * b], axis=-1)  # (S, B, 6)
     weight = np.where(moments[..., :1] > 0, moments[..., :1], np.nan)
     _, mean_a, mean_b, square_a, square_b, product = np.moveaxis(moments / weight, -1, 0)
     scale = (square_a - mean_a**2) * (square_b - mean_b**2)
