@@ -82,10 +82,10 @@ def test_a_reward_that_never_works_is_submitted_once(study: ClusterStudy, undist
 
 @pytest.mark.long
 def test_a_time_limit_hit_in_training(study: ClusterStudy, undisturbed: ClusterStudy):
-    """Three minutes: enough to begin training on a busy machine, too little for 24 steps of eight seconds."""
+    """Three minutes, four in a bundle: enough to begin training on a busy machine, too little for 24 steps of 12 s."""
     study.site["train"]["hours"] = 3 / 60
     study.site["evaluate"]["hours"] = 1 / 60
-    study.slow(8)
+    study.slow(12)
     start = study.start(*study.targets())
     wait_until("a limit", lambda: "time limit" in study.log_of("one") + study.log_of("two"), 300)
     study.slow(0)

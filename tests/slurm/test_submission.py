@@ -72,7 +72,7 @@ def test_groups_are_refused(study: ClusterStudy, cluster: Cluster):
     before = {job.id for job in cluster.jobs()}
     status, told = study.run(*study.targets(), "--groups", "train=g", "--group-components", "g=2")
     assert status == 1
-    assert "each job of a study is a Slurm job of its own" in told
+    assert "`bundle` in the site file says which jobs share a Slurm job" in told
     assert {job.id for job in cluster.jobs()} == before
 
 
