@@ -1,5 +1,6 @@
 """One job makes all missing answers of a run, and goes on after an interrupted job."""
 
+import errno
 import json
 import os
 import shutil
@@ -10,6 +11,8 @@ import pytest
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation import __main__ as command
 from reward_ablation.evaluation import evaluate as module
+from reward_ablation.evaluation import stored
+from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_json
 
 SPEC = {
@@ -176,6 +179,37 @@ def test_answers_of_an_older_version_stay_where_they_are_newer_than_the_run(eval
     later = (tmp_path / "answers" / "first-1.parquet").stat().st_mtime + 10
     os.utime(run / "run.json", (later, later))
     assert evaluate(first, options=()) == [("model", "first-1")]
+
+
+def test_a_failed_write_makes_no_old_answers_current(evaluate, sets, monkeypatch):
+    """Unfinished answers to other problems are replaced; the disk is full in between."""
+    first, _ = sets
+    evaluate(first, interrupted_after=2)
+    pd.read_parquet(first)[:2].to_parquet(first)
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stored, "write_parquet", full)
+        with pytest.raises(StudyError, match="No space left"):
+            evaluate(first)
+    assert evaluate(first) == [(model, "first-1") for model in ("model", "model-step1", "model-step2")]
+
+
+def test_an_evaluation_ends_well_where_the_lock_s_file_cannot_be_removed(evaluate, sets, tmp_path, monkeypatch):
+    """As on NFS: a file that is removed while it is open keeps its folder from being removed until it is closed."""
+    remove = os.rmdir
+
+    def rmdir(path, **options):
+        if os.fspath(path).endswith(".unfinished"):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        remove(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", rmdir)
+    assert evaluate(sets[0], options=()) == [("model", "first-1")]
+    assert (tmp_path / "answers" / ".unfinished").is_dir()
+    assert evaluate(sets[0], options=()) == []
 
 
 def test_a_second_evaluation_waits_for_the_first(evaluate, sets, tmp_path):

@@ -16,6 +16,7 @@ from reward_ablation.start.status_text import status_text
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
 from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256, write_json
 
 from .left_behind import NOW, LeftBehind, attempt
 
@@ -164,6 +165,27 @@ def test_damaged_answers(left, run):
     for record in folder.rglob("*.json"):  # of older versions, or lost
         record.unlink()
     assert list(Damage(left.study).all_answers().values()) == ["is empty"]
+
+
+def test_answers_of_an_earlier_training_are_made_again(left, run):
+    """Snakemake keeps the answers of before where the evaluation of a run fails that was trained again."""
+    [dataset] = left.study.datasets
+    trained = sha256(left.folder(run) / RECORD)
+    for file in (f"{dataset}.json", f"{dataset}.steps.json"):
+        path = left.root / left.study.answers_folder / run.name / file
+        write_json({**json.loads(path.read_text()), "inputs": {"run": trained}}, path)
+    assert Damage(left.study).all_answers() == {}
+    again = {**json.loads((left.folder(run) / RECORD).read_text()), "wall_seconds": 7}
+    write_json(again, left.folder(run) / RECORD)
+    folder = f"{left.study.answers_folder}/{run.name}"
+    files = [f"{folder}/{dataset}.parquet", f"{folder}/{dataset}.steps.parquet"]
+    assert Damage(left.study).all_answers() == dict.fromkeys(files, "is of an earlier training of the run")
+    status = status_text(read_status(left.study, PresentInputs(left.study), [], now=NOW))
+    assert "evaluations: 7 of 9 done" in status
+    line = f"damaged: results/study/{files[0]} is of an earlier training of the run; the answers are made again"
+    assert line in status.splitlines()
+    (left.folder(run) / RECORD).unlink()  # the run is trained again, and then evaluated
+    assert Damage(left.study).all_answers() == {}
 
 
 def test_plan_and_status_say_what_is_damaged_in_a_line_each(left, run):

@@ -174,9 +174,21 @@ def test_scores_stay_where_their_answers_were_made_before(evaluated, tmp_path, r
             path.touch()
             os.utime(path, (time, time))
     wildcards = Wildcards(model="base", dataset=dataset, kind="")
-    path = Reruns(workflow_with(), study).answers_of_scores(wildcards)
+    inputs = Reruns(workflow_with(), study).inputs_of_scores(wildcards)
+    path = inputs["answers"]
+    assert list(inputs) == ["answers"], "no run made the base model's answers"
     assert path == f"{study.config.root}/{study.answers_folder}/{name}.parquet"
     assert is_flagged(path, "ancient") == stays
+
+
+def test_scores_of_a_run_s_answers_depend_on_its_record(evaluated):
+    """The answers alone would be ancient, and a run that is trained again keep the scores of before."""
+    study, dataset, _, _ = evaluated
+    study.config.evaluation.metrics["flat"] = Metric(function="constant")
+    run = next(iter(study.runs))
+    inputs = Reruns(workflow_with(), study).inputs_of_scores(Wildcards(model=run, dataset=dataset, kind=""))
+    assert inputs["run"] == f"{study.config.root}/runs/{run}/run.json"
+    assert not is_flagged(inputs["run"], "ancient")
 
 
 @pytest.mark.parametrize(

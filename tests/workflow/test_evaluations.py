@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 
 import pytest
 
@@ -102,3 +103,27 @@ def test_the_record_names_the_run(extended):
     records = [json.loads(content) for name, (content, _) in answers_of(extended).items() if "/base/" not in name]
     assert len({record["inputs"]["run"] for record in records}) == 4
     assert {len(record["models"]) for record in records} == {1}
+
+
+def test_answers_of_an_earlier_training_are_replaced_with_their_scores(finished, tmp_path):
+    """The evaluation of a run fails that was trained again. Snakemake keeps the answers of before, as if new."""
+    bench = Bench.of(finished, tmp_path)
+    (bench.folder / "own.py").write_text("def size(completions, **columns):\n    return [len(t) for t in completions]\n")
+    bench.config["evaluation"]["metrics"] = {"size": {"function": "own.py:size"}}
+    bench.snakemake("--until", "score")
+    bench.append("evaluation/stored.py", STOPS)
+    [run] = bench.results.glob("runs/mixed-*/seed0")
+    shutil.rmtree(run)
+    (bench.folder / "stop").touch()
+    jobs = bench.dry_run("--until", "score")
+    assert {rule: jobs[rule] for rule in ("train", "evaluate", "score")} == {"train": 1, "evaluate": 1, "score": 1}
+    failed = bench.start("--until", "score")
+    assert "stopped after test-" in failed.stdout + failed.stderr
+    assert (run / "run.json").is_file()
+    assert list(bench.results.glob("evaluation/*/mixed-*/seed0/*.parquet")), "answers of the earlier training"
+
+    assert "is of an earlier training of the run; the answers are made again" in bench.plan()
+    assert bench.dry_run("--until", "score") == {"evaluate": 1, "score": 1}
+    (bench.folder / "stop").unlink()
+    bench.snakemake("--until", "score")
+    assert bench.dry_run("--until", "score") == {}

@@ -4,7 +4,7 @@ rule score:
     The answers are of the base model, of a run's final model, or (.steps) of the models that a run kept.
     """
     input:
-        answers=per_job(reruns.answers_of_scores),
+        unpack(per_job(reruns.inputs_of_scores)),
         problems=ancient("<results>/data/evaluation/{dataset}.parquet"),
         reward_models=ancient(
             expand("<results>/{file}", file=study.scoring.model_files)

@@ -15,7 +15,7 @@ from reward_ablation.analysis.evaluation.answers import (
 )
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study
 from reward_ablation.analysis.evaluation.seed_means import seed_means
-from reward_ablation.analysis.evaluation.tables import check_problems, means_reader, runs_of_dataset
+from reward_ablation.analysis.evaluation.tables import check_answers, means_reader, runs_of_dataset
 from reward_ablation.analysis.provenance.tables import check_not_mixed, provenance
 from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.statistics.estimates import intervals, p_values
@@ -57,7 +57,7 @@ def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequenti
     number = None if record is None else record.next_look
     if record is None or number is None:
         raise ValueError("no look to take")
-    check_problems(study, root)
+    check_answers(study, root)
     records = read_runs(study, root, ["rollouts.parquet"])
     if refuse_mixed:
         check_not_mixed(provenance(study, {folder: quantities(run.model_dump()) for folder, run in records.items()}))

@@ -113,8 +113,8 @@ class Answers:
             _link(file, self.work, self.folder)
 
     def remove_unfinished(self) -> None:
-        """Remove the hidden folder."""
-        shutil.rmtree(self.work)
+        """Remove the hidden folder, as far as the file system lets us: on NFS, the lock in it stays until it is freed."""
+        shutil.rmtree(self.work, ignore_errors=True)
 
     def _join(self, file: str, parts: Sequence[Part]) -> None:
         from reward_ablation.evaluation.evaluate import of_all_steps  # imports transformers
@@ -126,8 +126,12 @@ class Answers:
         self._write(file, file.removesuffix(".steps"), [part.model for part in parts], answers, seconds)
 
     def _write(self, name: str, dataset: str, models: Sequence[Path], answers: pa.Table, seconds: float) -> None:
-        """Write answers, then their record. The old record goes first: it must not stand beside new answers."""
+        """Write answers, then their record.
+
+        Old answers and their record go first, in this order: without their record they would count as current.
+        """
         path = self._path(name)
+        path.unlink(missing_ok=True)
         record_beside(path).unlink(missing_ok=True)
         write_parquet(answers, path)
         inputs = dict(self.making[dataset].inputs)

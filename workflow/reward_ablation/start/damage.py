@@ -1,4 +1,6 @@
-"""Finds damaged results of finished runs and evaluations by the sizes of their files, without reading the files.
+"""Finds damaged results of finished runs and evaluations by the sizes of their files, without reading large files.
+
+Answers of an earlier training of their run count as damaged, too: Snakemake keeps them when an evaluation fails.
 
 `snakemake verify` (module `verify`) also reads the files.
 """
@@ -9,12 +11,15 @@ import hashlib
 import os
 from typing import Any
 
-from reward_ablation.start.history import read_record
+from reward_ablation.start.history import digest_where_present, read_record
+from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
 
 #: The problem of a file that does not exist.
 MISSING = "is missing"
+#: The problem of answers that a model gave which was replaced since.
+REPLACED = "is of an earlier training of the run"
 #: SHA-256 of an empty file.
 _EMPTY_FILE = hashlib.sha256().hexdigest()
 
@@ -68,9 +73,16 @@ class Damage:
             if size_of(f"{self.root}/{file}") is not None:
                 record = read_record(self.root, record_beside(file)) or {}
                 problem = size_problem(f"{self.root}/{file}", record.get("size"))
+                if problem is None and self._was_trained_again(model, record):
+                    problem = REPLACED
                 if problem is not None:
                     damaged[file] = problem
         return damaged
+
+    def _was_trained_again(self, model: str, answers: dict[str, Any]) -> bool:
+        """Whether a model is a run that was trained again after it gave answers, by their record."""
+        of_run = answers.get("inputs", {}).get("run")
+        return of_run is not None and digest_where_present(self.root / "runs" / model / RECORD) not in (of_run, None)
 
     def answer_files(self, model: str) -> list[str]:
         """Files of a model's answers, relative to the results folder. Those of the models that a run kept come last."""

@@ -127,7 +127,7 @@ class Reruns:
         Forces stale or damaged answers. For answers that stay, the inputs are marked so that their times are no reason
         to make the answers again.
         """
-        self._answers_are_compared_by_their_records  # noqa: B018, in force from now on
+        self._inputs_are_not_compared_as_sets  # noqa: B018, in force from now on
         run, root = wildcards.get("run"), self.study.config.root
         answers = self.answer_files(run or BASE_MODEL)
         stale_or_damaged = [file for file in answers if file in self.answers_again]
@@ -144,13 +144,13 @@ class Reruns:
         return {"run": f"{root}/runs/{run}/{RECORD}", "model": ancient(files["model"]), "problems": files["problems"]}
 
     @cached_property
-    def _answers_are_compared_by_their_records(self) -> None:
-        """Stop Snakemake from comparing an evaluation's set of inputs with its own record of that set.
+    def _inputs_are_not_compared_as_sets(self) -> None:
+        """Stop Snakemake from comparing the set of inputs of an evaluation or a scoring with its own record of the set.
 
         All evaluation sets are inputs of one job. Without this, taking a set out of the study would have every run
-        evaluated again.
+        evaluated again. Scores of earlier versions have no run's record among their inputs.
         """
-        compare_no_input_sets(self.workflow, ("evaluate", "evaluate_base"))
+        compare_no_input_sets(self.workflow, ("evaluate", "evaluate_base", "score"))
 
     def answer_files(self, model: str) -> list[str]:
         """Files of a model's answers; paths are relative to the results folder."""
@@ -161,18 +161,22 @@ class Reruns:
         root = self.study.root / self.study.config.root
         return [file for file in files if not os.path.exists(root / file)]
 
-    def answers_of_scores(self, wildcards: Any) -> str:
-        """Input function of a scoring: the answers to score.
+    def inputs_of_scores(self, wildcards: Any) -> dict[str, str]:
+        """Input function of a scoring: the answers to score, and the run's record if they are a run's.
 
         The answers are ancient where they stay and are older than their scores: when Snakemake makes some answers of a
-        run, it gives all of them a new time.
+        run, it gives all of them a new time. The run's record has the answers scored again that another training of
+        the run gave.
         """
+        self._inputs_are_not_compared_as_sets  # noqa: B018, in force from now on
         name = f"{wildcards.model}/{wildcards.dataset}{wildcards.kind}.parquet"
         answers, scores = f"{self.study.answers_folder}/{name}", f"{self.study.scores_folder}/{name}"
-        path = f"{self.study.config.root}/{answers}"
-        root = self.study.root / self.study.config.root
+        folder = self.study.config.root
+        path, root = f"{folder}/{answers}", self.study.root / folder
         again = answers in self.answers_again or wildcards.model in self.runs_again
-        return path if again or not are_in_order(root / answers, after=[root / scores]) else ancient(path)
+        stay = not again and are_in_order(root / answers, after=[root / scores])
+        files = {"answers": ancient(path) if stay else path}
+        return files if wildcards.model == BASE_MODEL else {**files, "run": f"{folder}/runs/{wildcards.model}/{RECORD}"}
 
     def options_of_evaluation(self, wildcards: Any, output: Any) -> str:
         """Options of the evaluation command. `output` is unused here: see `Study.options_of_run`."""

@@ -103,7 +103,7 @@ def stale_because(record: dict[str, Any], run: Run, present: PresentInputs) -> s
 def are_stale(answers: dict[str, Any], of_base: bool, dataset: str, present: PresentInputs) -> bool:
     """Whether answers must be made again, because other code, problems or another base model than today's made them.
 
-    Snakemake itself makes the answers of a run again that is trained again.
+    Answers of an earlier training of their run are a case of `Damage`.
 
     Parameters
     ----------

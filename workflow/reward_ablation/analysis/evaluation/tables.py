@@ -41,6 +41,7 @@ from reward_ablation.analysis.statistics.estimates import holm
 from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import COUNT, ESTIMATE, FLAG, NUMBER, TEXT, all_joined, columns
 from reward_ablation.study.provenance import Quantities, quantities
+from reward_ablation.study.run_folder import RECORD
 from reward_ablation.system.digests import read_object
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
@@ -119,26 +120,33 @@ def read_question_means(
     return means
 
 
-def check_problems(study: StudyFile, root: Path) -> None:
-    """Refuse answers to another version of the problems than the prepared one.
+def check_answers(study: StudyFile, root: Path) -> None:
+    """Refuse answers to another version of the problems than the prepared one, and of an earlier training of their run.
 
     In one start of Snakemake, new code may prepare other problems after the evaluations were planned. Records of
-    earlier versions do not name the problems, and are accepted.
+    earlier versions name neither the problems nor the run, and are accepted.
     """
-    for dataset in study.datasets:
-        problems = root / study.questions[dataset]
-        digest = sha256(problems) if problems.is_file() else None
-        for model in (BASE, *(run.name for run in study.runs)):
+    prepared = {dataset: _digest(root / study.questions[dataset]) for dataset in study.datasets}
+    trained = {run.name: _digest(root / run.folder / RECORD) for run in study.runs}
+    for model in (BASE, *trained):
+        for dataset in study.datasets:
             answers = root / study.answers_file(dataset, model)
             record = answers.with_suffix(".json")
             recorded = read_object(record, "delete it and run the workflow again") if record.is_file() else {}
-            if digest is not None and recorded.get("inputs", {}).get("problems", digest) != digest:
-                raise StudyError(f"{answers}: answers to another version of the problems; run the same command again")
+            made_of, today = recorded.get("inputs", {}), {"problems": prepared[dataset], "run": trained.get(model)}
+            others = [name for name, digest in today.items() if digest and made_of.get(name, digest) != digest]
+            if others:
+                what = {"problems": "to another version of the problems", "run": "of an earlier training of the run"}
+                raise StudyError(f"{answers}: answers {what[others[0]]}; run the same command again")
+
+
+def _digest(path: Path) -> str | None:
+    return sha256(path) if path.is_file() else None
 
 
 def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:
     """All tables of evaluated models, by name; the runs' records and rollouts are checked first."""
-    check_problems(study, root)
+    check_answers(study, root)
     records = read_runs(study, root, ["rollouts.parquet"])
     values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
     steps = {folder: record.steps for folder, record in records.items()}
