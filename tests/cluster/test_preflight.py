@@ -8,6 +8,7 @@ from reward_ablation.cluster.preflight import check_dry_run, check_jobs, offer, 
 from reward_ablation.cluster.request import Request
 from reward_ablation.cluster.site import Site
 from reward_ablation.cluster.slurm import Node, Partition
+from reward_ablation.config.sections.gpu_number import PARTS, PARTS_OF_A_GPU
 from reward_ablation.system.errors import StudyError
 
 NODES = [Node("g1", 32, 128_000, {"h200": 4}), Node("g2", 64, 256_000, {"a100": 8})]
@@ -42,6 +43,25 @@ def test_jobs_that_ask_for_the_same_are_one_request():
     ]
 
 
+@pytest.mark.parametrize(
+    ("train", "evaluate", "shared"),
+    [
+        ({"gpu": 1}, {"gpu": 1}, True),
+        ({"gpu": 4}, {"gpu": 1}, True),
+        ({"gpu": 0}, {"gpu": 0}, True),
+        ({"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, {"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, True),
+        ({"gpu": 1}, {"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, True),
+        ({"gpu": 1, PARTS: PARTS_OF_A_GPU // 2}, {"gpu": 1}, False),
+        ({"gpu": 0}, {"gpu": 1}, False),
+    ],
+)
+def test_an_evaluation_shares_the_job_of_a_training_that_has_as_much_of_a_gpu(train, evaluate, shared):
+    site = SITE.model_copy(update={"bundle": "run"})
+    first, then = job("train", **train), job("evaluate", **evaluate)
+    made = bundles([first, then], site, lambda job: [then] if job is first else [])
+    assert made == ([[first, then]] if shared else [[first], [then]])
+
+
 def test_a_training_with_its_evaluation_asks_for_the_time_of_both():
     site = Site.model_validate(
         {
@@ -51,7 +71,7 @@ def test_a_training_with_its_evaluation_asks_for_the_time_of_both():
         }
     )
     train, evaluate = job("train", gpu=2, slurm_partition="gpu"), job("evaluate", gpu=1)
-    request = request_of_parts(site, [train, evaluate], lambda job: 2 if job is evaluate else 1)
+    request = request_of_parts(site, [train, evaluate], lambda job: 32_000 if job is evaluate else 0)
     assert (request.minutes, request.cpus, request.mem_mb, request.gpus) == (1470, 8, 32_000, 2)
     assert request.partition == "gpu"
     told = refusal(request, "gpus", CLUSTER)

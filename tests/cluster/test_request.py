@@ -75,9 +75,10 @@ def test_evaluations_follow_the_section_evaluate(rule):
 
 
 def test_a_later_attempt_gets_more_time_and_after_too_little_memory_more_of_it():
-    request = request_of(SITE, "evaluate", {}, threads=1, attempt=3, memory_factor=2)
+    request = request_of(SITE, "evaluate", {}, threads=1, attempt=3, least_memory=64_000)
     assert request.minutes == 90
-    assert request.mem_mb == 3000
+    assert request.mem_mb == 64_000
+    assert request_of(SITE, "evaluate", {}, threads=1, least_memory=1).mem_mb == 1500
 
 
 def test_a_supervised_start_follows_the_section_train_and_goes_on_too():

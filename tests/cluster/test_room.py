@@ -33,12 +33,24 @@ def test_adapters_are_small():
 
 def test_too_little_room_is_told_with_what_to_do(tmp_path):
     (tmp_path / "model.json").write_text(json.dumps({"parameters": shutil.disk_usage(tmp_path).free}))
-    told = no_room(tmp_path, tmp_path, [FULL], at_once=1)
+    told = no_room(tmp_path, tmp_path, {"a-1/seed0": FULL}, at_once=1)
     assert "free" in told
     assert "save_total_limit" in told
     (tmp_path / "model.json").write_text(json.dumps({"parameters": 1000}))
-    assert no_room(tmp_path, tmp_path, [FULL], at_once=1) is None
+    assert no_room(tmp_path, tmp_path, {"a-1/seed0": FULL}, at_once=1) is None
+
+
+def test_what_the_runs_have_written_counts_as_room(tmp_path):
+    """A run that goes on needs no room for what it has written."""
+    parameters = (shutil.disk_usage(tmp_path).free + (8 << 30)) // (4 + 3 * 12)  # 8 GiB too little
+    (tmp_path / "model.json").write_text(json.dumps({"parameters": parameters}))
+    assert no_room(tmp_path, tmp_path, {"a-1/seed0": FULL}, at_once=1) is not None
+    work = tmp_path / "runs/a-1/seed0/.work/checkpoint-5"
+    work.mkdir(parents=True)
+    with (work / "model.safetensors").open("w") as file:
+        file.truncate(16 << 30)  # sparse
+    assert no_room(tmp_path, tmp_path, {"a-1/seed0": FULL}, at_once=1) is None
 
 
 def test_nothing_is_said_of_a_model_that_nothing_is_known_of(tmp_path):
-    assert no_room(tmp_path, tmp_path, [FULL], at_once=1) is None
+    assert no_room(tmp_path, tmp_path, {"a-1/seed0": FULL}, at_once=1) is None

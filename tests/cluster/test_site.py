@@ -24,6 +24,7 @@ def test_the_shipped_file_is_read():
         ({"train": "hours: -1"}, "train.hours"),
         ({"gpus_by": "gpus_by: slots"}, "gpus_by"),
         ({"train": "hours: .inf"}, "train.hours"),
+        ({"train": "hours: 1.0e+308"}, "train.hours"),
         ({"train": "hours: 1\n  cpus: true"}, "train.cpus"),
         ({"account": "sbatch: --array=1-3"}, "sbatch option --array may not be set"),
         ({"account": "sbatch: -J mine"}, "sbatch option -J (--job-name) is set by the workflow"),
@@ -58,7 +59,22 @@ def test_a_mistake_is_told_with_the_file_and_the_key(tmp_path, change, told):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", [b"", b"- a\n", b"a: [\n", b"account: M\xfcller\n", None])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"- a\n",
+        b"a: [\n",
+        b"account: M\xfcller\n",
+        b"account: 2024-02-30\n",
+        b"account: !!int abc\n",
+        b"account: !!bool x\n",
+        b"account: !!timestamp x\n",
+        b"account: " + 5000 * b"9" + b"\n",
+        b"account: " + 5000 * b"[",
+        None,
+    ],
+)
 def test_what_is_no_site_file_is_told_in_a_line(tmp_path, text):
     path = tmp_path / "site.yaml"
     if text is not None:

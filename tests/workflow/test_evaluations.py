@@ -108,7 +108,7 @@ def test_the_record_names_the_run(extended):
 def test_answers_of_an_earlier_training_are_replaced_with_their_scores(finished, tmp_path):
     """The evaluation of a run fails that was trained again. Snakemake keeps the answers of before, as if new."""
     bench = Bench.of(finished, tmp_path)
-    (bench.folder / "own.py").write_text("def size(completions, **columns):\n    return [len(t) for t in completions]\n")
+    (bench.folder / "own.py").write_text("def size(completions, **columns):\n    return list(map(len, completions))\n")
     bench.config["evaluation"]["metrics"] = {"size": {"function": "own.py:size"}}
     bench.snakemake("--until", "score")
     bench.append("evaluation/stored.py", STOPS)

@@ -32,7 +32,7 @@ from reward_ablation.cluster.job_names import comment, digest_of, job_name, pref
 from reward_ablation.cluster.options import unread_variables
 from reward_ablation.cluster.outcome import Ended, Outcomes
 from reward_ablation.cluster.preflight import check_jobs, within_limits
-from reward_ablation.cluster.request import arguments
+from reward_ablation.cluster.request import Request, arguments
 from reward_ablation.cluster.script import Part, batch_script
 from reward_ablation.cluster.site import read_site
 from reward_ablation.cluster.slurm import is_live, live_jobs, my_jobs, partitions
@@ -59,9 +59,10 @@ from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 
 from .feeder import Feeder, NoRoom
+from .leaving import wait_for_ends
 from .room import Room
 from .settings import ExecutorSettings as ExecutorSettings
-from .slots import PROGRESS_EVERY, Progress, Slot, slot_of, taken_over, words_of
+from .slots import PROGRESS_EVERY, Progress, Slot, check_inputs, slot_of, taken_over, words_of
 
 # Checked here because Snakemake imports its plugins before it reads config files. The workflow's code comes later.
 with one_line_errors():
@@ -111,11 +112,15 @@ class Executor(slurm_plugin.Executor):
         self.outcomes = Outcomes(self.executor_settings.patience)
         self.ending = threading.Event()
         self.cancelled: set[str] = set()
-        self.memory_factors: dict[str, int] = {}
+        #: By a Slurm job's number, and by the name of a job that needed more: megabytes of memory.
+        self.memory: dict[str, int] = {}
+        self.least_memory: dict[str, int] = {}
         self.unreachable = Reminder(PROGRESS_EVERY)
         self.feeder = Feeder(TRY_EVERY)
         #: By a job's name: the number of an earlier start's Slurm job that is still ending.
         self.leaving: dict[str, str] = {}
+        #: Names of jobs that Slurm may have accepted without saying so.
+        self.unconfirmed: set[str] = set()
         self.room = Room(self.workflow, self.study)
         try:
             self.cluster = partitions()
@@ -134,6 +139,7 @@ class Executor(slurm_plugin.Executor):
                 self.leaving |= dict.fromkeys(slot_of(job, jobs).names, job.id)
         #: By a job's name: the Slurm job that already does the job, or will do it after its other jobs.
         self.slots = taken_over([job for job in live.values() if not job.ending], jobs, self.logger)
+        check_inputs(jobs, self.slots, partial(followers, self.workflow), self._name)
         slurm_jobs = bundles(needed, self.site, partial(followers, self.workflow))
         new = [parts for parts in slurm_jobs if self._name(parts[0]) not in self.slots]
         check_jobs(new, self.site, self.executor_settings.site, self.cluster)
@@ -150,12 +156,20 @@ class Executor(slurm_plugin.Executor):
         taken_over = [job for job in jobs if self._name(job) in self.slots]
         for job in others:
             self.run_job_pre(job)
-        self.feeder.add(others)
-        for _ in others:
-            self._job_submission_executor.submit(self._feed)
+        leaving = [(self.leaving.pop(self._name(job), None), job) for job in others]
+        self._enqueue([job for number, job in leaving if number is None])
+        if later := [(number, job) for number, job in leaving if number is not None]:
+            wait = (later, self._enqueue, self.ending, self.executor_settings.poll, self.logger)
+            threading.Thread(target=wait_for_ends, args=wait, daemon=True).start()
         for job in taken_over:
             self.run_job_pre(job)
             self.run_job(job)
+
+    def _enqueue(self, jobs: list[JobExecutorInterface]) -> None:
+        self.feeder.add(jobs)
+        with contextlib.suppress(RuntimeError):  # the threads that submit jobs take no more when Snakemake ends
+            for _ in jobs:
+                self._job_submission_executor.submit(self._feed)
 
     def _feed(self) -> None:
         """Submit the next job once Slurm has room."""
@@ -176,11 +190,9 @@ class Executor(slurm_plugin.Executor):
             If Slurm takes no more jobs now.
         """
         try:
-            self.room.check()
             slot, how = self.slots.pop(self._name(job), None), TAKEN_OVER
             if slot is None:
-                if leaving := self.leaving.pop(self._name(job), None):
-                    self._wait_for_end(job, leaving)
+                self.room.check()
                 slot, how = self._submitted(job)
                 self.slots |= dict.fromkeys(slot.names[1:], slot)
                 self.feeder.open()
@@ -197,18 +209,6 @@ class Executor(slurm_plugin.Executor):
             self.progress.given_up += job.attempt > job.restart_times
             self._report_job_error_threadsafe(SubmittedJobInfo(job), f"{words_of(job)}: {error}\n")
 
-    def _wait_for_end(self, job: JobExecutorInterface, number: str) -> None:
-        """Wait until a cancelled Slurm job of an earlier start has saved its work and ended."""
-        self.logger.info(f"{words_of(job)}: waits for Slurm job {number} of an earlier start, which is ending")
-        while not self.ending.wait(self.executor_settings.poll):
-            try:
-                if not is_live(number):
-                    return
-            except SlurmError as error:
-                if not may_come_later(str(error)):
-                    return  # Slurm does not know the job any more
-                self._tell_unreachable(error)
-
     def _submitted(self, job: JobExecutorInterface) -> tuple[Slot, str]:
         """Submit a job. Return its Slurm job, and words for the log on how that Slurm job came about.
 
@@ -224,7 +224,8 @@ class Executor(slurm_plugin.Executor):
         StudyError
             If Snakemake is ending, or if the number of the submitted job is not known.
         """
-        may_exist = job.attempt > 1
+        name = self._name(job)
+        may_exist = job.attempt > 1 or name in self.unconfirmed
         while not self.ending.is_set():
             try:
                 if may_exist and (live := self._live(job)):
@@ -232,6 +233,8 @@ class Executor(slurm_plugin.Executor):
                 may_exist = True
                 parts = self._parts(job)
                 number = number_in(self._submit(parts))
+                if number is not None:
+                    self.memory[number] = self._request(parts).mem_mb
                 slot = self._live(job) if number is None else Slot(number, tuple(map(self._name, parts)))
                 if slot is None:
                     raise StudyError("sbatch did not say the number of the job")
@@ -242,6 +245,7 @@ class Executor(slurm_plugin.Executor):
             except SlurmError as error:
                 if limit := submission_limit(str(error)):
                     raise NoRoom(limit) from None
+                self.unconfirmed.add(name)
                 self.ending.wait(max(2, self.executor_settings.poll))
                 if not may_come_later(str(error)) and not self._is_live(job):
                     raise
@@ -263,8 +267,7 @@ class Executor(slurm_plugin.Executor):
         logs = self._log(name, "%j").parent
         for part in (name, *then):
             self._log(part, "%j").parent.mkdir(parents=True, exist_ok=True)
-        request = request_of_parts(self.site, parts, lambda job: self.memory_factors.get(self._name(job), 1))
-        request = within_limits(request, self.cluster)
+        request = within_limits(self._request(parts), self.cluster)
         script = batch_script(list(map(self._part, parts)), os.getcwd(), latency_wait(self.workflow))
         digests = [digest_of(job.params) for job in parts]
         job_comment = comment(words_of(parts[0]), digests[0], dict(zip(then, digests[1:], strict=True)))
@@ -274,6 +277,9 @@ class Executor(slurm_plugin.Executor):
         command += [f"--job-name={name}", f"--comment={job_comment}"]
         self.logger.debug(f"sbatch call: {shlex.join(command)}\n{script}")
         return run_slurm_command(*command, given=script, timeout=SUBMISSION)
+
+    def _request(self, parts: list[JobExecutorInterface]) -> Request:
+        return request_of_parts(self.site, parts, lambda job: self.least_memory.get(self._name(job), 0))
 
     def _part(self, job: JobExecutorInterface) -> Part:
         """The part of a Slurm job that does a job."""
@@ -301,14 +307,17 @@ class Executor(slurm_plugin.Executor):
         self.ending.set()
         self.feeder.stop()
         self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
-        for number in {slot.number for slot in self.slots.values()} & self.progress.inside.keys():
-            self._cancel(number)
         super().cancel()
 
-    def _cancel(self, number: str) -> None:
-        self.cancelled.add(number)
+    def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
+        """Cancel all Slurm jobs of this start, also those that are just being looked at and thus not in the list."""
+        if numbers := sorted(self.progress.inside):
+            self._cancel(*numbers)
+
+    def _cancel(self, *numbers: str) -> None:
+        self.cancelled.update(numbers)
         with contextlib.suppress(SlurmError):
-            run_slurm_command("scancel", number)
+            run_slurm_command("scancel", *numbers)
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
         """Report the jobs that have ended, and yield the jobs that have not."""
@@ -335,7 +344,9 @@ class Executor(slurm_plugin.Executor):
                 ended = await asyncio.to_thread(self._end_of_unlisted, info, ended)
             if ended is None:
                 yield info
-            elif ended.state == "COMPLETED":
+            elif ended.state == "COMPLETED" or self._verdict(info) == 0:
+                if ended.may_restart:
+                    await asyncio.to_thread(self._cancel, info.external_jobid)
                 self._succeed(info)
             else:
                 await asyncio.to_thread(self._fail, info, ended)
@@ -378,7 +389,7 @@ class Executor(slurm_plugin.Executor):
         if ended.may_restart:
             self._cancel(number)
         if ended.state == "OUT_OF_MEMORY":
-            self.memory_factors[name] = 2 * self.memory_factors.get(name, 1)
+            self.least_memory[name] = 2 * self.memory.get(number, self._request([info.job]).mem_mb)
         status = self._verdict(info)
         permanent = ended.state == "FAILED" and status is not None and is_permanent(status)
         if permanent or not ended.again:

@@ -41,5 +41,5 @@ class Room:
         study = self.study
         results = study.root / study.config.root
         runs = [job.wildcards.run for job in needed_jobs(self.workflow) if job.rule.name == "train"]
-        specs = [study.runs[run].arm_spec for run in runs if run in study.runs]
+        specs = {run: study.runs[run].arm_spec for run in runs if run in study.runs}
         return no_room((results / study.model_file).parent, results, specs, self.workflow.nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from logging import Logger
 from typing import Any
@@ -70,6 +70,43 @@ def taken_over(live: Iterable[SlurmJob], jobs: Mapping[str, Any], logger: Logger
             f"jobs of an earlier start still wait or run, and are not submitted again: Slurm jobs {', '.join(numbers)}"
         )
     return slots
+
+
+def check_inputs(
+    jobs: Mapping[str, Any],
+    slots: Mapping[str, Slot],
+    followers: Callable[[Any], list[Any]],
+    name: Callable[[Any], str],
+) -> None:
+    """Refuse a Slurm job of an earlier start that works with files which this start replaces.
+
+    A run may be about to be trained again while the evaluation of its earlier training still waits or runs.
+
+    Parameters
+    ----------
+    jobs : mapping
+        The jobs of this start, by their names for Slurm.
+    slots : mapping of str to Slot
+        The Slurm jobs that are taken over, by the names of the jobs that they do.
+    followers : callable
+        Returns the jobs of this start that depend on a job.
+    name : callable
+        Returns the name of a job for Slurm.
+
+    Raises
+    ------
+    StudyError
+        If there is such a Slurm job.
+    """
+    for own, job in jobs.items():
+        for after in followers(job):
+            slot = slots.get(name(after))
+            if slot is not None and own not in slot.names:
+                raise StudyError(
+                    f"Slurm job {slot.number} of an earlier start still works on {words_of(after)}, with files that "
+                    f"this start makes again ({words_of(job)}); end it with `scancel {slot.number}`, or wait for it, "
+                    "then run the same command again"
+                )
 
 
 def words_of(job: Any) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from reward_ablation.cluster.request import Request, request_of
 from reward_ablation.cluster.site import Site
+from reward_ablation.config.sections.gpu_number import share_in
 
 #: The rule whose job begins a bundle, and the rule whose job may follow in the same Slurm job.
 FIRST, THEN = "train", "evaluate"
@@ -18,6 +20,8 @@ BUNDLED = "bundle: run"
 
 def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any]]) -> list[list[Any]]:
     """Group jobs of Snakemake into Slurm jobs. Each inner list has the jobs of one Slurm job, in their order.
+
+    An evaluation that needs more of a GPU than the training before has a Slurm job of its own.
 
     Parameters
     ----------
@@ -32,19 +36,26 @@ def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any
     if site.bundle is None:
         return [[job] for job in jobs]
     first = [
-        [job, *(then for then in followers(job) if then.rule.name == THEN)] for job in jobs if job.rule.name == FIRST
+        [job, *(then for then in followers(job) if then.rule.name == THEN and gpus_of(then) <= gpus_of(job))]
+        for job in jobs
+        if job.rule.name == FIRST
     ]
     bundled = {id(job) for bundle in first for job in bundle}
     return [*first, *([job] for job in jobs if id(job) not in bundled)]
 
 
-def request_of_parts(site: Site, parts: Sequence[Any], memory_factor: Callable[[Any], int] = lambda job: 1) -> Request:
+def gpus_of(job: Any) -> Fraction:
+    """GPUs of a job, or its share of one."""
+    return (job.resources.get("gpu") or 0) * share_in(job.resources)
+
+
+def request_of_parts(site: Site, parts: Sequence[Any], least_memory: Callable[[Any], int] = lambda job: 0) -> Request:
     """The request of a Slurm job that does these jobs of Snakemake one after the other.
 
     Nodes and GPUs are those of the first part. CPUs and memory are the largest of all parts, and the times are summed.
     """
     requests = [
-        request_of(site, job.rule.name, job.resources, job.threads, job.attempt, memory_factor(job)) for job in parts
+        request_of(site, job.rule.name, job.resources, job.threads, job.attempt, least_memory(job)) for job in parts
     ]
     if len(requests) == 1:
         return requests[0]

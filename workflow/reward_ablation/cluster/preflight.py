@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -223,31 +225,43 @@ def models_kept(spec: ArmSpec) -> int:
     return (steps - 1) // every if every and steps > 0 else 0
 
 
-def no_room(model: Path, results: Path, specs: Sequence[ArmSpec], at_once: int) -> str | None:
+def no_room(model: Path, results: Path, specs: Mapping[str, ArmSpec], at_once: int) -> str | None:
     """A message if runs need more room than the disk has; None if there is enough, or if nothing is known.
+
+    What the runs have already written counts as room, because runs that go on write over it.
 
     Parameters
     ----------
     model, results : Path
-        Folder of the base model, and the folder that the runs write to.
-    specs : sequence of ArmSpec
-        The spec of each run.
+        Folder of the base model, and the study's folder of results.
+    specs : mapping of str to ArmSpec
+        The spec of each run, by its name.
     at_once : int
         How many runs train at once.
     """
     try:
         parameters = json.loads((model / FETCHED).read_text())["parameters"]
         free = shutil.disk_usage(results).free
-        needed = bytes_to_come(parameters, specs, at_once)
+        needed = bytes_to_come(parameters, list(specs.values()), at_once)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if needed <= free:
+    if needed <= free or needed <= free + sum(_bytes_in(results / "runs" / run) for run in specs):
         return None
     return (
         f"{results}: {_gb(free)} free, and {len(specs)} runs, {min(at_once, len(specs))} at once, write up to "
         f"{_gb(needed)} of models and checkpoints; make room, lower save_total_limit, or train fewer at once (--jobs)"
-        f"{', or raise keep_models' if any(map(models_kept, specs)) else ''}"
+        f"{', or raise keep_models' if any(map(models_kept, specs.values())) else ''}"
     )
+
+
+def _bytes_in(folder: Path) -> int:
+    """Bytes of all files in a folder; training may remove some of them meanwhile."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total
 
 
 def _gb(number: int) -> str:

@@ -46,7 +46,7 @@ class Request:
 
 
 def request_of(
-    site: Site, rule: str, resources: Mapping[str, Any], threads: int, attempt: int = 1, memory_factor: int = 1
+    site: Site, rule: str, resources: Mapping[str, Any], threads: int, attempt: int = 1, least_memory: int = 0
 ) -> Request:
     """The request of a job of a rule.
 
@@ -63,8 +63,8 @@ def request_of(
     attempt : int
         Number of the attempt. The n-th attempt of an evaluation gets n times the hours, because one model's answers to
         one set may take longer than the first limit. Training goes on at any step, so its hours stay.
-    memory_factor : int
-        Factor of the memory: more than 1 after attempts that Slurm ended because of their memory.
+    least_memory : int
+        Least number of megabytes, from an attempt that Slurm ended because of its memory.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def request_of(
             ),
             nodes=number("nodes", 1),
             cpus=number("cpus_per_task", max(threads, ask.cpus)),
-            mem_mb=number("mem_mb", math.ceil(ask.mem_gb * 1000)) * memory_factor,
+            mem_mb=max(number("mem_mb", math.ceil(ask.mem_gb * 1000)), least_memory),
             minutes=number("runtime", math.ceil(ask.hours * 60)) * (1 if kind == "train" else attempt),
             gpus=resources.get("gpu") or 0,
             gpu_type=text("gpu_model", ask.gpu_type, site.gpu_type),

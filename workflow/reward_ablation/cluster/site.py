@@ -21,7 +21,7 @@ from reward_ablation.cluster.options import (
 from reward_ablation.config.base import Line, Section
 from reward_ablation.config.config_errors import validate_spec
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.plain_values import check_values
+from reward_ablation.system.plain_values import NOT_YAML, check_values
 
 
 class JobDefaults(Section):
@@ -34,10 +34,13 @@ class JobDefaults(Section):
         None, description="Slurm's name of the GPU type, where a partition has several types: h100."
     )
     mem_gb: float = Field(
-        gt=0, allow_inf_nan=False, description="Main memory on each node, without the memory of its GPUs."
+        gt=0, le=1e6, allow_inf_nan=False, description="Main memory on each node, without the memory of its GPUs."
     )
     hours: float = Field(
-        gt=0, allow_inf_nan=False, description="Time limit; the n-th attempt of an evaluation gets n times as much."
+        gt=0,
+        le=1e5,
+        allow_inf_nan=False,
+        description="Time limit; the n-th attempt of an evaluation gets n times as much.",
     )
     cpus: int = Field(1, ge=1, strict=True, description="CPUs on each node.")
 
@@ -93,8 +96,8 @@ def read_site(path: Path) -> Site:
         raise StudyError(f"{path}: {error.strerror}; name your site file with --slurm-study-site") from None
     except UnicodeDecodeError as error:
         raise StudyError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from None
-    except yaml.YAMLError as error:
-        raise StudyError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    except NOT_YAML as error:
+        raise StudyError(f"{path}: not YAML: {' '.join(str(error).split())[:300]}") from None
     if not isinstance(written, dict):
         raise StudyError(f"{path}: not a mapping of keys to values; start from a copy of profiles/slurm/site.yaml")
     try:

@@ -113,7 +113,7 @@ class Answers:
             _link(file, self.work, self.folder)
 
     def remove_unfinished(self) -> None:
-        """Remove the hidden folder, as far as the file system lets us: on NFS, the lock in it stays until it is freed."""
+        """Remove the hidden folder. On NFS, the lock that this process holds in the folder stays, and so the folder."""
         shutil.rmtree(self.work, ignore_errors=True)
 
     def _join(self, file: str, parts: Sequence[Part]) -> None:

@@ -27,7 +27,7 @@ from reward_ablation.config.study_config import StudyConfig
 from reward_ablation.start.internals import given_config, hand_to_jobs, is_main, submits_jobs
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.gpus import count_gpus
-from reward_ablation.system.plain_values import printable
+from reward_ablation.system.plain_values import NOT_YAML, printable
 
 #: Start of the variables' names. The parts of a key's path follow, joined by two underscores.
 PREFIX = "REWARD_ABLATION__"
@@ -172,7 +172,7 @@ def _read(name: str, text: str) -> Any:
         return float(text)
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except NOT_YAML as error:
         problem = getattr(error, "problem", None) or "it cannot be read"
         raise StudyError(f"{name}: {text!r} is not YAML: {problem}; quote the value as in a config file") from None
 

@@ -11,6 +11,12 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
+import yaml
+
+#: What `yaml.safe_load` raises on bad text. A date that does not exist, a number of 5,000 digits, `!!bool x` and very
+#: deep lists give other errors than its own.
+NOT_YAML = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError)
+
 #: Control characters that a text may hold.
 WHITE_SPACE = "\n\t\r"
 
