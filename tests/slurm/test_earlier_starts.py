@@ -90,7 +90,7 @@ def test_an_evaluation_of_a_run_that_is_about_to_be_trained_again_is_refused(stu
 
 def test_ctrl_c_while_slurm_is_asked_for_its_jobs(study: ClusterStudy):
     put_before(study, "squeue", BUSY)
-    study.slow(2)
+    study.slow(8)  # the runs take longer than the test waits for their end
     start = study.start(*study.targets())
     study.wait_for_step("one", 1)
     study.wait_for_step("two", 1)

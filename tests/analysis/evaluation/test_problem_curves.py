@@ -1,3 +1,5 @@
+from functools import reduce
+
 import pandas as pd
 import pytest
 
@@ -7,7 +9,9 @@ from reward_ablation.analysis.evaluation.problem_curves import (
     evenly_spaced,
     most_seen,
     problem_curves,
+    seen_in_both,
     shares,
+    times_seen,
 )
 from reward_ablation.analysis.evaluation.tables import SCHEMAS
 from reward_ablation.analysis.study_file import read_study
@@ -16,18 +20,25 @@ from reward_ablation.system.files import sha256, write_json, write_parquet
 from specs import COMPONENT
 
 
-def seen(*rows):
-    return pd.DataFrame(rows, columns=["problem_id", "steps"])
+def seen(*runs):
+    """As the tables of arms with one run each, which met problems at so many steps."""
+    rollouts = (
+        pd.DataFrame([(0, name, step) for name, steps in run.items() for step in range(steps)]).set_axis(
+            ["seed", "problem_id", "step"], axis="columns"
+        )
+        for run in runs
+    )
+    return reduce(seen_in_both, map(times_seen, rollouts))
 
 
 def test_the_problems_most_often_met_are_chosen_ties_by_id():
-    rows = [("c", 3), ("a", 2), ("b", 2), ("d", 1)]
-    assert most_seen(seen(*rows)) == ["c", "a", "b"]
-    assert most_seen(seen(*rows), most=2) == ["c", "a"]
+    runs = [{"c": 2, "a": 2, "d": 1}, {"b": 2, "c": 1}]
+    assert most_seen(seen(*runs)) == ["c", "a", "b"]
+    assert most_seen(seen(*runs), most=2) == ["c", "a"]
 
 
 def test_problems_that_no_run_met_twice_are_none():
-    assert most_seen(seen(("a", 1), ("a", 1), ("a", 1), ("b", 1))) == []
+    assert most_seen(seen({"a": 1}, {"a": 1}, {"a": 1}, {"b": 1})) == []
 
 
 @pytest.mark.parametrize(

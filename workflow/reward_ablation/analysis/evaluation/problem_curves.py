@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +47,10 @@ def problem_curves(
 def most_seen(seen: pd.DataFrame, most: int = MOST_PROBLEMS) -> list[str]:
     """The problems that training met most often, of those that some run met at two or more steps; ties by id.
 
-    `seen` has the columns problem_id and steps: for each run, the number of steps at which it met a problem.
+    `seen` is as from `times_seen`.
     """
-    table = seen.groupby("problem_id")["steps"].agg(["max", "sum"]).reset_index()
-    table = table[table["max"] >= 2].sort_values(["sum", "problem_id"], ascending=[False, True])
-    return table["problem_id"].head(most).tolist()
+    table = seen[seen["max"] >= 2].rename_axis("problem_id").reset_index()
+    return table.sort_values(["sum", "problem_id"], ascending=[False, True])["problem_id"].head(most).tolist()
 
 
 def evenly_spaced(base: pd.Series, most: int = MOST_PROBLEMS) -> list[str]:
@@ -88,8 +88,8 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
         return pd.DataFrame()
     name, right = component
     by_arm = {arm: study.runs_of(arm) for arm in study.arm_names}
-    seen = [times_seen(read_rollouts(runs, root, ["step", "problem_id"])) for runs in by_arm.values() if runs]
-    chosen = most_seen(pd.concat(seen))
+    of_arms = (times_seen(read_rollouts(runs, root, ["step", "problem_id"])) for runs in by_arm.values() if runs)
+    chosen = most_seen(reduce(seen_in_both, of_arms))
     parts = []
     for arm, runs in by_arm.items() if chosen else ():
         scored = [run for run in runs if name in run.spec.components]
@@ -108,9 +108,15 @@ def _of_training(study: StudyFile, root: Path, training_set: str | None) -> pd.D
 
 
 def times_seen(rollouts: pd.DataFrame) -> pd.DataFrame:
-    """For each seed and problem, the number of steps at which it met the problem."""
-    of_problems = rollouts.groupby(["seed", "problem_id"], observed=True)["step"]
-    return of_problems.nunique().rename("steps").reset_index()
+    """By problem: at how many steps a seed of an arm met the problem, the most of all seeds (max) and in all (sum)."""
+    steps = rollouts.groupby(["seed", "problem_id"], observed=True)["step"].nunique()
+    seen = steps.groupby("problem_id", observed=True).agg(["max", "sum"])
+    return seen.set_axis(seen.index.astype(object))
+
+
+def seen_in_both(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Join two tables of `times_seen`. All arms at once would be a row for each run and problem."""
+    return pd.concat([one, other]).groupby(level=0).agg({"max": "max", "sum": "sum"})
 
 
 def _questions(path: Path) -> dict[str, str]:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
+import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.reading import read_rows
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import add_arm_legend, arm_groups, draw_steps, panel_title, seeds_note
 from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 from reward_ablation.figures.elements.style import WIDTH
+
+#: How the figure reads a table that has millions of rows in a large study.
+READERS = {
+    "rewards_by_step": partial(
+        read_rows,
+        columns=["arm", "seed", "step", "quantity", "mean"],
+        where=pc.field("quantity").isin(["tokens", "truncated"]),
+        coded=["arm", "quantity"],
+    )
+}
 
 
 def length(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.reading import read_parquet
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import add_arm_legend, curve_panels, draw_steps, seeds_note
 from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
+
+#: How the figure reads a table that has millions of rows in a large study.
+COLUMNS = ["arm", "seed", "step", "quantity", "mean"]
+READERS = {"rewards_by_step": partial(read_parquet, columns=COLUMNS, coded=["arm", "quantity"])}
 
 
 def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:

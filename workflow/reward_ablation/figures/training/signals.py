@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
+import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
+from reward_ablation.analysis.reading import read_rows
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.elements.curves import add_arm_legend, curve_panels, draw_steps, no_total, seeds_note
 from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
@@ -12,6 +16,19 @@ from reward_ablation.figures.elements.style import zero_line
 
 #: Most points of a curve. A step has few groups, so neighbouring steps are averaged.
 MOST_POINTS = 40
+
+#: Quantities that the figure draws.
+QUANTITIES = ["no_signal", "tokens_correct", "tokens_wrong", "advantage_share", "covariance"]
+
+#: How the figure reads a table that has millions of rows in a large study.
+READERS = {
+    "signals_by_step": partial(
+        read_rows,
+        columns=["arm", "seed", "step", "quantity", "component", "value"],
+        where=pc.field("quantity").isin(QUANTITIES),
+        coded=["arm", "quantity", "component"],
+    )
+}
 
 
 def shown_signals(signals_by_step: pd.DataFrame, study: StudyFile) -> list[tuple[str, str | None, str, str]]:
