@@ -219,3 +219,12 @@ class ClusterStudy:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+
+
+def put_before(study: ClusterStudy, program: str, script: str) -> None:
+    """Have a script stand in the place of one of Slurm's programs."""
+    folder = study.folder / "bin"
+    folder.mkdir(exist_ok=True)
+    (folder / program).write_text(script.format(folder=folder, program=shutil.which(program)))
+    (folder / program).chmod(0o755)
+    study.environment["PATH"] = f"{folder}:{study.environment['PATH']}"

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from .cluster import Cluster, wait_until
-from .studies import ClusterStudy
+from .studies import ClusterStudy, put_before
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -41,15 +41,6 @@ if mkdir {folder}/second 2>/dev/null; then
 fi
 exec {program} "$@"
 """
-
-
-def put_before(study: ClusterStudy, program: str, script: str) -> None:
-    """Have a script stand in the place of one of Slurm's programs."""
-    folder = study.folder / "bin"
-    folder.mkdir(exist_ok=True)
-    (folder / program).write_text(script.format(folder=folder, program=shutil.which(program)))
-    (folder / program).chmod(0o755)
-    study.environment["PATH"] = f"{folder}:{study.environment['PATH']}"
 
 
 def live(study: ClusterStudy) -> list[str]:

@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 
 import pytest
 
 from .cluster import Cluster, wait_until
-from .studies import ClusterStudy
+from .studies import ClusterStudy, put_before
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 #: The first submission is taken, but its answer is lost; a banner stands before that of the next.
 UNCONFIRMED = """#!/bin/sh
-case "$*" in *--test-only*) exec {sbatch} "$@" ;; esac
+case "$*" in *--test-only*) exec {program} "$@" ;; esac
 if mkdir {folder}/first 2>/dev/null; then
-    {sbatch} "$@" >/dev/null
+    {program} "$@" >/dev/null
     echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
     exit 1
 fi
 echo "*** Your project has 1200 GPU hours left ***"
-exec {sbatch} "$@"
+exec {program} "$@"
 """
 
 SLOW = """#!/bin/sh
-case "$*" in *--test-only*) exec {sbatch} "$@" ;; esac
+case "$*" in *--test-only*) exec {program} "$@" ;; esac
 touch {folder}/submitting
 sleep 3
-exec {sbatch} "$@"
+exec {program} "$@"
 """
-
-
-def put_before_sbatch(study: ClusterStudy, script: str) -> None:
-    """Have a script stand in the place of `sbatch`, as at sites that wrap it."""
-    folder = study.folder / "bin"
-    folder.mkdir()
-    (folder / "sbatch").write_text(script.format(folder=folder, sbatch=shutil.which("sbatch")))
-    (folder / "sbatch").chmod(0o755)
-    study.environment["PATH"] = f"{folder}:{study.environment['PATH']}"
 
 
 def training_jobs(study: ClusterStudy, cluster: Cluster) -> list[str]:
@@ -47,7 +37,7 @@ def training_jobs(study: ClusterStudy, cluster: Cluster) -> list[str]:
 
 
 def test_answers_that_are_lost_or_have_a_banner(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
-    put_before_sbatch(study, UNCONFIRMED)
+    put_before(study, "sbatch", UNCONFIRMED)
     cluster.submit("sleep 60", b"--job-name=M\xfcller".decode(errors="surrogateescape"))
     status, told = study.train()
     assert status == 0, told
@@ -57,7 +47,7 @@ def test_answers_that_are_lost_or_have_a_banner(study: ClusterStudy, undisturbed
 
 
 def test_ctrl_c_while_jobs_are_being_submitted(study: ClusterStudy, cluster: Cluster):
-    put_before_sbatch(study, SLOW)
+    put_before(study, "sbatch", SLOW)
     start = study.start(*study.targets())
     wait_until("a submission", lambda: (study.folder / "bin" / "submitting").exists(), 120)
     start.send_signal(signal.SIGINT)

@@ -112,8 +112,7 @@ class Executor(slurm_plugin.Executor):
         self.outcomes = Outcomes(self.executor_settings.patience)
         self.ending = threading.Event()
         self.cancelled: set[str] = set()
-        #: By a Slurm job's number, and by the name of a job that needed more: megabytes of memory.
-        self.memory: dict[str, int] = {}
+        #: By the name of a job that needed more memory than its Slurm job had: megabytes to ask for.
         self.least_memory: dict[str, int] = {}
         self.unreachable = Reminder(PROGRESS_EVERY)
         self.feeder = Feeder(TRY_EVERY)
@@ -159,7 +158,7 @@ class Executor(slurm_plugin.Executor):
         leaving = [(self.leaving.pop(self._name(job), None), job) for job in others]
         self._enqueue([job for number, job in leaving if number is None])
         if later := [(number, job) for number, job in leaving if number is not None]:
-            wait = (later, self._enqueue, self.ending, self.executor_settings.poll, self.logger)
+            wait = (later, self._enqueue, self.ending, self.executor_settings.poll, self.logger, self._tell_unreachable)
             threading.Thread(target=wait_for_ends, args=wait, daemon=True).start()
         for job in taken_over:
             self.run_job_pre(job)
@@ -232,10 +231,10 @@ class Executor(slurm_plugin.Executor):
                     return live, TAKEN_OVER
                 may_exist = True
                 parts = self._parts(job)
-                number = number_in(self._submit(parts))
-                if number is not None:
-                    self.memory[number] = self._request(parts).mem_mb
-                slot = self._live(job) if number is None else Slot(number, tuple(map(self._name, parts)))
+                request = self._request(parts)
+                number = number_in(self._submit(parts, within_limits(request, self.cluster)))
+                names = tuple(map(self._name, parts))
+                slot = self._live(job) if number is None else Slot(number, names, request.mem_mb)
                 if slot is None:
                     raise StudyError("sbatch did not say the number of the job")
                 if self.ending.is_set():
@@ -261,13 +260,12 @@ class Executor(slurm_plugin.Executor):
 
         return bundles([job], self.site, ready)[0]
 
-    def _submit(self, parts: list[JobExecutorInterface]) -> str:
+    def _submit(self, parts: list[JobExecutorInterface], request: Request) -> str:
         """Submit a Slurm job that does `parts`, and return the answer of `sbatch`."""
         name, *then = map(self._name, parts)
         logs = self._log(name, "%j").parent
         for part in (name, *then):
             self._log(part, "%j").parent.mkdir(parents=True, exist_ok=True)
-        request = within_limits(self._request(parts), self.cluster)
         script = batch_script(list(map(self._part, parts)), os.getcwd(), latency_wait(self.workflow))
         digests = [digest_of(job.params) for job in parts]
         job_comment = comment(words_of(parts[0]), digests[0], dict(zip(then, digests[1:], strict=True)))
@@ -384,12 +382,12 @@ class Executor(slurm_plugin.Executor):
 
     def _fail(self, info: SubmittedJobInfo, ended: Ended) -> None:
         """Report a job that failed, and decide whether it gets another attempt."""
-        name, number = self._name(info.job), info.external_jobid
-        log = self._log(self._leave(info).names[0], number)
+        name, number, slot = self._name(info.job), info.external_jobid, self._leave(info)
+        log = self._log(slot.names[0], number)
         if ended.may_restart:
             self._cancel(number)
         if ended.state == "OUT_OF_MEMORY":
-            self.least_memory[name] = 2 * self.memory.get(number, self._request([info.job]).mem_mb)
+            self.least_memory[name] = 2 * (slot.mem_mb or self._request([info.job]).mem_mb)
         status = self._verdict(info)
         permanent = ended.state == "FAILED" and status is not None and is_permanent(status)
         if permanent or not ended.again:

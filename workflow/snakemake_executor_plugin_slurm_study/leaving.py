@@ -15,7 +15,12 @@ from .slots import PROGRESS_EVERY
 
 
 def wait_for_ends(
-    waiting: Iterable[tuple[str, Any]], free: Callable[[list[Any]], None], stop: Event, every: float, logger: Logger
+    waiting: Iterable[tuple[str, Any]],
+    free: Callable[[list[Any]], None],
+    stop: Event,
+    every: float,
+    logger: Logger,
+    unreachable: Callable[[SlurmError], None],
 ) -> None:
     """Hand over each job once the Slurm job that did its work before has saved the work and ended.
 
@@ -33,6 +38,8 @@ def wait_for_ends(
         Seconds between two looks at Slurm's list of jobs.
     logger : Logger
         Is told again and again what is waited for.
+    unreachable : callable
+        Gets the error if Slurm does not answer.
     """
     waiting, reminder = list(waiting), Reminder(PROGRESS_EVERY)
     while waiting and not stop.is_set():
@@ -40,9 +47,9 @@ def wait_for_ends(
             numbers = ", ".join(number for number, _ in waiting)
             logger.info(f"Slurm jobs of an earlier start are still ending, and their work waits for it: {numbers}")
         try:
-            left = {job.id for job in my_jobs() if job.live or job.ending}
+            left = {job.id for job in my_jobs() if job.live}
         except SlurmError as error:
-            logger.debug(f"{error}: nothing is known of the Slurm jobs that are ending")
+            unreachable(error)
         else:
             if ended := [job for number, job in waiting if number not in left]:
                 free(ended)

@@ -22,6 +22,7 @@ class Slot:
 
     number: str
     names: tuple[str, ...]
+    mem_mb: int | None = None  # main memory that was asked for; None for a Slurm job of an earlier start
 
 
 def slot_of(job: SlurmJob, names: Iterable[str]) -> Slot:
@@ -98,7 +99,7 @@ def check_inputs(
     StudyError
         If there is such a Slurm job.
     """
-    for own, job in jobs.items():
+    for own, job in jobs.items() if slots else ():
         for after in followers(job):
             slot = slots.get(name(after))
             if slot is not None and own not in slot.names:

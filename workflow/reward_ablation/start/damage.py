@@ -11,9 +11,10 @@ import hashlib
 import os
 from typing import Any
 
-from reward_ablation.start.history import digest_where_present, read_record
+from reward_ablation.start.history import read_record
 from reward_ablation.study.run_folder import RECORD
 from reward_ablation.study.study import Study
+from reward_ablation.system.digests import digest_where_present
 from reward_ablation.system.errors import StudyError
 
 #: The problem of a file that does not exist.
@@ -69,20 +70,16 @@ class Damage:
         `model` is a run's name, or `base`. Missing answers do not count as damaged, because Snakemake makes them.
         """
         damaged = {}
+        trained = None if model == "base" else digest_where_present(self.root / "runs" / model / RECORD)
         for file in self.answer_files(model):
             if size_of(f"{self.root}/{file}") is not None:
                 record = read_record(self.root, record_beside(file)) or {}
                 problem = size_problem(f"{self.root}/{file}", record.get("size"))
-                if problem is None and self._was_trained_again(model, record):
+                if problem is None and trained and record.get("inputs", {}).get("run", trained) != trained:
                     problem = REPLACED
                 if problem is not None:
                     damaged[file] = problem
         return damaged
-
-    def _was_trained_again(self, model: str, answers: dict[str, Any]) -> bool:
-        """Whether a model is a run that was trained again after it gave answers, by their record."""
-        of_run = answers.get("inputs", {}).get("run")
-        return of_run is not None and digest_where_present(self.root / "runs" / model / RECORD) not in (of_run, None)
 
     def answer_files(self, model: str) -> list[str]:
         """Files of a model's answers, relative to the results folder. Those of the models that a run kept come last."""

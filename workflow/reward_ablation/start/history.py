@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, OWNER, RECORD, SEAL, WORK, step_of_checkpoint
-from reward_ablation.system.files import sha256
 
 #: Stands for a record that exists and cannot be read.
 BROKEN: dict[str, Any] = {}
@@ -116,14 +115,6 @@ def is_held(lock: Path) -> bool | None:
         except OSError:
             return None
     return None
-
-
-def digest_where_present(path: Path) -> str | None:
-    """SHA-256 of a file; None where there is no file."""
-    try:
-        return sha256(path)
-    except FileNotFoundError:
-        return None
 
 
 def _folders_in(folder: Path) -> list[str]:

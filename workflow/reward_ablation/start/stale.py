@@ -6,7 +6,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.start.history import digest_where_present, read_record
+from reward_ablation.start.history import read_record
 from reward_ablation.study.answers_record import made_otherwise
 from reward_ablation.study.canonical import key_of
 from reward_ablation.study.core_digest import (
@@ -17,6 +17,7 @@ from reward_ablation.study.core_digest import (
 )
 from reward_ablation.study.run import Run
 from reward_ablation.study.study import Study
+from reward_ablation.system.digests import digest_where_present
 
 #: How many changed modules a reason names before "and n more".
 NAMED_MODULES = 3

@@ -17,6 +17,14 @@ from reward_ablation.system.files import sha256
 _BLOCKS, _BLOCK = 256, 1 << 16
 
 
+def digest_where_present(path: Path) -> str | None:
+    """SHA-256 of a file; None where there is no file."""
+    try:
+        return sha256(path)
+    except FileNotFoundError:
+        return None
+
+
 def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str], record: str, remedy: str) -> None:
     """Refuse files that are missing or have changed since their digests were recorded.
 

@@ -42,9 +42,8 @@ from reward_ablation.analysis.study_file import StudyFile, StudyRun
 from reward_ablation.analysis.tables import COUNT, ESTIMATE, FLAG, NUMBER, TEXT, all_joined, columns
 from reward_ablation.study.provenance import Quantities, quantities
 from reward_ablation.study.run_folder import RECORD
-from reward_ablation.system.digests import read_object
+from reward_ablation.system.digests import digest_where_present, read_object
 from reward_ablation.system.errors import StudyError
-from reward_ablation.system.files import sha256
 
 SCHEMAS = {
     # unscored: questions that are left out, because a metric has no score for some model's answer to them.
@@ -126,22 +125,20 @@ def check_answers(study: StudyFile, root: Path) -> None:
     In one start of Snakemake, new code may prepare other problems after the evaluations were planned. Records of
     earlier versions name neither the problems nor the run, and are accepted.
     """
-    prepared = {dataset: _digest(root / study.questions[dataset]) for dataset in study.datasets}
-    trained = {run.name: _digest(root / run.folder / RECORD) for run in study.runs}
+    prepared = {dataset: digest_where_present(root / study.questions[dataset]) for dataset in study.datasets}
+    trained = {run.name: digest_where_present(root / run.folder / RECORD) for run in study.runs}
     for model in (BASE, *trained):
         for dataset in study.datasets:
             answers = root / study.answers_file(dataset, model)
             record = answers.with_suffix(".json")
             recorded = read_object(record, "delete it and run the workflow again") if record.is_file() else {}
-            made_of, today = recorded.get("inputs", {}), {"problems": prepared[dataset], "run": trained.get(model)}
-            others = [name for name, digest in today.items() if digest and made_of.get(name, digest) != digest]
-            if others:
-                what = {"problems": "to another version of the problems", "run": "of an earlier training of the run"}
-                raise StudyError(f"{answers}: answers {what[others[0]]}; run the same command again")
-
-
-def _digest(path: Path) -> str | None:
-    return sha256(path) if path.is_file() else None
+            made_of = recorded.get("inputs", {})
+            for name, digest, what in (
+                ("problems", prepared[dataset], "to another version of the problems"),
+                ("run", trained.get(model), "of an earlier training of the run"),
+            ):
+                if digest is not None and made_of.get(name, digest) != digest:
+                    raise StudyError(f"{answers}: answers {what}; run the same command again")
 
 
 def evaluation_tables(study: StudyFile, root: Path) -> dict[str, pd.DataFrame]:

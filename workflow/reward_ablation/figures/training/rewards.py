@@ -13,8 +13,11 @@ from reward_ablation.figures.elements.curves import add_arm_legend, curve_panels
 from reward_ablation.figures.elements.few_arms import reduced_to_shown_arms
 
 #: How the figure reads a table that has millions of rows in a large study.
-COLUMNS = ["arm", "seed", "step", "quantity", "mean"]
-READERS = {"rewards_by_step": partial(read_parquet, columns=COLUMNS, coded=["arm", "quantity"])}
+READERS = {
+    "rewards_by_step": partial(
+        read_parquet, columns=["arm", "seed", "step", "quantity", "mean"], coded=["arm", "quantity"]
+    )
+}
 
 
 def rewards(rewards_by_step: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
