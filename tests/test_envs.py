@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 ENVS = ROOT / "envs"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = ["3.11", "3.12"]
+MAKEFILE = (ROOT / "Makefile").read_text()
 RECIPE = (ENVS / "apptainer.def").read_text()
 CONDA = {lock: yaml.safe_load((ENVS / f"conda-{lock}.yaml").read_text()) for lock in ("cpu", "gpu")}
 
@@ -24,9 +29,17 @@ def name_of(requirement: Requirement) -> str:
     return re.sub(r"[-_.]+", "-", requirement.name).lower()
 
 
+LOCKS = sorted(path.stem for path in ENVS.glob("*.txt") if path.stem != "overrides")
+
+
+def entries(path: Path) -> list[str]:
+    """The entries of a lock, each with its digests in one line."""
+    lines = path.read_text().replace("\\\n", " ").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def requirements(path: Path) -> list[Requirement]:
-    lines = [line.strip() for line in path.read_text().splitlines()]
-    return [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return [Requirement(line.split(" --hash=")[0]) for line in entries(path)]
 
 
 def lock(name: str, python: str = "3.11") -> dict[str, Version]:
@@ -90,6 +103,68 @@ def test_what_builds_the_documentation_is_locked_with_what_is_beside_the_cpu_loc
     assert {name: version for name, version in beside.items() if cpu.get(name) == version} == {}
 
 
+@pytest.mark.parametrize("name", LOCKS)
+def test_each_file_that_a_lock_installs_has_a_digest(name):
+    assert entries(ENVS / f"{name}.txt")
+    for line in entries(ENVS / f"{name}.txt"):
+        assert re.fullmatch(r"[^ ]+==[^ ]+( ;.*?)?( +--hash=sha256:[0-9a-f]{64})+", line), line[:80]
+    assert "--require-hashes" in re.search(r"^LOCKED = (.*)$", MAKEFILE, re.MULTILINE)[1]
+    assert re.findall(r"pip install(?!.*--require-hashes).*", MAKEFILE) == [
+        "pip install --quiet --no-deps --no-build-isolation --editable ."
+    ]
+
+
+def test_torch_is_locked_in_its_cpu_builds_and_in_the_one_with_cuda():
+    digests = {name: set(re.findall(r"--hash=(\S+)", torch_in(name))) for name in ("cpu", "gpu", "torch-cuda")}
+    builds = set(re.findall(r"--hash=(\S+)", torch_in("torch-cpu")))
+    assert digests["gpu"] == digests["torch-cuda"]
+    assert digests["cpu"] == digests["gpu"] | builds
+    assert builds.isdisjoint(digests["gpu"])
+    assert lock("torch-cpu")["torch"].public == str(lock("cpu")["torch"]) == str(lock("torch-cuda")["torch"])
+    assert lock("build").items() <= lock("cpu").items()
+
+
+def torch_in(name: str) -> str:
+    """The entry of torch that a lock has for Linux."""
+    return next(line for line in entries(ENVS / f"{name}.txt") if line.startswith("torch=="))
+
+
+def test_a_file_with_other_bytes_is_not_installed(tmp_path):
+    wheel = tmp_path / f"tqdm-{lock('cpu')['tqdm']}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tqdm/__init__.py", "")
+    (one,) = [line for line in entries(ENVS / "cpu.txt") if line.startswith("tqdm==")]
+    (tmp_path / "one.txt").write_text(one)
+    command = [sys.executable, "-m", "pip", "download", "--no-index", "--find-links", tmp_path, "--require-hashes"]
+    refused = subprocess.run(
+        [*command, "--no-deps", "--dest", tmp_path / "out", "--requirement", tmp_path / "one.txt"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""},
+    )
+    assert refused.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in refused.stderr
+    assert not (tmp_path / "out").exists() or not [*(tmp_path / "out").iterdir()]
+
+
+def test_what_builds_and_checks_the_project_is_pinned():
+    used = re.findall(r"uses: (\S+)(.*)", (ROOT / ".github/workflows/tests.yml").read_text())
+    assert used
+    assert [name for name, tag in used if not re.search(r"@[0-9a-f]{40}$", name) or not tag.startswith(" # v")] == []
+    assert re.search(r"^From: python@sha256:[0-9a-f]{64}$", RECIPE, re.MULTILINE)
+
+
+def test_no_second_index_is_advised():
+    texts = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ENVS.iterdir(),
+        ROOT / "Makefile",
+        *ROOT.glob(".github/**/*.yml"),
+    ]
+    assert [path.name for path in texts if re.search("extra.index", path.read_text(), re.IGNORECASE)] == []
+
+
 def test_the_lock_for_the_cpu_has_no_cuda():
     assert [name for name in lock("cpu") if re.match(r"nvidia-|cuda-|triton$|vllm$|deepspeed$", name)] == []
 
@@ -97,7 +172,7 @@ def test_the_lock_for_the_cpu_has_no_cuda():
 def test_every_python_named_is_one_that_the_project_takes():
     allowed = SpecifierSet(PROJECT["requires-python"])
     assert [python for python in ("3.10", *PYTHONS, "3.13") if python in allowed] == PYTHONS
-    named = re.findall(r"^From: python:(\d+\.\d+)", RECIPE, re.MULTILINE)
+    named = re.findall(r"^# python:(\d+\.\d+)", RECIPE, re.MULTILINE)
     named += [entry.removeprefix("python=") for file in CONDA.values() for entry in file["dependencies"][:1]]
     assert len(named) == 3
     assert set(named) == {PYTHONS[0]}
@@ -119,9 +194,14 @@ def test_what_names_a_version_names_the_locks(file):
 @pytest.mark.parametrize("name", CONDA)
 def test_conda_installs_the_lock_and_the_package(name):
     *_, last = CONDA[name]["dependencies"]
-    assert last == {"pip": [f"--requirement {name}.txt", "--editable .."]}  # conda starts pip in the file's folder
+    torch = ["--requirement torch-cpu.txt"] if name == "cpu" else []
+    assert last == {
+        "pip": [*torch, f"--requirement {name}.txt", "--editable .."]
+    }  # conda starts pip in the file's folder
     assert "pip" in CONDA[name]["dependencies"]
-    assert "PIP_NO_DEPS=1 conda env create" in (ENVS / f"conda-{name}.yaml").read_text()  # the locks are complete
+    assert re.search(
+        "PIP_NO_DEPS=1 .*conda env create", (ENVS / f"conda-{name}.yaml").read_text()
+    )  # the locks are complete
 
 
 def test_the_recipe_installs_a_lock_by_the_makefile_from_files_that_are_there():
