@@ -399,6 +399,7 @@ def test_a_dear_run_goes_to_the_trash_and_comes_back_by_mv(trained, tmp_path):
     assert trash.is_dir()
     bench.set("seeds", [0, 1])
     assert bench.planned() == 2  # a run in the trash is no finished run
+    assert re.search(r"trash/runs/mixed-\w+: needed by the study \(`mv` brings it back\)", bench.snakemake("prune"))
     trash.rename(dear)
     assert bench.planned() == 1  # only that of the other arm, which cost little
     trash.parent.mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
@@ -135,8 +135,10 @@ def unneeded(study: Study) -> list[Leftover]:
 
 def in_trash(study: Study) -> list[Leftover]:
     """What earlier calls moved to the trash, sorted by path."""
-    trash = study.root / study.config.root / TRASH
-    return [] if trash.is_symlink() else _made_here(study, trash, set())
+    trash, needed = study.root / study.config.root / TRASH, needed_paths(study)
+    found = [] if trash.is_symlink() else _made_here(study, trash, set())
+    needs = "needed by the study (`mv` brings it back)"
+    return [replace(each, what=needs) if each.path.relative_to(trash).as_posix() in needed else each for each in found]
 
 
 def _made_here(study: Study, root: Path, needed: set[str]) -> list[Leftover]:
