@@ -25,7 +25,7 @@ from reward_ablation.start.commands import Commands
 from reward_ablation.start.forks import Forks
 from reward_ablation.start.job_commands import shell_prefix, shorten_failed_commands
 from reward_ablation.system.errors import one_line_errors
-from reward_ablation.start.internals import per_job, watch_failures
+from reward_ablation.start.internals import is_dry_run, per_job, watch_failures
 from reward_ablation.start.looks import describe_study
 from reward_ablation.start.overrides import apply_overrides
 from reward_ablation.start.primary_question import record_question
@@ -48,11 +48,15 @@ if not workflow.configfiles:
     configfile: "config/config.yaml"
 
 
+# A dry run leaves nothing in the user's folders, not even compiled modules beside a file of rewards.
+if is_dry_run(workflow):
+    sys.dont_write_bytecode = True
+    os.environ.update(PYTHONDONTWRITEBYTECODE="1")
 with one_line_errors():
-    check_working_folder(Path.cwd())
     settled = apply_overrides(config, workflow, os.environ, logger.info)
     command_keys = take_command_keys(config, workflow)
     study = resolve(config, settled.source, Path.cwd())
+    check_working_folder(Path.cwd())
 results_folder = ResultsFolder(Path(study.config.root))
 for warning in study.warnings:
     logger.warning(f"warning: {warning}")
@@ -109,7 +113,6 @@ localrules:
     all,
     all_figures,
     budget,
-    delete,
     describe,
     fetch,
     fetch_reward_model,

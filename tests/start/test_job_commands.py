@@ -36,7 +36,7 @@ def test_the_programs_of_the_environment_come_first_whatever_its_folder_is_calle
             "plan: is not a config file, but --configfile takes all words up to the next option as files; type: "
             "snakemake plan --configfile my.yaml",
         ),
-        (["--configfile", "my.yaml", "prune", "delete", "-n"], "type: snakemake prune delete --configfile my.yaml"),
+        (["--configfile", "my.yaml", "prune", "plan", "-n"], "type: snakemake prune plan --configfile my.yaml"),
         (
             ["-c", "2", "--configfiles", "my.yaml", "more.yaml", "all.pdf"],
             "type: snakemake all.pdf --configfiles my.yaml m",

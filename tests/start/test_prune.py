@@ -3,13 +3,15 @@
 import json
 import os
 import time
+from pathlib import PurePath
 
 import pytest
 
 from reward_ablation.start import prune
-from reward_ablation.start.prune import delete, prune_text, size_text, unneeded
+from reward_ablation.start.prune import asked_for, delete, in_trash, prune_text, remove, size_text, unneeded
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import UNFINISHED
+from reward_ablation.system.errors import StudyError
 from reward_ablation.system.locks import take
 
 OLD = time.time() - 86400
@@ -295,11 +297,140 @@ def test_temporary_files_are_left_over_when_nobody_writes_to_them(config, tmp_pa
 def test_the_list_has_a_line_for_each_arm_and_kind(config, tmp_path, root):
     config["arms"]["arms"].pop("b")
     study = resolve(config, "s", tmp_path)
-    lines = prune_text(study, unneeded(study), deleted=False).splitlines()
+    lines = prune_text(study, unneeded(study)).splitlines()
     assert lines[0] == "study study does not need:"
     [runs] = [line for line in lines if "results/study/runs/b-" in line]
-    assert runs.endswith(": 2 × finished run of another config")
-    assert lines[-1].endswith(" in all; `snakemake prune delete` deletes it")
+    assert runs.endswith(": 2 × finished run of another config, unknown hours, to the trash")
+    deletes = "`snakemake prune --config delete=yes` deletes it, but moves what cost more than 1 hour"
+    assert lines[-1].endswith(f" in all; {deletes} to results/study/trash")
+
+
+def priced(root, hours):
+    """The run `b`, seed 0, with this record; the other runs cost nothing."""
+    for run in (root / "runs").glob("*/seed*"):
+        cost = (
+            hours if run.parent.name.startswith("b-") and run.name == "seed0" else {"gpu_hours": 0.0, "cpu_hours": 0.1}
+        )
+        for name in ("run.json", ".run.json"):
+            (run / name).write_text(json.dumps(cost))
+    return next((root / "runs").glob("b-*/seed0"))
+
+
+@pytest.mark.parametrize(
+    ("record", "to_trash"),
+    [
+        ({"gpu_hours": 1.5, "cpu_hours": 9.0}, True),
+        ({"gpu_hours": 0.9, "cpu_hours": 9.0}, False),
+        ({"gpu_hours": 0.0, "cpu_hours": 1.5}, True),  # trained without a GPU
+        ({"gpu_hours": 0.0, "cpu_hours": 0.0}, False),
+        ({}, True),  # what it cost is not known
+        ({"gpu_hours": "much"}, True),
+    ],
+)
+def test_what_cost_more_than_an_hour_goes_to_the_trash_with_all_of_its_run(config, tmp_path, root, record, to_trash):
+    run = priced(root, record)
+    name = f"{run.parent.name}/{run.name}"
+    config["arms"]["arms"].pop("b")
+    study = resolve(config, "s", tmp_path)
+    of_run = {file for file in files_of(root) if name in file}
+    before = files_of(root)
+    told = []
+    remove(study, unneeded(study), to_trash=True, tell=told.append)
+    moved = {file.removeprefix("trash/") for file in files_of(root) if file.startswith("trash/")}
+    locks = {file for file in moved if file.endswith(".lock")}
+    assert moved - locks == ({file for file in of_run if not file.endswith(".lock")} if to_trash else set())
+    assert unneeded(study) == []
+    assert ("to the trash" in told[1]) == to_trash
+    assert {str(item.path.relative_to(root / "trash").parent) for item in in_trash(study)} >= {
+        str(PurePath(file).parent) for file in moved if file.startswith("evaluation") and ".unfinished" not in file
+    }
+    if to_trash:
+        assert "until `snakemake prune --config empty_trash=yes` deletes it for good" in prune_text(
+            study, [], in_trash(study)
+        )
+    remove(study, in_trash(study), to_trash=False, tell=told.append)
+    assert files_of(root) == {file for file in before if "/b-" not in file}
+    assert not (root / "trash").exists()
+
+
+def test_an_interrupted_run_has_a_price_too(config, tmp_path, root):
+    run = priced(root, {})
+    for name in ("run.json", ".run.json"):
+        (run / name).unlink()
+    attempt = {"wall_seconds": 7200, "hardware": {"gpus": ["H100", "H100"]}}
+    write(run / ".work" / "attempts.json", json.dumps([attempt]))
+    config["arms"]["arms"].pop("b")
+    study = resolve(config, "s", tmp_path)
+    assert "unfinished run of another config, 4 GPU hours, to the trash" in prune_text(study, unneeded(study))
+
+
+def test_answers_that_cost_much_go_to_the_trash_with_their_record(config, tmp_path, root):
+    priced(root, {"gpu_hours": 0.0, "cpu_hours": 0.1})
+    [answers] = root.glob("evaluation/*/base/test-????????.parquet")
+    answers.with_suffix(".json").write_text('{"gpu_hours": 3.0}')
+    config["evaluation"]["max_new_tokens"] = 7
+    study = resolve(config, "s", tmp_path)
+    remove(study, unneeded(study), to_trash=True, tell=lambda line: None)
+    kept = {answers.relative_to(root).as_posix(), answers.with_suffix(".json").relative_to(root).as_posix()}
+    assert {file for file in files_of(root) if file.startswith("trash/")} == {f"trash/{file}" for file in kept}
+
+
+def test_the_trash_keeps_an_earlier_run_of_the_same_name_and_what_is_the_users(config, tmp_path, root):
+    run = priced(root, {"gpu_hours": 5.0})
+    earlier = write(root / "trash" / "runs" / run.parent.name / run.name / "run.json", '{"gpu_hours": 2.0}')
+    mine = [write(root / "trash" / "notes.txt"), write(root / "trash" / "old" / "runs" / "run.json")]
+    config["arms"]["arms"].pop("b")
+    study = resolve(config, "s", tmp_path)
+    told = []
+    remove(study, unneeded(study), to_trash=True, tell=told.append)
+    assert f"kept: {run.relative_to(tmp_path)}: trash has an earlier one" in "\n".join(told)
+    assert (run / "run.json").is_file()
+    assert earlier.read_text() == '{"gpu_hours": 2.0}'
+    remove(study, in_trash(study), to_trash=False, tell=told.append)
+    assert not earlier.exists()
+    assert all(path.is_file() for path in mine)
+    remove(study, unneeded(study), to_trash=True, tell=told.append)
+    assert earlier.read_text() == '{"gpu_hours": 5.0}'
+
+
+def test_a_trash_that_is_a_link_is_left_alone(config, tmp_path, root):
+    run = priced(root, {"gpu_hours": 5.0})
+    other = write(tmp_path / "other" / "runs" / "a-01234567" / "seed0" / "run.json")
+    (root / "trash").symlink_to(tmp_path / "other")
+    config["arms"]["arms"].pop("b")
+    study = resolve(config, "s", tmp_path)
+    assert in_trash(study) == []
+    remove(study, unneeded(study), to_trash=True, tell=lambda line: None)
+    assert (run / "run.json").is_file()
+    assert files_of(tmp_path / "other") == {str(other.relative_to(tmp_path / "other"))}
+
+
+@pytest.mark.parametrize(
+    ("keys", "asked"),
+    [
+        ({}, None),
+        ({"delete": True}, "delete"),
+        ({"delete": "yes"}, "delete"),
+        ({"delete": False}, None),
+        ({"delete": "no", "empty_trash": "yes"}, "empty_trash"),
+    ],
+)
+def test_a_change_is_asked_for_by_a_key(keys, asked):
+    assert asked_for(keys) == asked
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"delete": "all"}, "delete: 'all' is not yes or no; write --config delete=yes"),
+        ({"empty_trash": 1.5}, "empty_trash: 1.5 is not yes or no"),
+        ({"delete": [1]}, "delete: .1. is not yes or no"),
+        ({"delete": True, "empty_trash": True}, "delete and empty_trash at once; run one after the other"),
+    ],
+)
+def test_no_other_word_deletes(keys, says):
+    with pytest.raises(StudyError, match=says):
+        asked_for(keys)
 
 
 @pytest.mark.parametrize(

@@ -348,7 +348,7 @@ def test_an_interrupted_run_goes_on(trained, tmp_path):
             time.sleep(0.1)
         assert re.search(r"is being trained now, at step \d+ of 4000", bench.plan())
         before = bench.models()
-        assert "works there; wait until it is done or stop it" in bench.refused("prune", "delete")
+        assert "works there; wait until it is done or stop it" in bench.refused("prune", "--config", "delete=yes")
         assert bench.models() == before
     plan = bench.plan()
     assert re.search(r"interrupted at step \d+ of 4000, goes on from there", plan)
@@ -357,7 +357,9 @@ def test_an_interrupted_run_goes_on(trained, tmp_path):
 
 def test_commands_are_asked_for_alone(trained):
     assert "error: plan: cannot be combined with the target fetch" in trained.refused("plan", "fetch")
-    assert "error: delete: works only after `prune`" in trained.refused("delete")
+    assert "error: delete: is no target; `snakemake prune --config delete=yes` deletes" in trained.refused(
+        "prune", "delete"
+    )
 
 
 def test_pruning_leaves_what_the_study_needs(trained, tmp_path):
@@ -370,9 +372,38 @@ def test_pruning_leaves_what_the_study_needs(trained, tmp_path):
     assert "finished run of another config" in listed
     assert "finished run of a seed that the study does not have" in listed
     assert {path for path in bench.results.rglob("*") if path.is_file()} == before
-    bench.snakemake("prune", "delete")
+    bench.snakemake("prune", "--config", "delete=yes")
     kept = {path.relative_to(bench.results / "runs").parent.name for path in bench.results.glob("runs/*/*/run.json")}
     assert kept == {"seed1"}
     assert len(list(bench.results.glob("runs/*"))) == 2
     assert "nothing in results/tiny that the study does not need" in bench.snakemake("prune")
     assert bench.dry_run("--until", "train") == {}
+
+
+def test_a_dear_run_goes_to_the_trash_and_comes_back_by_mv(trained, tmp_path):
+    bench = trained.copied(tmp_path)
+    [dear] = bench.results.glob("runs/mixed-*/seed0")
+    for name in ("run.json", ".run.json"):
+        file = json.dumps({**json.loads((dear / name).read_bytes()), "gpu_hours": 30.0}, indent=2, sort_keys=True)
+        (dear / name).write_text(file + "\n")
+    inside = {path.relative_to(dear): path.stat().st_size for path in dear.rglob("*") if path.name != ".lock"}
+    bench.set("seeds", [1])
+    assert "finished run of a seed that the study does not have, 30 GPU hours, to the trash" in bench.snakemake("prune")
+    bench.snakemake("prune", "--config", "delete=yes")
+    trash = bench.results / "trash" / "runs" / dear.parent.name / "seed0"
+    assert {path.relative_to(trash): path.stat().st_size for path in trash.rglob("*") if path.name != ".lock"} == inside
+    assert not list(bench.results.glob("runs/*/seed0"))
+    listed = bench.snakemake("prune", "--config", "delete=yes")  # by arrow-up: nothing more happens
+    assert "nothing in results/tiny that the study does not need" in listed
+    assert "in the trash (results/tiny/trash), until `snakemake prune --config empty_trash=yes` deletes it" in listed
+    assert trash.is_dir()
+    bench.set("seeds", [0, 1])
+    assert bench.planned() == 2  # a run in the trash is no finished run
+    assert re.search(r"trash/runs/mixed-\w+: needed by the study \(`mv` brings it back\)", bench.snakemake("prune"))
+    trash.rename(dear)
+    assert bench.planned() == 1  # only that of the other arm, which cost little
+    trash.parent.mkdir(exist_ok=True)
+    dear.rename(trash)
+    assert "study tiny: deleted" in bench.snakemake("prune", "--config", "empty_trash=yes")
+    assert not (bench.results / "trash").exists()
+    assert bench.planned() == 2

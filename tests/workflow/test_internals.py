@@ -409,7 +409,7 @@ def test_a_snakemake_that_reports_failures_elsewhere_is_one_line(monkeypatch):
         (lambda workflow: force(workflow, "file"), "dag.forcefiles"),
         (lambda workflow: once_planned(workflow, print), "persistence.lock"),
         (lambda workflow: rule_inputs(workflow, "all"), "get_rule"),
-        (is_dry_run, "dryrun"),
+        (is_dry_run, "output_settings.dryrun"),
         (local_cores, "resource_settings"),
         (runs_here, "local_exec"),
         (submits_jobs, "local_exec"),

@@ -41,12 +41,6 @@ rule verify:
 
 
 rule prune:
-    """Print what the study does not need in its results folder; `snakemake prune delete` deletes it."""
+    """Print what the study does not need in its results folder; `--config delete=yes` deletes it."""
     input:
         commands.prune,
-
-
-rule delete:
-    """Together with the target prune: delete what prune lists."""
-    input:
-        commands.delete,

@@ -325,13 +325,11 @@ def costs_of(study: Study, keys: Mapping[str, Any], arms: list[str]) -> Costs:
     return Costs(training, of_primary, others, hours_of(primary, BASE), source)
 
 
-def write_overlay(text: str, written: Any, root: Path) -> Path:
-    """Write the chosen study to a file in the project's folder or below.
+def overlay_file(written: Any, root: Path) -> Path:
+    """The file for the chosen study, in the project's folder or below.
 
     Parameters
     ----------
-    text : str
-        The YAML.
     written : object
         The value of the key `write`: the file's path, relative to `root`.
     root : Path
@@ -349,10 +347,13 @@ def write_overlay(text: str, written: Any, root: Path) -> Path:
     path = root / written
     if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(HEADER)):
         raise StudyError(f"write: {written} exists and was not written by `snakemake budget`; name another file")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def write_overlay(text: str, path: Path) -> None:
+    """Write the YAML of an overlay to its file."""
     with atomic_path(path) as temporary:
         temporary.write_text(text)
-    return path
 
 
 def overlay_text(content: Mapping[str, Any], limit: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reward_ablation.start.budget import Budget, Choice, overlay_text, write_overlay
+from reward_ablation.start.budget import Budget, Choice, overlay_file, overlay_text, write_overlay
 from reward_ablation.start.plan_text import seeds as seeds_in_words
 from reward_ablation.start.power_text import number, variance_lines, wrapped
 from reward_ablation.start.stale import PresentInputs
@@ -15,8 +15,11 @@ from reward_ablation.study.study import Study
 NEXT = 10.0
 
 
-def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str:
-    """Choose seeds and sizes within the stated hours, write them to the file of `write`, and return the text."""
+def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any], writes: bool = True) -> str:
+    """Choose seeds and sizes within the stated hours, write them to the file of `write`, and return the text.
+
+    Without `writes`, as in a dry run, the text names the file, and the file is not written.
+    """
     problem = Budget(study, present, keys)
     choice = problem.best(problem.limit)
     unit = "GPU hours" if study.config.launch.gpus else "hours"
@@ -34,8 +37,11 @@ def budget(study: Study, present: PresentInputs, keys: Mapping[str, Any]) -> str
         overlay.rstrip(),
     ]
     if "write" in keys:
-        path = write_overlay(overlay, keys["write"], study.root).relative_to(study.root)
-        lines += ["", f"written: {path}; name it behind the study's file: --configfile STUDY.yaml {path}"]
+        path, file = overlay_file(keys["write"], study.root), keys["write"]
+        if writes:
+            write_overlay(overlay, path)
+        done = "written" if writes else "would be written"
+        lines += ["", f"{done}: {file}; name it behind the study's file: --configfile STUDY.yaml {file}"]
     return "\n".join(lines)
 
 

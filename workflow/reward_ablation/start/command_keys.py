@@ -15,6 +15,7 @@ STATED = ("seed_sd", "question_sd", "answer_sd", "mean")
 KEYS: dict[str, tuple[str, ...]] = {
     "budget": ("gpu_hours", "hours", "run_hours", "weights", "write", "pilot", "questions", *STATED),
     "power": ("pilot", "effect", "questions", *STATED),
+    "prune": ("delete", "empty_trash"),
 }
 
 

@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 from reward_ablation.cluster.site import read_site
 from reward_ablation.start.command_keys import CommandKeys
 from reward_ablation.start.finished import finished_part
-from reward_ablation.start.internals import once_planned, rule_inputs, runs_here, site_file, targets
+from reward_ablation.start.internals import changes_files, once_planned, rule_inputs, runs_here, site_file, targets
 from reward_ablation.start.memory import memory_lines
 from reward_ablation.start.plan_text import damage_lines, plan_text, summary
 from reward_ablation.start.preview import Preview
-from reward_ablation.start.prune import delete, prune_text, unneeded
+from reward_ablation.start.prune import DELETE, asked_for, in_trash, prune_text, remove, unneeded
 from reward_ablation.start.reruns import Reruns
 from reward_ablation.start.results_folder import ResultsFolder
 from reward_ablation.start.status import ask_slurm, read_status
@@ -30,7 +30,10 @@ from reward_ablation.system.errors import StudyError, one_line_errors
 
 
 class Commands:
-    """The targets that start no job. `prune delete` claims the results folder before it deletes anything."""
+    """The targets that start no job. `prune` claims the results folder before it deletes anything.
+
+    No command changes a file in a dry run, nor where Snakemake only touches, lists or draws.
+    """
 
     def __init__(
         self, workflow: Any, study: Study, reruns: Reruns, results_folder: ResultsFolder, keys: CommandKeys
@@ -75,7 +78,7 @@ class Commands:
         self._refuse_other_targets("power")
         from reward_ablation.start.power import power  # loads Matplotlib
 
-        _end(power(self.study, self.keys.of("power")))
+        _end(power(self.study, self.keys.of("power"), writes=changes_files(self.workflow)))
 
     @one_line_errors()
     def budget(self, wildcards: Any) -> NoReturn:
@@ -83,7 +86,7 @@ class Commands:
         self._refuse_other_targets("budget")
         from reward_ablation.start.budget_text import budget  # loads Matplotlib
 
-        _end(budget(self.study, self.reruns.present, self.keys.of("budget")))
+        _end(budget(self.study, self.reruns.present, self.keys.of("budget"), changes_files(self.workflow)))
 
     @one_line_errors()
     def suggest(self, wildcards: Any) -> NoReturn:
@@ -103,27 +106,18 @@ class Commands:
 
     @one_line_errors()
     def prune(self, wildcards: Any) -> NoReturn:
-        """Print which files the study does not need, delete them if the user asks for `prune delete`, and end."""
-        requested = self._refuse_other_targets("prune", "delete")
-        leftovers = unneeded(self.study)
-        if "delete" not in requested or not leftovers:
-            _end(prune_text(self.study, leftovers, deleted=False))
+        """Print which files the study does not need, and end. Where the user asks for it, delete them."""
+        if "delete" in targets(self.workflow):
+            raise StudyError(f"delete: is no target; {DELETE} deletes what `snakemake prune` lists")
+        self._refuse_other_targets("prune")
+        lists = {None: (), "delete": unneeded(self.study), "empty_trash": in_trash(self.study)}
+        asked = asked_for(self.keys.of("prune"))
+        if not lists[asked] or not changes_files(self.workflow):
+            note = ["", "nothing is deleted: this start changes no file"] if lists[asked] else []
+            _end(prune_text(self.study, lists["delete"], lists["empty_trash"]), *note)
         with self.results_folder.claim():
-            print(prune_text(self.study, leftovers, deleted=True))
-            for leftover in leftovers:
-                if kept_because := delete(leftover, self.study.root / self.study.config.root):
-                    print(f"kept: {leftover.path.relative_to(self.study.root)}: {kept_because}")
+            remove(self.study, lists[asked], to_trash=asked == "delete", tell=print)
         _end()
-
-    @one_line_errors()
-    def delete(self, wildcards: Any) -> NoReturn:
-        """The second word of `snakemake prune delete`; refused without `prune`."""
-        if "prune" not in targets(self.workflow):
-            raise StudyError(
-                "delete: works only after `prune`: `snakemake prune` lists what the study does not need, `snakemake "
-                "prune delete` deletes it"
-            )
-        self.prune(wildcards)
 
     def announce(self, tell: Callable[[str], None]) -> None:
         """Tell in a line what this start trains, evaluates and scores, and before it what is damaged, if anything."""
@@ -138,13 +132,11 @@ class Commands:
         if plan.training or plan.evaluations.total or plan.scorings:
             tell(summary(plan))
 
-    def _refuse_other_targets(self, command: str, *allowed: str) -> set[str]:
-        """All targets of the command line. Targets other than the command and the allowed ones raise a StudyError."""
-        requested = targets(self.workflow)
-        if others := sorted(requested - {command, *allowed}):
+    def _refuse_other_targets(self, command: str) -> None:
+        """Raise a StudyError for targets other than the command, and for a key of another command."""
+        if others := sorted(targets(self.workflow) - {command}):
             raise StudyError(f"{command}: cannot be combined with the target {others[0]}; run one after the other")
         self.keys.of(command)
-        return requested
 
 
 def _end(*lines: str) -> NoReturn:

@@ -42,7 +42,7 @@ def targets(workflow: Any) -> set[str]:
 
 
 def makes_files(workflow: Any) -> bool:
-    """Whether this start makes files or is a dry run. False for a report and for a drawing of the rules."""
+    """Whether this start makes files or is a dry run. False for a list, a report and a drawing of the rules."""
     return getattr(workflow, "execution_settings", None) is not None
 
 
@@ -159,8 +159,13 @@ def submits_jobs(workflow: Any) -> bool:
 
 
 def is_dry_run(workflow: Any) -> bool:
-    """Whether this start is a dry run, which makes no files."""
-    return bool(_part(workflow, "dryrun"))
+    """Whether this start is a dry run, which makes no files; known from the beginning of the Snakefile."""
+    return bool(_part(workflow, "output_settings", "dryrun"))
+
+
+def changes_files(workflow: Any) -> bool:
+    """Whether this start may change files. False for a dry run, for --touch, and for a list, report or drawing."""
+    return makes_files(workflow) and not is_dry_run(workflow) and not _part(workflow, "touch")
 
 
 def local_cores(workflow: Any) -> int:

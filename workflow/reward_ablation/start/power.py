@@ -39,7 +39,7 @@ EFFECTS = (0.05, 0.1)
 ADVICE = "add --config pilot=FOLDER for the results folder of another study, or --config seed_sd=NUMBER"
 
 
-def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
+def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES, writes: bool = True) -> str:
     """Write the table and the figure of a study's power, and return in words what they show.
 
     Parameters
@@ -50,6 +50,8 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
         The command's own keys of --config.
     studies : int
         Number of simulated studies for each design.
+    writes : bool
+        Whether the files are written. A dry run writes none, and names them.
 
     Raises
     ------
@@ -67,8 +69,12 @@ def power(study: Study, keys: Mapping[str, Any], studies: int = STUDIES) -> str:
     design = Design(max(len(study.config.listed_seeds), 2), questions_of(study, keys) or components.questions, samples)
     plan = Plan(components, Analysis(pairs, file.confidence, file.seed_variance == "moderated"), studies)
     table = plan.table(designs(design, components), effects)
-    written = write(table, design, study.root / study.config.root / FOLDER, file)
-    return power_text(study.question, plan, design, effects, table, [path.relative_to(study.root) for path in written])
+    paths = [study.root / study.config.root / FOLDER / f"power.{kind}" for kind in ("csv", "pdf", "png")]
+    if writes:
+        write(table, design, paths, file)
+    done = "written" if writes else "would be written"
+    files = [f"{done}: {path.relative_to(study.root)}" for path in paths]
+    return power_text(study.question, plan, design, effects, table, files)
 
 
 def described(study: Study) -> StudyFile:
@@ -164,13 +170,10 @@ def designs(own: Design, components: Components) -> list[Design]:
     return [size._replace(seeds=number) for size in sizes for number in seeds]
 
 
-def write(table: pd.DataFrame, own: Design, folder: Path, file: StudyFile) -> list[Path]:
-    """Write the table and the figure, and return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"power.{kind}" for kind in ("csv", "pdf", "png")]
+def write(table: pd.DataFrame, own: Design, paths: list[Path], file: StudyFile) -> None:
+    """Write the table, and the figure as PDF and PNG."""
     with atomic_path(paths[0]) as temporary:
         table.to_csv(temporary, index=False)
     figure = power_figure(table, own, file)
     save_pdf(figure, paths[1], "power")
     save_png(figure, paths[2])
-    return paths

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,7 @@ MOST = 6
 
 
 def power_text(
-    question: Question, plan: Plan, own: Design, effects: Sequence[float], table: pd.DataFrame, written: Sequence[Path]
+    question: Question, plan: Plan, own: Design, effects: Sequence[float], table: pd.DataFrame, files: Sequence[str]
 ) -> str:
     """The whole text.
 
@@ -37,8 +36,8 @@ def power_text(
         Effects whose power is shown, in units of the metric.
     table : DataFrame
         The power of several designs, from `plan.table`.
-    written : sequence of Path
-        Files that the command wrote.
+    files : sequence of str
+        A line for each file of the command.
     """
     confidence, pairs = plan.analysis.confidence, plan.analysis.pairs
     lines = wrapped(
@@ -58,7 +57,7 @@ def power_text(
         f"{100 * TARGET:.0f} %. power of +x: chance to find an arm that differs by x from all others, and in "
         "brackets the chances at the ends of the interval of the variance between seeds."
     )
-    return "\n".join([*lines, "", *wrapped(notes), "", *(f"written: {printable(str(path))}" for path in written)])
+    return "\n".join([*lines, "", *wrapped(notes), "", *map(printable, files)])
 
 
 def variance_lines(components: Components) -> list[str]:

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from reward_ablation.start.finished import FinishedPart
-from reward_ablation.start.internals import is_dry_run, local_cores
+from reward_ablation.start.internals import changes_files, local_cores
 from reward_ablation.start.signs import read_log_end
 from reward_ablation.study.description import described_runs
 from reward_ablation.study.partial import missing_lines, part_of
@@ -96,7 +96,8 @@ class Preview:
         for line in missing:
             tell(f"- {printable(line)}")
         tell(CAUTION)
-        if is_dry_run(self.workflow):
+        if not changes_files(self.workflow):
+            tell(f"would be written: {self._shown()}/")
             return 0
         with storage_errors(self.folder):
             self.folder.mkdir(exist_ok=True)

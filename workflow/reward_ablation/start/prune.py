@@ -1,21 +1,33 @@
-"""`snakemake prune`: the files of the results folder that the study does not need."""
+"""`snakemake prune`: the files of the results folder that the study does not need.
+
+Runs that cost more than an hour are not deleted but moved to the folder `trash`, with all that belongs to them. The
+trash has the same folders as the results, so that `mv` brings a run back. Only a command of its own empties it.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path, PurePath
+from typing import Any
 
 from reward_ablation.config.base import NAME_PATTERN
+from reward_ablation.start.history import read_record
+from reward_ablation.start.plan_text import hours_text
+from reward_ablation.start.signs import read_attempts
+from reward_ablation.start.status import hours_of
 from reward_ablation.study.canonical import KEY_DIGITS
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, UNFINISHED, VLLM_LOG, WORK
-from reward_ablation.study.study import FOLDERS, PREVIEW, Study
+from reward_ablation.study.study import FOLDERS, PREVIEW, TRASH, Study
+from reward_ablation.system.errors import StudyError
 from reward_ablation.system.locks import Held, take
 
 _KEY = rf"[0-9a-f]{{{KEY_DIGITS}}}"
@@ -65,6 +77,10 @@ _OF_A_RUN = re.compile(
 _DEPTHS = {"runs": 2, "evaluation": 3, "scores": 3, "logs": 2, "benchmarks": 2}
 #: Most lines of the list.
 MOST = 60
+#: Commands that change the results folder, as the user types them.
+DELETE, EMPTY = (f"`snakemake prune --config {key}=yes`" for key in ("delete", "empty_trash"))
+#: A run that cost more than this many hours of GPU time is moved to the trash; without a GPU, hours of CPU time.
+DEAR = 1.0
 
 
 @dataclass(frozen=True)
@@ -82,14 +98,51 @@ class Leftover:
             os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(self.path) for name in names
         )
 
+    @property
+    def owner(self) -> str:
+        """Name of the run that this is or belongs to; else the path without its ending, as of answers and record."""
+        found = [match[0] for match in re.finditer(_RUN, self.path.as_posix())]
+        return found[-1] if found else str(self.path.with_suffix(""))
+
+    @cached_property
+    def cost(self) -> tuple[float, bool]:
+        """Hours that a run or answers took by their record, and whether these are GPU hours, else CPU hours.
+
+        The hours of a finished run are infinite where its record does not say them.
+        """
+        unknown = 0.0
+        if self.path.is_dir() and re.fullmatch(_SEED, self.path.name):
+            records = [read_record(self.path, name) for name in (RECORD, HIDDEN_RECORD)]
+            attempts = read_attempts(self.path / WORK)
+            record = {"gpu_hours": hours_of(attempts, True), "cpu_hours": hours_of(attempts, False)}
+            if any(each is not None for each in records):
+                record, unknown = records[0] or records[1] or {}, math.inf
+        else:
+            is_table = self.path.suffix == ".parquet"
+            record = (is_table and read_record(self.path.parent, f"{self.path.stem}.json")) or {}
+        hours = [record.get(key) for key in ("gpu_hours", "cpu_hours")]
+        gpu, cpu = (each if isinstance(each, int | float) else unknown for each in hours)
+        return (gpu, True) if gpu > 0 else (cpu, False)
+
 
 def unneeded(study: Study) -> list[Leftover]:
     """The files and folders in the results folder that the study does not need, sorted by path.
 
     Only paths of the kinds that the workflow makes are listed. Links, and everything behind them, are left alone.
     """
-    root = study.root / study.config.root
-    needed = needed_paths(study)
+    return _made_here(study, study.root / study.config.root, needed_paths(study))
+
+
+def in_trash(study: Study) -> list[Leftover]:
+    """What earlier calls moved to the trash, sorted by path."""
+    trash, needed = study.root / study.config.root / TRASH, needed_paths(study)
+    found = [] if trash.is_symlink() else _made_here(study, trash, set())
+    needs = "needed by the study (`mv` brings it back)"
+    return [replace(each, what=needs) if each.path.relative_to(trash).as_posix() in needed else each for each in found]
+
+
+def _made_here(study: Study, root: Path, needed: set[str]) -> list[Leftover]:
+    """The files and folders below `root` that the workflow makes for some config, and that are not needed."""
     too_young = time.time() - _LEFT_OVER_AFTER
     leftovers: dict[Path, str] = {}
     for folder, folders, files in os.walk(root):
@@ -166,35 +219,66 @@ def foreign_in(run: Path) -> list[str]:
     return sorted(name for name in os.listdir(run) if not _OF_A_RUN.fullmatch(name))
 
 
-def delete(leftover: Leftover, root: Path) -> str | None:
-    """Delete a leftover, and then the folders above that are empty.
+def asked_for(keys: Mapping[str, Any]) -> str | None:
+    """The key of --config that asks for a change, `delete` or `empty_trash`; None without one."""
+    for key, value in keys.items():
+        if value not in (True, False, "yes", "no"):
+            raise StudyError(f"{key}: {value!r} is not yes or no; write --config {key}=yes")
+    asked = [key for key, value in keys.items() if value in (True, "yes")]
+    if len(asked) > 1:
+        raise StudyError(f"prune: {' and '.join(asked)} at once; run one after the other")
+    return asked[0] if asked else None
+
+
+def remove(study: Study, leftovers: Sequence[Leftover], to_trash: bool, tell: Callable[[str], None]) -> None:
+    """Delete leftovers, or with `to_trash` move those to the trash that belong there, and tell what stays and why."""
+    root = study.root / study.config.root
+    dear = {leftover.path for leftover in leftovers_for_trash(leftovers)} if to_trash else set()
+    tell(f"study {study.config.name}: {'deleted, or moved to the trash' if dear else 'deleted'}\n")
+    tell("\n".join(_lines(study, leftovers, dear)))
+    for leftover in leftovers:
+        if kept_because := delete(leftover, root, root / TRASH if leftover.path in dear else None):
+            tell(f"kept: {leftover.path.relative_to(study.root)}: {kept_because}")
+
+
+def leftovers_for_trash(leftovers: Sequence[Leftover]) -> list[Leftover]:
+    """The leftovers of runs that cost more than `DEAR` hours, by the runs' records or by those of their answers."""
+    dear = {leftover.owner for leftover in leftovers if leftover.cost[0] > DEAR}
+    return [leftover for leftover in leftovers if leftover.owner in dear]
+
+
+def delete(leftover: Leftover, root: Path, trash: Path | None = None) -> str | None:
+    """Delete a leftover, or move it to the trash, and then remove the folders above that are empty.
 
     Returns
     -------
     str or None
-        Why the leftover was kept; None where it was deleted.
+        Why the leftover was kept; None where it is gone.
     """
     path = leftover.path
+    is_run = path.is_dir() and bool(re.fullmatch(_SEED, path.name))
+    may_be_in_use = is_run or path.name in (PREVIEW, UNFINISHED) or path.name.endswith(SFT_WORK)
+    if is_run and (foreign := foreign_in(path)):
+        return f"holds {foreign[0]}, which is not the workflow's"
     try:
-        if not path.is_dir():
-            path.unlink(missing_ok=True)
-        elif re.fullmatch(_SEED, path.name):
-            if foreign := foreign_in(path):
-                return f"holds {foreign[0]}, which is not the workflow's"
-            with take(path / LOCK):
+        with take(path / LOCK) if may_be_in_use else nullcontext():
+            if trash is not None:
+                if kept_because := _move(path, trash / path.relative_to(root), trash):
+                    return kept_because
+            elif not path.is_dir():
+                path.unlink(missing_ok=True)
+            elif is_run:
                 for record in (RECORD, HIDDEN_RECORD):  # first, so that a half-deleted run does not count as finished
                     (path / record).unlink(missing_ok=True)
                 shutil.rmtree(path)
-        else:
-            hidden = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
-            may_be_in_use = path.name in (PREVIEW, UNFINISHED) or path.name.endswith(SFT_WORK)
-            with take(path / LOCK) if may_be_in_use else nullcontext():
+            else:
+                hidden = path if path.name.startswith(".") else path.with_name(f".{path.name}.old")
                 os.replace(path, hidden)  # in one step, so that a half-deleted folder does not look complete
                 shutil.rmtree(hidden)
     except Held as error:
         return f"{error} is at work there"
     except OSError as error:
-        return f"cannot be deleted: {error.strerror}"
+        return f"cannot be {'deleted' if trash is None else 'moved'}: {error.strerror}"
     for folder in path.parents:
         if folder == root or root not in folder.parents:
             break
@@ -203,25 +287,64 @@ def delete(leftover: Leftover, root: Path) -> str | None:
     return None
 
 
-def prune_text(study: Study, leftovers: Sequence[Leftover], deleted: bool) -> str:
-    """The list of leftovers: a line for each folder and kind, with its size. `deleted`: they are deleted now."""
+def _move(path: Path, target: Path, trash: Path) -> str | None:
+    """Move a file or folder to its place in the trash, in one step. Why it was kept; None where it was moved."""
+    if trash.is_symlink():
+        return f"{TRASH} is a link"
+    if os.path.lexists(target):
+        return f"{TRASH} has an earlier one; {EMPTY} empties it"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(path, target)
+    return None
+
+
+def prune_text(study: Study, leftovers: Sequence[Leftover], trash: Sequence[Leftover] = ()) -> str:
+    """The list of leftovers, a line for each folder and kind with its size, what is in the trash, and what to do."""
     name = study.config.name
-    if not leftovers:
-        return f"study {name}: nothing in {study.config.root} that the study does not need"
-    grouped: dict[tuple[Path, str], list[int]] = {}
+    if leftovers:
+        for_trash = leftovers_for_trash(leftovers)
+        lines = _lines(study, leftovers, {leftover.path for leftover in for_trash})
+        moved = f", but moves what cost more than {DEAR:g} hour to {study.config.root}/{TRASH}" if for_trash else ""
+        total = f"{_price(leftovers)} in all; {DELETE} deletes it{moved}"
+        lines = [f"study {name} does not need:", "", *lines, "", total]
+    else:
+        lines = [f"study {name}: nothing in {study.config.root} that the study does not need"]
+    if trash:
+        lines += ["", f"in the trash ({study.config.root}/{TRASH}), until {EMPTY} deletes it for good:", ""]
+        lines += _lines(study, trash)
+    return "\n".join(lines)
+
+
+def _lines(study: Study, leftovers: Sequence[Leftover], for_trash: Collection[Path] = ()) -> list[str]:
+    """A line for each folder and kind: its size, number and hours, and whether it goes to the trash."""
+    grouped: dict[tuple[Path, str, bool], list[Leftover]] = {}
     for leftover in leftovers:
-        path = leftover.path.relative_to(study.root / study.config.root)
-        shown = Path(study.config.root, *path.parts[: _DEPTHS.get(path.parts[0])])
-        grouped.setdefault((shown, leftover.what), []).append(leftover.size())
+        parts = leftover.path.relative_to(study.root / study.config.root).parts
+        above = int(parts[0] == TRASH)
+        depth = _DEPTHS.get(parts[above])
+        shown = Path(study.config.root, *parts[: depth and depth + above])
+        grouped.setdefault((shown, leftover.what, leftover.path in for_trash), []).append(leftover)
     lines = []
-    for (path, what), sizes in list(grouped.items())[:MOST]:
-        count = f"{len(sizes)} × " if len(sizes) > 1 else ""
-        lines.append(f"{size_text(sum(sizes)):>9}  {path}: {count}{what}")
+    for (path, what, kept), group in list(grouped.items())[:MOST]:
+        size, _, hours = _price(group).partition(", ")
+        count = f"{len(group)} × " if len(group) > 1 else ""
+        notes = [hours] * bool(hours) + ["to the trash"] * kept
+        lines.append(f"{size:>9}  {path}: {count}{', '.join([what, *notes])}")
     if len(grouped) > MOST:
         lines.append(f"{'':9}  and {len(grouped) - MOST} more lines")
-    head = f"study {name}: deleted" if deleted else f"study {name} does not need:"
-    total = f"{size_text(sum(map(sum, grouped.values())))} in all"
-    return "\n".join([head, "", *lines, "", total if deleted else f"{total}; `snakemake prune delete` deletes it"])
+    return lines
+
+
+def _price(leftovers: Sequence[Leftover]) -> str:
+    """`3.1 MB`, and behind it the hours that they cost, if any: `3.1 MB, 12.5 GPU hours`."""
+    words = [size_text(sum(leftover.size() for leftover in leftovers))]
+    for on_gpus in (True, False):
+        hours = [hours for hours, of_gpus in (leftover.cost for leftover in leftovers) if hours and of_gpus == on_gpus]
+        if math.inf in hours:
+            words.append("unknown hours")
+        elif hours:
+            words.append(hours_text(sum(hours), on_gpus))
+    return ", ".join(words)
 
 
 def size_text(size: float) -> str:

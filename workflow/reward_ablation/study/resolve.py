@@ -43,13 +43,13 @@ from reward_ablation.study.run import Run, folders_of, run_code
 from reward_ablation.study.same_arms import same_arms
 from reward_ablation.study.spec import arm_spec, contents_of, evaluation_spec, study_spec
 from reward_ablation.study.spec_parts import CombineSpec
-from reward_ablation.study.study import DESCRIPTION, FOLDERS, Study
+from reward_ablation.study.study import DESCRIPTION, FOLDERS, TRASH, Study
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.plain_values import check_length, check_values
 
 #: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
 TAKEN = {
-    "name": FOLDERS,
+    "name": (*FOLDERS, TRASH),
     "arms": ("base",),
     "components": ("total", "tokens", "truncated", "kl"),
 }

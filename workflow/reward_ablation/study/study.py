@@ -56,6 +56,9 @@ FOLDERS = (
     "tables",
 )
 
+#: Folder of what `snakemake prune` set aside, below a study's results folder. The workflow reads nothing there.
+TRASH = "trash"
+
 #: The resolved study, in its folder.
 DESCRIPTION = "study.json"
 
