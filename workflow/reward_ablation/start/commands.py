@@ -115,7 +115,7 @@ class Commands:
         if not lists[asked] or not changes_files(self.workflow):
             note = ["", "nothing is deleted: this start changes no file"] if lists[asked] else []
             _end(prune_text(self.study, lists["delete"], lists["empty_trash"]), *note)
-        with self.results_folder.claim():
+        with self.results_folder.claim(space=0):
             remove(self.study, lists[asked], to_trash=asked == "delete", tell=print)
         _end()
 

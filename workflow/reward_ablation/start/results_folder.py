@@ -29,8 +29,13 @@ class ResultsFolder:
         self.folder = folder
         self._planned_at = last_change(folder / LOCK)
 
-    def claim(self) -> Lock:
+    def claim(self, space: int = LEAST_SPACE) -> Lock:
         """Lock the folder until this process ends.
+
+        Parameters
+        ----------
+        space : int
+            Bytes that must be free there; 0 for a start that only deletes, as a full disk asks for.
 
         Raises
         ------
@@ -49,7 +54,7 @@ class ResultsFolder:
                 )
             probe = self.folder / f".{os.getpid()}.tmp"
             try:
-                probe.write_bytes(bytes(LEAST_SPACE))
+                probe.write_bytes(bytes(space))
             finally:
                 probe.unlink(missing_ok=True)
         return lock
