@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from reward_ablation.study.canonical import KEY_DIGITS
 from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, SFT_WORK, UNFINISHED, VLLM_LOG, WORK
 from reward_ablation.study.study import FOLDERS, PREVIEW, Study
 from reward_ablation.system.locks import Held, take
+from reward_ablation.system.strict_text import load_json
 
 _KEY = rf"[0-9a-f]{{{KEY_DIGITS}}}"
 _KEYED = rf"{NAME_PATTERN}-{_KEY}"
@@ -155,7 +155,7 @@ def _kind(path: Path, name: str, study: Study, needed: set[str]) -> str | None:
 def _is_a_fetched_model(folder: Path) -> bool:
     """Whether the folder holds only files that its record lists."""
     try:
-        listed = set(json.loads((folder / "model.json").read_bytes())["files"])
+        listed = set(load_json((folder / "model.json").read_bytes())["files"])
     except (OSError, ValueError, TypeError, KeyError):
         return False
     return set(os.listdir(folder)) <= listed | {"model.json"}
