@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from reward_ablation.config.base import Folder, Name, NonNegativeInt, PositiveInt, Section
+from reward_ablation.config.base import Folder, Name, NonNegativeInt, Section
 from reward_ablation.config.designs import Arm, Design, expand, without_left_out
 from reward_ablation.config.grpo_settings import GrpoSettings
 from reward_ablation.config.sections.claims import ClaimOnArms

@@ -118,6 +118,8 @@ def check_contents(files: Iterable[str | Path]) -> None:
                 load_json(text)
             except json.JSONDecodeError:
                 load_yaml(text)
+        except OSError as error:
+            raise StudyError(f"{file}: {error.strerror}; name a config with --configfile") from None
         except UnicodeDecodeError as error:
             raise StudyError(f"{file}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
         except ValueError as error:

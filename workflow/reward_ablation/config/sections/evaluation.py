@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat, PositiveFloat, field_validator, model_validator
 
-from reward_ablation.config.base import Line, Name, NonNegativeInt, PositiveInt, Section, Seed
+from reward_ablation.config.base import Line, Name, PositiveInt, Section, Seed
 
 AnswerFormat = Literal["boxed", "hash", "final", "tag", "last_number"]
 

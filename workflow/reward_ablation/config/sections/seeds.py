@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from reward_ablation.config.base import PositiveInt, Section, Seed
+from reward_ablation.config.base import Section, Seed
 
 #: Alpha-spending functions, which divide the error among the looks.
 Spending = Literal["pocock", "obrien_fleming"]
