@@ -160,7 +160,7 @@ def _read_json(folder: Path, name: str, where: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise StudyError(f"{where}: has no {name}; not a whole model") from None
     except ValueError as error:
-        raise StudyError(f"{where}: {name} cannot be read as JSON: {first_line(error)}") from error
+        raise StudyError(f"{where}: {name} is not JSON: {first_line(error)}") from error
     if not isinstance(value, dict):
         raise StudyError(f"{where}: {name} holds no JSON object")
     return value
